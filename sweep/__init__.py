@@ -1,0 +1,61 @@
+"""sweep: batch design-space sweeps over analytical GPU performance models.
+
+The public interface is what this module lists in ``__all__``; everything else may change.
+Names are imported when they are first used, so that reading results never starts the compiler.
+
+>>> import sweep
+>>> plan = sweep.Plan(kernels=["vector_add"], devices=["gtx_980"], models=["wang_chu"])
+>>> sorted(sweep.evaluate(plan).children)
+['vector_add']
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+try:
+    __version__ = version("sweep")
+except PackageNotFoundError:  # a bare checkout on the path, not installed
+    __version__ = "0+unknown"
+
+_PUBLIC = {
+    "Answer": "sweep.query",
+    "Device": "sweep.specs",
+    "Kernel": "sweep.specs",
+    "Plan": "sweep.space",
+    "PlanError": "sweep.errors",
+    "QueryError": "sweep.errors",
+    "SpecError": "sweep.errors",
+    "StoreError": "sweep.errors",
+    "SweepError": "sweep.errors",
+    "best": "sweep.query",
+    "evaluate": "sweep.evaluate",
+    "explain": "sweep.workflows",
+    "get_model": "sweep.models",
+    "list_devices": "sweep.specs",
+    "list_kernels": "sweep.specs",
+    "list_plans": "sweep.space",
+    "load_device": "sweep.specs",
+    "load_kernel": "sweep.specs",
+    "load_plan": "sweep.space",
+    "model_names": "sweep.models",
+    "open_store": "sweep.store",
+    "pareto": "sweep.query",
+    "rerun": "sweep.workflows",
+    "run": "sweep.workflows",
+    "top": "sweep.query",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'sweep' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

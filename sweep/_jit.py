@@ -1,0 +1,135 @@
+"""The only place with compiler options, and how an equation says which one it is.
+
+Every equation is a small scalar function, compiled by Numba and inlined by force into the one
+loop that joins a model (:func:`compile_pass`): only then do LLVM's passes see a single loop that
+they can vectorise. Floating-point flags stay strict: a result must not change when a grid is
+chunked differently, and contraction alone was seen to change it.
+
+The disk cache stays off: processes that start together would share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+
+__all__ = ["EquationInfo", "Symbol", "compile_pass", "equations", "joined"]
+
+
+class Symbol(NamedTuple):
+    """One symbol of a paper: how it is printed, its unit and what it means."""
+
+    symbol: str
+    units: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class EquationInfo:
+    """What an equation function knows about itself.
+
+    ``kind`` is ``"equation"`` or ``"condition"`` (a regime's condition, which returns a truth
+    value).
+    """
+
+    model: str
+    number: str
+    result: Symbol
+    arguments: Mapping[str, Symbol]
+    kind: str
+
+
+class _NoAliasCompiler(CompilerBase):
+    """Numba's default pipeline with array arguments declared not to overlap.
+
+    A pass reads one buffer of inputs and writes others; without the promise the vectoriser gives
+    up, because it would need more overlap checks at run time than it allows.
+    """
+
+    def define_pipelines(self) -> list[Any]:
+        self.state.flags.noalias = True
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+
+# error_model: with Python's, one x/0 in a million configurations would raise out of the whole pass.
+_INLINED = numba.njit(error_model="numpy", nogil=True, forceinline=True)
+_PASS = numba.njit(error_model="numpy", nogil=True, pipeline_class=_NoAliasCompiler)
+
+
+def compile_pass(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile the loop that evaluates one model over a block; releases the GIL while it runs.
+
+    The caller promises that no two array arguments overlap.
+    """
+    return _PASS(function)
+
+
+def joined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that only joins equations (it has no number of its own)."""
+    compiled = _INLINED(function)
+    compiled.is_joined = True  # lets the tracer of ``sweep explain`` look inside
+    return compiled
+
+
+def equations(
+    model: str, symbols: Mapping[str, Symbol]
+) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    """Return the decorator of one paper's equations.
+
+    Parameters
+    ----------
+    model : str
+        The model's name.
+    symbols : mapping
+        Every argument name (and result name) to its :class:`Symbol`: meaning and unit are said
+        once, there; docstrings are completed from it.
+
+    Returns
+    -------
+    callable
+        ``decorator(number, result=None, kind="equation")``. ``result`` names the symbol of the
+        returned value (the function's own name by default).
+
+    Raises
+    ------
+    KeyError
+        An argument or result has no symbol.
+    """
+
+    def decorator(
+        number: str, result: str | None = None, kind: str = "equation"
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            names = function.__code__.co_varnames[: function.__code__.co_argcount]
+            arguments = {name: symbols[name] for name in names}
+            if kind == "condition":
+                returned = Symbol(f"condition ({number})", "1", "whether the case applies")
+            else:
+                returned = symbols[result or function.__name__]
+            info = EquationInfo(model, number, returned, arguments, kind)
+            function.__doc__ = _docstring(function.__doc__ or "", info)
+            compiled = _INLINED(function)
+            compiled.info = info
+            compiled.__doc__ = function.__doc__
+            return compiled
+
+        return wrap
+
+    return decorator
+
+
+def _docstring(text: str, info: EquationInfo) -> str:
+    """Append the units of arguments and result to an equation's own words."""
+    lines = [f"{text.strip()}", "", f"Equation ({info.number}) of {info.model}.", ""]
+    if info.arguments:
+        lines += ["Parameters", "----------"]
+    for name, symbol in info.arguments.items():
+        lines += [f"{name} : float", f"    ``{symbol.symbol}``: {symbol.meaning} [{symbol.units}]"]
+    kind = "bool" if info.kind == "condition" else "float"
+    lines += ["", "Returns", "-------", kind]
+    lines += [f"    ``{info.result.symbol}``: {info.result.meaning} [{info.result.units}]", ""]
+    return "\n".join(lines)

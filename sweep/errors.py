@@ -1,0 +1,39 @@
+"""Errors meant for people.
+
+Everything a user can do wrong ends in a :class:`SweepError`: one line that names the file, the
+key, the value, the unit, the allowed range and the nearest right name. The command line prints it
+and exits with code 2; anything else that escapes is a defect of this package.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["SweepError", "SpecError", "PlanError", "StoreError", "QueryError", "nearest"]
+
+
+class SweepError(ValueError):
+    """Base of all errors that a user can cause and correct."""
+
+
+class SpecError(SweepError):
+    """A device or kernel file is wrong: the message names file, key, value and allowed range."""
+
+
+class PlanError(SweepError):
+    """A plan is wrong, or what it asks for cannot be evaluated."""
+
+
+class StoreError(SweepError):
+    """A store cannot be created, opened, resumed or trusted."""
+
+
+class QueryError(SweepError):
+    """A question does not fit the results it is asked of."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the known word closest to ``word``, or ``""``."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean '{found[0]}'?" if found else ""

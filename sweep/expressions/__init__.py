@@ -1,0 +1,142 @@
+"""Safe expressions over named arrays: the formulas of kernel files, plans and queries.
+
+The language is a small part of Python's, with Python's meaning: ``+ - * / // % **``, comparisons
+(also chained, also ``in (1, 2)``), ``and or not``, ``a if condition else b``, the functions
+:data:`FUNCTIONS`, numbers, strings, ``True`` and ``False``, names and parentheses. Everything else
+is refused with the column of the offence. Text is parsed by :mod:`sweep.expressions.parser` into a
+short program; no code is ever compiled or executed from it.
+
+Examples
+--------
+>>> import numpy as np
+>>> blocks = Expression.parse("ceil(n / tile) ** 2", allowed={"n", "tile"})
+>>> value, fault = blocks.evaluate({"n": 1000, "tile": np.array([0, 8, 16])})
+>>> value
+array([   nan, 15625.,  3969.])
+>>> fault
+array([ True, False, False])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sweep.expressions.error import ExpressionError
+from sweep.expressions.machine import run
+from sweep.expressions.parser import FUNCTIONS, MAX_NESTING, Instruction, parse
+from sweep.expressions.tokens import MAX_DIGITS, MAX_LENGTH
+
+__all__ = [
+    "FUNCTIONS",
+    "MAX_DIGITS",
+    "MAX_LENGTH",
+    "MAX_NESTING",
+    "Expression",
+    "ExpressionError",
+]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression; equal and hashed by its text. Make one with :meth:`parse`.
+
+    Attributes
+    ----------
+    text : str
+        The expression as written.
+    names : frozenset of str
+        The names that it reads.
+    """
+
+    text: str
+    names: frozenset[str] = field(compare=False)
+    _program: tuple[Instruction, ...] = field(compare=False, repr=False)
+
+    @classmethod
+    def parse(
+        cls, source: str | float | bool, *, allowed: Collection[str] | None = None
+    ) -> Expression:
+        """Read an expression, or take a number or boolean as the constant it is.
+
+        Parameters
+        ----------
+        source : str, int, float or bool
+            What a file or a user gave.
+        allowed : collection of str, optional
+            The names that may occur. If not given, names are checked on evaluation only.
+
+        Returns
+        -------
+        Expression
+            The expression; its text is ``source`` or the number as Python writes it.
+
+        Raises
+        ------
+        ExpressionError
+            If ``source`` is not in the language; the error has the position of the offence.
+        """
+        text = source if isinstance(source, str) else _literal(source)
+        program = parse(text, allowed)
+        names = frozenset(step.argument for step in program if step.operation == "name")
+        return cls(text, names, program)
+
+    def evaluate(
+        self, values: Mapping[str, Any], faults: Mapping[str, Any] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the expression for every element of the broadcast values.
+
+        Parameters
+        ----------
+        values : mapping of str to array_like
+            A number, boolean, string or array for every name of the expression (more names do no
+            harm). Arrays broadcast by NumPy's rules.
+        faults : mapping of str to array_like of bool, optional
+            Where a value is itself at fault (it came from an expression): a fault of the result
+            wherever it is reached. A number that is not finite needs no such mark.
+
+        Returns
+        -------
+        value : ndarray
+            float64, bool or str, in the broadcast shape of the names that the expression reads, and
+            of no others: small tables stay small. NaN, False or ``""`` where at fault. It may share
+            memory with ``values``.
+        fault : ndarray of bool
+            Of the same shape. True where a division by zero, a logarithm or root outside its
+            domain, or a number too large for float64 was really reached: not in the branch that a
+            conditional does not take, nor behind a decided ``and``, ``or`` or chained comparison.
+
+        Raises
+        ------
+        ExpressionError
+            If a name has no value, or an operation meets strings where it takes numbers.
+        ValueError
+            If the shapes do not broadcast.
+        """
+        return run(self.text, self._program, values, faults or {})
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the expression reads no name, so that its value is always the same."""
+        return not self.names
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _literal(source: object) -> str:
+    """Return a number or boolean in Python's spelling."""
+    if isinstance(source, bool | np.bool_):
+        return str(bool(source))
+    if isinstance(source, int | np.integer) and abs(source) < 10**MAX_DIGITS:
+        return str(int(source))
+    if isinstance(source, float | np.floating) and np.isfinite(source):
+        return repr(float(source))
+    if isinstance(source, int | float | np.number):
+        shown = f"{source:g}" if isinstance(source, float | np.floating) else "an integer"
+        raise ExpressionError(shown, 0, "a number must be finite and not too large,")
+    reason = f"an expression is a number, a string or a boolean, not {type(source).__name__},"
+    raise ExpressionError(repr(source), 0, reason)

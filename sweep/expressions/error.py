@@ -1,0 +1,49 @@
+"""The one error of expressions: what is wrong, and at which column."""
+
+from __future__ import annotations
+
+from sweep.errors import SweepError
+
+__all__ = ["ExpressionError"]
+
+_SHOWN = 72  # characters of the text that a message repeats
+
+
+class ExpressionError(SweepError):
+    """An expression cannot be read, or cannot be evaluated with the values it is given.
+
+    Parameters
+    ----------
+    text : str
+        The whole expression.
+    position : int
+        Offset of the offence in ``text``, counted from 0 (the message counts columns from 1).
+    reason : str
+        What is wrong, without the position.
+    hint : str, optional
+        What may have been meant, such as ``"; did you mean 'x'?"``.
+    """
+
+    def __init__(self, text: str, position: int, reason: str, hint: str = "") -> None:
+        self.text = text
+        self.position = position
+        self.reason = reason
+        self.hint = hint
+        shown = _shown(text, position)
+        super().__init__(f"`{shown}`: {reason} at column {position + 1}{hint}")
+
+    def __reduce__(self) -> tuple[type[ExpressionError], tuple[str, int, str, str]]:
+        """Let the error cross process borders although it takes more than a message."""
+        return type(self), (self.text, self.position, self.reason, self.hint)
+
+
+def _shown(text: str, position: int) -> str:
+    """Return the part of ``text`` around ``position``, on one line and printable."""
+    start = 0
+    if len(text) > _SHOWN:
+        start = min(max(position - _SHOWN // 2, 0), len(text) - _SHOWN)
+    part = text[start : start + _SHOWN]
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in part)
+    before = "..." if start > 0 else ""
+    after = "..." if start + _SHOWN < len(text) else ""
+    return before + printable + after

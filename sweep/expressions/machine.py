@@ -1,0 +1,357 @@
+"""The stack machine that evaluates a parsed expression over NumPy arrays.
+
+All numbers are float64. A *fault* is an element at which Python would have raised an error or where
+the number is no longer finite, provided that the element is really reached: what a conditional does
+not take, and what ``and``, ``or`` or a chained comparison does not look at, never counts.
+
+Faults are found late to keep evaluation at the cost of the arithmetic itself. A value that is not
+finite stays so through ``+ - *`` and their like, so it is only looked for where an operation could
+lose it (a divisor, a comparison, ``min``) and in the result. Every operand therefore says whether
+it has been looked through (``settled``); ``fault`` is None as long as there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import nearest
+from sweep.expressions.error import ExpressionError
+from sweep.expressions.parser import Instruction
+
+__all__ = ["run"]
+
+_EXACT = 2.0**53  # the integers that float64 tells apart
+
+
+@dataclass(slots=True)
+class _Operand:
+    """A value on the stack, the elements at which it is at fault, and whether these are all."""
+
+    value: Any
+    fault: Any = None
+    settled: bool = True
+
+    @property
+    def kind(self) -> str:
+        return {"b": "boolean", "U": "string"}.get(self.value.dtype.kind, "number")
+
+
+def run(
+    text: str,
+    program: Sequence[Instruction],
+    values: Mapping[str, Any],
+    faults: Mapping[str, Any],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the value of ``program`` and where it is at fault (see `Expression.evaluate`)."""
+    stack: list[_Operand] = []
+    loaded: dict[str, _Operand] = {}
+    with np.errstate(all="ignore"):
+        for step in program:
+            operation, argument, _ = step
+            if operation == "constant":
+                stack.append(_constant(argument))
+                continue
+            if operation == "name":
+                if argument not in loaded:
+                    loaded[argument] = _load(text, step, values, faults)
+                stack.append(loaded[argument])
+                continue
+            count = _operand_count(operation, argument)
+            operands = stack[-count:]
+            del stack[-count:]
+            stack.append(_step(text, step, operands))
+        (result,) = stack
+        _settle(result)
+    return _finish(result)
+
+
+def _finish(result: _Operand) -> tuple[np.ndarray, np.ndarray]:
+    """Return value and fault of one shape; a number at fault is NaN, a boolean False."""
+    value = np.asarray(result.value)
+    if result.fault is None:
+        return value, np.zeros(value.shape, dtype=bool)
+    fault = np.broadcast_to(result.fault, np.broadcast_shapes(value.shape, result.fault.shape))
+    replacement: Any = {"number": np.nan, "boolean": False, "string": ""}[result.kind]
+    return np.where(fault, replacement, value), fault.copy()
+
+
+def _operand_count(operation: str, argument: Any) -> int:
+    if operation in ("negate", "plus", "not"):
+        return 1
+    if operation == "select":
+        return 3
+    if operation == "call":
+        return int(argument[1])
+    if operation == "compare":
+        operators, members = argument
+        return 1 + len(operators) + (members - 1 if operators[-1] in ("in", "not in") else 0)
+    return 2
+
+
+def _step(text: str, step: Instruction, operands: list[_Operand]) -> _Operand:
+    """Apply one operation, refusing operands of the wrong kind."""
+    operation, argument, position = step
+    if operation == "compare":
+        operators, members = argument
+        return _compare(text, position, operators, members, operands)
+    if operation == "select":
+        value, condition, other = operands
+        return _select(text, position, value, condition, other)
+    name = f"'{argument[0] if operation == 'call' else _SPELT.get(operation, operation)}'"
+    for operand in operands:
+        if operand.kind == "string":
+            raise ExpressionError(text, position, f"{name} takes numbers, not strings,")
+    if operation == "not":
+        return _not(*operands)
+    if operation in ("and", "or"):
+        return _short_circuit(operation, *operands)
+    numbers = [_number(operand) for operand in operands]
+    if operation == "call" and argument[0] == "gcd":
+        return _gcd(numbers)
+    if operation == "call" and argument[0] in _FOLDED:
+        return _fold(_FOLDED[argument[0]], numbers)
+    if operation == "call":
+        operation = argument[0]
+    for operand in numbers[_ABSORBING.get(operation, len(numbers)) :]:
+        _settle(operand)
+    result = _elementwise(_ELEMENTWISE[operation], numbers)
+    result.settled = operation in _PRESERVING and numbers[0].settled
+    return result
+
+
+# Operands
+
+
+def _constant(value: float | bool | str) -> _Operand:
+    return _Operand(np.asarray(value))
+
+
+def _load(
+    text: str, step: Instruction, values: Mapping[str, Any], faults: Mapping[str, Any]
+) -> _Operand:
+    """Return a name's value as float64, boolean or string array, with the faults it comes with."""
+    name = step.argument
+    if name not in values:
+        raise ExpressionError(
+            text, step.position, f"unknown name '{name}'", nearest(name, list(values))
+        )
+    value = np.asarray(values[name])
+    if value.dtype.kind in "OT":
+        value = _plain(value)
+    fault = faults.get(name)
+    if fault is not None:
+        fault = np.asarray(fault)
+        fault = fault if fault.any() else None
+    if value.dtype.kind in "bU":
+        return _Operand(value, fault)
+    if value.dtype.kind in "iuf":
+        settled = value.dtype.kind != "f"
+        return _Operand(value.astype(np.float64, copy=False), fault, settled)
+    reason = f"the value of '{name}' is neither number, boolean nor string"
+    raise ExpressionError(text, step.position, reason)
+
+
+def _plain(value: np.ndarray) -> np.ndarray:
+    """Return an array of Python objects or variable-length strings with a fixed-size type."""
+    members = value.ravel().tolist()
+    if all(isinstance(member, str) for member in members):
+        return np.asarray(members, dtype=np.str_).reshape(value.shape)
+    if all(isinstance(member, bool | int | float | np.number | np.bool_) for member in members):
+        return np.asarray(members).reshape(value.shape)
+    return value
+
+
+def _number(operand: _Operand) -> _Operand:
+    """Return a number or boolean as float64: True counts 1, as in Python."""
+    if operand.kind != "boolean":
+        return operand
+    return _Operand(operand.value.astype(np.float64), operand.fault)
+
+
+def _settle(operand: _Operand) -> _Operand:
+    """Enter every element that is not finite into the operand's faults."""
+    if not operand.settled:
+        finite = np.isfinite(operand.value)
+        if not finite.all():
+            operand.fault = _either(operand.fault, ~finite)
+        operand.settled = True
+    return operand
+
+
+def _either(a: Any, b: Any) -> Any:
+    """Return where one of two fault masks (or None) holds."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a | b
+
+
+def _where_reached(fault: Any, reached: Any) -> Any:
+    """Return the part of a fault mask (or None) that is reached."""
+    return None if fault is None else fault & reached
+
+
+# Arithmetic
+
+
+def _elementwise(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operand:
+    fault = None
+    for operand in operands:
+        fault = _either(fault, operand.fault)
+    return _Operand(function(*(operand.value for operand in operands)), fault, settled=False)
+
+
+def _fold(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operand:
+    """Apply ``min`` or ``max``, which would hide a value that is not finite."""
+    result = _settle(operands[0])
+    for operand in operands[1:]:
+        result = _elementwise(function, (result, _settle(operand)))
+    result.settled = True
+    return result
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Return ``base ** exponent``; exact where all three are integers, whatever the machine's pow.
+
+    NumPy may compute powers with vector instructions that are a few units in the last place off,
+    which would make ``tile ** 3`` differ from an integer. Below 2**49 that is less than a half.
+    """
+    power = np.power(base, exponent)
+    whole = (base == np.rint(base)) & (exponent == np.rint(exponent)) & (exponent >= 0)
+    return np.where(whole & (np.abs(power) < 2.0**49), np.rint(power), power)
+
+
+def _log2(x: Any) -> Any:
+    """Return the binary logarithm, exact for powers of two whatever the machine's log2."""
+    mantissa, exponent = np.frexp(x)
+    return np.where(mantissa == 0.5, exponent - 1.0, np.log2(x))
+
+
+def _gcd(operands: Sequence[_Operand]) -> _Operand:
+    """Return the greatest common divisor; what is not an integer is at fault, as in Python."""
+    result, fault = np.asarray(0), None
+    for operand in operands:
+        _settle(operand)
+        whole = (operand.value == np.rint(operand.value)) & (np.abs(operand.value) <= _EXACT)
+        if not whole.all():
+            fault = _either(fault, ~whole)
+        fault = _either(fault, operand.fault)
+        result = np.gcd(result, np.where(whole, operand.value, 0.0).astype(np.int64))
+    return _Operand(result.astype(np.float64), fault)
+
+
+_SPELT = {"negate": "-", "plus": "+"}
+_ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "**": _power,
+    "negate": np.negative,
+    "plus": np.positive,
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "sqrt": np.sqrt,
+    "log2": _log2,
+}
+_ABSORBING = {"/": 1, "//": 1, "%": 1, "**": 0}
+"""Operators that turn some infinities into finite numbers, with the first operand to settle."""
+_PRESERVING = {"negate", "plus", "abs", "ceil", "floor"}
+"""Operations whose result is finite wherever their operand is."""
+_FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
+
+
+# Logic
+
+
+def _truth(operand: _Operand) -> Any:
+    """Return where a number or boolean is true, after looking for its faults."""
+    if operand.kind == "boolean":
+        return operand.value
+    return _settle(operand).value != 0.0
+
+
+def _not(operand: _Operand) -> _Operand:
+    return _Operand(~_truth(operand), operand.fault)
+
+
+def _short_circuit(operation: str, left: _Operand, right: _Operand) -> _Operand:
+    """Return ``and`` or ``or``: one of the operands, as in Python; the right if it is reached."""
+    reached = _truth(left) if operation == "and" else ~_truth(left)
+    fault = _either(left.fault, _where_reached(right.fault, reached))
+    if left.kind == right.kind == "boolean":
+        combine = np.logical_and if operation == "and" else np.logical_or
+        return _Operand(combine(left.value, right.value), fault)
+    value = np.where(reached, _number(right).value, _number(left).value)
+    return _Operand(value, fault, right.settled)
+
+
+def _select(
+    text: str, position: int, value: _Operand, condition: _Operand, other: _Operand
+) -> _Operand:
+    """Return ``value if condition else other``; only the branch taken can be at fault."""
+    if condition.kind == "string":
+        raise ExpressionError(text, position, "'if' takes a number or boolean, not a string,")
+    if value.kind != other.kind:
+        if "string" in (value.kind, other.kind):
+            reason = "both branches of 'if' must be strings, or none,"
+            raise ExpressionError(text, position, reason)
+        value, other = _number(value), _number(other)
+    taken = _truth(condition)
+    fault = _either(_where_reached(value.fault, taken), _where_reached(other.fault, ~taken))
+    fault = _either(condition.fault, fault)
+    settled = value.settled and other.settled
+    return _Operand(np.where(taken, value.value, other.value), fault, settled)
+
+
+_COMPARE: dict[str, Callable[..., Any]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+
+
+def _compare(
+    text: str, position: int, operators: Sequence[str], members: int, operands: list[_Operand]
+) -> _Operand:
+    """Return a chain of comparisons; an operand is reached while all before it hold."""
+    for operand in operands:
+        _settle(operand)
+    left, *rest = operands
+    result: Any = np.asarray(True)
+    fault = left.fault
+    for operator in operators:
+        size = members if operator in ("in", "not in") else 1
+        right, rest = rest[:size], rest[size:]
+        for operand in right:
+            fault = _either(fault, _where_reached(operand.fault, result))
+        if operator in ("in", "not in"):
+            holds: Any = np.zeros(left.value.shape, dtype=bool)
+            for member in right:
+                holds = holds | _pair(text, position, "==", left, member)
+            holds = ~holds if operator == "not in" else holds
+        else:
+            holds = _pair(text, position, operator, left, right[0])
+            left = right[0]
+        result = result & holds
+    return _Operand(result, fault)
+
+
+def _pair(text: str, position: int, operator: str, left: _Operand, right: _Operand) -> Any:
+    """Compare two operands; strings know equality only, and never equal a number."""
+    strings = (left.kind == "string") + (right.kind == "string")
+    if strings and operator not in ("==", "!="):
+        raise ExpressionError(text, position, f"'{operator}' takes numbers, not strings,")
+    if strings == 1:
+        shape = np.broadcast_shapes(left.value.shape, right.value.shape)
+        return np.full(shape, operator == "!=")
+    return _COMPARE[operator](left.value, right.value)

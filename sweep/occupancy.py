@@ -1,0 +1,373 @@
+"""Blocks and warps that a multiprocessor holds at once, as NVIDIA's occupancy calculators count.
+
+From compute capability 3.0 on, every limit agrees with ``cuda_occupancy.h`` of CUDA 13 for the
+largest shared-memory carve-out, shared memory opted into where that is needed, and partitioned
+global caching off. 1.x and 2.x, which that header has dropped, follow the calculator spreadsheet
+and the CUDA C Programming Guide. (Only for odd numbers of warps on 1.x do NVIDIA's sources differ:
+the header of CUDA 7 also rounds the warps up to pairs where it counts warp slots, the spreadsheet
+and the guide round them for the registers alone; so does this module.)
+
+The numbers are in ``occupancy_limits.csv``, one row per compute capability, each with its source.
+All arithmetic is float64 on integers far below 2**53, hence exact.
+
+Examples
+--------
+>>> limits = limits_for("1.3")
+>>> counts = occupancy([64, 64, 64], [16, 30, 58], [348, 1088, 4284], 1000, limits=limits, n_sm=30)
+>>> counts.active_blocks_per_sm  # Zhang & Owens, HPCA 2011, Table 2
+array([8., 8., 3.])
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.errors import SpecError
+from sweep.fields import LIMITER, STATUS
+
+__all__ = [
+    "LIMIT_COLUMNS",
+    "Limits",
+    "Occupancy",
+    "compute_capabilities",
+    "limits_for",
+    "occupancy",
+]
+
+Array = NDArray[Any]
+
+LIMIT_COLUMNS: Mapping[str, str] = {
+    "max_warps_per_sm": "max_warps_per_sm",
+    "max_threads_per_sm": "max_threads_per_sm",
+    "max_blocks_per_sm": "max_blocks_per_sm",
+    "regs_per_sm": "regs_per_sm",
+    "max_regs_per_block": "max_regs_per_block",
+    "max_regs_per_thread": "max_regs_per_thread",
+    "reg_alloc_unit": "reg_alloc_unit",
+    "reg_per_block_style": "reg_alloc_style",
+    "warp_alloc_granularity": "warp_alloc_granularity",
+    "smem_per_sm_bytes": "smem_per_sm_bytes",
+    "smem_per_block_bytes": "smem_per_block_optin_bytes",
+    "smem_alloc_unit_bytes": "smem_alloc_unit_bytes",
+    "smem_reserved_per_block_bytes": "smem_reserved_per_block_bytes",
+    "max_threads_per_block": "max_threads_per_block",
+}
+"""Each field of :class:`Limits` that comes from the table, and its column there."""
+
+# Registers per thread for which Fermi allocates in units of 128 and not of 64: listed by the
+# calculator spreadsheet (version 5.1, sheet "GPU Data") and by cuda_occupancy.h of CUDA 7.
+_FERMI_COARSE = (21, 22, 29, 30, 37, 38, 45, 46)
+
+# GP100 distributes the warps of a block over two partitions, all later chips over four. For the
+# sake of programs moving between the chips of the Pascal family, NVIDIA's calculator refuses on
+# GP100 a block that four partitions could not hold.
+_CHECKED_PARTITIONS = {"6.0": 4.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What one multiprocessor offers: each field a float64 array over devices (or a scalar).
+
+    Attributes
+    ----------
+    max_warps_per_sm, max_threads_per_sm, max_blocks_per_sm : ndarray
+        Most resident warps, threads and blocks [1].
+    regs_per_sm, max_regs_per_block, max_regs_per_thread : ndarray
+        32-bit registers [1]. A thread has at most 255 from 3.2 on, which is the instruction set's
+        limit (``cuda_occupancy.h`` lets 256 pass from 7.0 on).
+    reg_alloc_unit : ndarray
+        Unit of register allocation [registers].
+    reg_per_block_style : ndarray of bool
+        Whether registers are allocated per block (1.x) and not per warp.
+    warp_alloc_granularity : ndarray
+        Warps are allocated in multiples of this: per block (1.x), over the partitions of the
+        multiprocessor (later).
+    check_granularity : ndarray
+        The multiple to which the launch check of the registers rounds a block's warps.
+    fermi : ndarray of bool
+        Whether some register counts are allocated in units of 128 (2.x).
+    smem_per_sm_bytes, smem_per_block_bytes : ndarray
+        Shared memory, largest carve-out; largest that a block can opt into [byte].
+    smem_alloc_unit_bytes, smem_reserved_per_block_bytes : ndarray
+        Unit of allocation, and what the system takes of every block from 8.0 on [byte].
+    max_threads_per_block : ndarray
+        Threads [1].
+    warp_size : float
+        Threads of a warp, the same for all [1].
+    """
+
+    max_warps_per_sm: Array
+    max_threads_per_sm: Array
+    max_blocks_per_sm: Array
+    regs_per_sm: Array
+    max_regs_per_block: Array
+    max_regs_per_thread: Array
+    reg_alloc_unit: Array
+    reg_per_block_style: Array
+    warp_alloc_granularity: Array
+    smem_per_sm_bytes: Array
+    smem_per_block_bytes: Array
+    smem_alloc_unit_bytes: Array
+    smem_reserved_per_block_bytes: Array
+    max_threads_per_block: Array
+    check_granularity: Array
+    fermi: Array
+    warp_size: float = 32.0
+
+
+class Occupancy(NamedTuple):
+    """Result of :func:`occupancy`: float64 arrays (codes: uint8), each as small as its inputs.
+
+    A limit that does not apply (no registers, no shared memory) is infinite. Where the launch
+    fails, ``status`` says why, and active blocks, warps and occupancy are 0.
+    """
+
+    warps_per_block: Array
+    limit_by_blocks: Array
+    limit_by_warps: Array
+    limit_by_registers: Array
+    limit_by_shared_memory: Array
+    limit_by_grid: Array
+    active_blocks_per_sm: Array
+    active_warps_per_sm: Array
+    occupancy: Array
+    active_sm: Array
+    limiter: Array
+    status: Array
+
+
+# The table
+
+
+@cache
+def _table() -> dict[str, dict[str, float]]:
+    """Return the limits by compute capability, as :class:`Limits` names them."""
+    table: dict[str, dict[str, float]] = {}
+    text = files("sweep").joinpath("occupancy_limits.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        key = row["cc"]
+        row["reg_alloc_style"] = "1" if row["reg_alloc_style"] == "block" else "0"
+        limits = {name: float(row[column]) for name, column in LIMIT_COLUMNS.items()}
+        granularity = limits["warp_alloc_granularity"]
+        limits["check_granularity"] = _CHECKED_PARTITIONS.get(key, granularity)
+        limits["fermi"] = float(key.startswith("2."))
+        table[key] = limits
+    return table
+
+
+def compute_capabilities() -> tuple[str, ...]:
+    """Return the compute capabilities of the table, oldest first: ``("1.0", ..., "12.1")``."""
+    return tuple(_table())
+
+
+def limits_for(ccs: str | Sequence[str], shape: tuple[int, ...] = (-1,)) -> Limits:
+    """Return the limits of devices, stacked along one axis.
+
+    Parameters
+    ----------
+    ccs : str or sequence of str
+        Compute capabilities, such as ``["1.3", "5.2"]``. A single string gives scalars.
+    shape : tuple of int, optional
+        Shape of the arrays, such as ``(-1, 1, 1)`` for the devices along the first of three axes.
+
+    Returns
+    -------
+    Limits
+        One element per device.
+
+    Raises
+    ------
+    SpecError
+        If a compute capability is not in the table.
+    """
+    table = _table()
+    for cc in [ccs] if isinstance(ccs, str) else ccs:
+        if cc not in table:
+            known = ", ".join(table)
+            raise SpecError(f"unknown compute capability '{cc}': the table has {known}")
+    columns: dict[str, Any] = {}
+    for name in (*LIMIT_COLUMNS, "check_granularity", "fermi"):
+        if isinstance(ccs, str):
+            values = np.asarray(table[ccs][name])
+        else:
+            values = np.array([table[cc][name] for cc in ccs], dtype=np.float64).reshape(shape)
+        columns[name] = values != 0 if name in ("reg_per_block_style", "fermi") else values
+    return Limits(**columns)
+
+
+# The rules, one function each
+
+
+def _round_up(value: Array, unit: Array) -> Array:
+    """Return the smallest multiple of ``unit`` that is not below ``value``."""
+    return np.ceil(value / unit) * unit
+
+
+def _count(available: Array, used: Array) -> Array:
+    """Return how many times ``used`` fits into ``available``: infinitely often if it is 0."""
+    return np.where(used > 0, np.floor(available / np.where(used > 0, used, 1.0)), np.inf)
+
+
+def warps_of_block(threads_per_block: Array, limits: Limits) -> Array:
+    """Return the warps of a block: its last warp may be partly empty."""
+    return np.ceil(threads_per_block / limits.warp_size)
+
+
+def blocks_by_warps(threads_per_block: Array, limits: Limits) -> Array:
+    """Return the blocks whose warps find a slot; none if a block has too many threads."""
+    blocks = _count(limits.max_warps_per_sm, warps_of_block(threads_per_block, limits))
+    return np.where(threads_per_block > limits.max_threads_per_block, 0.0, blocks)
+
+
+def registers_of_warp(registers_per_thread: Array, limits: Limits) -> Array:
+    """Return the registers that a warp gets (2.0 and later): rounded up to the unit."""
+    coarse = limits.fermi & np.isin(registers_per_thread, _FERMI_COARSE)
+    unit = np.where(coarse, 2.0 * limits.reg_alloc_unit, limits.reg_alloc_unit)
+    return _round_up(registers_per_thread * limits.warp_size, unit)
+
+
+def registers_of_block(warps: Array, registers_per_thread: Array, limits: Limits) -> Array:
+    """Return the registers that a block gets (1.x): for pairs of warps, rounded up to the unit."""
+    allocated_warps = _round_up(warps, limits.warp_alloc_granularity)
+    registers = allocated_warps * registers_per_thread * limits.warp_size
+    return _round_up(registers, limits.reg_alloc_unit)
+
+
+def _blocks_by_warp_registers(warps: Array, registers_per_thread: Array, limits: Limits) -> Array:
+    """Return the blocks that find registers (2.0 and later), allocated warp by warp.
+
+    The register file is divided among the partitions of the multiprocessor; each holds whole
+    warps. A launch is checked as if the block's warps filled all partitions evenly.
+    """
+    per_warp = registers_of_warp(registers_per_thread, limits)
+    partitions = limits.warp_alloc_granularity
+    warps_per_sm = _count(limits.regs_per_sm / partitions, per_warp) * partitions
+    checked = per_warp * _round_up(warps, limits.check_granularity)
+    return np.where(checked > limits.max_regs_per_block, 0.0, _count(warps_per_sm, warps))
+
+
+def blocks_by_registers(
+    threads_per_block: Array, registers_per_thread: Array, limits: Limits
+) -> Array:
+    """Return the blocks that find registers; none if a thread or block needs too many."""
+    warps = warps_of_block(threads_per_block, limits)
+    per_block = registers_of_block(warps, registers_per_thread, limits)
+    blocks = np.where(
+        limits.reg_per_block_style,
+        _count(limits.regs_per_sm, per_block),
+        _blocks_by_warp_registers(warps, registers_per_thread, limits),
+    )
+    return np.where(registers_per_thread > limits.max_regs_per_thread, 0.0, blocks)
+
+
+def blocks_by_shared_memory(shared_memory_per_block: Array, limits: Limits) -> Array:
+    """Return the blocks that find shared memory, with what the system reserves of each block."""
+    reserved = limits.smem_reserved_per_block_bytes
+    allocated = _round_up(shared_memory_per_block + reserved, limits.smem_alloc_unit_bytes)
+    blocks = _count(limits.smem_per_sm_bytes, allocated)
+    return np.where(allocated > limits.smem_per_block_bytes + reserved, 0.0, blocks)
+
+
+def blocks_by_grid(blocks: Array, n_sm: Array) -> Array:
+    """Return the most blocks of the grid that any multiprocessor gets (not NVIDIA's: ours)."""
+    return np.maximum(np.ceil(blocks / n_sm), 0.0)
+
+
+def occupancy(
+    threads_per_block: ArrayLike,
+    registers_per_thread: ArrayLike,
+    shared_memory_per_block: ArrayLike,
+    blocks: ArrayLike,
+    *,
+    limits: Limits,
+    n_sm: ArrayLike,
+) -> Occupancy:
+    """Return how many blocks and warps a multiprocessor holds at once, and what limits them.
+
+    Parameters
+    ----------
+    threads_per_block : array_like
+        Threads of a block [1].
+    registers_per_thread : array_like
+        Registers that the compiler gives a thread [1].
+    shared_memory_per_block : array_like
+        Static and dynamic shared memory of a block [byte].
+    blocks : array_like
+        Blocks of the grid [1].
+    limits : Limits
+        Of the devices, from :func:`limits_for`; broadcasts with the other arguments.
+    n_sm : array_like
+        Multiprocessors of the device [1].
+
+    Returns
+    -------
+    Occupancy
+        Counts; the ``limiter`` (`sweep.fields.LIMITER`), which is the first of warps, registers,
+        shared memory, blocks and grid that attains the minimum; and the ``status``
+        (`sweep.fields.STATUS`): ``block_too_large``, ``registers`` or ``shared_memory`` if not even
+        one block fits, in this order, and ``no_active_block`` if there is nothing to launch (no
+        threads, no blocks, a negative or undefined number).
+    """
+    given = (threads_per_block, registers_per_thread, shared_memory_per_block, blocks)
+    threads, registers, shared_memory, grid = (np.asarray(x, dtype=np.float64) for x in given)
+    with np.errstate(invalid="ignore", over="ignore"):
+        warps = np.asarray(warps_of_block(threads, limits))
+        by_blocks = np.asarray(limits.max_blocks_per_sm)
+        by_warps = blocks_by_warps(threads, limits)
+        by_registers = blocks_by_registers(threads, registers, limits)
+        by_shared_memory = blocks_by_shared_memory(shared_memory, limits)
+        by_grid = np.asarray(blocks_by_grid(grid, np.asarray(n_sm, dtype=np.float64)))
+        launchable = (threads > 0) & (registers >= 0) & (shared_memory >= 0) & (grid > 0)
+        launchable &= np.isfinite(threads + registers + shared_memory + grid)
+        fitting = np.minimum(np.minimum(by_warps, by_registers), by_shared_memory)
+        active = np.minimum(np.minimum(fitting, by_blocks), by_grid)
+        active = np.where(launchable, active, 0.0)
+        active_warps = np.where(active > 0, active * warps, 0.0)
+        active_sm = np.where(grid > 0, np.minimum(n_sm, grid), 0.0)
+    limiter = _first(
+        launchable,
+        (by_warps == active, LIMITER["warps"]),
+        (by_registers == active, LIMITER["registers"]),
+        (by_shared_memory == active, LIMITER["shared_memory"]),
+        (by_blocks == active, LIMITER["blocks_per_sm"]),
+        (by_grid == active, LIMITER["grid"]),
+        otherwise=LIMITER["none"],
+    )
+    status = _first(
+        launchable & (active == 0),
+        (by_warps == 0, STATUS["block_too_large"]),
+        (by_registers == 0, STATUS["registers"]),
+        (by_shared_memory == 0, STATUS["shared_memory"]),
+        otherwise=STATUS["valid"],
+    )
+    status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
+    return Occupancy(
+        warps_per_block=warps,
+        limit_by_blocks=by_blocks,
+        limit_by_warps=by_warps,
+        limit_by_registers=by_registers,
+        limit_by_shared_memory=by_shared_memory,
+        limit_by_grid=by_grid,
+        active_blocks_per_sm=active,
+        active_warps_per_sm=active_warps,
+        occupancy=np.asarray(active_warps / limits.max_warps_per_sm),
+        active_sm=active_sm,
+        limiter=limiter,
+        status=status,
+    )
+
+
+def _first(where: Array, *cases: tuple[Array, int], otherwise: int) -> Array:
+    """Return the code of the first case that holds, ``otherwise`` if none does or not ``where``."""
+    code: Array = np.full(np.shape(where), otherwise, dtype=np.uint8)
+    for holds, value in reversed(cases):
+        code = np.where(where & holds, np.uint8(value), code)
+    return code

@@ -1,0 +1,319 @@
+"""The device file: one GPU, every value with its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import SpecError, nearest
+from sweep.fields import Parameter
+from sweep.occupancy import compute_capabilities
+from sweep.specs.check import Checked, check_section, is_number, top_level
+from sweep.specs.formats import DEVICE
+from sweep.specs.keys import Key, Section
+from sweep.specs.places import label_of
+from sweep.specs.report import Report, quoted_path
+from sweep.specs.sources import Source, check_sources, is_below
+from sweep.specs.toml import KEY_PATTERN, parse_toml, sha256_of
+from sweep.specs.units import split_unit, to_base
+
+__all__ = [
+    "Device",
+    "ModelValue",
+    "check_model_parameters",
+    "inspect_device",
+    "parse_device",
+]
+
+ModelValue = float | str | tuple[Any, ...]
+"""A parameter of a model: a number, a word, a list of numbers, or rows."""
+
+IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device, as its file describes it.
+
+    Parameters
+    ----------
+    key : str
+        The file's name without ``.toml``.
+    name, vendor, architecture, compute_capability : str
+        Identity; the compute capability is a key of the table of occupancy limits.
+    values : mapping of str to float
+        Numbers by dotted path without unit suffix (``clocks.core_nominal``), in base units: Hz,
+        B/s, bytes, W, V, W/(V2 Hz); widths in bits.
+    tables : mapping of str to tuple
+        Rows by dotted path (``power.core_voltage``), in base units.
+    model_parameters : mapping of str to mapping
+        Per model, its parameters by the key of the file, in the unit of the key's suffix.
+    sources : mapping of str to Source
+        The source of every value by its dotted path in the file (``clocks.core_nominal_MHz``).
+    text : str
+        The file.
+    sha256 : str
+        SHA-256 of the text.
+    path : Path or None
+        Where the file lies, ``None`` where it came from elsewhere.
+    """
+
+    key: str
+    name: str
+    vendor: str
+    architecture: str
+    compute_capability: str
+    values: Mapping[str, float]
+    tables: Mapping[str, tuple[tuple[float, ...], ...]]
+    model_parameters: Mapping[str, Mapping[str, ModelValue]]
+    sources: Mapping[str, Source]
+    text: str = field(repr=False)
+    sha256: str
+    path: Path | None = field(default=None, compare=False)
+
+    def __hash__(self) -> int:
+        """Hash by key and text: the mappings themselves cannot be hashed."""
+        return hash((self.key, self.sha256))
+
+    def assumed(self, prefixes: Sequence[str]) -> tuple[str, ...]:
+        """Return the dotted paths of assumed values below any of the given paths.
+
+        Parameters
+        ----------
+        prefixes : sequence of str
+            Dotted paths of tables or values, with or without the unit suffix: ``model.hong_kim``,
+            ``clocks.core_nominal``.
+        """
+        return tuple(
+            path
+            for path, source in self.sources.items()
+            if source.kind == "assumed"
+            and any(is_below(path, p) or split_unit(path)[0] == p for p in prefixes)
+        )
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def parse_device(text: str, key: str, path: str | Path | None = None) -> Device:
+    """Return the device that a text describes.
+
+    Parameters
+    ----------
+    text : str
+        The content of a device file.
+    key : str
+        The device's key: the file's name without ``.toml``.
+    path : str or Path, optional
+        Where the text came from, for messages.
+
+    Raises
+    ------
+    SpecError
+        With the first problem, in one line.
+    """
+    report = Report(str(path or f"devices/{key}.toml"))
+    device = inspect_device(report, text, key, Path(path) if path else None)
+    report.raise_first()
+    assert device is not None  # without errors there is a device
+    return device
+
+
+def inspect_device(report: Report, text: str, key: str, path: Path | None = None) -> Device | None:
+    """Check a device file and return the device, or ``None`` where there are errors.
+
+    Parameters
+    ----------
+    report : Report
+        Takes every finding.
+    text, key, path
+        As for :func:`parse_device`.
+    """
+    table = parse_toml(report, text, key)
+    if table is None:
+        return None
+    identity = top_level(report, table, DEVICE)
+    _check_compute_capability(report, identity)
+    written: list[str] = []  # paths that sources may name
+    needed: list[str] = []  # valid values, each of which must have a source
+    excused = set(identity.meant)
+    values: dict[str, float] = {}
+    tables: dict[str, tuple[tuple[float, ...], ...]] = {}
+    for section in DEVICE[1:]:
+        content = table.get(section.name)
+        if section.values or not isinstance(content, dict):
+            continue
+        checked = check_section(report, section, content, sections=DEVICE)
+        written += [f"{section.name}.{name}" for name in checked.written]
+        needed += [f"{section.name}.{name}" for name in checked]
+        excused |= {f"{section.name}.{name}" for name in checked.meant}
+        _to_base_units(section, checked, values, tables)
+    models = _models(report, table.get("model"), written)
+    needed += [f"model.{model}.{name}" for model, content in models.items() for name in content]
+    sources = _sources(report, table.get("source"), written, needed, excused)
+    _check_clocks(report, values)
+    _check_bandwidth(report, values)
+    if report.errors:
+        return None
+    names = {name: identity[name] for name in identity if name != "schema"}
+    return Device(
+        key,
+        **names,
+        values=values,
+        tables=tables,
+        model_parameters=models,
+        sources=sources,
+        text=text,
+        sha256=sha256_of(text),
+        path=path,
+    )
+
+
+def _check_compute_capability(report: Report, identity: Checked) -> None:
+    known = compute_capabilities()
+    value = identity.get("compute_capability")
+    if value is not None and value not in known:
+        listed = f"the table of occupancy limits has {len(known)}, {known[0]} to {known[-1]}"
+        report.error("compute_capability", f"unknown{nearest(value, known)} ({listed})", value)
+
+
+def _to_base_units(
+    section: Section,
+    checked: Checked,
+    values: dict[str, float],
+    tables: dict[str, tuple[tuple[float, ...], ...]],
+) -> None:
+    for key in section.keys:
+        if key.name not in checked:
+            continue
+        path = f"{section.name}.{key.stem}"
+        if key.type == "rows":
+            tables[path] = tuple(
+                tuple(to_base(cell, column) for cell, column in zip(row, key.columns, strict=True))
+                for row in checked[key.name]
+            )
+        else:
+            values[path] = to_base(checked[key.name], key.name)
+
+
+def _models(report: Report, table: Any, written: list[str]) -> dict[str, dict[str, ModelValue]]:
+    """Check the form of ``[model.NAME]`` tables; their keys are for the models to judge."""
+    result: dict[str, dict[str, ModelValue]] = {}
+    for model, content in table.items() if isinstance(table, dict) else ():
+        here = quoted_path("model", model)
+        if not re.fullmatch(KEY_PATTERN, model) or not isinstance(content, dict):
+            report.error(here, "must be a table [model.NAME] with the name of a model", content)
+            continue
+        result[model] = {}
+        for name, value in content.items():
+            frozen = _frozen(value)
+            if frozen is None:
+                reason = "must be a number, a word, a list of numbers or a list of rows"
+                report.error(f"{here}.{quoted_path(name)}", reason, value)
+            else:
+                result[model][name] = frozen
+            written.append(f"model.{model}.{name}")
+    return result
+
+
+def _frozen(value: Any, depth: int = 0) -> ModelValue | None:
+    if is_number(value):
+        return float(value)
+    if isinstance(value, str):
+        return value if value.strip() else None
+    if not isinstance(value, list) or not value or depth == 2:
+        return None
+    items = [_frozen(item, depth + 1) for item in value]
+    lengths = {len(item) if isinstance(item, tuple) else 0 for item in items}
+    return None if None in items or len(lengths) > 1 else tuple(items)
+
+
+def _sources(
+    report: Report, table: Any, written: list[str], needed: list[str], excused: set[str]
+) -> dict[str, Source]:
+    if not isinstance(table, dict):
+        return {}  # its absence has been reported
+    sources, wrong = check_sources(report, table, written, (IDENTITY,), excused)
+    if IDENTITY not in table:
+        what = "name, vendor, architecture and compute_capability"
+        report.error("source.identity", f"missing: the source of {what}")
+    for path in needed:
+        if path not in table and path not in wrong:
+            report.error(path, f'has no source: add "{path}" = "KIND: REFERENCE" to [source]')
+    return sources
+
+
+def _check_clocks(report: Report, values: Mapping[str, float]) -> None:
+    for domain in ("core", "memory"):
+        lowest, nominal, highest = (
+            values.get(f"clocks.{domain}_{name}") for name in ("min", "nominal", "max")
+        )
+        if None in (lowest, nominal, highest):
+            continue
+        assert lowest is not None and nominal is not None and highest is not None
+        if not lowest <= nominal <= highest:
+            bounds = (
+                f"{domain}_min_MHz {lowest / 1e6:.12g} to {domain}_max_MHz {highest / 1e6:.12g}"
+            )
+            path = f"clocks.{domain}_nominal_MHz"
+            report.error(path, f"outside the range of the device, {bounds}", nominal / 1e6)
+
+
+def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:
+    """Warn where bandwidth, memory clock and bus width make no whole transfers a clock."""
+    names = ("chip.memory_bandwidth", "clocks.memory_nominal", "chip.memory_bus_width")
+    if not all(name in values for name in names):
+        return
+    bandwidth, clock, width = (values[name] for name in names)
+    transfers = bandwidth / (clock * width / 8)
+    if not any(abs(transfers / 2**power - 1) < 0.02 for power in range(5)):
+        text = "memory clock and bus width make this {:.3g} transfers a clock, not 1, 2, 4, 8 or 16"
+        path = "chip.memory_bandwidth_GBps"
+        report.warning(path, text.format(transfers), bandwidth / 1e9)
+
+
+# ---------------------------------------------------------------------------- models
+
+
+def check_model_parameters(
+    device: Device, model: str, declared: Sequence[Parameter], report: Report | None = None
+) -> None:
+    """Check the table of one model in a device against what the model declares.
+
+    A parameter that the device lacks is no error: its configurations have the status
+    ``missing_parameters``.
+
+    Parameters
+    ----------
+    device : Device
+        The device.
+    model : str
+        Name of the model.
+    declared : sequence of Parameter
+        The parameters that the model reads.
+    report : Report, optional
+        Takes every finding instead of the first being raised.
+
+    Raises
+    ------
+    SpecError
+        For an unknown key, a wrong unit or a value out of range.
+    """
+    path = Path("devices", f"{device.key}.toml") if device.path is None else device.path
+    found = report or Report(label_of(path))
+    section = f"model.{model}"
+    keys = tuple(Key.from_parameter(parameter, section) for parameter in declared)
+    optional = tuple(replace(key, required=False) for key in keys)
+    table = {k: _thawed(v) for k, v in device.model_parameters.get(model, {}).items()}
+    check_section(found, Section(section, "", optional), table)
+    if report is None and found.errors:
+        raise SpecError(str(found.errors[0]))
+
+
+def _thawed(value: ModelValue) -> Any:
+    if isinstance(value, tuple):
+        return [_thawed(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,130 @@
+"""Names that the author of a kernel file chooses: sizes, parameters, derived names."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sweep.expressions import FUNCTIONS
+from sweep.fields import COMMON_FIELDS
+from sweep.specs.check import is_number
+from sweep.specs.formats import DEVICE_NAMES, LARGEST_NUMBER
+from sweep.specs.report import Report, quoted_path, show
+
+__all__ = [
+    "NAME_PATTERN",
+    "RESERVED_DIMENSIONS",
+    "RESERVED_NAMES",
+    "check_parameters",
+    "check_sizes",
+    "is_name",
+    "why_not_a_name",
+]
+
+NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
+
+LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
+"""What a plan's constraints may use besides a kernel's own names."""
+
+RESERVED_NAMES = frozenset({*DEVICE_NAMES, *LAUNCH_NAMES, *FUNCTIONS, *keyword.kwlist})
+"""Names that mean something else in expressions."""
+
+RESERVED_DIMENSIONS = frozenset(
+    {
+        "model",
+        "device",
+        "kernel",
+        "core_clock",
+        "core_clock_ratio",
+        "memory_clock",
+        "memory_clock_ratio",
+        "assumed",
+        "power_assumed",
+        *COMMON_FIELDS,
+    }
+)
+"""Names that a dataset gives to something else, so that no size or parameter may have them."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name a size, a parameter, a derived name or an access."""
+    return re.fullmatch(NAME_PATTERN, text) is not None
+
+
+def why_not_a_name(name: str, *, dimension: bool) -> str:
+    """Return why a name is refused, ``""`` if it is not.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    dimension : bool
+        Whether it becomes a dimension of the results (sizes and parameters do).
+    """
+    if not is_name(name):
+        return "must be a name: a letter, then letters, digits, _"
+    if name in DEVICE_NAMES:
+        return f"the name is taken: it means {DEVICE_NAMES[name]}"
+    if name in LAUNCH_NAMES:
+        return "the name is taken: conditions of a plan mean the launch by it"
+    if name in FUNCTIONS:
+        return "the name is taken: it is a function of expressions"
+    if name in RESERVED_NAMES:
+        return "the name is taken: it is a word of the expressions' language"
+    if dimension and name in RESERVED_DIMENSIONS:
+        return "the name is taken: the results have something else of that name"
+    return ""
+
+
+def check_sizes(report: Report, table: Mapping[str, Any]) -> dict[str, float]:
+    """Return the valid problem sizes."""
+    result: dict[str, float] = {}
+    for name, value in table.items():
+        path = quoted_path("sizes", name)
+        reason = why_not_a_name(name, dimension=True)
+        if not reason and not (is_number(value) and 0 <= value <= LARGEST_NUMBER):
+            reason = "must be a number, 0 to 2**53"
+        if reason:
+            report.error(path, reason, value)
+        result[name] = value
+    return result
+
+
+def check_parameters(
+    report: Report, table: Mapping[str, Any], sizes: Collection[str]
+) -> dict[str, tuple[Any, ...]]:
+    """Return the tuning parameters; those with findings keep the values as written."""
+    result: dict[str, tuple[Any, ...]] = {}
+    for name, values in table.items():
+        reason = why_not_a_name(name, dimension=True) or _why_not_values(values)
+        if name in sizes:
+            reason = "the name is taken: it is a problem size"
+        if reason:
+            report.error(quoted_path("parameters", name), reason, values)
+        result[name] = tuple(values) if isinstance(values, list) else (values,)
+    return result
+
+
+def _why_not_values(values: Any) -> str:
+    if not isinstance(values, list):
+        return f"must be a list of values: write [{show(values)}]"
+    if not values:
+        return "an empty list: give at least one value"
+    kinds = {_kind(value) for value in values}
+    if "" in kinds:
+        return "must be a list of numbers (up to 2**53), of words, or of true and false"
+    if len(kinds) > 1:
+        return f"mixes {' and '.join(sorted(kinds))}: all values must be of one kind"
+    if len(set(values)) < len(values):
+        return "holds a value twice"
+    return ""
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "booleans"
+    if isinstance(value, str):
+        return "words" if value.strip() else ""
+    return "numbers" if is_number(value) and abs(value) <= LARGEST_NUMBER else ""

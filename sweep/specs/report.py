@@ -1,0 +1,113 @@
+"""What is wrong with a file: findings, each one line for a person."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sweep.errors import SpecError
+
+__all__ = ["Finding", "Report", "quoted_path", "show"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST_VALUE = 60
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem of one file.
+
+    Parameters
+    ----------
+    file : str
+        The file, as the user named it.
+    path : str
+        Dotted path of the key, ``""`` for the file as a whole.
+    message : str
+        What is wrong and what would be right, with the value; one line.
+    severity : str
+        ``error`` (the file is refused) or ``warning``.
+    """
+
+    file: str
+    path: str
+    message: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        """Return file and message in one line."""
+        mark = "" if self.severity == "error" else f"{self.severity}: "
+        return _one_line(f"{self.file}: {mark}{self.message}")
+
+
+class Report:
+    """The findings about one file, in the order in which they were made."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.findings: list[Finding] = []
+
+    def error(self, path: str, reason: str, value: Any = _ABSENT) -> None:
+        """Add an error at a dotted path, with the value that stands there."""
+        self._add("error", path, reason, value)
+
+    def warning(self, path: str, reason: str, value: Any = _ABSENT) -> None:
+        """Add something that is allowed but looks wrong."""
+        self._add("warning", path, reason, value)
+
+    def _add(self, severity: str, path: str, reason: str, value: Any) -> None:
+        head = path if value is _ABSENT else f"{path} = {show(value)}"
+        message = f"{head}: {reason}" if head else reason
+        self.findings.append(Finding(self.file, path, _one_line(message), severity))
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings for which the file is refused."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def raise_first(self) -> None:
+        """Raise the first error, if there is one.
+
+        Raises
+        ------
+        SpecError
+            With file, path, value and reason in one line.
+        """
+        if self.errors:
+            raise SpecError(str(self.errors[0]))
+
+
+def show(value: Any) -> str:
+    """Return a value as a TOML file would hold it, cut where it is long."""
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+    elif isinstance(value, int) and value.bit_length() > 200:
+        text = f"a number of {value.bit_length()} bits"
+    elif isinstance(value, dict):
+        text = "a table"
+    elif isinstance(value, list | tuple):
+        text = f"[{', '.join(show(item) for item in value[:8])}{', ...' * (len(value) > 8)}]"
+    else:
+        text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "..."
+
+
+def quoted_path(*names: str) -> str:
+    """Return the dotted path of nested keys; what is not a bare key stands in quotes."""
+    return ".".join(
+        name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        for name in names
+        if name
+    )
+
+
+def _one_line(text: str) -> str:
+    """Return the text with everything that is not printable escaped."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
