@@ -1,0 +1,20 @@
+"""Evaluation: from a space to numbers, chunk by chunk."""
+
+from sweep.evaluate.chunk import evaluate_box, launch_is_valid, warm_up
+from sweep.evaluate.coordinates import assumptions, coordinates, group_attributes
+from sweep.evaluate.dataset import evaluate, kernel_dataset
+from sweep.evaluate.variables import Variable, all_fields, variables
+
+__all__ = [
+    "Variable",
+    "all_fields",
+    "assumptions",
+    "coordinates",
+    "evaluate",
+    "evaluate_box",
+    "group_attributes",
+    "kernel_dataset",
+    "launch_is_valid",
+    "variables",
+    "warm_up",
+]

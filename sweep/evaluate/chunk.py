@@ -1,0 +1,244 @@
+"""Evaluation of a box of the grid, in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluate._passes import get_pass
+from sweep.evaluate.tables import model_inputs, pack
+from sweep.evaluate.variables import Variable, variables
+from sweep.evaluate.workloads import Launch, build_launch
+from sweep.models import get_model
+from sweep.space import Box, KernelSpace, Plan
+
+__all__ = ["evaluate_box", "launch_is_valid", "warm_up"]
+
+WHOLE_TABLES = 2_000_000
+"""Launch configurations up to which tables are computed once for the whole grid."""
+BLOCK = 1 << 19
+"""Configurations of one call of a pass in the rows form: bounds the tables' memory."""
+
+LAUNCH_SOURCES = (
+    "occupancy",
+    "active_blocks_per_sm",
+    "active_warps_per_sm",
+    "threads_per_block",
+    "blocks",
+    "occupancy_limiter",
+)
+
+
+def evaluate_box(
+    space: KernelSpace, plan: Plan, box: Box, wanted: Sequence[Variable] | None = None
+) -> dict[str, np.ndarray]:
+    """Evaluate all models of a plan over a box.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid.
+    plan : Plan
+        Models, variant, precision and options.
+    box : Box
+        The part of the grid.
+    wanted : sequence of Variable, optional
+        What to compute; all variables of the plan by default.
+
+    Returns
+    -------
+    dict
+        Variable name to array with the variable's dimensions, in the plan's precision.
+    """
+    wanted = tuple(variables(space, plan) if wanted is None else wanted)
+    shape = _canonical(space, box)
+    tables = _tables(space, plan, box)
+    n_models = len(plan.models)
+    result: dict[str, np.ndarray] = {}
+    for variable in wanted:
+        if variable.source in LAUNCH_SOURCES and variable.model is None:
+            result[variable.name] = _launch_variable(variable, tables.launch, box, space)
+        else:
+            models = (n_models,) if variable.model is None else ()
+            result[variable.name] = np.empty(models + box.shape, variable.dtype)
+    for i, name in enumerate(plan.models):
+        outputs, arrays = [], []
+        for variable in wanted:
+            if variable.source in LAUNCH_SOURCES or variable.model not in (None, name):
+                continue
+            array = result[variable.name]
+            outputs.append(variable.source)
+            arrays.append(array if variable.model else array[i])
+        if outputs:
+            _run(tables.inputs(name), plan, name, shape, tuple(outputs), arrays)
+    return result
+
+
+class _Tables:
+    """Tables of all models over a box, restricted from the whole grid where that is small."""
+
+    def __init__(self, space: KernelSpace, plan: Plan, box: Box) -> None:
+        self.space, self.plan, self.box = space, plan, box
+        self.launch: Launch = build_launch(space, box)
+
+    @lru_cache(maxsize=None)  # noqa: B019 - lives as long as the tables
+    def inputs(self, name: str) -> Mapping[str, np.ndarray]:
+        model = get_model(name)
+        options = self.plan.options.get(name, {})
+        return model_inputs(
+            self.space, self.box, self.launch, model, self.plan.variant, options
+        )
+
+
+class _Part:
+    """A box's view of tables over the whole grid."""
+
+    def __init__(self, whole: _Tables, index: tuple[slice, ...]) -> None:
+        self.launch, self._whole, self._index = whole.launch, whole, index
+
+    def inputs(self, name: str) -> Mapping[str, np.ndarray]:
+        return {
+            key: table[_restrict(table, self._index)]
+            for key, table in self._whole.inputs(name).items()
+        }
+
+
+def _restrict(table: np.ndarray, index: tuple[slice, ...]) -> tuple[slice, ...]:
+    """Return the index of a box into a table that has length 1 along some axes."""
+    whole = slice(None)
+    return tuple(
+        whole if extent == 1 else part for extent, part in zip(table.shape, index, strict=True)
+    )
+
+
+def _canonical_index(space: KernelSpace, box: Box) -> tuple[slice, ...]:
+    """Return a box as slices over the grid's axes with both clocks present."""
+    kinds = [d.kind for d in space.grid.dimensions]
+    index = [s for s, kind in zip(box.slices, kinds, strict=True) if kind not in ("core", "memory")]
+    for clock in ("core", "memory"):
+        index.append(box.slices[kinds.index(clock)] if clock in kinds else slice(0, 1))
+    return tuple(index)
+
+
+def _canonical(space: KernelSpace, box: Box) -> tuple[int, ...]:
+    return tuple(s.stop - s.start for s in _canonical_index(space, box))
+
+
+@lru_cache(maxsize=8)
+def _whole_tables(key: _Key) -> _Tables:
+    return _Tables(key.space, key.plan, key.space.grid.whole)
+
+
+class _Key:
+    """A space and plan as a cache key, compared by identity: both are immutable."""
+
+    def __init__(self, space: KernelSpace, plan: Plan) -> None:
+        self.space, self.plan = space, plan
+
+    def __hash__(self) -> int:
+        return hash((id(self.space), id(self.plan)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Key) and other.space is self.space and other.plan is self.plan
+        )
+
+
+def _tables(space: KernelSpace, plan: Plan, box: Box) -> _Tables | _Part:
+    kinds = [d.kind for d in space.grid.dimensions]
+    launches = math.prod(
+        n for n, kind in zip(space.grid.shape, kinds, strict=True)
+        if kind not in ("core", "memory")
+    )  # fmt: skip
+    if launches > WHOLE_TABLES:
+        return _Tables(space, plan, box)
+    return _Part(_whole_tables(_Key(space, plan)), _canonical_index(space, box))
+
+
+def _launch_variable(
+    variable: Variable, launch: Launch, box: Box, space: KernelSpace
+) -> np.ndarray:
+    """Return a variable that only the launch decides, spread over its dimensions."""
+    work = launch.workload
+    if variable.source == "occupancy_limiter":
+        table = np.where(launch.status == 0, work.occupancy.limiter, 0)
+    else:
+        table = (
+            getattr(work.occupancy, variable.source)
+            if hasattr(work.occupancy, variable.source)
+            else getattr(work, variable.source)
+        )
+        table = np.where(launch.status == 0, table, np.nan)
+    index = _canonical_index(space, box)[:-2]
+    table = table[..., 0, 0]
+    part = table[_restrict(table, index)] if table.shape != tuple(
+        s.stop - s.start for s in index) else table  # fmt: skip
+    return np.broadcast_to(part, tuple(s.stop - s.start for s in index)).astype(variable.dtype)
+
+
+def _run(
+    inputs: Mapping[str, np.ndarray],
+    plan: Plan,
+    name: str,
+    shape: tuple[int, ...],
+    outputs: tuple[str, ...],
+    arrays: list[np.ndarray],
+) -> None:
+    """Fill the output arrays of one model over a box, block by block."""
+    model = get_model(name)
+    for index in _blocks(shape):
+        part = {key: table[_restrict(table, index)] for key, table in inputs.items()}
+        packed = pack(part, model, tuple(s.stop - s.start for s in index))
+        compiled = get_pass(name, plan.variant, packed.form, outputs)
+        rows = (packed.n_rows, packed.n_inner)
+        views = [array.reshape(shape)[index].reshape(rows) for array in arrays]
+        with np.errstate(all="ignore"):
+            compiled(packed.data, packed.base, packed.stride, packed.shape, packed.n_inner, *views)
+
+
+def _blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
+    """Cut a box along its first axes into contiguous blocks of at most BLOCK points."""
+    if math.prod(shape) <= BLOCK:
+        return [tuple(slice(0, n) for n in shape)]
+    axis, inner = 0, math.prod(shape[1:])
+    while inner > BLOCK and axis < len(shape) - 1:
+        axis += 1
+        inner //= shape[axis]
+    step = max(1, BLOCK // inner)
+    blocks: list[tuple[slice, ...]] = []
+    for lead in np.ndindex(*shape[:axis]):
+        for start in range(0, shape[axis], step):
+            cut = slice(start, min(start + step, shape[axis]))
+            rest = tuple(slice(0, n) for n in shape[axis + 1 :])
+            blocks.append((*(slice(i, i + 1) for i in lead), cut, *rest))
+    return blocks
+
+
+def launch_is_valid(space: KernelSpace, plan: Plan) -> bool:
+    """Return whether any configuration of a kernel can be launched on any device.
+
+    Looks chunk by chunk and stops at the first that can.
+    """
+    for box in space.grid.boxes():
+        launch = _tables(space, plan, box).launch
+        if (launch.status == 0).any() and (launch.clock_status == 0).any():
+            return True
+        if launch.workload.n_sm.shape[0] == len(space.devices) and not isinstance(
+            _tables(space, plan, box), _Tables
+        ):
+            return False  # the launch covers the whole grid already
+    return False
+
+
+def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
+    """Compile every pass that a run will need, before the clock starts."""
+    for space in spaces:
+        box = space.grid.box(0)
+        evaluate_box(space, plan, Box(box.start, box.stop))
+        break
+
+

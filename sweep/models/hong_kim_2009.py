@@ -1,0 +1,486 @@
+"""Hong & Kim 2009: memory and computation warp parallelism (MWP, CWP).
+
+S. Hong and H. Kim, "An Analytical Model for a GPU Architecture with Memory-level and Thread-level
+Parallelism Awareness", ISCA 2009, pages 152-163, doi:10.1145/1555754.1555775.
+
+Scope: one kernel on a GPU without a cache for global memory; all threads alike; computation
+instructions all cost the same. Instruction counts are dynamic, per thread; shared accesses,
+barriers and branches are computation instructions (Section 3.6); a memory instruction is coalesced
+only if the whole warp needs a single transaction (footnote 8).
+
+Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+
+HK-1  The second condition of (23), "or Comp_cycles > Mem_cycles", contradicts Section 3.2.2,
+      Case 5, by which such a kernel takes (3), that is (24); (23) would lose the factor N on the
+      computation and fall below the issue bound N x Comp_cycles.
+HK-3  Without that clause (23) still falls below the issue bound for
+      CWP_full - 1 < MWP <= CWP, so that more bandwidth can make a kernel slower. For both,
+      corrected takes (22) when MWP = CWP = N and otherwise the larger of (23) and (24).
+HK-2  (26) is kept as printed in both variants.
+HK-4  MWP below 1 makes (MWP - 1) negative: corrected takes max(MWP - 1, 0).
+HK-5  #Rep (21) below 1, for a grid that does not fill the GPU, is less than one warp's own
+      latency: corrected takes max(1, #Rep).
+CLK   corrected re-expresses DRAM latency, departure delays and bandwidth at the swept clocks (see
+      :mod:`sweep.clocks`); printed has the core clock in (7) and in the conversion to seconds only.
+
+Not in the paper: the guard for kernels without memory instructions (its own micro-benchmark Mb1 is
+one), Comp_cycles x N x #Rep without synchronisation cost, and the activities for power.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sweep._jit import Symbol, equations, joined
+from sweep.clocks import bandwidth, latency, service_time
+from sweep.fields import BOUND, Field, Parameter
+from sweep.models._model import Input, Model
+from sweep.workload import Array, Workload
+
+SYMBOLS = {
+    "n": Symbol("N", "1", "active warps on an SM"),
+    "active_blocks_per_sm": Symbol("#Active_blocks_per_SM", "1", "active blocks on an SM"),
+    "active_sm": Symbol("#Active_SMs", "1", "SMs that have work"),
+    "n_sm": Symbol("#SM", "1", "SMs of the GPU"),
+    "blocks": Symbol("#Blocks", "1", "blocks of the grid"),
+    "threads_per_block": Symbol("#Threads_per_block", "1", "threads in a block"),
+    "threads_per_warp": Symbol("#Threads_per_warp", "1", "threads in a warp"),
+    "comp_insts": Symbol("#Comp_insts", "1", "computation instructions of a thread"),
+    "uncoal_mem_insts": Symbol("#Uncoal_Mem_insts", "1", "uncoalesced accesses of a thread"),
+    "coal_mem_insts": Symbol("#Coal_Mem_insts", "1", "coalesced accesses of a thread"),
+    "mem_insts": Symbol("#Mem_insts", "1", "memory instructions of a thread"),
+    "total_insts": Symbol("#Total_insts", "1", "instructions of a thread"),
+    "synch_insts": Symbol("#Synch_insts", "1", "barriers of a thread"),
+    "uncoal_per_mw": Symbol("#Uncoal_per_mw", "1", "transactions of an uncoalesced access"),
+    "load_bytes_per_warp": Symbol("Load_bytes_per_warp", "B", "bytes of a warp's access"),
+    "issue_cycles": Symbol("Issue_cycles", "cycle", "cycles to issue one warp instruction"),
+    "core_freq": Symbol("Freq", "Hz", "clock of the SM processor"),
+    "mem_bandwidth": Symbol("Mem_Bandwidth", "B/s", "bandwidth between DRAM and GPU cores"),
+    "mem_ld": Symbol("Mem_LD", "cycle", "DRAM access latency"),
+    "departure_del_uncoal": Symbol(
+        "Departure_del_uncoal", "cycle", "delay between two uncoalesced transactions"
+    ),
+    "departure_del_coal": Symbol(
+        "Departure_del_coal", "cycle", "delay between two coalesced transactions"
+    ),
+    "mem_l_uncoal": Symbol("Mem_L_Uncoal", "cycle", "latency of an uncoalesced warp access"),
+    "mem_l_coal": Symbol("Mem_L_Coal", "cycle", "latency of a coalesced warp access"),
+    "mem_l": Symbol("Mem_L", "cycle", "mean latency of a warp's access"),
+    "mem_p": Symbol("Mem_p", "cycle", "one memory waiting period"),
+    "weight_uncoal": Symbol("Weight_uncoal", "1", "share of uncoalesced accesses"),
+    "weight_coal": Symbol("Weight_coal", "1", "share of coalesced accesses"),
+    "departure_delay": Symbol("Departure_delay", "cycle", "least distance of two memory warps"),
+    "mwp_without_bw_full": Symbol("MWP_Without_BW_full", "1", "MWP by departure delay"),
+    "mwp_without_bw": Symbol("MWP_Without_BW", "1", "MWP by departure delay, at most N"),
+    "bw_per_warp": Symbol("BW_per_warp", "B/s", "bandwidth that one warp draws"),
+    "mwp_peak_bw": Symbol("MWP_peak_BW", "1", "MWP by the peak bandwidth"),
+    "mwp": Symbol("MWP", "1", "memory warp parallelism"),
+    "mem_cycles": Symbol("Mem_cycles", "cycle", "memory waiting cycles of a warp"),
+    "comp_cycles": Symbol("Comp_cycles", "cycle", "computation cycles of a warp"),
+    "comp_p": Symbol("Comp_p", "cycle", "one computation period"),
+    "cwp_full": Symbol("CWP_full", "1", "CWP with enough warps"),
+    "cwp": Symbol("CWP", "1", "computation warp parallelism"),
+    "overlapped": Symbol("(MWP - 1)", "1", "memory warps besides the first"),
+    "rep": Symbol("#Rep", "1", "rounds of active blocks on an SM"),
+    "exec_cycles": Symbol("Exec_cycles", "cycle", "cycles of one round (Section 3.2)"),
+    "exec_cycles_app": Symbol("Exec_cycles_app", "cycle", "execution cycles of the kernel"),
+    "synch_cost": Symbol("Synch_cost", "cycle", "additional delay by barriers"),
+    "exec_cycles_with_synch": Symbol("Exec_cycles_with_synch", "cycle", "total execution cycles"),
+    "cpi": Symbol("CPI", "cycle", "cycles per warp instruction"),
+}
+_equation = equations("hong_kim", SYMBOLS)
+
+# --- Section 3.2: the cost of executing multiple warps -------------------------------------------
+
+
+@_equation("1", "exec_cycles")
+def exec_cycles_cwp_greater(mem_cycles, n, mwp, comp_p):
+    """Cycles of a round when CWP > MWP: memory periods hide the computation (Cases 1, 2)."""
+    return mem_cycles * n / mwp + comp_p * mwp
+
+
+@_equation("2")
+def comp_p(comp_cycles, mem_insts):
+    """Length of one computation period."""
+    return comp_cycles / mem_insts
+
+
+@_equation("3", "exec_cycles")
+def exec_cycles_mwp_greater(mem_p, comp_cycles, n):
+    """Cycles of a round when MWP > CWP: computation hides the memory periods (Cases 3 to 5)."""
+    return mem_p + comp_cycles * n
+
+
+@_equation("4", "exec_cycles")
+def exec_cycles_few_warps(mem_cycles, n, mwp, comp_cycles, comp_p):
+    """Cycles of a round when there are not enough warps (Cases 6, 7)."""
+    return mem_cycles * n / mwp + comp_cycles * n / mwp + comp_p * (mwp - 1.0)
+
+
+# --- Section 3.3: the degree of warp parallelism -------------------------------------------------
+
+
+@_equation("5")
+def mwp(mwp_without_bw, mwp_peak_bw, n):
+    """Warps that can access memory during one memory waiting period."""
+    return min(min(mwp_without_bw, mwp_peak_bw), n)
+
+
+@_equation("6")
+def mwp_peak_bw(mem_bandwidth, bw_per_warp, active_sm):
+    """MWP at which the active SMs reach the peak bandwidth."""
+    return mem_bandwidth / (bw_per_warp * active_sm)
+
+
+@_equation("7")
+def bw_per_warp(core_freq, load_bytes_per_warp, mem_l):
+    """Bandwidth that one warp draws."""
+    return core_freq * load_bytes_per_warp / mem_l
+
+
+@_equation("8")
+def cwp_full(mem_cycles, comp_cycles):
+    """CWP when there are enough warps."""
+    return (mem_cycles + comp_cycles) / comp_cycles
+
+
+@_equation("9")
+def cwp(cwp_full, n):
+    """Warps whose computation fits into one memory waiting period, plus one."""
+    return min(cwp_full, n)
+
+
+@_equation("10")
+def mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal):
+    """Latency of an uncoalesced access: the last of its transactions leaves last."""
+    return mem_ld + (uncoal_per_mw - 1.0) * departure_del_uncoal
+
+
+@_equation("11")
+def mem_l_coal(mem_ld):
+    """Latency of a coalesced access."""
+    return mem_ld
+
+
+@_equation("12")
+def mem_l(mem_l_uncoal, weight_uncoal, mem_l_coal, weight_coal):
+    """Mean latency of a memory instruction."""
+    return mem_l_uncoal * weight_uncoal + mem_l_coal * weight_coal
+
+
+@_equation("13")
+def weight_uncoal(uncoal_mem_insts, coal_mem_insts):
+    """Share of uncoalesced memory instructions."""
+    return uncoal_mem_insts / (uncoal_mem_insts + coal_mem_insts)
+
+
+@_equation("14")
+def weight_coal(coal_mem_insts, uncoal_mem_insts):
+    """Share of coalesced memory instructions."""
+    return coal_mem_insts / (coal_mem_insts + uncoal_mem_insts)
+
+
+@_equation("15")
+def departure_delay(
+    departure_del_uncoal, uncoal_per_mw, weight_uncoal, departure_del_coal, weight_coal
+):
+    """Least distance between the departures of two memory warps."""
+    uncoalesced = (departure_del_uncoal * uncoal_per_mw) * weight_uncoal
+    return uncoalesced + departure_del_coal * weight_coal
+
+
+@_equation("16")
+def mwp_without_bw_full(mem_l, departure_delay):
+    """MWP as the departure delay allows."""
+    return mem_l / departure_delay
+
+
+@_equation("17")
+def mwp_without_bw(mwp_without_bw_full, n):
+    """MWP as departure delay and active warps allow."""
+    return min(mwp_without_bw_full, n)
+
+
+@_equation("18")
+def mem_cycles(mem_l_uncoal, uncoal_mem_insts, mem_l_coal, coal_mem_insts):
+    """Memory waiting cycles of one warp."""
+    return mem_l_uncoal * uncoal_mem_insts + mem_l_coal * coal_mem_insts
+
+
+@_equation("19")
+def comp_cycles(issue_cycles, total_insts):
+    """Computation cycles of one warp."""
+    return issue_cycles * total_insts
+
+
+# --- Section 3.4: putting it all together --------------------------------------------------------
+
+
+@_equation("20", "n")
+def active_warps(active_blocks_per_sm, threads_per_block, threads_per_warp):
+    """Active warps on an SM: active blocks times (whole) warps of a block."""
+    return active_blocks_per_sm * np.ceil(threads_per_block / threads_per_warp)
+
+
+@_equation("21")
+def rep(blocks, active_blocks_per_sm, active_sm):
+    """Rounds of active blocks that an SM executes."""
+    return blocks / (active_blocks_per_sm * active_sm)
+
+
+@_equation("22", kind="condition")
+def is_few_warps(mwp, n, cwp):
+    """Too few warps: both degrees of parallelism are limited by N."""
+    return (mwp == n) and (cwp == n)
+
+
+@_equation("23", kind="condition")
+def is_memory_bound(cwp, mwp, comp_cycles, mem_cycles):
+    """Memory periods dominate, as printed (see HK-1 for the second clause)."""
+    return (cwp >= mwp) or (comp_cycles > mem_cycles)
+
+
+@_equation("22", "exec_cycles_app")
+def exec_cycles_app_22(mem_cycles, comp_cycles, mem_insts, overlapped, rep):
+    """Execution cycles when there are not enough warps."""
+    return (mem_cycles + comp_cycles + comp_cycles / mem_insts * overlapped) * rep
+
+
+@_equation("23", "exec_cycles_app")
+def exec_cycles_app_23(mem_cycles, n, mwp, comp_cycles, mem_insts, overlapped, rep):
+    """Execution cycles when memory periods dominate."""
+    return (mem_cycles * n / mwp + comp_cycles / mem_insts * overlapped) * rep
+
+
+@_equation("24", "exec_cycles_app")
+def exec_cycles_app_24(mem_l, comp_cycles, n, rep):
+    """Execution cycles when computation dominates."""
+    return (mem_l + comp_cycles * n) * rep
+
+
+@_equation("25")
+def cpi(exec_cycles_app, total_insts, threads_per_block, threads_per_warp, blocks, active_sm):
+    """Cycles per warp instruction on an active SM."""
+    warps = threads_per_block / threads_per_warp
+    return exec_cycles_app / (total_insts * warps * (blocks / active_sm))
+
+
+@_equation("26")
+def synch_cost(departure_delay, overlapped, synch_insts, active_blocks_per_sm, rep):
+    """Additional delay by barriers."""
+    return departure_delay * overlapped * synch_insts * active_blocks_per_sm * rep
+
+
+@_equation("27")
+def exec_cycles_with_synch(exec_cycles_app, synch_cost):
+    """Total execution cycles."""
+    return exec_cycles_app + synch_cost
+
+
+@_equation("guard", "exec_cycles_app")
+def exec_cycles_app_no_memory(comp_cycles, n, rep):
+    """Execution cycles of a kernel without memory instructions (ours; Mb1 is one)."""
+    return comp_cycles * n * rep
+
+
+# --- The model -----------------------------------------------------------------------------------
+
+REGIMES = {
+    "hong_kim_eq22": 10,
+    "hong_kim_eq23": 11,
+    "hong_kim_eq24": 12,
+    "hong_kim_no_memory": 13,
+}
+EQ22, EQ23, EQ24, NO_MEMORY = (float(code) for code in REGIMES.values())
+COMPUTE, MEMORY, LATENCY, SYNCHRONISATION = (
+    float(BOUND[name]) for name in ("compute", "memory", "latency", "synchronisation")
+)
+
+
+def _body(corrected):  # fmt: skip
+    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+
+    @joined
+    def body(
+        N, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
+        comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw,
+        load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth, mem_ld,
+        departure_del_uncoal, departure_del_coal,
+    ):  # fmt: skip
+        mem_insts = uncoal_mem_insts + coal_mem_insts
+        total_insts = comp_insts + mem_insts
+        Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
+        Weight_coal = weight_coal(coal_mem_insts, uncoal_mem_insts)
+        Mem_L_Uncoal = mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal)
+        Mem_L_Coal = mem_l_coal(mem_ld)
+        Mem_L = mem_l(Mem_L_Uncoal, Weight_uncoal, Mem_L_Coal, Weight_coal)
+        Departure_delay = departure_delay(
+            departure_del_uncoal, uncoal_per_mw, Weight_uncoal, departure_del_coal, Weight_coal
+        )
+        MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
+        MWP_Without_BW = mwp_without_bw(MWP_full, N)
+        BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
+        MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
+        MWP = mwp(MWP_Without_BW, MWP_peak_BW, N)
+        Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
+        Comp_cycles = comp_cycles(issue_cycles, total_insts)
+        CWP_full = cwp_full(Mem_cycles, Comp_cycles)
+        CWP = cwp(CWP_full, N)
+        Rep = rep(blocks, active_blocks_per_sm, active_sm)
+        overlapped = MWP - 1.0
+        if corrected:
+            Rep = max(1.0, Rep)  # HK-5
+            overlapped = max(overlapped, 0.0)  # HK-4
+
+        few = is_few_warps(MWP, N, CWP)
+        T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
+        T23 = exec_cycles_app_23(Mem_cycles, N, MWP, Comp_cycles, mem_insts, overlapped, Rep)
+        T24 = exec_cycles_app_24(Mem_L, Comp_cycles, N, Rep)
+        if corrected:
+            memory_bound = T23 >= T24  # HK-1, HK-3
+        else:
+            memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
+        Exec = T22 if few else (T23 if memory_bound else T24)
+        regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
+        bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
+        Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
+        memory_busy = max(
+            Departure_delay * mem_insts * N * Rep, Mem_L / MWP_peak_BW * mem_insts * N * Rep
+        )
+
+        no_memory = mem_insts == 0.0
+        Exec = exec_cycles_app_no_memory(Comp_cycles, N, Rep) if no_memory else Exec
+        Synch = 0.0 if no_memory else Synch
+        regime = NO_MEMORY if no_memory else regime
+        bound = COMPUTE if no_memory else bound
+        memory_busy = 0.0 if no_memory else memory_busy
+        Total = exec_cycles_with_synch(Exec, Synch)
+        bound = SYNCHRONISATION if Synch > Exec else bound
+        CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+
+        used = active_sm / n_sm / Total
+        core_activity = min(1.0, Comp_cycles * N * Rep * used)
+        memory_activity = min(1.0, memory_busy * used)
+        return (
+            Total, CPI, core_activity, memory_activity, regime, bound, MWP, CWP, Rep, Synch
+        )  # fmt: skip
+
+    return body
+
+
+def _prepare(work: Workload, variant: str) -> dict[str, Array]:
+    """Turn a workload into the inputs of Table 1."""
+    uncoalesced = [(a.count * ~a.coalesced, a.transactions) for a in work.global_accesses]
+    zero = np.zeros((1,) * work.n_sm.ndim)
+    uncoal = sum((count for count, _ in uncoalesced), start=zero)
+    mem = work.total("count")
+    transactions = sum((count * t for count, t in uncoalesced), start=zero)
+    loaded = work.total("count", "bytes") * work.lanes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        uncoal_per_mw = np.where(uncoal > 0, transactions / uncoal, 1.0)
+        load_bytes = np.where(mem > 0, loaded / mem, 4.0 * work.lanes)
+    device = work.parameters
+    ratio, share = work.clocks.ratio, work.dram_share
+    inputs = {
+        "n": work.occupancy.active_warps_per_sm,
+        "active_blocks_per_sm": work.occupancy.active_blocks_per_sm,
+        "active_sm": work.occupancy.active_sm,
+        "n_sm": work.n_sm,
+        "blocks": work.blocks,
+        "threads_per_block": work.threads_per_block,
+        "threads_per_warp": work.warp_size,
+        "comp_insts": work.computation_instructions,
+        "uncoal_mem_insts": uncoal,
+        "coal_mem_insts": mem - uncoal,
+        "synch_insts": work.barriers,
+        "uncoal_per_mw": uncoal_per_mw,
+        "load_bytes_per_warp": load_bytes,
+        "issue_cycles": device["issue_cycles"],
+        "core_freq": work.clocks.core,
+        "mem_bandwidth": work.memory_bandwidth,
+        "mem_ld": device["mem_ld_cycles"],
+        "departure_del_uncoal": device["departure_del_uncoal_cycles"],
+        "departure_del_coal": device["departure_del_coal_cycles"],
+    }
+    if variant == "corrected":  # rule CLK
+        inputs["mem_ld"] = latency(inputs["mem_ld"], ratio, share)
+        for name in ("departure_del_uncoal", "departure_del_coal"):
+            inputs[name] = service_time(inputs[name], ratio)
+        inputs["mem_bandwidth"] = bandwidth(
+            work.memory_bandwidth, work.clocks.memory, work.clocks.memory_nominal
+        )
+    return inputs
+
+
+def _device(key: str) -> tuple[str, ...]:
+    return (f"model.hong_kim.{key}",)
+
+
+MODEL = Model(
+    name="hong_kim",
+    title="MWP/CWP: memory and computation warp parallelism",
+    reference=(
+        "S. Hong and H. Kim, An Analytical Model for a GPU Architecture with Memory-level and "
+        "Thread-level Parallelism Awareness, ISCA 2009"
+    ),
+    doi="10.1145/1555754.1555775",
+    symbols=SYMBOLS,
+    inputs=(
+        Input("n", "occupancy rules"),
+        Input("active_blocks_per_sm", "occupancy rules"),
+        Input("active_sm", "occupancy rules"),
+        Input("n_sm", "device", ("chip.sm_count",)),
+        Input("blocks", "kernel launch"),
+        Input("threads_per_block", "kernel launch"),
+        Input("threads_per_warp", "device", ("chip.warp_size",)),
+        Input("comp_insts", "kernel instructions, shared accesses and barriers"),
+        Input("uncoal_mem_insts", "kernel accesses that need several transactions a warp"),
+        Input("coal_mem_insts", "kernel accesses that need one transaction a warp"),
+        Input("synch_insts", "kernel barriers"),
+        Input("uncoal_per_mw", "kernel access patterns under the device's coalescing rule"),
+        Input("load_bytes_per_warp", "kernel access sizes, mean over the accesses"),
+        Input("issue_cycles", "device", _device("issue_cycles")),
+        Input("core_freq", "swept core clock", (), True),
+        Input("mem_bandwidth", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
+        Input("mem_ld", "device, at the clocks", _device("mem_ld_cycles"), True),
+        Input(
+            "departure_del_uncoal",
+            "device, at the clocks",
+            _device("departure_del_uncoal_cycles"),
+            True,
+        ),
+        Input(
+            "departure_del_coal", "device, at the clocks", _device("departure_del_coal_cycles"), True
+        ),
+    ),
+    fields=(
+        Field("memory_warp_parallelism", "1", "memory warp parallelism", "MWP", "hong_kim (5)"),
+        Field(
+            "computation_warp_parallelism", "1", "computation warp parallelism", "CWP", "hong_kim (9)"
+        ),
+        Field("rounds", "1", "rounds of active blocks on an SM", "#Rep", "hong_kim (21)"),
+        Field(
+            "synchronisation_cycles", "cycle", "delay by barriers", "Synch_cost", "hong_kim (26)"
+        ),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": _body(True), "printed": _body(False)},
+    prepare=_prepare,
+    parameters=(
+        Parameter("issue_cycles", "Issue_cycles", "cycle", "cycles to issue a warp instruction",
+                  minimum=1e-3, maximum=64),
+        Parameter("mem_ld_cycles", "Mem_LD", "cycle", "DRAM access latency", minimum=1,
+                  maximum=1e5),
+        Parameter("departure_del_uncoal_cycles", "Departure_del_uncoal", "cycle",
+                  "delay between two uncoalesced transactions", minimum=1e-3, maximum=1e4),
+        Parameter("departure_del_coal_cycles", "Departure_del_coal", "cycle",
+                  "delay between two coalesced transactions", minimum=1e-3, maximum=1e4),
+    ),
+    errata={
+        "HK-1": "(23) without its clause 'or Comp_cycles > Mem_cycles'",
+        "HK-3": "the larger of (23) and (24), so that no time is below the issue bound",
+        "HK-4": "max(MWP - 1, 0)",
+        "HK-5": "max(1, #Rep)",
+        "CLK": "DRAM quantities follow the swept clocks",
+    },
+)  # fmt: skip

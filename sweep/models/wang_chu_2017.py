@@ -1,0 +1,492 @@
+"""Wang & Chu 2017: execution time under core and memory frequency scaling.
+
+Q. Wang and X. Chu, "GPGPU Performance Estimation with Core and Memory Frequency Scaling",
+arXiv:1701.05308 (2017); journal version IEEE TPDS 31(12), 2020, doi:10.1109/TPDS.2020.3004623.
+
+Scope: kernels whose warps alternate computation and global memory transactions, with or without
+shared memory; DRAM runs on the memory clock, everything else on the core clock (Table I). Cycles
+are core cycles. A transaction is a 32-byte sector. Equation (1) is in :mod:`sweep.power`.
+
+Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+
+WC-1  (10b) and (12b) have their inequalities exchanged: memory is saturated when the other warps'
+      service time covers a warp's own round trip, as (16b), the same situation with shared
+      memory, is printed.
+WC-2  (11) has #Wpb where (3) and (17) have all active warps #Aw.
+WC-3  Table II's core-frequency column repeats the memory one; (4) reproduces its latencies only
+      with the core at 400 MHz (a fact about data: no equation changes).
+WC-4  (5a) scales the whole DRAM latency with core_f/mem_f, (4), which was fitted to measurements,
+      only part of it. Option ``dram_latency``: "eq4" takes (4) without a further factor, "eq5a" the
+      printed form; "auto" is eq4 in corrected where the device has the fit, else eq5a.
+WC-5  inst_cycle is a throughput in (9) and a latency in (13) and (15): corrected keeps
+      issue cycles and instruction latency apart; printed has the latency (Table IV) everywhere.
+WC-6  (9) to (15) repeat "one computation period and one global memory transaction", while
+      gld_trans counts sectors. corrected has p = gld_trans x o_itrs / k periods of k sectors each,
+      k sectors being one request, with d = k x agl_del.
+WC-7  A kernel without global accesses divides by zero in (7a): corrected takes
+      inst_cycle x comp_inst x #Aw (ours); printed has no time.
+WC-8  Rounds below 1 in (6), for a grid that does not fill the GPU: corrected takes at least 1.
+
+``core_f/mem_f`` in (4) to (5b) is relative to the ratio at which the device's latency and delay
+were measured, so that nothing changes at its nominal clocks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sweep._jit import Symbol, equations, joined
+from sweep.fields import BOUND, Field, Parameter
+from sweep.models._model import Input, Model
+from sweep.workload import Array, Workload
+
+SYMBOLS = {
+    "inter_arr": Symbol("interArr", "cycle", "time between two memory requests"),
+    "w": Symbol("#W", "1", "warps"),
+    "gld_trans": Symbol("gld_trans", "1", "global transactions of a warp in one iteration"),
+    "t_lat": Symbol("T_lat", "cycle", "time of all memory requests"),
+    "dm_lat": Symbol("dm_lat", "cycle", "DRAM latency of a transaction without contention"),
+    "dm_lat_slope": Symbol("222.78", "cycle", "DRAM share of the latency's fit"),
+    "dm_lat_intercept": Symbol("277.32", "cycle", "on-chip share of the latency's fit"),
+    "dm_del": Symbol("dm_del", "cycle", "service time of one DRAM transaction"),
+    "l2_lat": Symbol("l2_lat", "cycle", "L2 latency"),
+    "l2_del": Symbol("l2_del", "cycle", "L2 service time of a transaction"),
+    "l2_hr": Symbol("l2_hr", "1", "L2 hit rate of all transactions"),
+    "frequency_ratio": Symbol("core_f/mem_f", "1", "core over memory clock, relative to nominal"),
+    "agl_lat": Symbol("agl_lat", "cycle", "mean latency of a global transaction"),
+    "agl_del": Symbol("agl_del", "cycle", "mean service time of a global transaction"),
+    "t_active": Symbol("T_active", "cycle", "time of one round of active warps on an SM"),
+    "t_exec": Symbol("T_exec", "cycle", "execution time of the kernel"),
+    "rounds": Symbol("#Wpb*#B/(#Aw*#SM)", "1", "rounds of active warps"),
+    "wpb": Symbol("#Wpb", "1", "warps of a block"),
+    "blocks": Symbol("#B", "1", "blocks of the grid"),
+    "aw": Symbol("#Aw", "1", "active warps on an SM"),
+    "n_sm": Symbol("#SM", "1", "SMs of the GPU"),
+    "active_sm": Symbol("#Asm", "1", "SMs that have work"),
+    "comp_inst": Symbol("comp_inst", "1", "computation instructions of a warp"),
+    "avr_inst": Symbol("avr_inst", "1", "computation instructions before a transaction"),
+    "inst_cycle": Symbol("inst_cycle", "cycle", "cycles of a computation instruction"),
+    "inst_latency": Symbol("inst_cycle (latency)", "cycle", "latency of an instruction"),
+    "issue_cycles": Symbol("inst_cycle (issue)", "cycle", "issue cycles of an instruction"),
+    "avr_comp": Symbol("avr_comp", "cycle", "computation time before a transaction"),
+    "latency_comp": Symbol("avr_comp (latency)", "cycle", "computation time of a lone warp"),
+    "o_itrs": Symbol("o_itrs", "1", "iterations of the first level"),
+    "i_itrs": Symbol("i_itrs", "1", "shared memory transactions of phase 2"),
+    "sh_lat": Symbol("sh_lat", "cycle", "shared memory latency"),
+    "t_phase1": Symbol("T_phase1", "cycle", "first load, all warps contending"),
+    "t_phase2": Symbol("T_phase2", "cycle", "work in shared memory"),
+    "t_phase3": Symbol("T_phase3", "cycle", "load of a block while others compute"),
+    "transactions_per_request": Symbol("k", "1", "transactions of one request of a warp"),
+    "uses_shared": Symbol("shared", "1", "1 if the kernel uses shared memory"),
+    "uses_fit": Symbol("eq4", "1", "1 if (4) gives the DRAM latency"),
+    "core_freq": Symbol("core_f", "Hz", "core clock"),
+}
+_equation = equations("wang_chu", SYMBOLS)
+
+# --- Section IV: memory ---------------------------------------------------------------------------
+
+
+@_equation("2", "t_lat")
+def t_lat_infrequent(inter_arr, w, dm_lat, gld_trans):
+    """Time of all memory requests when they do not queue."""
+    return inter_arr * w + dm_lat * gld_trans
+
+
+@_equation("3", "t_lat")
+def t_lat_saturated(dm_lat, dm_del, gld_trans, w):
+    """Time of all memory requests when DRAM is saturated."""
+    return dm_lat + dm_del * gld_trans * w
+
+
+@_equation("4", "dm_lat")
+def dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept):
+    """DRAM latency as fitted to measurements on the GTX 980 (R^2 0.9959)."""
+    return dm_lat_slope * frequency_ratio + dm_lat_intercept
+
+
+@_equation("5a")
+def agl_lat(l2_lat, l2_hr, dm_lat, frequency_ratio):
+    """Mean latency of a global transaction."""
+    return l2_lat * l2_hr + dm_lat * frequency_ratio * (1.0 - l2_hr)
+
+
+@_equation("5b")
+def agl_del(l2_del, l2_hr, dm_del, frequency_ratio):
+    """Mean service time of a global transaction."""
+    return l2_del * l2_hr + dm_del * frequency_ratio * (1.0 - l2_hr)
+
+
+# --- Section V: execution time --------------------------------------------------------------------
+
+
+@_equation("6")
+def t_exec(t_active, rounds):
+    """Execution time: rounds of active warps."""
+    return t_active * rounds
+
+
+@_equation("6", "rounds")
+def rounds(wpb, blocks, aw, n_sm):
+    """Rounds of active warps: the factor of T_active."""
+    return wpb * blocks / (aw * n_sm)
+
+
+@_equation("7a")
+def avr_inst(comp_inst, gld_trans):
+    """Computation instructions before each global transaction."""
+    return comp_inst / gld_trans
+
+
+@_equation("7b")
+def avr_comp(inst_cycle, avr_inst):
+    """Computation time before each global transaction."""
+    return inst_cycle * avr_inst
+
+
+@_equation("8", kind="condition")
+def is_compute_dominated(avr_comp, agl_del, aw, agl_lat):
+    """Computation hides the memory latency."""
+    return (avr_comp >= agl_del) and (avr_comp * (aw - 1.0) >= agl_lat)
+
+
+@_equation("9", "t_active")
+def t_active_9(avr_comp, aw, o_itrs, agl_lat):
+    """Compute-dominated."""
+    return avr_comp * aw * o_itrs + agl_lat
+
+
+@_equation("10 as printed", kind="condition")
+def is_memory_saturated_printed(avr_comp, agl_del, agl_lat, aw):
+    """Memory is saturated, with the inequality of (10b) as printed (WC-1)."""
+    return (avr_comp <= agl_del) and (avr_comp + agl_lat >= agl_del * (aw - 1.0))
+
+
+@_equation("10", kind="condition")
+def is_memory_saturated(avr_comp, agl_del, latency_comp, agl_lat, aw):
+    """Memory is saturated: the other warps' service time covers a warp's own round trip."""
+    return (avr_comp <= agl_del) and (latency_comp + agl_lat <= agl_del * (aw - 1.0))
+
+
+@_equation("11", "t_active")
+def t_active_11(agl_lat, avr_comp, agl_del, w, o_itrs):
+    """Memory-dominated; ``w`` is #Wpb as printed, #Aw corrected (WC-2)."""
+    return agl_lat + avr_comp + agl_del * w * o_itrs
+
+
+@_equation("12 as printed", kind="condition")
+def is_few_short_printed(avr_comp, agl_del, agl_lat, aw):
+    """Few warps, short computation, with the inequality of (12b) as printed (WC-1)."""
+    return (avr_comp <= agl_del) and (avr_comp + agl_lat <= agl_del * (aw - 1.0))
+
+
+@_equation("12", kind="condition")
+def is_few_short(avr_comp, agl_del, latency_comp, agl_lat, aw):
+    """Few warps, short computation: only a warp's first request waits."""
+    return (avr_comp <= agl_del) and (latency_comp + agl_lat >= agl_del * (aw - 1.0))
+
+
+@_equation("13", "t_active")
+def t_active_13(agl_del, aw, agl_lat, avr_comp, o_itrs):
+    """Few warps with short computation periods."""
+    return agl_del * aw + agl_lat + avr_comp + (avr_comp + agl_lat) * (o_itrs - 1.0)
+
+
+@_equation("15", "t_active")
+def t_active_15(avr_comp, aw, latency_comp, agl_lat, o_itrs):
+    """Few warps with long computation periods, the case (14) that remains."""
+    return avr_comp * (aw - 1.0) + (latency_comp + agl_lat) * o_itrs
+
+
+@_equation("16", kind="condition")
+def is_shared_infrequent(avr_comp, agl_del, sh_lat, aw, wpb):
+    """Shared memory requests are infrequent: the memory traffic hides them."""
+    return (avr_comp <= agl_del) and (avr_comp + sh_lat <= agl_del * (aw - wpb))
+
+
+@_equation("17", "t_active")
+def t_active_17(latency_comp, agl_lat, agl_del, aw, gld_trans):
+    """Infrequent shared memory requests."""
+    return latency_comp + agl_lat + agl_del * aw * gld_trans
+
+
+@_equation("18")
+def t_phase1(avr_comp, agl_del, gld_trans, aw, agl_lat, sh_lat):
+    """Phase 1: all active warps load."""
+    return avr_comp * 2.0 + agl_del * gld_trans * aw + agl_lat + sh_lat
+
+
+@_equation("19")
+def t_phase2(avr_comp, wpb, latency_comp, sh_lat, i_itrs):
+    """Phase 2: a block works in shared memory."""
+    return avr_comp * (wpb - 1.0) + (latency_comp + sh_lat) * i_itrs
+
+
+@_equation("20")
+def t_phase3(avr_comp, agl_del, gld_trans, wpb, agl_lat, sh_lat):
+    """Phase 3: a block loads while others compute."""
+    return avr_comp * 2.0 + agl_del * gld_trans * wpb + agl_lat + sh_lat
+
+
+@_equation("21", "t_active")
+def t_active_21(t_phase1, t_phase2, t_phase3, o_itrs):
+    """Intensive shared memory requests."""
+    return t_phase1 + (t_phase2 + t_phase3) * o_itrs
+
+
+@_equation("guard", "t_active")
+def t_active_no_memory(issue_cycles, comp_inst, aw):
+    """No global accesses: the issue of all warps (WC-7, ours)."""
+    return issue_cycles * comp_inst * aw
+
+
+# --- The model -----------------------------------------------------------------------------------
+
+REGIMES = {
+    "wang_chu_eq9": 20,
+    "wang_chu_eq11": 21,
+    "wang_chu_eq13": 22,
+    "wang_chu_eq15": 23,
+    "wang_chu_eq17": 24,
+    "wang_chu_eq21": 25,
+    "wang_chu_no_memory": 26,
+}
+EQ9, EQ11, EQ13, EQ15, EQ17, EQ21, NO_MEMORY = (float(code) for code in REGIMES.values())
+COMPUTE, MEMORY, SHARED, LATENCY = (
+    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency")
+)
+
+
+@joined
+def _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del,
+            frequency_ratio):  # fmt: skip
+    # (4) has the clock ratio inside; (5a) then takes it without a further factor (WC-4).
+    fit = dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept)
+    latency = fit if uses_fit == 1.0 else dm_lat
+    scale = 1.0 if uses_fit == 1.0 else frequency_ratio
+    lat = agl_lat(l2_lat, l2_hr, latency, scale)
+    return lat, agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
+
+
+def _body(corrected):
+    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+
+    @joined
+    def body(
+        Aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
+        transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
+        l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+    ):  # fmt: skip
+        lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept,
+                             uses_fit, dm_del, frequency_ratio)  # fmt: skip
+        sectors = gld_trans * o_itrs
+        no_memory = sectors == 0.0
+        if corrected:  # WC-5, WC-6
+            k = transactions_per_request
+            periods = sectors / k
+            d = k * delay
+            per_period = avr_inst(comp_inst, periods)
+            c = avr_comp(issue_cycles, per_period)
+            cl = avr_comp(inst_latency, per_period)
+            warps = Aw  # WC-2
+            saturated = is_memory_saturated(c, d, cl, lat, Aw)
+            few_short = is_few_short(c, d, cl, lat, Aw)
+            all_transactions = sectors
+        else:
+            periods = o_itrs
+            d = delay
+            c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
+            cl = c
+            warps = wpb
+            saturated = is_memory_saturated_printed(c, d, lat, Aw)
+            few_short = is_few_short_printed(c, d, lat, Aw)
+            all_transactions = gld_trans
+
+        compute = is_compute_dominated(c, d, Aw, lat)
+        T = t_active_9(c, Aw, periods, lat) if compute else (
+            t_active_11(lat, cl, d, warps, periods) if saturated else (
+                t_active_13(d, Aw, lat, cl, periods) if few_short
+                else t_active_15(c, Aw, cl, lat, periods)))  # fmt: skip
+        regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
+        bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
+
+        infrequent = is_shared_infrequent(c, d, sh_lat, Aw, wpb)
+        Tphase1 = t_phase1(c, delay, gld_trans, Aw, lat, sh_lat)
+        Tphase2 = t_phase2(c, wpb, cl, sh_lat, i_itrs)
+        Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
+        T17 = t_active_17(cl, lat, delay, Aw, all_transactions)
+        T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
+        shared = uses_shared == 1.0
+        T = (T17 if infrequent else T21) if shared else T
+        regime = (EQ17 if infrequent else EQ21) if shared else regime
+        bound = (MEMORY if infrequent else SHARED) if shared else bound
+
+        if corrected:  # WC-7
+            T = t_active_no_memory(issue_cycles, comp_inst, Aw) if no_memory else T
+            regime = NO_MEMORY if no_memory else regime
+            bound = COMPUTE if no_memory else bound
+        else:
+            T = np.nan if no_memory else T
+        Rounds = rounds(wpb, blocks, Aw, n_sm)
+        if corrected:
+            Rounds = max(1.0, Rounds)  # WC-8
+        Texec = t_exec(T, Rounds)
+
+        requests = sectors / transactions_per_request
+        CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
+        used = active_sm / n_sm / T
+        core_activity = min(1.0, issue_cycles * comp_inst * Aw * used)
+        dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
+        memory_activity = min(1.0, dram * Aw * used)
+        return Texec, CPI, core_activity, memory_activity, regime, bound, lat, delay, c, T
+
+    return body
+
+
+def _dm_del_at(table, memory, slope, intercept):
+    """Return Table III at a memory clock [Hz]; outside it the authors' later fit, if there is one.
+
+    The fit (805.03/mem_f + 8.1762, with mem_f in MHz) is of the authors' published benchmark code.
+    """
+    if table is None:
+        return np.full(memory.shape, np.nan)
+    mhz = memory / 1e6
+    clocks, cycles = np.array(table, dtype=np.float64).T
+    inside = np.interp(mhz, clocks, cycles)
+    fitted = slope / mhz + intercept
+    outside = (mhz < clocks[0]) | (mhz > clocks[-1])
+    return np.where(outside & np.isfinite(fitted), fitted, inside)
+
+
+def _prepare(work: Workload, variant: str) -> dict[str, Array]:
+    """Turn a workload into the inputs of Table IV."""
+    device = work.parameters
+    requests, sectors = work.total("count"), work.total("count", "sectors")
+    shared = sum((a.count for a in work.shared_accesses), start=np.zeros_like(work.n_sm))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        k = np.where(requests > 0, sectors / requests, 1.0)
+        gld_trans = sectors / work.outer_iterations
+    slope, intercept = device["dm_lat_slope_cycles"], device["dm_lat_intercept_cycles"]
+    has_fit = np.isfinite(slope) & np.isfinite(intercept)
+    choice = work.options.get("dram_latency", "auto")
+    wants_fit = choice == "eq4" or (choice == "auto" and variant == "corrected")
+    without = np.nan if choice == "eq4" else 0.0  # eq4 asked for, and the device has no fit
+    uses_fit = np.where(has_fit, 1.0, without) if wants_fit else np.zeros_like(slope)
+    measured = np.where(np.isfinite(device["dm_lat_cycles"]), device["dm_lat_cycles"],
+                        slope + intercept)  # fmt: skip
+    dm_del = [
+        _dm_del_at(table, memory, device["dm_del_fit_slope_MHzcycles"][i],
+                   device["dm_del_fit_intercept_cycles"][i])
+        for i, (table, memory) in enumerate(zip(work.tables["dm_del_table"], work.clocks.memory))
+    ]  # fmt: skip
+    return {
+        "aw": work.occupancy.active_warps_per_sm,
+        "wpb": work.occupancy.warps_per_block,
+        "blocks": work.blocks,
+        "n_sm": work.n_sm,
+        "active_sm": work.occupancy.active_sm,
+        "comp_inst": work.computation_instructions,
+        "gld_trans": gld_trans,
+        "o_itrs": work.outer_iterations,
+        "i_itrs": work.inner_iterations,
+        "transactions_per_request": k,
+        "l2_hr": work.l2_hit_rate,
+        "uses_shared": np.where(shared > 0, 1.0, 0.0),
+        "issue_cycles": device["issue_cycles"],
+        "inst_latency": device["inst_latency_cycles"],
+        "sh_lat": np.where(shared > 0, device["sh_lat_cycles"], 0.0),
+        "l2_lat": device["l2_lat_cycles"],
+        "l2_del": device["l2_del_cycles"],
+        "dm_lat": measured,
+        "dm_lat_slope": np.where(has_fit, slope, 0.0),
+        "dm_lat_intercept": np.where(has_fit, intercept, measured),
+        "uses_fit": uses_fit,
+        "dm_del": np.stack(dm_del),
+        "frequency_ratio": work.clocks.ratio,
+    }
+
+
+def _device(*keys: str) -> tuple[str, ...]:
+    return tuple(f"model.wang_chu.{key}" for key in keys)
+
+
+MODEL = Model(
+    name="wang_chu",
+    title="core and memory frequency scaling",
+    reference=(
+        "Q. Wang and X. Chu, GPGPU Performance Estimation with Core and Memory Frequency Scaling, "
+        "arXiv:1701.05308, 2017"
+    ),
+    doi="10.1109/TPDS.2020.3004623",
+    symbols=SYMBOLS,
+    inputs=(
+        Input("aw", "occupancy rules"),
+        Input("wpb", "kernel launch"),
+        Input("blocks", "kernel launch"),
+        Input("n_sm", "device", ("chip.sm_count",)),
+        Input("active_sm", "occupancy rules"),
+        Input("comp_inst", "kernel instructions, shared accesses and barriers"),
+        Input("gld_trans", "kernel access patterns, 32-byte sectors of a warp an iteration"),
+        Input("o_itrs", "kernel loops"),
+        Input("i_itrs", "kernel loops"),
+        Input("transactions_per_request", "kernel access patterns, mean sectors of a request"),
+        Input("l2_hr", "kernel cache"),
+        Input("uses_shared", "kernel shared accesses"),
+        Input("issue_cycles", "device", _device("issue_cycles")),
+        Input("inst_latency", "device", _device("inst_latency_cycles")),
+        Input("sh_lat", "device", _device("sh_lat_cycles")),
+        Input("l2_lat", "device", _device("l2_lat_cycles")),
+        Input("l2_del", "device", _device("l2_del_cycles")),
+        Input("dm_lat", "device", _device("dm_lat_cycles")),
+        Input("dm_lat_slope", "device", _device("dm_lat_slope_cycles")),
+        Input("dm_lat_intercept", "device", _device("dm_lat_intercept_cycles")),
+        Input("uses_fit", "option dram_latency and the device's fit"),
+        Input("dm_del", "device, at the memory clock", _device("dm_del_table"), True),
+        Input("frequency_ratio", "swept clocks over nominal", (), True),
+    ),
+    fields=(
+        Field("memory_latency", "cycle", "mean latency of a global transaction", "agl_lat",
+              "wang_chu (5a)"),
+        Field("memory_delay", "cycle", "mean service time of a global transaction", "agl_del",
+              "wang_chu (5b)"),
+        Field("computation_period", "cycle", "computation before a request", "avr_comp",
+              "wang_chu (7b)"),
+        Field("round_cycles", "cycle", "time of one round of active warps on an SM", "T_active",
+              "wang_chu (9) to (21)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": _body(True), "printed": _body(False)},
+    prepare=_prepare,
+    parameters=(
+        Parameter("issue_cycles", "inst_cycle", "cycle", "issue cycles of a warp instruction",
+                  minimum=1e-3, maximum=64),
+        Parameter("inst_latency_cycles", "inst_cycle", "cycle", "latency of an instruction",
+                  minimum=1e-3, maximum=1e3),
+        Parameter("sh_lat_cycles", "sh_lat", "cycle", "shared memory latency", minimum=1,
+                  maximum=1e4),
+        Parameter("l2_lat_cycles", "l2_lat", "cycle", "L2 latency", minimum=1, maximum=1e5),
+        Parameter("l2_del_cycles", "l2_del", "cycle", "L2 service time", minimum=1e-3,
+                  maximum=1e4),
+        Parameter("dm_lat_cycles", "dm_lat", "cycle", "DRAM latency at the nominal clocks",
+                  required=False, minimum=1, maximum=1e5),
+        Parameter("dm_lat_slope_cycles", "222.78", "cycle", "slope of (4)", required=False,
+                  maximum=1e5),
+        Parameter("dm_lat_intercept_cycles", "277.32", "cycle", "intercept of (4)",
+                  required=False, maximum=1e5),
+        Parameter("dm_del_table", "dm_del", "cycle", "DRAM service time by memory clock",
+                  columns=("memory_clock_MHz", "dm_del_cycles")),
+        Parameter("dm_del_fit_slope_MHzcycles", "805.03", "MHz cycle", "later fit of dm_del",
+                  required=False, maximum=1e6),
+        Parameter("dm_del_fit_intercept_cycles", "8.1762", "cycle", "later fit of dm_del",
+                  required=False, maximum=1e4),
+    ),
+    errata={
+        "WC-1": "inequalities of (10b) and (12b) exchanged",
+        "WC-2": "all active warps in (11)",
+        "WC-4": "DRAM latency by (4) where the device has the fit (option dram_latency)",
+        "WC-5": "issue cycles and instruction latency kept apart",
+        "WC-6": "periods of one request of k sectors",
+        "WC-7": "kernels without global accesses",
+        "WC-8": "at least one round",
+    },
+    options={"dram_latency": ("auto", "eq4", "eq5a")},
+)  # fmt: skip

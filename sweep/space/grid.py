@@ -1,0 +1,136 @@
+"""The grid of one kernel: its dimensions, its chunks, its number of points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from sweep.space.axes import Values
+
+__all__ = ["Box", "Dimension", "Grid"]
+
+CHUNK_POINTS = 2_000_000
+"""Configurations a chunk aims at: below a million, files and Python cost more than the disk."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of a grid.
+
+    ``kind`` is ``"device"``, ``"size"``, ``"parameter"``, ``"core"`` or ``"memory"``.
+    """
+
+    name: str
+    values: Values
+    kind: str
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangular part of a grid: half-open ranges, one per dimension."""
+
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent along each dimension."""
+        return tuple(b - a for a, b in zip(self.start, self.stop, strict=True))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box as an index into an array over the whole grid."""
+        return tuple(slice(a, b) for a, b in zip(self.start, self.stop, strict=True))
+
+    @property
+    def n_points(self) -> int:
+        """Configurations in the box."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All configurations of one kernel: the product of its dimensions.
+
+    Parameters
+    ----------
+    dimensions : tuple of Dimension
+        In result order: device, problem sizes, tuning parameters, core clock, memory clock.
+    chunk_points : int, optional
+        Configurations a chunk aims at.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    chunk_points: int | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Dimension names in order."""
+        return tuple(dimension.name for dimension in self.dimensions)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths in order."""
+        return tuple(len(dimension) for dimension in self.dimensions)
+
+    @property
+    def n_points(self) -> int:
+        """Configurations, each evaluated by every model."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Extent of a chunk: trailing dimensions whole, the one that overflows cut evenly."""
+        left = self.chunk_points or CHUNK_POINTS
+        extents: list[int] = []
+        for length in reversed(self.shape):
+            if left >= length:
+                extent = length
+            else:
+                pieces = math.ceil(length / max(left, 1))
+                extent = math.ceil(length / pieces)
+            left //= length
+            extents.append(max(extent, 1))
+        return tuple(reversed(extents))
+
+    @cached_property
+    def chunk_grid(self) -> tuple[int, ...]:
+        """Number of chunks along each dimension."""
+        return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunk_shape, strict=True))
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return math.prod(self.chunk_grid)
+
+    def chunk_index(self, chunk: int) -> tuple[int, ...]:
+        """Return the position of a chunk in the grid of chunks (C order)."""
+        index: list[int] = []
+        for count in reversed(self.chunk_grid):
+            chunk, position = divmod(chunk, count)
+            index.append(position)
+        return tuple(reversed(index))
+
+    def box(self, chunk: int) -> Box:
+        """Return the part of the grid that a chunk covers."""
+        index = self.chunk_index(chunk)
+        start = tuple(i * c for i, c in zip(index, self.chunk_shape, strict=True))
+        stop = tuple(
+            min(a + c, n) for a, c, n in zip(start, self.chunk_shape, self.shape, strict=True)
+        )
+        return Box(start, stop)
+
+    @property
+    def whole(self) -> Box:
+        """The whole grid as one box."""
+        return Box((0,) * len(self.shape), self.shape)
+
+    def boxes(self) -> Iterator[Box]:
+        """Yield the boxes of all chunks in order."""
+        for chunk in range(self.n_chunks):
+            yield self.box(chunk)
