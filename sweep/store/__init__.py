@@ -1,0 +1,41 @@
+"""Stores of results: zarr format 3 on disk, written so that any kill leaves them resumable.
+
+:func:`open_or_create` gives a :class:`Store` to write; :func:`open_store` an ``xarray.DataTree`` to
+read; :func:`inspect`, :func:`read_record` and :func:`read_summaries` what stands at its root.
+The results open with plain xarray or zarr as well, without this package.
+
+Layout on disk::
+
+    STORE/zarr.json                     root record and the metadata of the whole tree
+    STORE/KERNEL/zarr.json              a group: attributes and metadata of its arrays
+    STORE/KERNEL/VARIABLE/zarr.json     an array
+    STORE/KERNEL/VARIABLE/c.0.3.1       one chunk
+    STORE/chunk_index/                  an array: which chunks are finished
+    STORE/chunk_index/journal.jsonl     the same while the run goes on, and each chunk's summary
+    STORE/chunk_index/lock              while a run writes
+"""
+
+from __future__ import annotations
+
+from sweep.store.chunks import ChunkWriter
+from sweep.store.layout import UNWRITTEN_CODE, Coordinate, GroupLayout, StoreLayout, Variable
+from sweep.store.local import free_bytes
+from sweep.store.reading import StoreInfo, inspect, open_store, read_record, read_summaries
+from sweep.store.writing import Store, open_or_create
+
+__all__ = [
+    "ChunkWriter",
+    "Coordinate",
+    "GroupLayout",
+    "Store",
+    "StoreInfo",
+    "StoreLayout",
+    "UNWRITTEN_CODE",
+    "Variable",
+    "free_bytes",
+    "inspect",
+    "open_or_create",
+    "open_store",
+    "read_record",
+    "read_summaries",
+]

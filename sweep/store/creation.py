@@ -1,0 +1,150 @@
+"""Putting a new store in its place at once, and tidying up after creations that were killed.
+
+A store is built in a directory beside its place, ``.NAME.sweep-new-XXXXXXXX``, and renamed. One
+that is to be overwritten is first renamed to ``.NAME.sweep-old-...``, and again, once the new one
+is in place, to ``.NAME.sweep-trash-...``. So a kill at any moment leaves one of them whole, and the
+names tell the next run, which holds the parent directory's lock, what is left to do: an ``old``
+beside an empty place is put back; anything else of these names is dead and removed. Nothing but
+these names is ever removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sweep.errors import StoreError
+from sweep.store.local import explained, sync_directory, write_all
+from sweep.store.lock import StoreLock, directory_lock
+
+__all__ = ["create", "place", "recover"]
+
+
+def create(
+    root: Path,
+    objects: Mapping[str, bytes],
+    lock_key: str,
+    *,
+    replaced: StoreLock | None = None,
+    durable: bool = False,
+) -> StoreLock:
+    """Create a store whole, already locked, in place of nothing, an empty directory or a store.
+
+    Parameters
+    ----------
+    root : Path
+        Its place, links resolved. The caller holds the parent's :func:`directory_lock`.
+    objects : mapping
+        Content by key.
+    lock_key : str
+        Key of the lock's file.
+    replaced : StoreLock, optional
+        The held lock of the store that now stands at ``root`` and is to go.
+    durable : bool
+        Whether everything is brought to the disk first.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written; what stood at ``root`` stays.
+    """
+    temporary = _beside(root, "new")
+    lock = None
+    with explained(f"create '{root}'"):
+        try:
+            os.mkdir(temporary)
+            _write_objects(temporary, objects, durable)
+            lock = StoreLock.acquire(temporary / lock_key, str(root))
+            if replaced is not None:
+                old = _beside(root, "old")
+                os.rename(root, old)
+                try:
+                    os.rename(temporary, root)
+                except BaseException:
+                    os.rename(old, root)
+                    raise
+            else:
+                os.rename(temporary, root)
+        except BaseException:
+            if lock is not None:
+                lock.forget()
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        lock.path = root / lock_key
+        if durable:
+            sync_directory(root.parent)
+    if replaced is not None:
+        replaced.forget()
+        _discard(old)
+    return lock
+
+
+def recover(root: Path) -> None:
+    """Finish or undo what killed creations left beside ``root``.
+
+    The caller holds the parent's :func:`directory_lock`, so whoever made these is gone.
+
+    Raises
+    ------
+    StoreError
+        If the store that was to be overwritten cannot be put back.
+    """
+    pattern = re.compile(re.escape(f".{root.name}.sweep-") + r"(new|old|trash)-[0-9a-f]{8}")
+    for entry in sorted(root.parent.iterdir()):
+        found = pattern.fullmatch(entry.name)
+        if found is None or not entry.is_dir() or entry.is_symlink():
+            continue
+        if found[1] == "old" and not root.exists():
+            with explained(f"put '{root}' back from '{entry}'"):
+                os.rename(entry, root)
+        else:
+            _discard(entry)
+
+
+@contextlib.contextmanager
+def place(root: Path) -> Iterator[None]:
+    """Hold the directory in which ``root`` stands, tidied up, while ``root`` is opened or made."""
+    if not root.parent.is_dir():
+        raise StoreError(f"'{root.parent}' is not a directory: '{root.name}' cannot be created")
+    with directory_lock(root.parent):
+        recover(root)
+        yield
+
+
+def _beside(root: Path, role: str) -> Path:
+    return root.with_name(f".{root.name}.sweep-{role}-{secrets.token_hex(4)}")
+
+
+def _discard(directory: Path) -> None:
+    """Remove a dead directory. If that fails it stays, to be removed another time."""
+    if "sweep-old-" in directory.name:
+        # A store half removed must not be put back.
+        trash = directory.with_name(directory.name.replace("sweep-old-", "sweep-trash-"))
+        try:
+            os.rename(directory, trash)
+        except OSError:
+            return
+        directory = trash
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write_objects(directory: Path, objects: Mapping[str, bytes], durable: bool) -> None:
+    for parent in sorted({os.path.dirname(key) for key in objects}):
+        os.makedirs(directory / parent, exist_ok=True)
+    for key, content in objects.items():
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(directory / key, flags, 0o666)
+        try:
+            write_all(descriptor, content)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    if durable:
+        for path, _, _ in os.walk(directory):
+            sync_directory(path)

@@ -1,0 +1,252 @@
+"""One run at a time: the lock of a store.
+
+The lock is a file that names its owner, held with ``flock``, which the system releases when the
+process dies, however it dies. So a lock that can be taken although it names an owner is stale.
+The name in it serves the message, and those cases in which ``flock`` alone does not decide:
+
+* another host's lock: some network file systems keep ``flock`` to one host, so it is never taken;
+* no ``flock`` at all: the file is then created exclusively, and one that exists is never taken.
+
+``flock`` belongs to the open file, which a forked child shares: a child closes its copy at once, or
+it would hold the lock after its parent's death.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import StoreError
+from sweep.store.local import explained, write_all
+
+_take: Callable[[int], None] | None
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: the exclusive creation alone protects
+    _take = None
+else:
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+__all__ = ["StoreLock", "directory_lock", "process_start"]
+
+_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL}
+_PATIENCE_S = 30.0
+
+
+class StoreLock:
+    """The held lock of one store; made by :meth:`acquire`."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        _held.add(self)
+
+    @classmethod
+    def acquire(cls, path: Path, store: str) -> StoreLock:
+        """Take the lock at ``path``, also from an owner that is gone.
+
+        Parameters
+        ----------
+        path : Path
+            The lock's file.
+        store : str
+            Name of the store, for the message.
+
+        Raises
+        ------
+        StoreError
+            If another run holds it, or if the file cannot be written.
+        """
+        with explained(f"lock '{store}'"):
+            while (lock := cls._attempt(path, store)) is None:
+                pass  # released between our opening and locking it: try the new file
+        return lock
+
+    @classmethod
+    def _attempt(cls, path: Path, store: str) -> StoreLock | None:
+        try:
+            descriptor, created = _opened(path)
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                raise
+            return None
+        try:
+            state = _flock(descriptor)
+            if state is None or (state is False and not created):
+                raise _refusal(store, path, _owner(path))
+            if not _is_current(path, descriptor):
+                os.close(descriptor)
+                return None
+            owner = _owner(path)
+            if owner and not _is_stale(owner):
+                raise _refusal(store, path, owner)
+            os.ftruncate(descriptor, 0)
+            write_all(descriptor, json.dumps(_this_process()).encode() + b"\n")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor)
+
+    def release(self) -> None:
+        """Remove the file and let go; releasing twice does no harm."""
+        if self._descriptor >= 0:
+            # Removed while still held, or a newcomer's lock could be removed.
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of a lock whose file is removed or moved with its directory."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            _held.discard(self)
+
+
+@contextlib.contextmanager
+def directory_lock(directory: Path) -> Iterator[None]:
+    """Hold a directory while entries of it are renamed; waits for whoever holds it.
+
+    The directory itself is locked, so nothing is left behind. Where that is impossible (some
+    network file systems) the renames' own atomicity has to do.
+
+    Raises
+    ------
+    StoreError
+        If the directory cannot be read, or somebody holds it for half a minute.
+    """
+    with explained(f"open '{directory}'"):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = time.monotonic() + _PATIENCE_S
+        while _flock(descriptor) is None:
+            if time.monotonic() > end:
+                raise StoreError(f"another process keeps '{directory}' locked; try again later")
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def process_start(pid: int) -> str | None:
+    """Return when a living process began, in the system's own ticks; ``None`` if unknown."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()[19]  # field 22; the name in parentheses may hold spaces
+
+
+def _opened(path: Path) -> tuple[int, bool]:
+    """Open the lock, and say whether we created it: without ``flock`` that alone decides."""
+    flags = os.O_RDWR | os.O_CLOEXEC
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        return os.open(path, flags), False
+
+
+def _flock(descriptor: int) -> bool | None:
+    """Return ``True`` if locked now, ``None`` if somebody holds it, ``False`` if unsupported."""
+    if _take is None:
+        return False
+    try:
+        _take(descriptor)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return False
+        raise
+    return True
+
+
+def _is_current(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _owner(path: Path) -> dict[str, Any]:
+    """Return who wrote the lock; empty if nobody did, or died in the middle of it."""
+    try:
+        owner = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _this_process() -> dict[str, Any]:
+    pid = os.getpid()
+    return {
+        "pid": pid,
+        "start": process_start(pid),
+        "host": socket.gethostname(),
+        "boot": _boot_id(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _boot_id() -> str | None:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+def _is_stale(owner: Mapping[str, Any]) -> bool:
+    """Whether a lock on which ``flock`` succeeded is left over from ``owner``."""
+    this = _this_process()
+    same_boot = owner.get("boot") == this["boot"] and this["boot"] is not None
+    if not same_boot:
+        # The same host after a restart; elsewhere flock may not have reached us.
+        return owner.get("host") == this["host"] and not (this["boot"] is None and _lives(owner))
+    is_self = (owner.get("pid"), owner.get("start")) == (this["pid"], this["start"])
+    return is_self or not _lives(owner)
+
+
+def _lives(owner: Mapping[str, Any]) -> bool:
+    pid = owner.get("pid")
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it exists and is somebody else's
+    return process_start(pid) == owner.get("start")
+
+
+def _refusal(store: str, path: Path, owner: Mapping[str, Any]) -> StoreError:
+    who = f"process {owner.get('pid', '?')} on host '{owner.get('host', '?')}'"
+    since = f" since {owner['since']}" if "since" in owner else ""
+    return StoreError(
+        f"'{store}' is being written by {who}{since}: wait for it or end it; "
+        f"only if it is surely gone, remove '{path}'"
+    )
+
+
+_held: weakref.WeakSet[StoreLock] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for lock in list(_held):
+        lock.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

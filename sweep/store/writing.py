@@ -1,0 +1,286 @@
+"""A store that is being written: create it or continue it, write chunks, complete it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import StoreError
+from sweep.store.chunks import ArrayShape, ChunkWriter
+from sweep.store.codec import encode
+from sweep.store.creation import create, place
+from sweep.store.journal import Entry, Journal, journal_header
+from sweep.store.layout import CHUNK_INDEX, Array, StoreLayout
+from sweep.store.local import LocalFiles, explained
+from sweep.store.lock import StoreLock
+from sweep.store.metadata import (
+    ROOT_DOCUMENT,
+    chunk_index_array,
+    chunk_key,
+    document,
+    static_objects,
+)
+from sweep.store.reading import StoreInfo, binding_of, inspect, read_summaries
+
+__all__ = ["Store", "open_or_create"]
+
+_LOCK_KEY = f"{CHUNK_INDEX}/lock"
+_JOURNAL_KEY = f"{CHUNK_INDEX}/journal.jsonl"
+
+
+class Store:
+    """A store opened for writing; made by :func:`open_or_create`.
+
+    Use it as a context manager: leaving it lets go of the lock, and an unfinished store can be
+    continued later. A store that was finished already holds no lock and takes no chunks.
+
+    Attributes
+    ----------
+    path : Path
+        The store's directory.
+    writer : ChunkWriter
+        Writes chunks from any thread or process; picklable.
+    """
+
+    def __init__(
+        self, layout: StoreLayout, info: StoreInfo, lock: StoreLock | None, durable: bool
+    ) -> None:
+        self.path = info.path
+        self._layout = layout
+        self._lock = lock
+        self._info = info
+        self._journal: Journal | None = None
+        self._files = LocalFiles(info.path, durable)
+        self.writer = ChunkWriter.of(self._files, layout)
+        if lock is not None:
+            self._journal = Journal(info.journal_path, info.binding, info.counts, durable=durable)
+
+    def __enter__(self) -> Store:
+        """Return the store itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the store."""
+        self.close()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the store holds all its results."""
+        return self._info.is_finished
+
+    @property
+    def finished(self) -> Mapping[tuple[str, int], Mapping[str, Any]]:
+        """Summary of every finished chunk by group and number of the chunk."""
+        if self._journal is not None:
+            return self._journal.finished
+        return read_summaries(self.path)
+
+    def missing(self) -> list[tuple[str, int]]:
+        """Return the chunks still to be computed, in order."""
+        if self.is_finished:
+            return []
+        counts = self._layout.chunk_counts()
+        done = self.finished
+        every = ((name, i) for name, count in counts.items() for i in range(count))
+        return [chunk for chunk in every if chunk not in done]
+
+    def write(self, group: str, variable: str, index: tuple[int, ...], values: Array) -> None:
+        """Write one chunk of one variable; see :meth:`ChunkWriter.write`."""
+        self.writer.write(group, variable, index, values)
+
+    def mark_finished(self, entries: Iterable[Entry]) -> None:
+        """Enter chunks in the journal, all of whose files are written.
+
+        Only the process that opened the store may call this, one thread at a time.
+
+        Parameters
+        ----------
+        entries : iterable of (group, number of the chunk, summary)
+            Summaries hold JSON values or NumPy scalars and arrays; no NaN.
+
+        Raises
+        ------
+        StoreError
+            If the journal cannot be written, or the store is closed or finished already.
+        """
+        self._open_journal().append(entries)
+
+    def complete(self, run: Mapping[str, Any] | None = None) -> None:
+        """Declare the store finished.
+
+        Parameters
+        ----------
+        run : mapping, optional
+            Further entries of the root attribute ``run``: durations, hosts, whatever may differ
+            between two stores of the same results.
+
+        Raises
+        ------
+        StoreError
+            If chunks are missing, or the root cannot be written.
+        """
+        if self.is_finished:
+            return
+        self._open_journal()
+        if missing := self.missing():
+            raise StoreError(
+                f"'{self.path}' lacks {len(missing)} of its chunks, such as {missing[0]}"
+            )
+        index = chunk_index_array(self._layout)
+        ones = np.ones(index.shape, np.uint8)
+        if ones.size:
+            whole = ArrayShape.of(index).padded((0,), ones)
+            self._files.put(f"{CHUNK_INDEX}/{chunk_key((0,))}", *encode(whole))
+        root = json.loads(self._files.get(ROOT_DOCUMENT))
+        root["attributes"]["run"] |= {**(run or {}), "finished": _now()}
+        self._files.put(ROOT_DOCUMENT, document(root))
+        self._info = inspect(self.path)
+        self._close_journal()
+
+    def close(self) -> None:
+        """Close the journal and let go of the lock; closing twice does no harm."""
+        self._close_journal()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _close_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _open_journal(self) -> Journal:
+        if self._journal is None:
+            state = "finished" if self.is_finished else "closed"
+            raise StoreError(f"'{self.path}' is {state} and takes no more chunks")
+        return self._journal
+
+
+def open_or_create(
+    path: str | os.PathLike[str],
+    layout: StoreLayout,
+    *,
+    overwrite: bool = False,
+    durable: bool = False,
+) -> Store:
+    """Create a store, or continue the one that an interrupted run of the same plan left.
+
+    Parameters
+    ----------
+    path : path
+        Its place; the parent directory must exist.
+    layout : StoreLayout
+        What it holds and what it was made from.
+    overwrite : bool
+        Replace a store at ``path``, whatever it holds. Never replaces anything else.
+    durable : bool
+        Bring chunks and journal to the disk before they count, at a cost in speed. Needed only
+        against power failures, not against killed processes.
+
+    Raises
+    ------
+    StoreError
+        If ``path`` holds something else, another run's results or a run in progress, or if it
+        cannot be written.
+    """
+    root = Path(os.path.realpath(path))
+    with place(root):
+        if not _is_vacant(root):
+            found = inspect(path)
+            if not overwrite:
+                return _resume(path, layout, found, durable)
+            replaced = StoreLock.acquire(found.lock_path, str(path))
+        else:
+            replaced = None
+        try:
+            run = {"created": _now(), "finished": None}
+            objects = static_objects(layout, run)
+            binding = binding_of(layout.record, layout.fingerprint())
+            objects = {_JOURNAL_KEY: journal_header(binding), **objects}
+            lock = create(root, objects, _LOCK_KEY, replaced=replaced, durable=durable)
+        except BaseException:
+            if replaced is not None:
+                replaced.release()
+            raise
+    return _opened(layout, root, lock, durable)
+
+
+def _resume(
+    path: str | os.PathLike[str], layout: StoreLayout, found: StoreInfo, durable: bool
+) -> Store:
+    record = json.loads(json.dumps(layout.record))
+    if found.record["identity"] != record["identity"]:
+        parts = _differences(found.record, record)
+        raise StoreError(
+            f"'{path}' holds the results of another run, which differs in {parts}: "
+            "choose another store or give --overwrite"
+        )
+    if found.layout_sha256 != layout.fingerprint():
+        raise StoreError(
+            f"'{path}' holds the same plan in other chunks or with other labels: "
+            "run it with the version and options that began it, or give --overwrite"
+        )
+    if found.is_finished:
+        if found.lock_path.exists():  # killed between completing and letting go
+            with contextlib.suppress(StoreError):
+                StoreLock.acquire(found.lock_path, str(path)).release()
+        return Store(layout, found, None, durable)
+    lock = StoreLock.acquire(found.lock_path, str(path))
+    try:
+        LocalFiles(found.path).remove_partial()
+    except BaseException:
+        lock.release()
+        raise
+    return _opened(layout, found.path, lock, durable)
+
+
+def _opened(layout: StoreLayout, root: Path, lock: StoreLock, durable: bool) -> Store:
+    try:
+        return Store(layout, inspect(root), lock, durable)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _is_vacant(root: Path) -> bool:
+    """Whether nothing stands at ``root``, or an empty directory."""
+    with explained(f"open '{root}'"):
+        if not os.path.lexists(root):
+            return True
+        return root.is_dir() and not any(root.iterdir())
+
+
+def _differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the names of the parts in which two records' identities differ."""
+    one, other = stored["identity"], wanted["identity"]
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        one, other = dict(stored), dict(wanted)
+        one.pop("identity"), other.pop("identity")
+    names = list(_different_keys(one, other))
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def _different_keys(one: Any, other: Any, prefix: str = "") -> Iterable[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            if one.get(key) != other.get(key):
+                yield from _different_keys(one.get(key), other.get(key), f"{prefix}{key}.")
+    else:
+        yield _labelled(prefix.rstrip(".") or "identity", one, other)
+
+
+def _labelled(name: str, one: Any, other: Any) -> str:
+    """Return a part's name, with both values where they are short enough to read."""
+    if all(isinstance(v, str | int | float) and len(str(v)) <= 24 for v in (one, other)):
+        return f"{name} ({one!r} there, {other!r} here)"
+    return name
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

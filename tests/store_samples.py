@@ -1,0 +1,89 @@
+"""A small store that several tests fill, kill, damage and compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from sweep.store import Coordinate, GroupLayout, Store, StoreLayout, Variable
+
+MODELS = ["hong_kim", "wang_chu"]
+TILES = [4, 8, 16, 32, 64]
+CLOCKS = [500.0, 650.0, 800.0]
+
+STATUS_ATTRS = {"units": "1", "flag_values": [0, 1], "flag_meanings": "valid constraint"}
+
+
+def layout(*, groups: int = 2, chunk: int = 2, **identity: object) -> StoreLayout:
+    """Two kernels with a time, a code without clocks and a string each; chunks along the tiles."""
+    record = {
+        "identity": {"plan": {"name": "sample"}, "variant": "corrected", **identity},
+        "plan": "name = 'sample'",
+    }
+    return StoreLayout([_group(f"kernel_{i}", chunk) for i in range(groups)], record)
+
+
+def _group(name: str, chunk: int) -> GroupLayout:
+    n_chunks = -(-len(TILES) // chunk)
+    full = ("model", "tile", "core_clock_ratio")
+    shape = (len(MODELS), len(TILES), len(CLOCKS))
+    return GroupLayout(
+        name,
+        {"kernel": name},
+        [
+            Coordinate("model", ("model",), MODELS, {"long_name": "performance model"}),
+            Coordinate("tile", ("tile",), np.array(TILES), {"units": "1"}),
+            Coordinate("core_clock_ratio", ("core_clock_ratio",), np.array([0.8, 1.0, 1.2])),
+            Coordinate("core_clock", ("core_clock_ratio",), np.array(CLOCKS), {"units": "MHz"}),
+            Coordinate("device", (), "gtx_280"),
+        ],
+        [
+            Variable("execution_time", full, shape, (2, chunk, 3), "float32", {"units": "s"}),
+            Variable("status", ("tile",), shape[1:2], (chunk,), "uint8", STATUS_ATTRS),
+            Variable("assumed", ("model",), (2,), (2,), "string", {}, ["", "clocks.core_max µ"]),
+        ],
+        n_chunks,
+    )
+
+
+def times(group: str, chunk_size: int, chunk: int) -> np.ndarray:
+    """The times of one chunk: every value of every group differs."""
+    size = min(chunk_size, len(TILES) - chunk * chunk_size)
+    start = 1000 * int(group.rpartition("_")[2]) + 100 * chunk
+    return (start + np.arange(2 * size * 3, dtype="float32")).reshape(2, size, 3)
+
+
+def write_chunk(store: Store, group: str, chunk: int, chunk_size: int = 2) -> None:
+    """Write one unit of work and enter it in the journal."""
+    values = times(group, chunk_size, chunk)
+    store.write(group, "execution_time", (0, chunk, 0), values)
+    store.write(group, "status", (chunk,), np.zeros(values.shape[1], "uint8"))
+    summary = {"execution_time": {"minimum": values.min(), "position": [0, 0, 0]}}
+    store.mark_finished([(group, chunk, summary)])
+
+
+def fill(store: Store, chunk_size: int = 2) -> None:
+    """Write whatever is missing and complete the store."""
+    for group, chunk in store.missing():
+        write_chunk(store, group, chunk, chunk_size)
+    store.complete()
+
+
+def digest(root: Path) -> dict[str, str]:
+    """Hash of every file but the journal; times in the root record left out."""
+    found = {}
+    for directory, _, names in os.walk(root):
+        for name in names:
+            path = Path(directory) / name
+            content = path.read_bytes()
+            if path == root / "zarr.json":
+                document = json.loads(content)
+                document["attributes"].pop("run")
+                content = json.dumps(document).encode()
+            if name != "journal.jsonl":
+                found[str(path.relative_to(root))] = hashlib.sha256(content).hexdigest()
+    return found
