@@ -210,9 +210,7 @@ COMMON_FIELDS: dict[str, Field] = {
             "N",
             depends="launch",
         ),
-        Field(
-            "threads_per_block", "1", "threads in a block", depends="launch"
-        ),
+        Field("threads_per_block", "1", "threads in a block", depends="launch"),
         Field("blocks", "1", "thread blocks of the grid", depends="launch"),
         Field(
             "occupancy_limiter",

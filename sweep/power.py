@@ -16,7 +16,7 @@ __all__ = ["dynamic_power", "voltage_at"]
 Array = NDArray[np.float64]
 
 
-def dynamic_power(capacitance: Array, voltage: Array, frequency: Array) -> Array:
+def dynamic_power(capacitance: float | Array, voltage: Array, frequency: Array) -> Array:
     """Return ``C V^2 f`` of one clock domain at full activity (equation (1) with ``a`` = 1) [W].
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sweep.occupancy import Occupancy
 
-__all__ = ["Array", "Clocks", "GlobalAccess", "SharedAccess", "Workload"]
+__all__ = ["Array", "Clocks", "GlobalAccess", "SharedAccess", "Stage", "Workload"]
 
 Array = NDArray[np.float64]
 
@@ -50,6 +50,37 @@ class SharedAccess:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A stretch of the kernel's code, in order; counts are totals over all its executions.
+
+    Attributes
+    ----------
+    name : str
+        Its name; ``"kernel"`` where the file gives totals only.
+    loop : str or None
+        Neighbouring stages of one loop alternate.
+    executions : array
+        How often a thread passes the stage [1].
+    computation_instructions : array
+        Dynamic instructions of a thread that are not global memory accesses [1].
+    instructions : mapping
+        The same by class (``fp32``, ``integer``, ...), without shared accesses and barriers; the
+        class is ``computation`` where the file gives one number [1].
+    barriers : array
+        Dynamic barriers of a thread [1].
+    """
+
+    name: str
+    loop: str | None
+    executions: Array
+    computation_instructions: Array
+    instructions: Mapping[str, Array]
+    barriers: Array
+    global_accesses: tuple[GlobalAccess, ...]
+    shared_accesses: tuple[SharedAccess, ...]
+
+
+@dataclass(frozen=True)
 class Clocks:
     """Swept and nominal clocks [Hz], and their ratio relative to nominal [1]."""
 
@@ -72,8 +103,12 @@ class Workload:
         Threads in use in a full warp: ``min(threads_per_block, warp_size)`` [1].
     computation_instructions : array
         Dynamic instructions of a thread that are not global memory accesses [1].
+    instructions : mapping
+        The same by class, without shared accesses and barriers (see :class:`Stage`) [1].
     barriers : array
         Dynamic barriers of a thread [1].
+    stages : tuple of Stage
+        The kernel's code in order; one stage with all of it where the file has none.
     outer_iterations, inner_iterations : array
         Loop trip counts ``o_itrs`` and ``i_itrs`` [1].
     l2_hit_rate : array
@@ -95,7 +130,9 @@ class Workload:
     lanes: Array
     occupancy: Occupancy
     computation_instructions: Array
+    instructions: Mapping[str, Array]
     barriers: Array
+    stages: tuple[Stage, ...]
     outer_iterations: Array
     inner_iterations: Array
     l2_hit_rate: Array

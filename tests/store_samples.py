@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep.store import Coordinate, GroupLayout, Store, StoreLayout, Variable
+from sweep.store import Coordinate, GroupLayout, Store, StoreLayout, Variable, open_or_create
 
 MODELS = ["hong_kim", "wang_chu"]
 TILES = [4, 8, 16, 32, 64]
@@ -87,3 +87,18 @@ def digest(root: Path) -> dict[str, str]:
             if name != "journal.jsonl":
                 found[str(path.relative_to(root))] = hashlib.sha256(content).hexdigest()
     return found
+
+
+def start(path: Path, chunks: int = 1) -> None:
+    """Leave a store with its first chunks finished."""
+    with open_or_create(path, layout()) as store:
+        for chunk in store.missing()[:chunks]:
+            write_chunk(store, *chunk)
+
+
+def reference(tmp_path: Path) -> dict[str, str]:
+    """The files of a run that nothing disturbed."""
+    (tmp_path / "reference").mkdir()
+    with open_or_create(tmp_path / "reference" / "a.zarr", layout()) as store:
+        fill(store)
+    return digest(tmp_path / "reference" / "a.zarr")

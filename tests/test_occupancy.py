@@ -24,9 +24,7 @@ PLENTY = 10**9  # blocks: the grid limits nothing
 
 
 def active_blocks(cc, threads, registers, shared_memory, blocks=PLENTY, n_sm=1):
-    counts = occupancy(
-        threads, registers, shared_memory, blocks, limits=limits_for(cc), n_sm=n_sm
-    )
+    counts = occupancy(threads, registers, shared_memory, blocks, limits=limits_for(cc), n_sm=n_sm)
     return counts.active_blocks_per_sm
 
 

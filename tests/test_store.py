@@ -253,6 +253,7 @@ def group(*variables: Variable, coordinates: tuple[Coordinate, ...] = ()) -> Gro
         (lambda: Variable("v", ("x",), (4,), (4,), "string"), "type string"),
         (lambda: Variable("v", ("x",), (4,), (4,), "bool"), "type bool"),
         (lambda: Variable("v", ("x",), (4,), (4,), "float32", {}, [1.0]), "another shape"),
+        (lambda: Variable("v", ("x",), (1,), (1,), "string", {}, [1.0]), "are no string"),
         (lambda: Variable("v", ("x",), (2**30,), (2**30,), "float32"), "2 GiB"),
         (lambda: group(Variable("a/b", (), (), (), "uint8")), "cannot name"),
         (lambda: group(*[Variable("v", (), (), (), "uint8")] * 2), "twice"),

@@ -41,14 +41,16 @@ def script(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_kill__at_every_change_of_a_file(tmp_path: Path, scenario: str) -> None:
     with script("exhaust", tmp_path, scenario) as process:
         output, _ = process.communicate()
     assert process.returncode == 0
-    assert int(output) > 40  # as many kills
+    assert int(output) > 25  # as many kills
 
 
+@pytest.mark.slow
 def test_kill__at_random_while_threads_write(tmp_path: Path) -> None:
     chance = random.Random(20)
     with open_or_create(tmp_path / "reference.zarr", layout(**WIDE)) as store:
@@ -138,14 +140,20 @@ def prepare(path: Path, scenario: str) -> None:
     """Set up what the scenario starts from."""
     if scenario == "resume":
         # As if killed: the lock stays, a half-written chunk and a torn line in the journal.
-        assert in_child(lambda: run(path, "create"), killed_at=55)
-        assert len(read_summaries(path)) == 1
+        assert in_child(lambda: start_and_die(path))
         (path / "kernel_0" / "status" / "c.2.0-000000000000.partial").write_bytes(b"half")
         with (path / "chunk_index" / "journal.jsonl").open("ab") as journal:
             journal.write(b'{"group":"ker')
     elif scenario == "overwrite":
         with open_or_create(path, layout(groups=1, variant="as_printed")) as store:
             fill(store)
+
+
+def start_and_die(path: Path) -> None:
+    """Finish one chunk and leave like a killed run."""
+    store = open_or_create(path, layout(groups=1))
+    write_chunk(store, "kernel_0", 0)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run(path: Path, scenario: str) -> None:

@@ -19,7 +19,7 @@ once, when it is stored.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -30,7 +30,7 @@ from sweep.fields import POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.models._model import HEAD, Model
 
-__all__ = ["LAUNCH_INPUTS", "CLOCK_INPUTS", "get_pass", "input_names", "pass_source"]
+__all__ = ["LAUNCH_INPUTS", "CLOCK_INPUTS", "get_pass", "input_names", "parts_of", "pass_source"]
 
 LAUNCH_INPUTS = ("launch_status", "static_power")
 """What every pass reads besides the model's own inputs, constant along the clocks."""
@@ -61,14 +61,28 @@ def _finish(cycles, core_activity, memory_activity, launch_status, clock_status,
     return status, power_status, time, power, power * time
 
 
-def input_names(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of a pass's inputs: constant along the clocks, and depending on them."""
-    launch = tuple(i.symbol for i in model.inputs if not i.clocked)
-    clocked = tuple(i.symbol for i in model.inputs if i.clocked)
-    return LAUNCH_INPUTS + launch, CLOCK_INPUTS + clocked
+def parts_of(name: str, length: int) -> tuple[str, ...]:
+    """Return the names of the numbers of a sequence input."""
+    return tuple(f"{name}_{i}" for i in range(length))
 
 
-def pass_source(model: Model, form: str, outputs: tuple[str, ...]) -> str:
+def input_names(model: Model, length: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a pass's inputs: constant along the clocks, and depending on them.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    length : int
+        Numbers in each sequence input.
+    """
+    names: dict[bool, list[str]] = {False: [], True: []}
+    for i in model.inputs:
+        names[i.clocked] += parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+    return LAUNCH_INPUTS + tuple(names[False]), CLOCK_INPUTS + tuple(names[True])
+
+
+def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int = 0) -> str:
     """Return the source of a pass.
 
     Parameters
@@ -79,8 +93,10 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...]) -> str:
         ``"clocks"`` or ``"rows"``.
     outputs : tuple of str
         Variables to store, each an array of rows (codes as bytes).
+    length : int
+        Numbers in each sequence input.
     """
-    launch, clocked = input_names(model)
+    launch, clocked = input_names(model, length)
     own = [field.name for field in model.fields]
     codes = {"regime", "bound", "status", "power_status"}
     lines = [
@@ -103,7 +119,12 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...]) -> str:
         return f"in_{name}" if form == "clocks" and name in launch else f"in_{name}[j]"
 
     head = [f"v_{name}" for name in (*HEAD, *own)]
-    arguments = ", ".join(value(i.symbol) for i in model.inputs)
+    arguments = ", ".join(
+        f"({' '.join(value(part) + ',' for part in parts_of(i.symbol, length))})"
+        if i.sequence
+        else value(i.symbol)
+        for i in model.inputs
+    )
     shared = ("launch_status", "clock_status", "power_input_status", "static_power", "core_hz",
               "core_watts", "memory_watts")  # fmt: skip
     lines += [
@@ -143,16 +164,20 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...]) -> str:
 _COMPILING = Lock()
 
 
-def get_pass(model: str, variant: str, form: str, outputs: tuple[str, ...]) -> Callable[..., Any]:
+def get_pass(
+    model: str, variant: str, form: str, outputs: tuple[str, ...], length: int = 0
+) -> Callable[..., Any]:
     """Return the pass of a model's variant for a set of outputs, building it once per process."""
     with _COMPILING:
-        return _build(model, variant, form, outputs)
+        return _build(model, variant, form, outputs, length)
 
 
-@lru_cache(maxsize=None)
-def _build(name: str, variant: str, form: str, outputs: tuple[str, ...]) -> Callable[..., Any]:
+@cache
+def _build(
+    name: str, variant: str, form: str, outputs: tuple[str, ...], length: int
+) -> Callable[..., Any]:
     model = get_model(name)
-    source = pass_source(model, form, outputs)
+    source = pass_source(model, form, outputs, length)
     namespace = {"np": np, "body": model.bodies[variant], "finish": _finish}
     # The text comes from the package's own registry, never from a file.
     exec(compile(source, f"<pass of {name}, {form}>", "exec"), namespace)

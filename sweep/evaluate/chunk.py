@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -84,14 +83,16 @@ class _Tables:
     def __init__(self, space: KernelSpace, plan: Plan, box: Box) -> None:
         self.space, self.plan, self.box = space, plan, box
         self.launch: Launch = build_launch(space, box)
+        self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
 
-    @lru_cache(maxsize=None)  # noqa: B019 - lives as long as the tables
     def inputs(self, name: str) -> Mapping[str, np.ndarray]:
-        model = get_model(name)
-        options = self.plan.options.get(name, {})
-        return model_inputs(
-            self.space, self.box, self.launch, model, self.plan.variant, options
-        )
+        # Two threads may both compute them the first time: the same numbers, no lock needed.
+        if name not in self._inputs:
+            options = self.plan.options.get(name, {})
+            self._inputs[name] = model_inputs(
+                self.space, self.box, self.launch, get_model(name), self.plan.variant, options
+            )
+        return self._inputs[name]
 
 
 class _Part:
@@ -143,9 +144,7 @@ class _Key:
         return hash((id(self.space), id(self.plan)))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Key) and other.space is self.space and other.plan is self.plan
-        )
+        return isinstance(other, _Key) and other.space is self.space and other.plan is self.plan
 
 
 def _tables(space: KernelSpace, plan: Plan, box: Box) -> _Tables | _Part:
@@ -193,7 +192,7 @@ def _run(
     for index in _blocks(shape):
         part = {key: table[_restrict(table, index)] for key, table in inputs.items()}
         packed = pack(part, model, tuple(s.stop - s.start for s in index))
-        compiled = get_pass(name, plan.variant, packed.form, outputs)
+        compiled = get_pass(name, plan.variant, packed.form, outputs, packed.length)
         rows = (packed.n_rows, packed.n_inner)
         views = [array.reshape(shape)[index].reshape(rows) for array in arrays]
         with np.errstate(all="ignore"):
@@ -240,5 +239,3 @@ def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
         box = space.grid.box(0)
         evaluate_box(space, plan, Box(box.start, box.stop))
         break
-
-

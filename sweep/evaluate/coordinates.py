@@ -58,12 +58,8 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         elif dimension.kind in ("core", "memory"):
             units, long_name = UNITS_OF_CLOCKS[dimension.name]
             attributes = {"long_name": long_name, "units": units}
-        values = list(dimension.values)
-        if not isinstance(values[0], str):
-            numbers = np.asarray(values)
-            values = numbers if numbers.dtype == bool else numbers.astype(np.float64)
-            if numbers.dtype.kind in "iu":
-                values = numbers.astype(np.int64)
+        is_text = isinstance(dimension.values[0], str)
+        values: Any = list(dimension.values) if is_text else np.asarray(dimension.values)
         found.append(Labelled(dimension.name, (dimension.name,), values, attributes))
     for name, value in space.fixed.items():
         found.append(
@@ -87,7 +83,9 @@ def _clock_coordinates(space: KernelSpace) -> list[Labelled]:
         attributes = {"units": units, "long_name": long_name}
         if f"{name}_ratio" in names:
             ratios = space.grid.dimensions[names.index(f"{name}_ratio")].values
-            values = nominal[:, np.newaxis] * np.asarray(ratios, dtype=np.float64)
+            products = nominal[:, np.newaxis] * np.asarray(ratios, dtype=np.float64)
+            # Twelve digits, as axes have: 1.4 x 700 MHz is labelled 980, not 979.9999999999999.
+            values = np.vectorize(lambda mhz: float(f"{mhz:.12g}"))(products)
             found.append(Labelled(name, ("device", f"{name}_ratio"), values, attributes))
         else:
             attributes["comment"] = "nominal"

@@ -55,10 +55,7 @@ def kernel_dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
     data = {v.name: (v.dims, _lazy_array(space, plan, v, found), dict(v.attributes)) for v in found}
     for item in assumptions(space, plan):
         data[item.name] = (item.dims, item.values.astype(np.dtypes.StringDType()), item.attributes)
-    coords = {
-        c.name: (c.dims, c.values, c.attributes) if c.dims else xr.Variable((), c.values, c.attributes)
-        for c in coordinates(space, plan)
-    }
+    coords = {c.name: xr.Variable(c.dims, c.values, c.attributes) for c in coordinates(space, plan)}
     return xr.Dataset(data, coords, group_attributes(space, plan))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sweep.evaluate._passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names
+from sweep.evaluate._passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, parts_of
 from sweep.evaluate.workloads import Launch, build_workload
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models._model import Model
@@ -40,14 +40,13 @@ def power_inputs(space: KernelSpace, box: Box, launch: Launch) -> dict[str, Arra
     status = np.full(shape, float(POWER_STATUS["missing_parameters"]))
     watts = {name: np.full(getattr(clocks, name).shape, np.nan) for name in ("core", "memory")}
     for i, device in enumerate(devices):
-        tables = [device.tables.get(f"power.{name}_voltage") for name in watts]
-        numbers = [device.values.get(f"power.{name}") for name in ("static", *watts)]
-        if None in tables or None in numbers:
+        if "power.static" not in device.values:  # the table is there whole or not at all
             continue
-        static[i], status[i] = numbers[0], float(POWER_STATUS["valid"])
-        for name, table, capacitance in zip(watts, tables, numbers[1:], strict=True):
+        static[i], status[i] = device.values["power.static"], float(POWER_STATUS["valid"])
+        for name, result in watts.items():
             frequency = getattr(clocks, name)[i]
-            watts[name][i] = dynamic_power(capacitance, voltage_at(frequency, table), frequency)
+            voltage = voltage_at(frequency, device.tables[f"power.{name}_voltage"])
+            result[i] = dynamic_power(device.values[f"power.{name}"], voltage, frequency)
     return {
         "static_power": static,
         "core_watts": watts["core"],
@@ -71,9 +70,9 @@ def model_inputs(
     """
     workload = build_workload(launch, space, box, model, options)
     with np.errstate(all="ignore"):
-        inputs = dict(model.prepare(workload, variant))
+        inputs, length = _flat(model.prepare(workload, variant), model)
     inputs.update(power_inputs(space, box, launch))
-    launch_names, clock_names = input_names(model)
+    launch_names, clock_names = input_names(model, length)
     status, clock_status = launch.status, launch.clock_status
     for name in launch_names:
         if name not in LAUNCH_INPUTS:
@@ -92,11 +91,28 @@ def model_inputs(
     return inputs
 
 
+def _flat(
+    prepared: Mapping[str, Array | Sequence[Array]], model: Model
+) -> tuple[dict[str, Array], int]:
+    """Give every number of a sequence input a name of its own; return their number too."""
+    inputs: dict[str, Array] = {}
+    length = 0
+    for i in model.inputs:
+        given = prepared[i.symbol]
+        if i.sequence:
+            length = len(given)
+            inputs.update(zip(parts_of(i.symbol, length), given, strict=True))
+        else:
+            inputs[i.symbol] = np.asarray(given)
+    return inputs, length
+
+
 @dataclass(frozen=True)
 class Packed:
     """A pass's arguments: one buffer of tables, where each begins, its strides, the loops."""
 
     form: str
+    length: int
     data: Array
     base: Any
     stride: Any
@@ -105,13 +121,25 @@ class Packed:
     n_rows: int
 
 
+def _length(inputs: Mapping[str, Array], model: Model) -> int:
+    """Return how many numbers the sequence inputs have."""
+    for i in model.inputs:
+        if i.sequence:
+            length = 0
+            while f"{i.symbol}_{length}" in inputs:
+                length += 1
+            return length
+    return 0
+
+
 def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> Packed:
     """Lay tables out for a pass over a box of the given shape (clocks included).
 
     A table keeps length 1 along what it does not depend on (stride 0); only along the inner
     loop's axes is it spread out, so that the loop reads contiguous rows.
     """
-    launch_names, clock_names = input_names(model)
+    length = _length(inputs, model)
+    launch_names, clock_names = input_names(model, length)
     n_clocks = shape[-2] * shape[-1]
     form = "clocks" if n_clocks >= CLOCKS_FORM else "rows"
     n_outer = len(shape) - 2
@@ -141,6 +169,7 @@ def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> P
         position += parts[-1].size
     return Packed(
         form=form,
+        length=length,
         data=np.concatenate(parts),
         base=np.array(base, dtype=np.int64),
         stride=np.array(strides, dtype=np.int64).reshape(len(base), n_outer),

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sweep import clocks as clk
+from sweep.expressions import Expression
 from sweep.fields import STATUS
 from sweep.models._model import Model
 from sweep.occupancy import limits_for, occupancy
 from sweep.space import Box, KernelSpace
 from sweep.specs import Device
-from sweep.specs.kernel import Access
+from sweep.specs.kernel import Access, Kernel
 from sweep.transactions import access_transactions, bank_conflict_degree, rule_of
-from sweep.workload import Array, Clocks, GlobalAccess, SharedAccess, Workload
+from sweep.workload import Array, Clocks, GlobalAccess, SharedAccess, Stage, Workload
 
 __all__ = ["Launch", "axis_arrays", "build_launch", "build_workload"]
 
 BANKS = {"1": 16}  # banks (and lanes that are served together) by major compute capability
 BANKS_LATER = 32
+TOTALS = ("instructions.", "synchronisation.")
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,7 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
         _global_access(a, evaluate, devices, lanes, ndim) for a in kernel.global_accesses
     )
     shared = tuple(_shared_access(a, evaluate, devices, ndim) for a in kernel.shared_accesses)
-    barriers = number("synchronisation.barriers", 0.0)
-    instructions = _computation(kernel, number, shared, barriers)
+    stages = _stages(kernel, evaluate, accesses, shared)
     outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
     hit_rate = np.where(values["l2_bytes"] > 0, number("cache.l2_hit_rate", 0.0), 0.0)
     evaluate.failed = evaluate.failed | (hit_rate > 1.0)
@@ -169,8 +170,10 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
         blocks=blocks,
         lanes=lanes,
         occupancy=launched,
-        computation_instructions=instructions,
-        barriers=barriers,
+        computation_instructions=_sum([s.computation_instructions for s in stages], ndim),
+        instructions=_by_class(stages),
+        barriers=_sum([s.barriers for s in stages], ndim),
+        stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,
         l2_hit_rate=hit_rate,
@@ -189,21 +192,65 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     return Launch(values, status, clock_status, workload)
 
 
-def _computation(kernel: Any, number: Any, shared: tuple[SharedAccess, ...], barriers: Array) -> Array:
-    """Return all instructions of a thread that are not global memory accesses.
+def _stages(
+    kernel: Kernel,
+    evaluate: _Evaluator,
+    accesses: tuple[GlobalAccess, ...],
+    shared: tuple[SharedAccess, ...],
+) -> tuple[Stage, ...]:
+    """Evaluate the kernel's stages; a file without them is one stage."""
+    if not kernel.stages:
+        own = {p.split(".")[1]: e for p, e in kernel.expressions.items() if p.startswith(TOTALS)}
+        return (_stage("kernel", None, own, evaluate, accesses, shared),)
+    result = []
+    for stage in kernel.stages:
+        members = [a for a, spec in zip(accesses, kernel.global_accesses, strict=True)
+                   if spec.stage == stage.name]  # fmt: skip
+        local = [a for a, spec in zip(shared, kernel.shared_accesses, strict=True)
+                 if spec.stage == stage.name]  # fmt: skip
+        result.append(
+            _stage(
+                stage.name, stage.loop, stage.expressions, evaluate, tuple(members), tuple(local)
+            )
+        )
+    return tuple(result)
 
-    Either given as one number, or summed over the classes, shared accesses and barriers.
+
+def _stage(
+    name: str,
+    loop: str | None,
+    expressions: Mapping[str, Expression],
+    evaluate: _Evaluator,
+    accesses: tuple[GlobalAccess, ...],
+    shared: tuple[SharedAccess, ...],
+) -> Stage:
+    """Evaluate one stage.
+
+    All instructions that are not global accesses are given as one number, or are the sum over the
+    classes, the shared accesses and the barriers.
     """
-    if "instructions.computation" in kernel.expressions:
-        result: Array = number("instructions.computation", 0.0)
-        return result
-    total = barriers
-    for path in kernel.expressions:
-        if path.startswith("instructions."):
-            total = total + number(path, 0.0)
-    for access in shared:
-        total = total + access.count
+    numbers = {key: evaluate(expression) for key, expression in expressions.items()}
+    one = np.ones((1,) * evaluate.ndim)
+    executions, barriers = numbers.pop("executions", one), numbers.pop("barriers", 0.0 * one)
+    if "computation" in numbers:
+        computation = numbers["computation"]
+    else:
+        counts = [*numbers.values(), barriers, *(access.count for access in shared)]
+        computation = _sum(counts, evaluate.ndim)
+    return Stage(name, loop, executions, computation, numbers, barriers, accesses, shared)
+
+
+def _by_class(stages: tuple[Stage, ...]) -> dict[str, Array]:
+    """Return the kernel's instructions by class."""
+    total: dict[str, Array] = {}
+    for stage in stages:
+        for name, count in stage.instructions.items():
+            total[name] = total[name] + count if name in total else count
     return total
+
+
+def _sum(arrays: Sequence[Array], ndim: int) -> Array:
+    return sum(arrays, start=np.zeros((1,) * ndim))
 
 
 def _global_access(
@@ -296,8 +343,9 @@ def _clocks(
 
 
 def _parameter(devices: tuple[Device, ...], model: str, key: str, ndim: int) -> Array:
-    values = [d.model_parameters.get(model, {}).get(key, np.nan) for d in devices]
-    return _device_array(devices, [v if isinstance(v, (int, float)) else np.nan for v in values], ndim)
+    given = (d.model_parameters.get(model, {}).get(key) for d in devices)
+    values = [float(v) if isinstance(v, (int, float)) else np.nan for v in given]
+    return _device_array(devices, values, ndim)
 
 
 def build_workload(

@@ -29,11 +29,15 @@ _EXACT = 2.0**53  # the integers that float64 tells apart
 
 @dataclass(slots=True)
 class _Operand:
-    """A value on the stack, the elements at which it is at fault, and whether these are all."""
+    """A value on the stack, the elements at which it is at fault, and whether these are all.
+
+    ``scratch`` says that nobody else reads the array, so that the next result may overwrite it.
+    """
 
     value: Any
     fault: Any = None
     settled: bool = True
+    scratch: bool = False
 
     @property
     def kind(self) -> str:
@@ -201,7 +205,14 @@ def _elementwise(function: Callable[..., Any], operands: Sequence[_Operand]) -> 
     fault = None
     for operand in operands:
         fault = _either(fault, operand.fault)
-    return _Operand(function(*(operand.value for operand in operands)), fault, settled=False)
+    values = [operand.value for operand in operands]
+    shape = np.broadcast_shapes(*(value.shape for value in values))
+    out = None
+    if isinstance(function, np.ufunc) and shape:  # fresh memory would cost more than arithmetic
+        spare = (o.value for o in operands if o.scratch and o.value.shape == shape)
+        out = next(spare, None)
+    value = function(*values) if out is None else function(*values, out=out)
+    return _Operand(value, fault, settled=False, scratch=True)
 
 
 def _fold(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operand:
@@ -219,6 +230,8 @@ def _power(base: Any, exponent: Any) -> Any:
     NumPy may compute powers with vector instructions that are a few units in the last place off,
     which would make ``tile ** 3`` differ from an integer. Below 2**49 that is less than a half.
     """
+    if np.ndim(exponent) == 0 and exponent == 2.0:
+        return base * base
     power = np.power(base, exponent)
     whole = (base == np.rint(base)) & (exponent == np.rint(exponent)) & (exponent >= 0)
     return np.where(whole & (np.abs(power) < 2.0**49), np.rint(power), power)
@@ -226,8 +239,11 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _log2(x: Any) -> Any:
     """Return the binary logarithm, exact for powers of two whatever the machine's log2."""
-    mantissa, exponent = np.frexp(x)
-    return np.where(mantissa == 0.5, exponent - 1.0, np.log2(x))
+    argument, result = np.asarray(x), np.asarray(np.log2(x))
+    near = np.abs(result - np.rint(result)) < 1e-9
+    mantissa, exponent = np.frexp(argument[near])
+    result[near] = np.where(mantissa == 0.5, exponent - 1.0, result[near])
+    return result
 
 
 def _gcd(operands: Sequence[_Operand]) -> _Operand:
@@ -327,13 +343,14 @@ def _compare(
     for operand in operands:
         _settle(operand)
     left, *rest = operands
-    result: Any = np.asarray(True)
+    result: Any = None
     fault = left.fault
     for operator in operators:
         size = members if operator in ("in", "not in") else 1
         right, rest = rest[:size], rest[size:]
         for operand in right:
-            fault = _either(fault, _where_reached(operand.fault, result))
+            reached = operand.fault if result is None else _where_reached(operand.fault, result)
+            fault = _either(fault, reached)
         if operator in ("in", "not in"):
             holds: Any = np.zeros(left.value.shape, dtype=bool)
             for member in right:
@@ -342,7 +359,7 @@ def _compare(
         else:
             holds = _pair(text, position, operator, left, right[0])
             left = right[0]
-        result = result & holds
+        result = holds if result is None else result & holds
     return _Operand(result, fault)
 
 

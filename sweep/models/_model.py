@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,13 +32,17 @@ class Input:
 
     ``symbol`` is its key in the model's symbols; ``origin`` says in words where the number comes
     from; ``device_keys`` are the dotted paths in the device file that it rests on. ``clocked``
-    inputs depend on the clocks; the others are constant along the clock axes.
+    inputs depend on the clocks; the others are constant along the clock axes. A ``sequence`` input
+    reaches the body as a tuple with one number per part of the kernel (period, stage, instruction
+    type); ``prepare`` gives it as a list of arrays, as long for all sequence inputs of the model.
+    A pass is compiled per length.
     """
 
     symbol: str
     origin: str
     device_keys: tuple[str, ...] = ()
     clocked: bool = False
+    sequence: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Model:
     fields: tuple[Field, ...]
     regimes: Mapping[str, int]
     bodies: Mapping[str, Callable[..., Any]]
-    prepare: Callable[[Workload, str], dict[str, Array]]
+    prepare: Callable[[Workload, str], Mapping[str, Array | Sequence[Array]]]
     parameters: tuple[Parameter, ...]
     errata: Mapping[str, str]
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -328,6 +328,7 @@ def _body(corrected):  # fmt: skip
         CWP = cwp(CWP_full, N)
         Rep = rep(blocks, active_blocks_per_sm, active_sm)
         overlapped = MWP - 1.0
+        issued = N * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
         if corrected:
             Rep = max(1.0, Rep)  # HK-5
             overlapped = max(overlapped, 0.0)  # HK-4
@@ -344,9 +345,7 @@ def _body(corrected):  # fmt: skip
         regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
         bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
         Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
-        memory_busy = max(
-            Departure_delay * mem_insts * N * Rep, Mem_L / MWP_peak_BW * mem_insts * N * Rep
-        )
+        memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
 
         no_memory = mem_insts == 0.0
         Exec = exec_cycles_app_no_memory(Comp_cycles, N, Rep) if no_memory else Exec
@@ -358,9 +357,8 @@ def _body(corrected):  # fmt: skip
         bound = SYNCHRONISATION if Synch > Exec else bound
         CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
 
-        used = active_sm / n_sm / Total
-        core_activity = min(1.0, Comp_cycles * N * Rep * used)
-        memory_activity = min(1.0, memory_busy * used)
+        core_activity = min(1.0, Comp_cycles * issued / Total)
+        memory_activity = min(1.0, memory_busy * issued / Total)
         return (
             Total, CPI, core_activity, memory_activity, regime, bound, MWP, CWP, Rep, Synch
         )  # fmt: skip
@@ -441,27 +439,20 @@ MODEL = Model(
         Input("load_bytes_per_warp", "kernel access sizes, mean over the accesses"),
         Input("issue_cycles", "device", _device("issue_cycles")),
         Input("core_freq", "swept core clock", (), True),
-        Input("mem_bandwidth", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
+        Input("mem_bandwidth", "device, at the clock", ("chip.memory_bandwidth_GBps",), True),
         Input("mem_ld", "device, at the clocks", _device("mem_ld_cycles"), True),
-        Input(
-            "departure_del_uncoal",
-            "device, at the clocks",
-            _device("departure_del_uncoal_cycles"),
-            True,
-        ),
-        Input(
-            "departure_del_coal", "device, at the clocks", _device("departure_del_coal_cycles"), True
-        ),
+        Input("departure_del_uncoal", "device, at the clocks",
+              _device("departure_del_uncoal_cycles"), True),
+        Input("departure_del_coal", "device, at the clocks",
+              _device("departure_del_coal_cycles"), True),
     ),
     fields=(
         Field("memory_warp_parallelism", "1", "memory warp parallelism", "MWP", "hong_kim (5)"),
-        Field(
-            "computation_warp_parallelism", "1", "computation warp parallelism", "CWP", "hong_kim (9)"
-        ),
+        Field("computation_warp_parallelism", "1", "computation warp parallelism", "CWP",
+              "hong_kim (9)"),
         Field("rounds", "1", "rounds of active blocks on an SM", "#Rep", "hong_kim (21)"),
-        Field(
-            "synchronisation_cycles", "cycle", "delay by barriers", "Synch_cost", "hong_kim (26)"
-        ),
+        Field("synchronisation_cycles", "cycle", "delay by barriers", "Synch_cost",
+              "hong_kim (26)"),
     ),
     regimes=REGIMES,
     bodies={"corrected": _body(True), "printed": _body(False)},

@@ -333,10 +333,10 @@ def _body(corrected):
 
         requests = sectors / transactions_per_request
         CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
-        used = active_sm / n_sm / T
-        core_activity = min(1.0, issue_cycles * comp_inst * Aw * used)
+        issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
+        core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
         dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
-        memory_activity = min(1.0, dram * Aw * used)
+        memory_activity = min(1.0, dram * issued / Texec)
         return Texec, CPI, core_activity, memory_activity, regime, bound, lat, delay, c, T
 
     return body
@@ -376,7 +376,8 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     dm_del = [
         _dm_del_at(table, memory, device["dm_del_fit_slope_MHzcycles"][i],
                    device["dm_del_fit_intercept_cycles"][i])
-        for i, (table, memory) in enumerate(zip(work.tables["dm_del_table"], work.clocks.memory))
+        for i, (table, memory) in enumerate(
+            zip(work.tables["dm_del_table"], work.clocks.memory, strict=True))
     ]  # fmt: skip
     return {
         "aw": work.occupancy.active_warps_per_sm,

@@ -70,7 +70,9 @@ def _range(where: str, given: Mapping[str, Any]) -> Values:
     allowed = ("start", "stop", "step")
     for key in given:
         if key not in allowed:
-            raise PlanError(f"{where}.{key}: unknown key{nearest(key, allowed)} (start, stop, step)")
+            raise PlanError(
+                f"{where}.{key}: unknown key{nearest(key, allowed)} (start, stop, step)"
+            )
     for key in allowed:
         if not isinstance(given.get(key), (int, float)) or isinstance(given.get(key), bool):
             raise PlanError(f"{where}.{key}: a range needs the numbers start, stop and step")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Plan:
         Model name to its options, e.g. ``{"wang_chu": {"dram_latency": "eq5a"}}``.
     chunk_points : int, optional
         Configurations per chunk; chosen by the planner if left out.
+    origin : str
+        Where the plan came from, for messages.
 
     Raises
     ------
@@ -185,7 +188,7 @@ class Plan:
         return data
 
     def digest(self) -> str:
-        """Return a hash of what the plan computes (not of its name, words or place of the store)."""
+        """Return a hash of what the plan computes (not of its name, words or store)."""
         data = self.as_dict()
         for key in ("name", "description", "store"):
             data.pop(key, None)
@@ -213,7 +216,7 @@ def parse_plan(data: Mapping[str, Any], *, name: str = "sweep", origin: str = "p
     return Plan(**given, kernel_axes=data.get("kernel", {}), origin=origin)
 
 
-def load_plan(name_or_path: str | Path) -> Plan:
+def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
     """Return a plan from a path, or a shipped plan by name; an existing path wins.
 
     Raises

@@ -208,7 +208,7 @@ def _numbers(plan: Plan, name: str, values: Values) -> Values:
 
 
 def _same_kind(plan: Plan, name: str, chosen: Values, values: Values) -> None:
-    """A parameter keeps the kind of value that its kernel file gives it."""
+    """Refuse values of another kind than the kernel file gives a parameter."""
 
     def kind(value: Any) -> type:
         return type(value) if isinstance(value, (str, bool)) else float

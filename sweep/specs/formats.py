@@ -185,6 +185,24 @@ def _instructions(name: str, meaning: str) -> Key:
 _ACCESS_NAME = Key("name", "text", "name of the access, unique in the file")
 _ACCESS_KIND = Key("kind", "choice", "direction", choices=("load", "store"))
 _ACCESS_COUNT = _count("count", "dynamic accesses of a thread")
+_ACCESS_STAGE = Key(
+    "stage", "text", "the stage that the access belongs to; in files with stages", required=False
+)
+_CLASSES = (
+    _instructions(
+        "computation",
+        "instructions that are not global memory accesses (shared memory accesses, barriers"
+        " and branches included)",
+    ),
+    _instructions("fp32", "single-precision floating-point instructions"),
+    _instructions("fp64", "double-precision floating-point instructions"),
+    _instructions("integer", "integer and logic instructions"),
+    _instructions("special", "special-function instructions"),
+    _instructions("conversion", "type conversions"),
+    _instructions("control", "branches and other control instructions"),
+    _instructions("move", "moves between registers"),
+)
+_BARRIERS = _count("barriers", "dynamic barriers of a thread", required=False, default="0")
 
 KERNEL: tuple[Section, ...] = (
     _section(
@@ -230,19 +248,22 @@ KERNEL: tuple[Section, ...] = (
         "instructions",
         "either all computation instructions in one, or by class without shared memory accesses"
         " and barriers",
-        _instructions(
-            "computation",
-            "instructions that are not global memory accesses (shared memory accesses, barriers"
-            " and branches included)",
+        *_CLASSES,
+    ),
+    _section(
+        "stage",
+        "a stretch of the kernel's code, in order; its counts are totals over all executions",
+        Key("name", "text", "name of the stage, unique in the file"),
+        Key(
+            "loop",
+            "text",
+            "name of the loop that the stage is part of; neighbours in one loop alternate",
+            required=False,
         ),
-        _instructions("fp32", "single-precision floating-point instructions"),
-        _instructions("fp64", "double-precision floating-point instructions"),
-        _instructions("integer", "integer and logic instructions"),
-        _instructions("special", "special-function instructions"),
-        _instructions("conversion", "type conversions"),
-        _instructions("control", "branches and other control instructions"),
-        _instructions("move", "moves between registers"),
-        required=True,
+        _count("executions", "how often a thread passes the stage", required=False, default="1"),
+        *_CLASSES,
+        _BARRIERS,
+        repeated=True,
     ),
     _section(
         "global_access",
@@ -250,6 +271,7 @@ KERNEL: tuple[Section, ...] = (
         _ACCESS_NAME,
         _ACCESS_KIND,
         _ACCESS_COUNT,
+        _ACCESS_STAGE,
         _count("bytes", "word of a thread and access", 1, maximum=16, unit_suffix="bytes"),
         Key(
             "pattern",
@@ -266,6 +288,7 @@ KERNEL: tuple[Section, ...] = (
         _ACCESS_NAME,
         _ACCESS_KIND,
         _ACCESS_COUNT,
+        _ACCESS_STAGE,
         _count(
             "bytes",
             "word of a thread and access",
@@ -286,7 +309,7 @@ KERNEL: tuple[Section, ...] = (
     _section(
         "synchronisation",
         "barriers of a block",
-        _count("barriers", "dynamic barriers of a thread", required=False, default="0"),
+        _BARRIERS,
     ),
     _section(
         "loops",

@@ -15,6 +15,13 @@ from sweep.specs.keys import Section
 from sweep.specs.names import check_parameters, check_sizes, is_name
 from sweep.specs.report import Report
 from sweep.specs.sources import Source, check_sources, longest_prefix
+from sweep.specs.stages import (
+    CLASSES,
+    Stage,
+    check_instruction_tables,
+    check_membership,
+    check_stages,
+)
 from sweep.specs.toml import parse_toml, sha256_of
 
 __all__ = ["Access", "Kernel", "ParameterValue", "inspect_kernel", "parse_kernel"]
@@ -46,6 +53,8 @@ class Access:
         ``uncoalesced``, ``broadcast``; ``strided`` for every access to shared memory.
     stride : Expression or None
         Distance of neighbouring lanes in words; ``None`` for a pattern without one.
+    stage : str or None
+        The stage that it belongs to, in a file with stages.
     """
 
     name: str
@@ -54,6 +63,7 @@ class Access:
     bytes: Expression
     pattern: str
     stride: Expression | None = None
+    stage: str | None = None
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
@@ -94,6 +104,8 @@ class Kernel:
         SHA-256 of the text.
     path : Path or None
         Where the file lies, ``None`` where it came from elsewhere.
+    stages : tuple of Stage
+        Stretches of its code, in order; empty where the file gives totals only.
     """
 
     key: str
@@ -110,6 +122,7 @@ class Kernel:
     text: str = field(repr=False)
     sha256: str
     path: Path | None = field(default=None, compare=False)
+    stages: tuple[Stage, ...] = ()
 
     def __hash__(self) -> int:
         """Hash by key and text: the mappings themselves cannot be hashed."""
@@ -131,6 +144,8 @@ class Kernel:
         for number, expression in enumerate(self.constraints):
             yield f"constraints[{number}]", expression
         yield from self.expressions.items()
+        for stage in self.stages:
+            yield from stage.all_expressions()
         for section, accesses in zip(
             _ACCESSES, (self.global_accesses, self.shared_accesses), strict=True
         ):
@@ -198,7 +213,9 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
         for number, text in enumerate(top.get("constraints", []))
     )
     expressions = _single_expressions(report, table, formulas)
-    _check_instructions(report, _table(table, "instructions"))
+    stages = check_stages(report, table, formulas)
+    check_membership(report, table, stages)
+    _check_instructions(report, table)
     accesses = {name: _accesses(report, table, name, formulas) for name in _ACCESSES}
     sources = _sources(report, table, top.meant)
     if report.errors:
@@ -218,6 +235,7 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
         text=text,
         sha256=sha256_of(text),
         path=path,
+        stages=stages,
     )
     _warn_of_unused(report, kernel)
     return kernel
@@ -264,15 +282,19 @@ def _complete_block(expressions: dict[str, Expression], formulas: Formulas) -> N
     expressions.setdefault(y, Expression.parse(1))
 
 
-def _check_instructions(report: Report, table: Mapping[str, Any]) -> None:
-    classes = [key.name for key in _SECTIONS["instructions"].keys if key.name != "computation"]
-    given = [name for name in classes if name in table]
-    if "computation" in table and given:
-        reason = f"either all instructions in one or by class, not {', '.join(given)} besides"
-        report.error("instructions.computation", reason, table["computation"])
-    elif "instructions" not in {f.path.split(".")[0] for f in report.errors}:
-        if "computation" not in table and not given:
-            report.error("instructions", f"empty: give computation or any of {', '.join(classes)}")
+def _check_instructions(report: Report, file: Mapping[str, Any]) -> None:
+    """Instructions stand in one table of totals, or in the stages."""
+    if "stage" in file:
+        return
+    if "instructions" not in file:
+        report.error("instructions", "missing: what a thread executes, in all or by class")
+        return
+    table = _table(file, "instructions")
+    check_instruction_tables(report, "instructions", table)
+    known = ("computation", *CLASSES)
+    if "instructions" not in {f.path.split(".")[0] for f in report.errors}:
+        if not any(name in table for name in known):
+            report.error("instructions", f"empty: give computation or any of {', '.join(CLASSES)}")
 
 
 def _accesses(
@@ -326,6 +348,7 @@ def _access(
         parsed["bytes"],
         pattern,
         parsed.get("stride"),
+        checked.get("stage"),
     )
 
 
@@ -338,7 +361,7 @@ def _sources(report: Report, table: Mapping[str, Any], excused: set[str]) -> dic
     for name, content in table.items():
         if isinstance(content, dict) and name != "source":
             known |= {f"{name}.{key}" for key in content}
-        elif name in _ACCESSES and isinstance(content, list):
+        elif name in (*_ACCESSES, "stage") and isinstance(content, list):
             for row in content:
                 if isinstance(row, dict) and isinstance(row.get("name"), str):
                     access = f"{name}.{row['name']}"

@@ -78,14 +78,14 @@ def create(
         lock.path = root / lock_key
         if durable:
             sync_directory(root.parent)
-    if replaced is not None:
-        replaced.forget()
-        _discard(old)
+        if replaced is not None:
+            replaced.forget()
+            _condemn(root, old)
     return lock
 
 
 def recover(root: Path) -> None:
-    """Finish or undo what killed creations left beside ``root``.
+    """Undo what killed creations left beside ``root``, and mark what is to be removed.
 
     The caller holds the parent's :func:`directory_lock`, so whoever made these is gone.
 
@@ -94,16 +94,12 @@ def recover(root: Path) -> None:
     StoreError
         If the store that was to be overwritten cannot be put back.
     """
-    pattern = re.compile(re.escape(f".{root.name}.sweep-") + r"(new|old|trash)-[0-9a-f]{8}")
-    for entry in sorted(root.parent.iterdir()):
-        found = pattern.fullmatch(entry.name)
-        if found is None or not entry.is_dir() or entry.is_symlink():
-            continue
-        if found[1] == "old" and not root.exists():
+    for role, entry in _leftovers(root):
+        if role == "old" and not root.exists():
             with explained(f"put '{root}' back from '{entry}'"):
                 os.rename(entry, root)
-        else:
-            _discard(entry)
+        elif role != "trash":
+            _condemn(root, entry)
 
 
 @contextlib.contextmanager
@@ -111,26 +107,37 @@ def place(root: Path) -> Iterator[None]:
     """Hold the directory in which ``root`` stands, tidied up, while ``root`` is opened or made."""
     if not root.parent.is_dir():
         raise StoreError(f"'{root.parent}' is not a directory: '{root.name}' cannot be created")
-    with directory_lock(root.parent):
-        recover(root)
-        yield
+    try:
+        with directory_lock(root.parent):
+            recover(root)
+            yield
+    finally:
+        # Not under the lock: a large store takes its time, and two may well remove the same.
+        for role, entry in _leftovers(root):
+            if role == "trash":
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 def _beside(root: Path, role: str) -> Path:
     return root.with_name(f".{root.name}.sweep-{role}-{secrets.token_hex(4)}")
 
 
-def _discard(directory: Path) -> None:
-    """Remove a dead directory. If that fails it stays, to be removed another time."""
-    if "sweep-old-" in directory.name:
-        # A store half removed must not be put back.
-        trash = directory.with_name(directory.name.replace("sweep-old-", "sweep-trash-"))
-        try:
-            os.rename(directory, trash)
-        except OSError:
-            return
-        directory = trash
-    shutil.rmtree(directory, ignore_errors=True)
+def _leftovers(root: Path) -> list[tuple[str, Path]]:
+    """Return role and path of the directories beside ``root`` that :func:`_beside` named."""
+    pattern = re.compile(re.escape(f".{root.name}.sweep-") + r"(new|old|trash)-[0-9a-f]{8}")
+    with explained(f"list '{root.parent}'"):
+        named = [(pattern.fullmatch(name), root.parent / name) for name in os.listdir(root.parent)]
+    found = [(match[1], path) for match, path in named if match is not None]
+    return sorted((role, path) for role, path in found if path.is_dir() and not path.is_symlink())
+
+
+def _condemn(root: Path, directory: Path) -> None:
+    """Mark a dead directory for removal: a store half removed must never be put back.
+
+    Where that fails it stays, to be removed another time.
+    """
+    with contextlib.suppress(OSError):
+        os.rename(directory, _beside(root, "trash"))
 
 
 def _write_objects(directory: Path, objects: Mapping[str, bytes], durable: bool) -> None:

@@ -125,7 +125,11 @@ class Variable:
             object.__setattr__(self, "chunks", tuple(int(size) for size in self.chunks))
         else:
             values = _plain_array(self.values)
-            if self.dtype not in STATIC_ONLY:
+            if self.dtype in STATIC_ONLY:
+                _require(
+                    _type_name(values) == self.dtype, f"values of '{self.name}' are no {self.dtype}"
+                )
+            else:
                 values = np.ascontiguousarray(values, self.dtype).reshape(values.shape)
             _require(values.shape == self.shape, f"values of '{self.name}' have another shape")
             object.__setattr__(self, "values", values)

@@ -79,9 +79,7 @@ class LocalFiles:
         final = os.path.join(self.root, key)
         # Never the same name twice: a worker that outlived its run may write the same chunk.
         partial = f"{final}.{os.getpid():x}-{secrets.token_hex(6)}{_PARTIAL}"
-        with explained(
-            f"write '{final}'", "; what was finished is kept, the same command continues"
-        ):
+        with explained(f"write '{final}'", "; the same command continues from what is finished"):
             try:
                 descriptor = os.open(partial, _NEW_FILE, 0o666)
                 try:

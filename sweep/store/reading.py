@@ -39,9 +39,9 @@ class StoreInfo:
         The store's directory, symbolic links resolved.
     version : int
         Version of the store's conventions.
-    record : mapping
+    record : dict
         Plan, specs, versions and ``identity``, as given when it was created.
-    run : mapping
+    run : dict
         ``created`` and ``finished`` (``None`` in an unfinished store), in UTC, and what the run
         added. The only part that differs between two stores of the same results.
     layout_sha256 : str
@@ -52,8 +52,8 @@ class StoreInfo:
 
     path: Path
     version: int
-    record: Mapping[str, Any]
-    run: Mapping[str, Any]
+    record: dict[str, Any]
+    run: dict[str, Any]
     layout_sha256: str
     counts: Mapping[str, int]
 
@@ -115,7 +115,7 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
         raise StoreError(f"'{path}' is a store whose root record is damaged: {error!r}") from error
 
 
-def read_record(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the record of a store: what its results can be run again from.
 
     Raises

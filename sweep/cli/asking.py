@@ -1,0 +1,148 @@
+"""``sweep best | top | pareto | info | explain``: questions to a store or a plan."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from sweep import query
+from sweep.errors import QueryError
+
+__all__ = ["best", "explain", "info", "open_data", "pareto", "selection_of", "top"]
+
+
+def open_data(name: str) -> Any:
+    """Return the results of a store, or of a plan evaluated as it is read.
+
+    Raises
+    ------
+    SweepError
+        There is neither a store nor a plan of this name.
+    """
+    path = Path(name)
+    if path.is_dir() or name.rstrip("/").endswith(".zarr"):
+        from sweep.store import open_store
+
+        return open_store(path)
+    from sweep.evaluate import evaluate
+    from sweep.space import load_plan
+
+    return evaluate(load_plan(name))
+
+
+def best(arguments: argparse.Namespace) -> int:
+    """Show the best configuration of every group."""
+    data = open_data(arguments.data)
+    answer = query.best(
+        data, arguments.objective, sense="max" if arguments.max else "min",
+        **_question(arguments, data),
+    )  # fmt: skip
+    return _show(answer, arguments.format)
+
+
+def top(arguments: argparse.Namespace) -> int:
+    """Show the N best configurations."""
+    data = open_data(arguments.data)
+    question = _question(arguments, data)
+    answer = query.top(
+        data, arguments.n, arguments.objective, sense="max" if arguments.max else "min", **question
+    )
+    return _show(answer, arguments.format)
+
+
+def pareto(arguments: argparse.Namespace) -> int:
+    """Show the Pareto fronts."""
+    data = open_data(arguments.data)
+    names, senses = [], []
+    for word in arguments.objectives.split(","):
+        name, _, sense = word.strip().partition(":")
+        if sense not in ("", "min", "max"):
+            raise QueryError(f"--objectives: '{word}': write VARIABLE, VARIABLE:min or :max")
+        names.append(name)
+        senses.append(sense or "min")
+    return _show(query.pareto(data, names, senses, **_question(arguments, data)), arguments.format)
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Show what results hold."""
+    data = open_data(arguments.data)
+    question = _question(arguments, data)
+    question.pop("include", None)
+    if arguments.format == "table" and Path(arguments.data).is_dir():
+        print(_about(arguments.data))
+    return _show(query.summary(data, **question), arguments.format)
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Show every intermediate of one configuration."""
+    from sweep.workflows import explain as explain_configuration
+    from sweep.workflows.running import recorded_space
+
+    if arguments.row < 1:
+        raise QueryError(f"--row {arguments.row}: rows are counted from 1")
+    data = open_data(arguments.data)
+    if Path(arguments.data).is_dir():
+        space = recorded_space(arguments.data)
+    else:
+        from sweep.space import load_plan, resolve
+
+        space = resolve(load_plan(arguments.data))
+    select = selection_of(arguments, data)
+    answer = query.top(data, arguments.row, arguments.objective, select=select)
+    if len(answer) < arguments.row:
+        if not len(answer):
+            configuration = {**select}
+        else:
+            raise QueryError(f"--row {arguments.row}: the selection has {len(answer)} rows")
+    else:
+        configuration = answer[arguments.row - 1].configuration
+    explanation = explain_configuration(space, configuration)
+    print(explanation.to_json() if arguments.format == "json" else explanation.to_text())
+    return 0
+
+
+def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
+    """Return the selection of ``--kernel``, ``--device``, ``--model`` and NAME=VALUE words."""
+    words = list(arguments.select)
+    for name in ("kernel", "device", "model"):
+        given = getattr(arguments, name, None)
+        if given is not None:
+            words.append(f"{name}={given}")
+    return query.parse_selection(words, data)
+
+
+def _question(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
+    question: dict[str, Any] = {
+        "where": arguments.where,
+        "select": query.parse_selection(arguments.select, data),
+    }
+    if arguments.by is not None:
+        question["by"] = _names(arguments.by)
+    if arguments.include:
+        question["include"] = _names(arguments.include)
+    return question
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _show(answer: query.Answer, form: str) -> int:
+    text = {"table": answer.to_table, "json": answer.to_json, "csv": answer.to_csv}[form]()
+    print(text.rstrip("\n"))
+    return 0
+
+
+def _about(path: str) -> str:
+    """Return the root record of a store in a few lines."""
+    from sweep.store import inspect
+
+    found = inspect(path)
+    plan = found.record["plan"]
+    state = "finished " + found.run["finished"] if found.is_finished else "unfinished"
+    versions = ", ".join(f"{name} {v}" for name, v in found.record["versions"].items())
+    return (
+        f"{path}: plan {plan['name']}, variant {plan['variant']}, {state}\n"
+        f"sweep {found.record['identity']['sweep_version']} ({versions})\n"
+    )

@@ -1,0 +1,126 @@
+"""``sweep list | show | lint``: what there is, what it says, whether it is right."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from sweep.errors import PlanError, SweepError, nearest
+from sweep.models import get_model, model_names
+from sweep.space import list_plans, load_plan, resolve
+from sweep.specs import (
+    format_table,
+    json_schema,
+    list_devices,
+    list_kernels,
+    load_device,
+    load_kernel,
+)
+
+__all__ = ["lint", "list_", "show"]
+
+
+def list_(arguments: argparse.Namespace) -> int:
+    """List one kind of thing, a line each."""
+    rows: Iterable[tuple[str, str]]
+    if arguments.what == "kernels":
+        rows = ((key, load_kernel(key).name) for key in list_kernels())
+    elif arguments.what == "devices":
+        devices = (load_device(key) for key in list_devices())
+        rows = ((d.key, f"{d.name}, compute capability {d.compute_capability}") for d in devices)
+    elif arguments.what == "models":
+        rows = ((name, f"{get_model(name).reference}") for name in model_names())
+    elif arguments.what == "plans":
+        rows = ((name, load_plan(name).description) for name in list_plans())
+    else:
+        from sweep.evaluate import all_fields
+
+        rows = (
+            (name, f"{field.long_name} [{field.units}] {field.equation}".rstrip())
+            for name, field in all_fields().items()
+        )
+    found = list(rows)
+    width = max(len(name) for name, _ in found)
+    for name, text in found:
+        print(f"{name:<{width}}  {text}")
+    return 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print a file, a model's summary, a schema or a table of keys."""
+    if arguments.schema:
+        print(json.dumps(json_schema(arguments.schema, _declared()), indent=2))
+    elif arguments.keys:
+        print(format_table(arguments.keys))
+    elif arguments.name is None:
+        raise SweepError("show needs the name of a kernel, device, plan or model")
+    else:
+        print(_text_of(arguments.name).rstrip("\n"))
+    return 0
+
+
+def _text_of(name: str) -> str:
+    if name in list_devices():
+        return load_device(name).text
+    if name in list_kernels():
+        return load_kernel(name).text
+    if name in model_names():
+        return _model_text(name)
+    if name in list_plans():
+        plan = load_plan(name)
+        return Path(plan.origin).read_text(encoding="utf-8")
+    known = [*list_kernels(), *list_devices(), *model_names(), *list_plans()]
+    raise SweepError(f"nothing is called '{name}'{nearest(name, known)} (see `sweep list`)")
+
+
+def _model_text(name: str) -> str:
+    model = get_model(name)
+    module = sys.modules[model.prepare.__module__]
+    lines = [(module.__doc__ or "").strip(), "", "Regimes:"]
+    lines += [f"  {code:>3}  {regime}" for regime, code in model.regimes.items()]
+    lines += ["", f"Parameters in [model.{name}] of a device file:"]
+    lines += [
+        f"  {p.key:<28} {p.symbol:<22} {p.long_name}{'' if p.required else ' (optional)'}"
+        for p in model.parameters
+    ]
+    return "\n".join(lines)
+
+
+def lint(arguments: argparse.Namespace) -> int:
+    """Check files; all findings of all files, exit code 2 if one of them is an error."""
+    from sweep.specs import lint as lint_specs
+
+    plans = [name for name in arguments.files if _is_plan(Path(name))]
+    messages = []
+    for name in plans:
+        try:
+            resolve(load_plan(name))
+        except SweepError as error:
+            messages.append((str(error), True))
+    others = [name for name in arguments.files if name not in plans]
+    for finding in lint_specs(others, _declared()):
+        messages.append((str(finding), finding.severity == "error"))
+    for message, _ in messages:
+        print(message)
+    errors = sum(is_error for _, is_error in messages)
+    checked = f"{len(arguments.files)} given"
+    print(f"{checked}: {errors} errors, {len(messages) - errors} warnings")
+    return 2 if errors else 0
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether a file looks like a plan: it names kernels and devices."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, PlanError):
+        return False
+    return "kernels" in data or "devices" in data
+
+
+def _declared() -> dict[str, tuple]:
+    return {name: get_model(name).parameters for name in model_names()}

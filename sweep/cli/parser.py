@@ -1,0 +1,203 @@
+"""What can be typed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from sweep import __version__
+
+__all__ = ["build_parser", "parse"]
+
+DATA = "a store, or a plan (its name or file), which is then evaluated as it is read"
+SELECT = "NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW:HIGH; clocks in MHz"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line."""
+        self.exit(2, f"sweep: {message} (see `{self.prog} --help`)\n")
+
+
+def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
+    def command(arguments: argparse.Namespace) -> int:
+        import importlib
+
+        code: int = getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)
+        return code
+
+    return command
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the parsed arguments; NAME=VALUE words may stand before and after options."""
+    parser = build_parser()
+    arguments, rest = parser.parse_known_args(argv)
+    words = [word for word in rest if "=" in word and not word.startswith("-")]
+    if len(words) < len(rest) or (words and not hasattr(arguments, "select")):
+        unknown = next((word for word in rest if word not in words), rest[0])
+        parser.error(f"unrecognised argument '{unknown}'")
+    if words:
+        arguments.select = [*arguments.select, *words]
+    return arguments
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = _Parser(prog="sweep", description="Sweep GPU kernels' design spaces without a GPU.",
+                     epilog="Start with: sweep run quickstart")  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"sweep {__version__}")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=_Parser
+    )
+
+    def add(name: str, module: str, text: str, **defaults: Any) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        sub.set_defaults(command=_lazy(module, "list_" if name == "list" else name), **defaults)
+        return sub
+
+    _add_run(add("run", "running", "evaluate a plan into a store, or continue it"))
+    _add_rerun(add("rerun", "running", "compute a store's results again from the store alone"))
+    best = add("best", "asking", "show the best configuration of every group")
+    _add_question(best)
+    best.add_argument(
+        "--objective",
+        default="execution_time",
+        metavar="VARIABLE",
+        help="what to minimise or maximise (default: %(default)s)",
+    )
+    best.add_argument("--max", action="store_true", help="maximise instead of minimise")
+    top = add("top", "asking", "show the N best configurations")
+    top.add_argument("data", metavar="DATA", help=DATA)
+    top.add_argument("n", type=int, metavar="N", help="how many, per group")
+    _add_question(top, data=False)
+    top.add_argument(
+        "--objective",
+        default="execution_time",
+        metavar="VARIABLE",
+        help="what to minimise or maximise (default: %(default)s)",
+    )
+    top.add_argument("--max", action="store_true", help="maximise instead of minimise")
+    pareto = add("pareto", "asking", "show the configurations that no other beats in everything")
+    _add_question(pareto)
+    pareto.add_argument(
+        "--objectives",
+        default="execution_time,energy",
+        metavar="A,B[,C]",
+        help="two or three variables (default: %(default)s); VARIABLE:max maximises",
+    )
+    info = add("info", "asking", "show what a store holds: points, statuses, regimes, minima")
+    _add_question(info)
+    _add_explain(add("explain", "asking", "show how a model arrives at one configuration's time"))
+    _add_plot(add("plot", "plotting", "draw results"))
+    _add_list(add("list", "listing", "list kernels, devices, models, plans or fields"))
+    _add_show(add("show", "listing", "show a kernel, device, plan or model file"))
+    _add_lint(add("lint", "listing", "check device, kernel and plan files"))
+    return parser
+
+
+def _add_execution(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--overwrite", action="store_true", help="replace another run's store")
+    sub.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
+    sub.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on the Dask cluster of this scheduler, e.g. tcp://host:8786",
+    )
+    sub.add_argument(
+        "--limit",
+        metavar="SIZE",
+        help="refuse more bytes of results (before compression), e.g. 10GB",
+    )
+    sub.add_argument(
+        "--dry-run", action="store_true", help="print points, bytes and chunks; compute nothing"
+    )
+    sub.add_argument("--no-report", action="store_true", help="no answers and no figure at the end")
+
+
+def _add_run(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("plan", metavar="PLAN", help="a plan's file, or the name of a shipped plan")
+    sub.add_argument("--store", metavar="PATH", help="the store (default: ./NAME.zarr)")
+    _add_execution(sub)
+
+
+def _add_rerun(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("source", metavar="STORE", help="a store, finished or not")
+    sub.add_argument("--store", metavar="PATH", help="the new store (default: STORE-rerun.zarr)")
+    _add_execution(sub)
+
+
+def _add_question(sub: argparse.ArgumentParser, *, data: bool = True) -> None:
+    if data:
+        sub.add_argument("data", metavar="DATA", help=DATA)
+    sub.add_argument("select", nargs="*", metavar="NAME=VALUE", help=SELECT)
+    sub.add_argument(
+        "--by", metavar="DIM,...", help="dimensions (and 'kernel') that form groups; '' for none"
+    )
+    sub.add_argument(
+        "--where", metavar="CONDITION", help='e.g. "occupancy > 0.5 and block_size %% 64 == 0"'
+    )
+    sub.add_argument("--include", metavar="VARIABLE,...", help="further variables to show")
+    sub.add_argument(
+        "--format", choices=("table", "json", "csv"), default="table", help="(default: %(default)s)"
+    )
+
+
+def _add_explain(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("data", metavar="DATA", help="a store or a plan")
+    sub.add_argument(
+        "select",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="the configuration; what is left open takes the best",
+    )
+    for name in ("kernel", "device", "model"):
+        sub.add_argument(f"--{name}", metavar="NAME")
+    sub.add_argument(
+        "--row",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the N-th best of what the selection leaves (default: the best)",
+    )
+    sub.add_argument(
+        "--objective",
+        default="execution_time",
+        metavar="VARIABLE",
+        help="what the best is the best of (default: %(default)s)",
+    )
+    sub.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def _add_plot(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("data", metavar="DATA", help=DATA)
+    sub.add_argument("kind", choices=("heatmap", "pareto", "clocks", "occupancy"))
+    sub.add_argument("select", nargs="*", metavar="NAME=VALUE", help=SELECT)
+    for name in ("kernel", "device", "model"):
+        sub.add_argument(f"--{name}", metavar="NAME")
+    sub.add_argument("-x", metavar="DIM", help="horizontal axis (heatmap, occupancy)")
+    sub.add_argument("-y", metavar="DIM", help="vertical axis (heatmap)")
+    sub.add_argument("--variable", default="execution_time", help="(default: %(default)s)")
+    sub.add_argument("-o", "--output", metavar="FILE", help="png, svg or pdf (default: KIND.png)")
+    sub.add_argument("--show", action="store_true", help="open a window instead of writing a file")
+
+
+def _add_list(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("what", choices=("kernels", "devices", "models", "plans", "fields"))
+
+
+def _add_show(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("name", metavar="NAME", nargs="?", help="a kernel, device, plan or model")
+    sub.add_argument(
+        "--schema",
+        choices=("device", "kernel"),
+        help="print the JSON Schema of such files, for editors",
+    )
+    sub.add_argument(
+        "--keys", choices=("device", "kernel"), help="print a table of all keys of such files"
+    )
+
+
+def _add_lint(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("files", nargs="+", metavar="FILE", help="TOML files or directories")

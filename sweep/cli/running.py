@@ -1,0 +1,94 @@
+"""``sweep run`` and ``sweep rerun``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tqdm import tqdm
+
+from sweep.errors import SweepError
+from sweep.space import Space, load_plan, resolve
+from sweep.workflows.forecasting import check_fits, forecast, human_bytes, parse_bytes
+from sweep.workflows.reporting import report
+from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
+
+__all__ = ["rerun", "run"]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate a plan into its store."""
+    space = resolve(load_plan(arguments.plan))
+    return _run(arguments, space, store_path(space.plan, arguments.store))
+
+
+def rerun(arguments: argparse.Namespace) -> int:
+    """Evaluate what a store's record says into another store."""
+    source = Path(arguments.source)
+    name = f"{source.name.removesuffix('.zarr')}-rerun.zarr"
+    target = Path(arguments.store) if arguments.store else source.with_name(name)
+    if target.resolve() == source.resolve():
+        raise SweepError(f"--store {target}: is the store itself; give another path")
+    return _run(arguments, recorded_space(source), target)
+
+
+def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
+    if arguments.threads is not None and arguments.threads < 1:
+        raise SweepError(f"--threads {arguments.threads}: at least 1")
+    limit = parse_bytes(arguments.limit) if arguments.limit else None
+    expected = forecast(space)
+    print(expected.to_text())
+    if arguments.dry_run:
+        check_fits(expected, path, limit)
+        print("dry run: nothing was computed")
+        return 0
+    if path is not None:
+        arguments.interrupted = f"; the same command continues '{path}'"
+    with _bar(space.n_points) as bar:
+        finished = run_space(
+            space,
+            path,
+            overwrite=arguments.overwrite,
+            scheduler=arguments.scheduler,
+            threads=arguments.threads,
+            limit=limit,
+            progress=_progress(bar),
+        )
+    print(_outcome(finished))
+    arguments.interrupted = ""
+    if not arguments.no_report:
+        print()
+        print(report(finished.results, _figure_path(path, space)))
+    return 0
+
+
+def _bar(total: int) -> tqdm:
+    """Return a progress bar with rate and time left; quiet where nobody watches."""
+    return tqdm(total=total, unit=" configurations", unit_scale=True, disable=None, leave=False)
+
+
+def _progress(bar: tqdm) -> Progress:
+    def update(done: int, total: int, before: int) -> None:
+        bar.initial = before  # what an earlier run did is not this run's speed
+        bar.update(done - bar.n)
+
+    return update
+
+
+def _outcome(finished: Finished) -> str:
+    models = len(finished.space.plan.models)
+    if finished.path is None:
+        return "the plan keeps no store: answers are computed as they are asked for"
+    if not finished.computed:
+        return f"{finished.path}: finished before, {finished.resumed:,} configurations"
+    size = sum(f.stat().st_size for f in finished.path.rglob("*") if f.is_file())
+    resumed = f", {finished.resumed:,} kept from an earlier run" if finished.resumed else ""
+    return (
+        f"{finished.path}: {finished.computed:,} configurations x {models} models in "
+        f"{finished.seconds:.1f} s{resumed}; {human_bytes(size)} on disk"
+    )
+
+
+def _figure_path(path: Path | None, space: Space) -> Path:
+    place = path if path is not None else Path(f"{space.plan.name}.zarr")
+    return place.with_name(f"{place.name.removesuffix('.zarr')}.png")

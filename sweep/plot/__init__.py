@@ -1,0 +1,39 @@
+"""Pictures of results: heat maps, Pareto fronts, clocks, occupancy.
+
+Every function takes what queries take (results in memory, lazy, or the path of a store), asks a
+query, and returns a matplotlib figure that no window owns: :func:`save` writes it, :func:`show`
+opens a window, a notebook displays it. matplotlib is imported when a picture is first drawn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweep.plot._clocks import clocks_plot
+    from sweep.plot._figure import save, show
+    from sweep.plot._fronts import pareto_plot
+    from sweep.plot._heatmap import heatmap
+    from sweep.plot._occupancy import occupancy_plot
+
+__all__ = ["clocks_plot", "heatmap", "occupancy_plot", "pareto_plot", "save", "show"]
+
+_HOMES = {
+    "clocks_plot": "_clocks",
+    "heatmap": "_heatmap",
+    "occupancy_plot": "_occupancy",
+    "pareto_plot": "_fronts",
+    "save": "_figure",
+    "show": "_figure",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

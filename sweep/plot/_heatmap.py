@@ -1,0 +1,82 @@
+"""A result over two parameters, with regime borders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sweep.plot._figure import Picture, style
+from sweep.plot._maps import (
+    axis_of,
+    best_map,
+    draw_map,
+    one_view,
+    over_dims,
+    selected,
+    where_we_are,
+)
+
+__all__ = ["heatmap"]
+
+
+def heatmap(
+    data: Any,
+    x: str,
+    y: str,
+    *,
+    variable: str = "execution_time",
+    sense: str = "min",
+    select: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> Picture:
+    """Draw the best of a result over two parameters.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    x, y : str
+        Two dimensions; ``core_clock`` and ``memory_clock`` also where these are ratios.
+    variable : str
+        What is shown; each cell holds its best value over all other dimensions.
+    sense : str
+        ``"min"`` or ``"max"``.
+    select, where
+        As in :func:`sweep.query.best`; one kernel, device and model must remain.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Cells without a valid configuration are hatched, lines divide regimes, a star marks the best
+        cell.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results, or several kernels, devices or models remain.
+    """
+    single = [dim for dim in ("device", "model") if dim not in (x, y)]
+    view = one_view(
+        data, [variable], [sense], select=select, where=where, single=single, what="a heat map"
+    )
+    across, up = axis_of(view, x), axis_of(view, y)
+    found = best_map(
+        data, view, across, up, variable=variable, sense=sense, select=select, where=where
+    )
+    models = selected(view, "model")
+    with style():
+        figure = Picture(figsize=(7.4, 5.4), layout="constrained")
+        axes = figure.add_subplot()
+        over = over_dims(view, (across.dim, up.dim))
+        model = models[0] if len(models) == 1 else None
+        handles = draw_map(axes, found, view.grid, model, over)
+        name = found.variable.replace("_", " ")
+        figure.suptitle(f"{name.capitalize()} of {where_we_are(view, (x, y))}")
+        if over:
+            axes.set_title(
+                f"{'smallest' if sense == 'min' else 'largest'} over {', '.join(over)}",
+                color="#555555",
+            )
+        if handles:
+            figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure

@@ -1,0 +1,14 @@
+"""Questions to results: best, top, Pareto front, summary.
+
+Results are a DataTree or Dataset in memory, a lazy one, or the path of a store. They are read in
+blocks, so that memory does not grow with the number of configurations; nothing here compiles.
+"""
+
+from __future__ import annotations
+
+from sweep.query.answer import Answer, Row
+from sweep.query.ask import best, pareto, top
+from sweep.query.selection import parse_selection
+from sweep.query.summary import summary
+
+__all__ = ["Answer", "Row", "best", "pareto", "parse_selection", "summary", "top"]

@@ -1,0 +1,82 @@
+"""Why a group has no answer: the commonest status of what was asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Set
+from functools import partial
+
+import numpy as np
+
+from sweep.query._threads import each
+from sweep.query.question import Question
+from sweep.query.view import Block, View
+
+__all__ = ["why_empty"]
+
+NO_REASON = 256  # the status is valid: there merely is no value
+N_REASONS = 512
+
+
+def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Return why groups have no valid configuration.
+
+    Parameters
+    ----------
+    question : Question
+        What was asked.
+    empty : set of int
+        Numbers of groups without an answer.
+
+    Returns
+    -------
+    reasons : dict
+        Number to the commonest status among the configurations that selection and condition leave;
+        where a condition on results leaves nothing because all are invalid, among all of them.
+    notes : tuple of str
+        Names the groups that have nothing to do with the question: none of their configurations
+        satisfies the condition.
+    """
+    satisfied: dict[int, Counter[str]] = {number: Counter() for number in sorted(empty)}
+    selected: dict[int, Counter[str]] = {number: Counter() for number in sorted(empty)}
+    on_results: dict[int, bool] = {}
+    for view, numbers in zip(question.views, question.numbers, strict=True):
+        local = np.flatnonzero(np.isin(numbers, list(empty)))
+        if not local.size:
+            continue
+        of_view = bool(view.condition and view.condition.variables)
+        on_results.update(dict.fromkeys(numbers[local].tolist(), of_view))
+        count = partial(_count, view, set(local.tolist()))
+        for groups, kept, everything in each(count, view.blocks()):
+            for group, some, every in zip(groups, kept, everything, strict=True):
+                number = int(numbers[group])
+                satisfied[number].update(_named(view, some))
+                selected[number].update(_named(view, every))
+    reasons, missing = {}, []
+    for number in sorted(empty):
+        invalid = "no value" not in selected[number]
+        if satisfied[number]:
+            reasons[number] = satisfied[number].most_common(1)[0][0]
+        elif on_results.get(number) and invalid and selected[number]:
+            reasons[number] = selected[number].most_common(1)[0][0]
+        else:
+            missing.append(number)
+    note = f"no configuration satisfies the condition{question.named(missing)}"
+    return reasons, (note,) if missing else ()
+
+
+def _count(
+    view: View, wanted: Set[int], block: Block
+) -> tuple[list[int], list[np.ndarray], list[np.ndarray]]:
+    """Return the wanted groups of a block with how often each reason occurs."""
+    if not wanted & set(view.group_ids(block).tolist()):
+        return [], [], []
+    groups, reasons, satisfied = view.reasons(block)
+    rows = [row for row, group in enumerate(groups.tolist()) if group in wanted]
+    kept = [np.bincount(reasons[r][satisfied[r]], minlength=N_REASONS) for r in rows]
+    everything = [np.bincount(reasons[r], minlength=N_REASONS) for r in rows]
+    return [int(groups[r]) for r in rows], kept, everything
+
+
+def _named(view: View, counts: np.ndarray) -> dict[str, int]:
+    return {view.reason_name(int(r)): int(counts[r]) for r in np.flatnonzero(counts)}

@@ -1,0 +1,192 @@
+"""From positions to rows: coordinates, results and the words that explain them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError
+from sweep.query.answer import Answer, Row
+from sweep.query.grid import CLOCKS, AbsentError, Grid
+from sweep.query.view import View
+
+__all__ = ["Chosen", "answer_of"]
+
+Array = NDArray[Any]
+
+SHOWN = ("execution_time", "power", "energy", "occupancy")
+"""Results that every row shows, as far as they are stored."""
+
+EXPLAINING = ("regime", "bound")
+
+
+class Chosen:
+    """Rows in order, each a position or, for a group without one, its labels and the reason.
+
+    Parameters
+    ----------
+    positions : sequence of int
+        Positions over all views; -1 for a group without a valid configuration.
+    extra : mapping
+        Columns known before anything is read: name to one value per row.
+    absent : sequence of mapping or None
+        For the rows at -1 what is known of the group.
+    """
+
+    def __init__(
+        self,
+        positions: Sequence[int],
+        extra: Mapping[str, Sequence[Any]],
+        absent: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> None:
+        self.positions = np.asarray(positions, np.int64)
+        self.extra = dict(extra)
+        self.absent = [None] * len(self.positions) if absent is None else list(absent)
+
+
+def answer_of(
+    title: str,
+    views: Sequence[View],
+    offsets: Array,
+    chosen: Chosen,
+    *,
+    by: Sequence[str] = (),
+    include: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Return the answer with a row for every chosen position, all columns filled."""
+    coordinates = _coordinate_columns([view.grid for view in views], by)
+    shown = _shown(views, include)
+    first = [name for name in ("rank",) if name in chosen.extra]
+    last = [name for name in chosen.extra if name not in first]
+    columns = tuple(
+        dict.fromkeys([*first, *coordinates, *shown, *last, "status", "rests_on_assumed"])
+    )
+    rows: list[Row] = [
+        Row(dict.fromkeys(columns) | dict(absent or {}) | {"rests_on_assumed": []}, coordinates)
+        for absent in chosen.absent
+    ]
+    owners = np.searchsorted(offsets, chosen.positions, side="right") - 1
+    for number, view in enumerate(views):
+        mine = np.flatnonzero((owners == number) & (chosen.positions >= 0))
+        if mine.size:
+            values = _values(view, chosen.positions[mine] - offsets[number], shown)
+            for name, column in values.items():
+                for i, value in zip(mine.tolist(), column, strict=True):
+                    rows[i][name] = value
+    for name, known in chosen.extra.items():
+        for row, value in zip(rows, known, strict=True):
+            row[name] = value
+    units = _units([view.grid for view in views], columns)
+    return Answer(title, columns, rows, units, tuple(coordinates), (*notes, *_assumed_note(rows)))
+
+
+def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
+    """Return kernel, device and model, what groups, then the rest with the clocks last."""
+    names = dict.fromkeys(name for grid in grids for name in grid.coordinates)
+    first = ["kernel", *(n for n in ("device", "model") if n in names)]
+    first += [n for n in by if n not in first]
+    rest = [n for n in names if n not in first]
+    return [
+        *first,
+        *(n for n in rest if n not in CLOCKS),
+        *(n for n in CLOCKS if n in rest),
+    ]
+
+
+def _shown(views: Sequence[View], include: Sequence[str]) -> list[str]:
+    """Return the full names of the variables to show: objectives first, explanations last."""
+    names = dict.fromkeys(name for view in views for name in view.objectives)
+    names |= dict.fromkeys(n for n in SHOWN if any(n in v.grid.variables for v in views))
+    for wanted in include:
+        names |= dict.fromkeys(_resolve_anywhere(views, wanted))
+    names |= dict.fromkeys(n for n in EXPLAINING if any(n in v.grid.variables for v in views))
+    return list(names)
+
+
+def _resolve_anywhere(views: Sequence[View], name: str) -> list[str]:
+    """Return the full names that a name has in the kernels; an error if it has none anywhere."""
+    found, refused = [], None
+    for view in views:
+        try:
+            found.append(view.grid.resolve(name))
+        except AbsentError as error:
+            refused = error
+    if not found:
+        raise refused or QueryError(f"nothing has a variable '{name}'")
+    return found
+
+
+def _values(view: View, positions: Array, shown: Sequence[str]) -> dict[str, list[Any]]:
+    """Return column to values at positions of one kernel's grid, as Python scalars."""
+    grid = view.grid
+    points = view.points(positions)
+    present = [name for name in shown if name in grid.variables]
+    assumed = ["assumed", *(["power_assumed"] if view.uses_power else [])]
+    assumed = [name for name in assumed if name in grid.variables]
+    gathered = grid.gather([*grid.coordinates, *present, *assumed], points)
+    columns: dict[str, list[Any]] = {"kernel": [grid.kernel] * len(positions)}
+    for name in (*grid.coordinates, *present):
+        columns[name] = _scalars(grid, name, gathered[name])
+    for name in present:
+        model = grid.model_of(name)
+        if model is not None and "model" in grid.coordinates:  # others have no such quantity
+            columns[name] = [
+                value if of == model else None
+                for value, of in zip(columns[name], columns["model"], strict=True)
+            ]
+    columns["status"] = ["valid"] * len(positions)
+    texts = zip(*(gathered[name].tolist() for name in assumed), strict=True)
+    columns["rests_on_assumed"] = [_split(t) for t in texts] if assumed else [[] for _ in positions]
+    return columns
+
+
+def _scalars(grid: Grid, name: str, values: Array) -> list[Any]:
+    """Return Python scalars: meanings for codes, None for NaN."""
+    if name in grid.variables and grid.kind(name) == "code":
+        return grid.meanings(name)[values.astype(np.int64)].tolist()
+    scalars: list[Any] = values.tolist()
+    if values.dtype.kind == "f":
+        return [None if value != value else value for value in scalars]
+    return scalars
+
+
+def _split(texts: Sequence[Any]) -> list[str]:
+    """Return the names listed in texts, each once."""
+    names = (name.strip() for text in texts for name in re.split(r"[,;]", str(text)))
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _units(grids: Sequence[Grid], columns: Sequence[str]) -> dict[str, str]:
+    units = {}
+    for name in columns:
+        for grid in grids:
+            if _is_number(grid, name):
+                units[name] = grid.units(name)
+                break
+    if "runner_up" in columns:
+        units["runner_up"] = "1"
+    return units
+
+
+def _is_number(grid: Grid, name: str) -> bool:
+    if name in grid.variables:
+        return grid.kind(name) == "float"
+    return name in grid.coordinates and grid.coordinates[name].values.dtype.kind in "iuf"
+
+
+def _assumed_note(rows: Sequence[Row]) -> list[str]:
+    """Return the note that says which values behind the answers are assumed."""
+    by_device: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row["rests_on_assumed"]:
+            known = by_device.setdefault(str(row.get("device") or "all devices"), {})
+            known.update(dict.fromkeys(row["rests_on_assumed"]))
+    if not by_device:
+        return []
+    listed = "; ".join(f"{device}: {', '.join(names)}" for device, names in by_device.items())
+    return [f"* rests on assumed values ({listed})"]

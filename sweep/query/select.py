@@ -1,0 +1,280 @@
+"""Selection on plain arrays: the minimum with its runner-up, the N best, the Pareto front.
+
+Nothing here knows of datasets, dimensions or files. All functions minimise (to maximise, negate),
+NaN means "no configuration here", and infinities are numbers like any other. Whatever is equal is
+ordered by position: the first wins, and of several equal points a front keeps only the first.
+Partial results of blocks merge into the result of the whole, in any order of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Minima",
+    "first_min",
+    "front",
+    "knee",
+    "merge_best",
+    "merge_fronts",
+    "merge_minima",
+    "n_best",
+    "no_minima",
+    "relative_distance",
+    "spread",
+]
+
+Array = NDArray[Any]
+Columns = Sequence[Array]
+
+LEAF = 128  # points compared pair by pair; measured best between 64 and 256
+SAMPLE = 2048  # points whose front supplies the killers
+KILLERS = 8  # each costs a pass over what the others left
+
+
+class Minima(NamedTuple):
+    """The smallest value of each group, where it is, and the second smallest.
+
+    Shapes are (groups,). A group without values has NaN and position -1; one with a single value
+    has no runner-up (NaN). The runner-up is another configuration, if need be with the same value.
+    """
+
+    value: Array
+    position: Array
+    runner_up: Array
+
+
+def no_minima(groups: int, dtype: Any = np.float64) -> Minima:
+    """Return the minima of ``groups`` groups that have no values yet."""
+    nothing = np.full(groups, np.nan, dtype)
+    return Minima(nothing, np.full(groups, -1, np.int64), nothing.copy())
+
+
+def first_min(values: Array) -> Minima:
+    """Return the first minimum of every row and the runner-up.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (groups, configurations)
+        NaN where there is none. Left as it was, though written to in between.
+
+    Returns
+    -------
+    Minima
+        Positions count along the row.
+    """
+    groups, size = values.shape
+    if size == 0:
+        return no_minima(groups, values.dtype)
+    value = np.fmin.reduce(values, axis=1)
+    position = np.argmax(values == value[:, None], axis=1)
+    if not values.flags.writeable:
+        values = values.copy()
+    rows = np.arange(groups)
+    values[rows, position] = np.nan
+    runner_up = np.fmin.reduce(values, axis=1)
+    values[rows, position] = value
+    return Minima(value, np.where(np.isnan(value), -1, position), runner_up)
+
+
+def merge_minima(first: Minima, second: Minima) -> Minima:
+    """Return the minima of two disjoint sets of configurations, group by group.
+
+    Positions must be comparable: of equal values the one with the smaller position wins.
+    """
+    better = (second.value < first.value) | (
+        (second.value == first.value) & (second.position < first.position)
+    )
+    better |= np.isnan(first.value) & ~np.isnan(second.value)
+    loser = np.where(better, first.value, second.value)
+    return Minima(
+        np.where(better, second.value, first.value),
+        np.where(better, second.position, first.position),
+        np.fmin(np.fmin(first.runner_up, second.runner_up), loser),
+    )
+
+
+def relative_distance(best: float, runner_up: float) -> float | None:
+    """Return how far the runner-up is from the best, relative to the best.
+
+    0.0 for a tie, None where there is no runner-up or the ratio has no meaning (the best is zero or
+    infinite).
+    """
+    if np.isnan(best) or np.isnan(runner_up):
+        return None
+    if best == runner_up:
+        return 0.0
+    if best == 0 or np.isinf(best) or np.isinf(runner_up):
+        return None
+    return float(abs(float(runner_up) - float(best)) / abs(float(best)))
+
+
+def n_best(values: Array, n: int, bound: float = np.inf) -> Array:
+    """Return the indices of the ``n`` smallest values, in ascending order.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (configurations,)
+        NaN where there is none.
+    n : int
+        How many at most.
+    bound : float
+        Larger values are known not to be wanted.
+
+    Returns
+    -------
+    ndarray of int
+        At most ``n`` indices; equal values stand in the order of their indices.
+    """
+    found = np.flatnonzero(values <= bound)
+    if found.size > n:
+        kept = values[found]
+        threshold = np.partition(kept, n - 1)[n - 1]
+        below = found[kept < threshold]
+        equal = found[kept == threshold][: n - below.size]
+        found = np.sort(np.concatenate([below, equal]))
+    return found[np.argsort(values[found], kind="stable")]
+
+
+def merge_best(values: Array, positions: Array, n: int) -> Array:
+    """Return the indices of the ``n`` best of gathered candidates, by value, then position."""
+    return np.lexsort((positions, values))[:n]
+
+
+def front(columns: Columns, killers: Columns = ()) -> Array:
+    """Return the indices of the points that no other point dominates.
+
+    A point dominates another if it is nowhere larger and somewhere smaller. Of points that are
+    equal in every column only the first is kept. A point with a NaN is no point.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray, each of shape (points,)
+        One to three objectives.
+    killers : sequence of ndarray, one per objective
+        Points known from elsewhere: whatever they dominate is dropped at once. They only save
+        work; a point equal to a killer stays.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending indices.
+    """
+    missing = np.isnan(columns[0])
+    for column in columns[1:]:
+        missing = missing | np.isnan(column)
+    alive = np.flatnonzero(~missing)
+    columns = [column[alive] for column in columns]
+    alive, columns = _drop_dominated(alive, columns, killers)
+    if alive.size > SAMPLE:
+        sample = [column[:: alive.size // SAMPLE] for column in columns]
+        best = _exact(sample)
+        few = spread(best, KILLERS)
+        alive, columns = _drop_dominated(alive, columns, [column[few] for column in sample])
+        if len(columns) == 2:
+            keep = _not_above(sample[0][best], sample[1][best], *columns)
+            alive, columns = alive[keep], [column[keep] for column in columns]
+    return np.sort(alive[_exact(columns)])
+
+
+def merge_fronts(columns: Columns, positions: Array) -> Array:
+    """Return the indices of the front of gathered candidates, in the order of their positions."""
+    order = np.argsort(positions, kind="stable")
+    return order[front([column[order] for column in columns])]
+
+
+def knee(x: Array, y: Array) -> int:
+    """Return the index of a two-objective front's knee.
+
+    The knee is the point farthest below the straight line between the front's end points, on
+    logarithmic axes where all values are positive: there a step to either side costs the most.
+    """
+    if np.all(x > 0) and np.all(y > 0):
+        x, y = np.log(x), np.log(y)
+    width, height = np.ptp(x), np.ptp(y)
+    if not (np.isfinite(width) and np.isfinite(height) and width > 0 and height > 0):
+        return 0
+    return int(np.argmin((x - x.min()) / width + (y - y.min()) / height))
+
+
+def spread(indices: Array, n: int) -> Array:
+    """Return at most ``n`` of the indices, evenly spread."""
+    if indices.size <= n:
+        return indices
+    return indices[np.linspace(0, indices.size - 1, n).astype(np.int64)]
+
+
+def _drop_dominated(
+    alive: Array, columns: Columns, killers: Columns
+) -> tuple[Array, Sequence[Array]]:
+    """Drop the points that a killer dominates."""
+    for killer in zip(*killers, strict=True):
+        keep = columns[0] < killer[0]
+        for column, limit in zip(columns[1:], killer[1:], strict=True):
+            keep |= column < limit
+        # Points equal to the killer are not dominated by it; the first of them may be needed.
+        equal = np.flatnonzero(columns[0] == killer[0])
+        for column, limit in zip(columns[1:], killer[1:], strict=True):
+            equal = equal[column[equal] == limit]
+        keep[equal[:1]] = True
+        alive = alive[keep]
+        columns = [column[keep] for column in columns]
+    return alive, columns
+
+
+def _not_above(x: Array, y: Array, new_x: Array, new_y: Array) -> Array:
+    """Return which new points no step of a front (ascending ``x``) dominates."""
+    last = np.searchsorted(x, new_x, side="right") - 1
+    step = np.maximum(last, 0)
+    height = y[step]
+    keep = (last < 0) | (new_y < height) | ((new_y == height) & (new_x == x[step]))
+    return np.flatnonzero(keep)
+
+
+def _exact(columns: Columns) -> Array:
+    """Return the indices of the front of points without NaN, sorted by the columns."""
+    if columns[0].size == 0:
+        return np.empty(0, np.int64)
+    # lexsort is stable: equal points stay in order, and only earlier points can dominate.
+    order = np.lexsort(tuple(columns[::-1]))
+    if len(columns) == 1:
+        return order[:1]
+    if len(columns) == 2:
+        return order[_staircase(columns[1][order])]
+    return order[_front3(columns[1][order], columns[2][order])]
+
+
+def _staircase(y: Array) -> Array:
+    """Return where ``y`` is below everything before it."""
+    lowest = np.minimum.accumulate(y)
+    keep = np.ones(y.size, bool)
+    keep[1:] = y[1:] < lowest[:-1]
+    return np.flatnonzero(keep)
+
+
+def _front3(y: Array, z: Array) -> Array:
+    """Return the front of points sorted by (x, y, z), by halves.
+
+    In this order a point is dominated, or a repetition, exactly if an earlier one is nowhere larger
+    in y and z. The first half's front therefore filters the second half before that is looked at.
+    """
+    if y.size <= LEAF:
+        not_larger = (y[:, None] <= y) & (z[:, None] <= z)
+        return np.flatnonzero(~np.triu(not_larger, 1).any(axis=0))
+    half = y.size // 2
+    first = _front3(y[:half], z[:half])
+    rest = half + _above_stairs(y[first], z[first], y[half:], z[half:])
+    second = rest[_front3(y[rest], z[rest])] if rest.size else rest
+    return np.concatenate([first, second])
+
+
+def _above_stairs(y: Array, z: Array, new_y: Array, new_z: Array) -> Array:
+    """Return which new points no given point is below or equal to in both columns."""
+    order = np.lexsort((z, y))
+    steps, heights = y[order], np.minimum.accumulate(z[order])
+    last = np.searchsorted(steps, new_y, side="right") - 1
+    return np.flatnonzero((last < 0) | (new_z < heights[np.maximum(last, 0)]))

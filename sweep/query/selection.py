@@ -1,0 +1,264 @@
+"""``sel``-like filters: which coordinate values a question is about.
+
+A filter names coordinates and gives one value, a list of values, or a range (a slice or a pair of
+numbers, both ends included, None for an open end). On a dimension it picks indices; on another
+coordinate, such as the clocks in MHz where the dimension is a ratio, it becomes a mask.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError, nearest
+from sweep.query.grid import AbsentError, Coordinate, Grid, grids_of
+
+__all__ = ["Selection", "clearest", "parse_selection", "select_grid", "select_kernels"]
+
+Array = NDArray[Any]
+
+TOLERANCE = 1e-9  # relative; a ratio of two clocks is not always the decimal that was written
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What remains of a grid: ascending indices per dimension, and masks over coordinates."""
+
+    indices: Mapping[str, Array]
+    masks: Sequence[tuple[tuple[str, ...], Array]]
+
+
+def clearest(refused: Sequence[AbsentError]) -> AbsentError:
+    """Return the error to show when no kernel fits: one that names a nearest, else the first."""
+    return next((error for error in refused if "did you mean" in str(error)), refused[0])
+
+
+def select_kernels(grids: Sequence[Grid], select: Mapping[str, Any]) -> list[Grid]:
+    """Return the grids of the kernels that the filter names, all of them if it names none.
+
+    Raises
+    ------
+    QueryError
+        A kernel is not there; the message lists those that are.
+    """
+    if "kernel" not in select:
+        return list(grids)
+    wanted = _as_list(select["kernel"])
+    known = [grid.kernel for grid in grids]
+    for kernel in wanted:
+        if kernel not in known:
+            raise QueryError(
+                f"no results for kernel '{kernel}'{nearest(str(kernel), known)}"
+                f" (kernels: {', '.join(known)})"
+            )
+    return [grid for grid in grids if grid.kernel in wanted]
+
+
+def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
+    """Return what remains of one kernel's grid.
+
+    Raises
+    ------
+    AbsentError
+        The kernel has no such coordinate or not one of the wanted values; the message lists the
+        available ones.
+    """
+    indices = {d: np.arange(n) for d, n in grid.sizes.items()}
+    masks = []
+    for name, wanted in select.items():
+        if name == "kernel":
+            continue
+        coordinate = grid.coordinates.get(name)
+        if coordinate is None:
+            hint = "; it is a variable, use it in `where`" if name in grid.variables else ""
+            raise AbsentError(
+                f"kernel '{grid.kernel}' has no coordinate '{name}'"
+                f"{hint or nearest(name, grid.coordinates)}"
+                f" (coordinates: {', '.join(grid.coordinates)})"
+            )
+        mask = _matches(grid.kernel, name, coordinate, wanted)
+        if coordinate.dims == (name,):
+            indices[name] = np.flatnonzero(mask)
+        else:
+            masks.append((coordinate.dims, mask))
+    return Selection(indices, masks)
+
+
+def _as_list(wanted: Any) -> list[Any]:
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, list | tuple | set | np.ndarray):
+        return [wanted]
+    return list(wanted)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+
+
+def _range_of(wanted: Any) -> tuple[Any, Any] | None:
+    """Return both ends of a range, None if ``wanted`` is a value or a list."""
+    if isinstance(wanted, slice):
+        if wanted.step is not None:
+            raise QueryError(f"a range has two ends and no step: {wanted}")
+        return wanted.start, wanted.stop
+    is_pair = isinstance(wanted, tuple) and len(wanted) == 2
+    if is_pair and all(end is None or _is_number(end) for end in wanted):
+        return wanted
+    return None
+
+
+def _matches(kernel: str, name: str, coordinate: Coordinate, wanted: Any) -> Array:
+    """Return where a coordinate has one of the wanted values."""
+    values = coordinate.values
+    ends = _range_of(wanted)
+    if ends is not None and values.dtype.kind in "biuf":
+        low = -np.inf if ends[0] is None else float(ends[0])
+        high = np.inf if ends[1] is None else float(ends[1])
+        slack = TOLERANCE * np.abs(values)
+        mask = (values >= low - slack) & (values <= high + slack)
+        if not mask.any():
+            shown = f"{_spell(ends[0])}:{_spell(ends[1])}"
+            raise AbsentError(_missing(kernel, name, shown, coordinate))
+        return np.asarray(mask)
+    mask = np.zeros(values.shape, bool)
+    for value in _as_list(wanted) if ends is None else ends:
+        equal = _equal(values, value)
+        if not equal.any():
+            is_text = values.dtype.kind == "U"
+            hint = nearest(str(value), values.ravel().tolist()) if is_text else ""
+            raise AbsentError(_missing(kernel, name, _spell(value), coordinate, hint))
+        mask |= equal
+    return mask
+
+
+def _equal(values: Array, value: Any) -> Array:
+    if values.dtype.kind == "U":
+        fits = isinstance(value, str)
+    elif values.dtype.kind == "b":
+        fits = isinstance(value, bool | np.bool_)
+    else:
+        fits = _is_number(value)
+    if not fits:
+        return np.zeros(values.shape, bool)
+    if values.dtype.kind in "Ub":
+        return np.asarray(values == value)
+    return np.isclose(values, float(value), rtol=TOLERANCE, atol=0.0)
+
+
+def _spell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if _is_number(value) else f"{value!r}"
+
+
+def _missing(kernel: str, name: str, value: str, coordinate: Coordinate, hint: str = "") -> str:
+    """Return the message for a value that is not there."""
+    available = [_spell(v) for v in np.unique(coordinate.values).tolist()]
+    if len(available) > SHOWN:
+        available = [*available[: SHOWN // 2], "...", *available[-SHOWN // 2 :]]
+    unit = "" if coordinate.units in ("", "1") else f" {coordinate.units}"
+    return (
+        f"kernel '{kernel}' has no {name} = {value}{unit}{hint}"
+        f" (available: {', '.join(available)}{unit})"
+    )
+
+
+def parse_selection(words: Sequence[str], data: Any = None) -> dict[str, Any]:
+    """Return the filter that words such as ``block_size=256`` spell.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Each ``NAME=VALUE``, ``NAME=VALUE,VALUE,...`` or ``NAME=LOW:HIGH`` (both ends included;
+        either may be missing).
+    data : results, optional
+        If given, names and values are checked against them and text stays text where the
+        coordinate is one.
+
+    Returns
+    -------
+    dict
+        For ``select=`` of the queries.
+
+    Raises
+    ------
+    QueryError
+        A word is not of that form, names a coordinate twice or one that is not there, or has a
+        value that is not there.
+
+    Examples
+    --------
+    >>> parse_selection(["device=gtx_980", "tile=8,16", "core_clock=400:700"])
+    {'device': 'gtx_980', 'tile': [8, 16], 'core_clock': (400, 700)}
+    """
+    texts: dict[str, str] = {}
+    for word in words:
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if not equals or not name or not text:
+            raise QueryError(
+                f"'{word}' is not a selection: write NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW:HIGH"
+            )
+        if name in texts:
+            raise QueryError(f"'{name}' is selected twice: write {name}=VALUE,VALUE")
+        texts[name] = text
+    if data is None:
+        return {name: _parse_value(name, text) for name, text in texts.items()}
+    grids = grids_of(data)
+    words_in = {n for g in grids for n, c in g.coordinates.items() if c.values.dtype.kind == "U"}
+    select = {
+        name: _as_text(text) if name in {"kernel", *words_in} else _parse_value(name, text)
+        for name, text in texts.items()
+    }
+    _check(select_kernels(grids, select), select)
+    return select
+
+
+def _check(grids: Sequence[Grid], select: Mapping[str, Any]) -> None:
+    """Raise the first kernel's error if the filter fits no kernel."""
+    refused = []
+    for grid in grids:
+        try:
+            select_grid(grid, select)
+        except AbsentError as error:
+            refused.append(error)
+        else:
+            return
+    raise clearest(refused)
+
+
+def _as_text(text: str) -> str | list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _parse_value(name: str, text: str) -> Any:
+    """Return a scalar, a list or a range."""
+    if ":" in text:
+        parts = [part.strip() for part in text.split(":")]
+        ends = tuple(_parse_scalar(part) if part else None for part in parts)
+        if len(ends) != 2 or not all(end is None or _is_number(end) for end in ends):
+            raise QueryError(f"'{name}={text}' is not a range: write {name}=LOW:HIGH with numbers")
+        return ends
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise QueryError(f"'{name}={text}' has an empty value")
+    values = [_parse_scalar(part) for part in parts]
+    return values[0] if len(values) == 1 else values
+
+
+def _parse_scalar(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(value):
+        return text
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else value

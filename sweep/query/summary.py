@@ -1,0 +1,140 @@
+"""What results hold, at a glance: points, statuses, regimes and minima."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.query._threads import each
+from sweep.query.answer import Answer, Row
+from sweep.query.ask import best
+from sweep.query.grid import AbsentError
+from sweep.query.question import ask, title_of
+from sweep.query.view import Block, Slab, View
+
+__all__ = ["summary"]
+
+Array = NDArray[Any]
+
+MINIMA = ("execution_time", "energy")
+CODES = ("status", "regime")
+
+
+def summary(
+    data: Any,
+    *,
+    by: Sequence[str] | None = None,
+    where: str | None = None,
+    select: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Return what results hold, per kernel, device and model.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    by, where, select
+        As in :func:`sweep.query.best`.
+
+    Returns
+    -------
+    Answer
+        Per group: ``points``, ``valid`` (how many have a time), ``statuses`` (invalid
+        configurations per status), ``regimes`` (share of the valid ones) and the smallest execution
+        time and energy.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results.
+    """
+    question = ask(data, ["execution_time"], ["min"], by, where, select)
+    tallies = {number: Tally() for number, _ in question.ordered()}
+    for view, numbers in zip(question.views, question.numbers, strict=True):
+        for parts in each(partial(_tallies, view), view.blocks()):
+            for group, part in parts:
+                tallies[int(numbers[group])].add(part)
+    energies = _smallest_energies(data, question.by, where, select)
+    columns = (*question.by, "points", "valid", *MINIMA, "statuses", "regimes")
+    rows = []
+    for number, labels in question.ordered():
+        energy = energies.get(tuple(labels.values()))
+        rows.append(Row(labels | tallies[number].columns() | {"energy": energy}, question.by))
+    units = {name: grid.units(name) for name in MINIMA for grid in [question.views[0].grid]}
+    title = title_of("summary", question.by, where, select)
+    return Answer(title, columns, rows, units, question.by, question.notes)
+
+
+@dataclass
+class Tally:
+    """What a group of configurations holds."""
+
+    points: int = 0
+    valid: int = 0
+    execution_time: float = math.inf
+    statuses: Counter[str] = field(default_factory=Counter)
+    regimes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        """Add another part of the same group."""
+        self.points += other.points
+        self.valid += other.valid
+        self.execution_time = min(self.execution_time, other.execution_time)
+        self.statuses.update(other.statuses)
+        self.regimes.update(other.regimes)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a row; the commonest status and regime come first."""
+        return {
+            "points": self.points,
+            "valid": self.valid,
+            "execution_time": self.execution_time if self.valid else None,
+            "statuses": dict(self.statuses.most_common()),
+            "regimes": {name: n / self.valid for name, n in self.regimes.most_common()},
+        }
+
+
+def _tallies(view: View, block: Block) -> list[tuple[int, Tally]]:
+    """Count a block, group by group."""
+    slab = view.slab(block, tuple(name for name in CODES if name in view.grid.variables))
+    if slab is None:
+        return []
+    return [(group, _tally(view, slab, row)) for row, group in enumerate(slab.groups.tolist())]
+
+
+def _tally(view: View, slab: Slab, row: int) -> Tally:
+    """Count one group's part of a block."""
+    times, asked = slab.columns[0][row], slab.satisfied[row]
+    valid = ~np.isnan(times)
+    tally = Tally(int(np.count_nonzero(asked)), int(np.count_nonzero(valid)))
+    if tally.valid:
+        tally.execution_time = float(np.fmin.reduce(times))
+    if "status" in slab.codes:
+        tally.statuses = _count(view, "status", slab.codes["status"][row][asked & ~valid])
+    if "regime" in slab.codes:
+        tally.regimes = _count(view, "regime", slab.codes["regime"][row][valid])
+    return tally
+
+
+def _count(view: View, name: str, codes: Array) -> Counter[str]:
+    counts = np.bincount(codes, minlength=1)
+    meanings = view.grid.meanings(name)
+    return Counter({str(meanings[c]): int(counts[c]) for c in np.flatnonzero(counts)})
+
+
+def _smallest_energies(
+    data: Any, by: Sequence[str], where: Any, select: Mapping[str, Any] | None
+) -> dict[tuple[Any, ...], float]:
+    """Return each group's smallest energy; nothing where it is not stored."""
+    try:
+        answer = best(data, "energy", by=by, where=where, select=select)
+    except AbsentError:
+        return {}
+    return {tuple(row[name] for name in by): row["energy"] for row in answer}

@@ -1,0 +1,285 @@
+"""A question laid over one kernel's grid: what is selected, grouped, reduced, and read by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError, nearest
+from sweep.query.condition import Condition
+from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid
+from sweep.query.selection import Selection, select_grid
+
+__all__ = ["Block", "Slab", "View"]
+
+Array = NDArray[Any]
+
+TARGET = 1 << 20  # points in a block: temporaries stay near the cache, overhead stays small
+SENSES = {"min": 1.0, "max": -1.0}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A box of selected configurations: per dimension a range of the selected indices."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Slab:
+    """A block's values, one row per group.
+
+    ``columns`` holds one array of shape (groups, configurations) per objective, negated where it is
+    maximised, NaN where a configuration cannot win; ``codes`` the codes asked for; ``satisfied``
+    where selection and condition hold.
+    """
+
+    groups: Array
+    columns: tuple[Array, ...]
+    codes: dict[str, Array]
+    satisfied: Array
+    positions: Any
+
+
+class View:
+    """One kernel's share of a question.
+
+    Parameters
+    ----------
+    grid : Grid
+        The kernel's results.
+    objectives : sequence of str
+        Names of variables, short ones too.
+    senses : sequence of str
+        ``min`` or ``max`` for each.
+    by : sequence of str
+        Dimensions that form groups; ``kernel`` and scalar coordinates are constant here.
+    select : mapping
+        Filter on coordinates.
+    where : Expression, optional
+        Condition.
+
+    Raises
+    ------
+    AbsentError
+        The question does not fit this kernel.
+    QueryError
+        The question fits no results.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        objectives: Sequence[str],
+        senses: Sequence[str],
+        by: Sequence[str],
+        select: Mapping[str, Any],
+        where: Any = None,
+    ) -> None:
+        self.grid = grid
+        self.objectives = tuple(grid.resolve(name) for name in objectives)
+        for name in self.objectives:
+            if grid.kind(name) != "float":
+                raise QueryError(f"'{name}' is a {grid.kind(name)}, not a number with an order")
+        self.signs = tuple(SENSES[sense] for sense in senses)
+        self.condition = None if where is None else Condition(where, grid)
+        self.by = tuple(name for name in by if self._is_dimension(name))
+        used = [*self.objectives, *(self.condition.variables.values() if self.condition else ())]
+        self.uses_power = bool(POWER_VARIABLES & set(used))
+        self.selection = self._of_one_model(select_grid(grid, select), used)
+        self.counts = tuple(len(self.selection.indices[d]) for d in grid.dims)
+        self.by_shape = tuple(len(self.selection.indices[d]) for d in self.by)
+        self.groups = int(np.prod(self.by_shape, dtype=np.int64))
+
+    def _is_dimension(self, name: str) -> bool:
+        if name in self.grid.dims:
+            return True
+        coordinate = self.grid.coordinates.get(name)
+        if name == "kernel" or (coordinate is not None and coordinate.values.ndim == 0):
+            return False
+        known = ("kernel", *self.grid.dims)
+        hint = "" if coordinate is not None else nearest(name, known)
+        raise AbsentError(
+            f"'{name}' is no dimension of kernel '{self.grid.kernel}'{hint}"
+            f" (dimensions: {', '.join(known)})"
+        )
+
+    def _of_one_model(self, selection: Selection, used: Sequence[str]) -> Selection:
+        """Keep only the model whose own variables are asked for."""
+        owners = {name: self.grid.model_of(name) for name in used}
+        models = {model for model in owners.values() if model is not None}
+        if not models or "model" not in self.grid.dims:
+            return selection
+        names = self.grid.coordinates["model"].values
+        kept = [int(i) for i in selection.indices["model"] if {str(names[i])} == models]
+        if not kept:
+            told = ", ".join(f"'{name}' is of {model}" for name, model in owners.items() if model)
+            raise AbsentError(f"no selected model gives all that is asked for: {told}")
+        indices = {**selection.indices, "model": np.array(kept)}
+        return Selection(indices, selection.masks)
+
+    @property
+    def status_names(self) -> tuple[str, ...]:
+        """The codes that decide whether a configuration can win, as far as they are stored."""
+        names = ("status", "power_status") if self.uses_power else ("status",)
+        return tuple(name for name in names if name in self.grid.variables)
+
+    def labels(self) -> list[tuple[Any, ...]]:
+        """Return the coordinate values of each group, as Python scalars, in group order."""
+        values = [
+            self.grid.coordinates[d].values[self.selection.indices[d]].tolist() for d in self.by
+        ]
+        return list(product(*values))
+
+    def blocks(self, codes: Sequence[str] = ()) -> list[Block]:
+        """Return the boxes to read: whole chunks, merged up to a good size, empty ones left out."""
+        names = [*self.objectives, *self.status_names, *codes]
+        names += list(self.condition.variables.values()) if self.condition else []
+        cuts = self.grid.boundaries(names)
+        parts: list[list[tuple[int, int]]] = []
+        for dim in self.grid.dims:
+            edges = np.searchsorted(self.selection.indices[dim], cuts[dim])
+            parts.append([(int(a), int(b)) for a, b in pairwise(edges) if b > a])
+        sizes = [max((b - a for a, b in part), default=0) for part in parts]
+        for axis in reversed(range(len(parts))):
+            others = int(np.prod([n for i, n in enumerate(sizes) if i != axis], dtype=np.int64))
+            parts[axis] = _merged(parts[axis], max(sizes[axis], TARGET // max(others, 1)))
+            sizes[axis] = max((b - a for a, b in parts[axis]), default=0)
+        return [Block(ranges) for ranges in product(*parts)]
+
+    def _index(self, block: Block) -> dict[str, slice | Array]:
+        index: dict[str, slice | Array] = {}
+        for dim, (start, stop) in zip(self.grid.dims, block.ranges, strict=True):
+            chosen = self.selection.indices[dim][start:stop]
+            first, last = int(chosen[0]), int(chosen[-1])
+            index[dim] = slice(first, last + 1) if last - first + 1 == len(chosen) else chosen
+        return index
+
+    def _satisfied(self, index: Mapping[str, slice | Array]) -> Array:
+        """Return where masks and condition hold, with as many axes as the grid."""
+        dims = self.grid.dims
+        mask = np.ones((1,) * len(dims), bool)
+        for of_dims, part in self.selection.masks:
+            for axis, dim in enumerate(of_dims):
+                part = part[(slice(None),) * axis + (index[dim],)]
+            sizes = dict(zip(of_dims, part.shape, strict=True))
+            mask = mask & part.reshape(tuple(sizes.get(d, 1) for d in dims))
+        if self.condition is not None and mask.any():
+            mask = mask & self.condition.mask(index)
+        return mask
+
+    def slab(self, block: Block, codes: Sequence[str] = ()) -> Slab | None:
+        """Read a block; None if no configuration in it is asked for."""
+        index = self._index(block)
+        satisfied = self._satisfied(index)
+        if not satisfied.any():
+            return None
+        read = self.grid.read([*self.objectives, *self.status_names, *codes], index)
+        valid = satisfied
+        for name in self.status_names:
+            valid = valid & (read[name] == 0)
+        columns = []
+        for name, sign in zip(self.objectives, self.signs, strict=True):
+            values = read[name] if read[name].dtype.kind == "f" else read[name].astype(np.float64)
+            values = -values if sign < 0 else values
+            columns.append(np.where(valid, values, values.dtype.type(np.nan)))
+        return Slab(
+            groups=self.group_ids(block),
+            columns=tuple(self._rows(column, block) for column in columns),
+            codes={name: self._rows(read[name], block) for name in codes},
+            satisfied=self._rows(satisfied, block),
+            positions=self._locator(block),
+        )
+
+    def reasons(self, block: Block) -> tuple[Array, Array, Array]:
+        """Return why configurations of a block have no value: groups, reasons, satisfied.
+
+        A reason is the status, or 256 plus the power status where the configuration has a time.
+        """
+        index = self._index(block)
+        names = self.status_names
+        read = self.grid.read(names, index)
+        reasons = np.full((1,) * len(self.grid.dims), 256, np.int64)
+        if "power_status" in names:
+            reasons = 256 + read["power_status"].astype(np.int64)
+        if "status" in names:
+            reasons = np.where(read["status"] != 0, read["status"], reasons)
+        satisfied = self._satisfied(index)
+        return self.group_ids(block), self._rows(reasons, block), self._rows(satisfied, block)
+
+    def reason_name(self, reason: int) -> str:
+        """Return the meaning of a reason, as answers show it."""
+        if reason < 256:
+            return str(self.grid.meanings("status")[reason])
+        if reason == 256:
+            return "no value"
+        return f"power: {self.grid.meanings('power_status')[reason - 256]}"
+
+    def _axes(self) -> tuple[list[int], list[int]]:
+        """Return the grid's axes that form groups, in the order asked for, and the others."""
+        by = [self.grid.dims.index(d) for d in self.by]
+        return by, [axis for axis in range(len(self.grid.dims)) if axis not in by]
+
+    def _rows(self, values: Array, block: Block) -> Array:
+        """Return an array of shape (groups, configurations) in the order of the dimensions."""
+        by, rest = self._axes()
+        shape = tuple(stop - start for start, stop in block.ranges)
+        groups = int(np.prod([shape[a] for a in by], dtype=np.int64))
+        return np.broadcast_to(values, shape).transpose(by + rest).reshape(groups, -1)
+
+    def group_ids(self, block: Block) -> Array:
+        """Return the groups of a block, in the order of a slab's rows."""
+        by, _ = self._axes()
+        grids = np.ix_(*(np.arange(*block.ranges[axis]) for axis in by))
+        if not by:
+            return np.zeros(1, np.int64)
+        return np.asarray(np.ravel_multi_index(np.broadcast_arrays(*grids), self.by_shape)).ravel()
+
+    def _locator(self, block: Block) -> Any:
+        """Return a function from (row, column) in the slab to the position in the whole grid."""
+        by, rest = self._axes()
+        shape = [stop - start for start, stop in block.ranges]
+
+        def positions(rows: Array, columns: Array) -> Array:
+            where: dict[int, Array] = {}
+            for axes, flat in ((by, rows), (rest, columns)):
+                if axes:
+                    parts = np.unravel_index(flat, [shape[a] for a in axes])
+                    where.update(zip(axes, parts, strict=True))
+            flat_position = np.zeros(np.broadcast(rows, columns).shape, np.int64)
+            for axis, dim in enumerate(self.grid.dims):
+                chosen = self.selection.indices[dim][block.ranges[axis][0] + where[axis]]
+                flat_position = flat_position * self.grid.sizes[dim] + chosen
+            return flat_position
+
+        return positions
+
+    def points(self, positions: Array) -> dict[str, Array]:
+        """Return the index per dimension of positions in the whole grid."""
+        if not self.grid.dims:
+            return {}
+        parts = np.unravel_index(positions, self.grid.shape)
+        return dict(zip(self.grid.dims, parts, strict=True))
+
+
+def _merged(parts: Sequence[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
+    """Join neighbouring ranges while they stay within the limit."""
+    return list(_joined(parts, limit))
+
+
+def _joined(parts: Sequence[tuple[int, int]], limit: int) -> Iterator[tuple[int, int]]:
+    current: tuple[int, int] | None = None
+    for start, stop in parts:
+        if current is not None and stop - current[0] <= limit:
+            current = (current[0], stop)
+            continue
+        if current is not None:
+            yield current
+        current = (start, stop)
+    if current is not None:
+        yield current

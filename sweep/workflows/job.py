@@ -1,0 +1,71 @@
+"""The unit of work of a run: evaluate one chunk and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluate import evaluate_box, variables
+from sweep.space import Space, parse_plan, resolve
+from sweep.store import ChunkWriter
+
+__all__ = ["Job", "Unit"]
+
+Unit = tuple[str, int]
+"""A kernel's name and the number of a chunk."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs: plan and specs as text, and how to write.
+
+    Picklable and small; a worker lays the space out once per process.
+    """
+
+    plan: Mapping[str, Any]
+    texts: Mapping[str, Mapping[str, str]]
+    writer: ChunkWriter
+    digest: str
+    _local: list[Space] = field(default_factory=list, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the laid-out space behind: the other side makes its own."""
+        return {**self.__dict__, "_local": []}
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def space(self) -> Space:
+        """Return the space, laid out once per process."""
+        return self._local[0] if self._local else _resolved(self)
+
+    def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
+        """Evaluate and write one chunk; return its summary for the journal."""
+        kernel, chunk = unit
+        space = self.space()
+        part = space[kernel]
+        arrays = evaluate_box(part, space.plan, part.grid.box(chunk))
+        index = dict(zip(part.grid.names, part.grid.chunk_index(chunk), strict=True))
+        for variable in variables(part, space.plan):
+            absent = [i for name, i in index.items() if name not in variable.dims]
+            if any(absent):
+                continue  # another chunk, first along what the variable does not depend on, has it
+            values = arrays[variable.name]
+            if "model" in variable.dims:
+                for model in range(len(space.plan.models)):
+                    place = (model, *(index[d] for d in variable.dims[1:]))
+                    self.writer.write(kernel, variable.name, place, values[model : model + 1])
+            else:
+                place = tuple(index[d] for d in variable.dims)
+                self.writer.write(kernel, variable.name, place, values)
+        status = arrays["status"]
+        return unit, {"points": int(status.size), "valid": int(np.count_nonzero(status == 0))}
+
+
+@lru_cache(maxsize=4)
+def _resolved(job: Job) -> Space:
+    return resolve(parse_plan(job.plan), job.texts)

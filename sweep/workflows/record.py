@@ -1,0 +1,102 @@
+"""What a store says about how it was made, and its layout."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+from sweep import __version__
+from sweep.evaluate import assumptions, coordinates, group_attributes, variables
+from sweep.models import get_model
+from sweep.space import KernelSpace, Plan, Space, parse_plan
+from sweep.store import Coordinate, GroupLayout, StoreLayout, Variable
+
+__all__ = ["layout_of", "plan_of", "record_of", "texts_of"]
+
+PACKAGES = ("numba", "numpy", "xarray", "dask", "zarr", "numcodecs")
+
+
+def record_of(space: Space) -> dict[str, Any]:
+    """Return the root record: everything that the results can be computed again from."""
+    plan = space.plan
+    devices = {d.key: {"sha256": d.sha256, "text": d.text} for d in space.devices}
+    kernels = {k.kernel.key: {"sha256": k.kernel.sha256, "text": k.kernel.text}
+               for k in space.kernels}  # fmt: skip
+    models = {}
+    for name in plan.models:
+        model = get_model(name)
+        models[name] = {
+            "title": model.title,
+            "reference": model.reference,
+            "doi": model.doi,
+            "errata": dict(model.errata) if plan.variant == "corrected" else {},
+        }
+    return {
+        "identity": {
+            "plan": plan.digest(),
+            "devices": {key: value["sha256"] for key, value in devices.items()},
+            "kernels": {key: value["sha256"] for key, value in kernels.items()},
+            "sweep_version": __version__,
+        },
+        "plan": plan.as_dict(),
+        "variant": plan.variant,
+        "devices": devices,
+        "kernels": kernels,
+        "models": models,
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+    }
+
+
+def plan_of(record: Any) -> Plan:
+    """Return the plan that a record keeps."""
+    return parse_plan(record["plan"], origin="the store's plan")
+
+
+def texts_of(record: Any) -> dict[str, dict[str, str]]:
+    """Return the specs' texts that a record keeps, for :func:`sweep.space.resolve`."""
+    return {
+        kind: {key: value["text"] for key, value in record[kind].items()}
+        for kind in ("devices", "kernels")
+    }
+
+
+def layout_of(space: Space) -> StoreLayout:
+    """Return the layout of a space's store: one group per kernel."""
+    plan = space.plan
+    return StoreLayout(
+        groups=[_group(kernel, plan) for kernel in space.kernels],
+        record=record_of(space),
+        attrs={"title": plan.description or plan.name, "plan": plan.name, "variant": plan.variant},
+    )
+
+
+def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
+    grid = space.grid
+    sizes = {**dict(zip(grid.names, grid.shape, strict=True)), "model": len(plan.models)}
+    # One model to a chunk: most questions are about one, and alike numbers compress better.
+    chunks = {**dict(zip(grid.names, grid.chunk_shape, strict=True)), "model": 1}
+    found = [
+        Variable(
+            v.name,
+            v.dims,
+            tuple(sizes[d] for d in v.dims),
+            tuple(chunks[d] for d in v.dims),
+            v.dtype.name,
+            v.attributes,
+        )
+        for v in variables(space, plan)
+    ]
+    for item in assumptions(space, plan):
+        shape = item.values.shape
+        found.append(
+            Variable(item.name, item.dims, shape, shape, "string", item.attributes, item.values)
+        )
+    return GroupLayout(
+        name=space.kernel.key,
+        attrs=group_attributes(space, plan),
+        coordinates=[
+            Coordinate(c.name, c.dims, c.values, c.attributes) for c in coordinates(space, plan)
+        ],
+        variables=found,
+        n_chunks=grid.n_chunks,
+    )

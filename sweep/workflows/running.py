@@ -1,0 +1,236 @@
+"""Run a plan into a store, continue it, and run it again from the store alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweep.errors import PlanError, StoreError
+from sweep.evaluate import evaluate, launch_is_valid, warm_up
+from sweep.space import Plan, Space, load_plan, resolve
+from sweep.store import open_or_create, open_store, read_record
+from sweep.workflows.execute import execute
+from sweep.workflows.forecasting import Forecast, check_fits, forecast
+from sweep.workflows.job import Job, Unit
+from sweep.workflows.record import layout_of, plan_of, texts_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = [
+    "Finished",
+    "Progress",
+    "recorded_space",
+    "rerun",
+    "run",
+    "run_space",
+    "store_path",
+]
+
+Progress = Callable[[int, int, int], None]
+"""Told points done, points in all, and points that an earlier run had done."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended well.
+
+    Attributes
+    ----------
+    space : Space
+        What was swept.
+    path : Path or None
+        The store; ``None`` where the plan has none.
+    forecast : Forecast
+        Its size.
+    computed : int
+        Configurations computed now.
+    resumed : int
+        Configurations that an earlier run had computed.
+    seconds : float
+        Wall time of the computation [s].
+    """
+
+    space: Space
+    path: Path | None
+    forecast: Forecast
+    computed: int
+    resumed: int
+    seconds: float
+
+    @property
+    def results(self) -> xr.DataTree:
+        """The results as a lazy tree: of the store, or evaluated when they are read."""
+        return evaluate(self.space) if self.path is None else open_store(self.path)
+
+
+def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return where a plan's results go: as told, as the plan says, or ``./NAME.zarr``."""
+    if store is not None:
+        return Path(store)
+    if plan.store is False:
+        return None
+    return Path(plan.store) if isinstance(plan.store, str) else Path(f"{plan.name}.zarr")
+
+
+def run(
+    plan: Plan | Space | str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Evaluate a plan and write its results, continuing an interrupted run.
+
+    Parameters
+    ----------
+    plan : Plan, Space, str or path
+        A plan, or the name or path of one.
+    store : path, optional
+        The store; by default what the plan says.
+    overwrite : bool
+        Replace the store of another run.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers share the store's file system.
+    threads : int, optional
+        Threads of this process; all cores by default.
+    limit : int, optional
+        Most bytes of results, before compression.
+    progress : callable, optional
+        Told how far the run is.
+
+    Returns
+    -------
+    Finished
+        What was done; ``.results`` opens the results.
+
+    Raises
+    ------
+    SweepError
+        The plan is wrong, no configuration of it can be valid, it does not fit, or the store
+        cannot be used. Nothing is left half-written; an interrupted store can be continued.
+    """
+    space = plan if isinstance(plan, Space) else resolve(
+        plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
+    return run_space(
+        space,
+        store_path(space.plan, store),
+        overwrite=overwrite,
+        scheduler=scheduler,
+        threads=threads,
+        limit=limit,
+        progress=progress,
+    )
+
+
+def run_space(
+    space: Space,
+    path: Path | None,
+    *,
+    overwrite: bool = False,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Run a space that is laid out already; see :func:`run`."""
+    expected = forecast(space)
+    started = time.perf_counter()
+    is_new = path is None or overwrite or not (path / "zarr.json").exists()
+    if is_new:
+        if not any(launch_is_valid(kernel, space.plan) for kernel in space.kernels):
+            raise PlanError(
+                f"{space.plan.origin}: no configuration of the plan can be valid on any of its "
+                "devices (constraints, block sizes, registers, shared memory, clock ranges)"
+            )
+        check_fits(expected, path, limit)
+    if path is None:
+        return Finished(space, None, expected, 0, 0, time.perf_counter() - started)
+    computed, resumed = _fill(space, path, overwrite, scheduler, threads, progress)
+    return Finished(space, path, expected, computed, resumed, time.perf_counter() - started)
+
+
+def _fill(
+    space: Space,
+    path: Path,
+    overwrite: bool,
+    scheduler: str | None,
+    threads: int | None,
+    progress: Progress | None,
+) -> tuple[int, int]:
+    """Compute what a store lacks; return configurations computed now and before."""
+    layout = layout_of(space)
+    points = {k.kernel.key: k.grid for k in space.kernels}
+    total = space.n_points
+    with open_or_create(path, layout, overwrite=overwrite) as store:
+        units = store.missing()
+        todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
+        before = total - todo
+        if not units and store.is_finished:
+            return 0, total
+        record: Any = layout.record
+        job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
+        count = before
+
+        def done(unit: Unit, summary: dict[str, Any]) -> None:
+            nonlocal count
+            kernel, chunk = unit
+            store.mark_finished([(kernel, chunk, summary)])
+            count += points[kernel].box(chunk).n_points
+            if progress is not None:
+                progress(count, total, before)
+
+        if scheduler is None and units:
+            warm_up(space.kernels, space.plan)
+        if progress is not None:
+            progress(count, total, before)
+        execute(job, units, done, scheduler=scheduler, threads=threads)
+        store.complete({"configurations": total})
+    return todo, before
+
+
+def rerun(
+    store: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    **options: Any,
+) -> Finished:
+    """Compute a store's results again from what the store itself keeps.
+
+    Plan, device files and kernel files come from the store's record, not from disk.
+
+    Parameters
+    ----------
+    store : path
+        A store, finished or not.
+    target : path
+        The new store.
+    **options
+        As in :func:`run`.
+
+    Raises
+    ------
+    SweepError
+        The store cannot be read, or the target is the store itself, or as in :func:`run`.
+    """
+    if Path(store).resolve() == Path(target).resolve():
+        raise StoreError(f"'{target}' is the store itself; give another path for the new results")
+    return run_space(recorded_space(store), Path(target), **options)
+
+
+def recorded_space(store: str | os.PathLike[str]) -> Space:
+    """Return the space of a store's record: its plan over the specs that it keeps.
+
+    Raises
+    ------
+    SweepError
+        The store or its record cannot be read.
+    """
+    record = read_record(store)
+    return resolve(plan_of(record), texts_of(record))

@@ -1,0 +1,674 @@
+"""Expressions: Python's meaning, faults that are reached, and refusal of everything else."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sweep.errors import SweepError
+from sweep.expressions import (
+    FUNCTIONS,
+    MAX_DIGITS,
+    MAX_LENGTH,
+    MAX_NESTING,
+    Expression,
+    ExpressionError,
+)
+
+
+def evaluate(text, **values):
+    return Expression.parse(text).evaluate(values)
+
+
+def value_of(text, **values):
+    value, fault = evaluate(text, **values)
+    assert not fault.any()
+    return value
+
+
+def refusal(text, allowed=None):
+    with pytest.raises(ExpressionError) as caught:
+        Expression.parse(text, allowed=allowed)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+# Against Python itself
+
+
+def whole(function):
+    """Return a function of math whose integers are floats, which is what they are here."""
+    return lambda *numbers: float(function(*numbers))
+
+
+def gcd(*numbers):
+    if not all(number == int(number) and abs(number) <= 2**53 for number in numbers):
+        raise ValueError("no integers that a float64 can hold")
+    return float(math.gcd(*map(int, numbers)))
+
+
+PYTHON = {
+    "ceil": whole(math.ceil),
+    "floor": whole(math.floor),
+    "sqrt": math.sqrt,
+    "log2": math.log2,
+    "gcd": gcd,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "__builtins__": {},
+}
+VALUES = {"x": 6.0, "y": -4.0, "z": 2.5, "zero": 0.0, "n": 1024.0, "flag": True, "off": False}
+
+
+def python_value(text):
+    """Return Python's value of a generated expression, None where Python raises."""
+    try:
+        return eval(text, PYTHON, VALUES)
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def binary(operators):
+    def combine(children):
+        return st.tuples(children, st.sampled_from(operators), children).map(
+            lambda parts: f"({parts[0]}) {parts[1]} {parts[2]}"
+        )
+
+    return combine
+
+
+# Floats throughout, so that Python does not switch to integers of any size; few and short enough
+# for their products to stay finite, which is the other thing that Python sees differently.
+LEAVES = st.sampled_from(["0.0", "1.0", "2.0", "3.0", "7.0", "0.5", "16.0", "1e3", "True", *VALUES])
+POWERS = st.tuples(LEAVES, st.sampled_from(["0.0", "1.0", "2.0", "3.0", "-1.0"])).map(" ** ".join)
+NUMBERS = st.one_of(LEAVES, POWERS)
+STRINGS = st.sampled_from(["'row'", '"column"', "'x'"])
+
+
+def larger(children):
+    pairs = st.tuples(children, children)
+    triples = st.tuples(children, children, children)
+    return st.one_of(
+        binary(["+", "-", "*", "/", "//", "%"])(children),
+        binary(["<", "<=", ">", ">=", "==", "!="])(children),
+        binary(["and", "or"])(children),
+        children.map(lambda c: f"-{c}"),
+        children.map(lambda c: f"(not {c})"),
+        children.map(lambda c: f"({c})"),
+        triples.map(lambda t: f"({t[0]} if {t[1]} else {t[2]})"),
+        triples.map(lambda t: f"({t[0]}) < ({t[1]}) <= ({t[2]})"),
+        triples.map(lambda t: f"(({t[0]}) in (({t[1]}), {t[2]}))"),
+        pairs.map(lambda p: f"min({p[0]}, {p[1]})"),
+        triples.map(lambda t: f"max({t[0]}, {t[1]}, {t[2]})"),
+        pairs.map(lambda p: f"gcd({p[0]}, floor({p[1]}))"),
+        st.tuples(st.sampled_from(["abs", "ceil", "floor", "sqrt", "log2"]), children).map(
+            lambda p: f"{p[0]}({p[1]})"
+        ),
+        st.tuples(STRINGS, STRINGS).map(lambda p: f"({p[0]} == {p[1]})"),
+    )
+
+
+@given(st.recursive(NUMBERS, larger, max_leaves=12))
+@example("-x ** 2.0")
+@example("2.0 ** -1.0 ** 2.0")
+@example("2.0 ** 3.0 ** 2.0")
+@example("not x == y")
+@example("x if off else y if flag else z")
+@example("7.0 // -2.0 + 7.0 % -2.0 + -7.0 // 2.0 + -7.0 % 2.0")
+@example("1.0 < 2.0 < 3.0 != 4.0 >= 4.0")
+@example("y or x and zero or z")
+@example("off and 1 / zero")
+@example("flag or sqrt(y)")
+@example("x not in (1.0, 2.0) and x in (6.0,) and not x in ()")
+def test_value_and_fault__are_pythons(text):
+    expected = python_value(text)
+    value, fault = Expression.parse(text, allowed=VALUES).evaluate(VALUES)
+    assert fault == (expected is None)
+    if expected is not None:
+        assert value == pytest.approx(float(expected), rel=1e-13)
+
+
+@given(st.recursive(NUMBERS, larger, max_leaves=8), st.integers(1, 7))
+def test_value__of_an_array_is_that_of_its_elements(text, seed):
+    generator = np.random.default_rng(seed)
+    arrays = {
+        name: generator.permutation([value, 3, 0, -2, 8])[:4]
+        if not isinstance(value, bool)
+        else generator.random(4) < 0.5
+        for name, value in VALUES.items()
+    }
+    expression = Expression.parse(text)
+    values, faults = expression.evaluate(arrays)
+    for i in range(4):
+        single, fault = expression.evaluate({name: array[i] for name, array in arrays.items()})
+        at = i if values.ndim else ()
+        assert faults[at] == fault
+        np.testing.assert_array_equal(values[at], single)
+
+
+ALPHABET = ["x", "y", "1", "2.5", "'a'", "+", "-", "*", "**", "//", "%", "<", "==", "in", "not",
+            "and", "or", "if", "else", "(", ")", "[", "]", ",", "min", "abs", "True", "is", ".",
+            "lambda", ":", "=", "for", "{", "}"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=9).map(" ".join))
+def test_grammar__what_is_accepted_is_python(text):
+    try:
+        expression = Expression.parse(text)
+    except ExpressionError as error:
+        assert 0 <= error.position <= len(text)
+        return
+    compile(text, "text", "eval")
+    assert expression.names <= {"x", "y"}
+
+
+@given(st.text(max_size=30))
+def test_parse__any_text_is_read_or_refused(text):
+    try:
+        Expression.parse(text)
+    except ExpressionError as error:
+        assert "\n" not in str(error)
+
+
+# Arithmetic
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7 // 2", 3),
+        ("-7 // 2", -4),
+        ("7 // -2", -4),
+        ("-7 % 3", 2),
+        ("7 % -3", -2),
+        ("7.5 % 2", 1.5),
+        ("-2 ** 2", -4),
+        ("2 ** 3 ** 2", 512),
+        ("2 ** -2", 0.25),
+        ("7 ** 3", 343),
+        ("9 ** 0.5", 3),
+        ("0 ** 0", 1),
+        ("log2(8)", 3),
+        ("log2(2 ** 40 * 2)", 41),
+        ("log2(3)", math.log2(3)),
+        ("ceil(7 / 2) + floor(7 / 2)", 7),
+        ("ceil(-0.5)", 0),
+        ("abs(-3) + sqrt(16)", 7),
+        ("gcd(12, 18, 27)", 3),
+        ("gcd(0, 0)", 0),
+        ("gcd(-4, 6)", 2),
+        ("min(3, 1, 2) + max(3, 1, 2)", 4),
+        ("True + True", 2),
+        ("-True", -1),
+        ("1_000 + .5 + 1. + 1e3 + 2E-1", 2001.7),
+        ("3 if 2 > 1 else 1 / 0", 3),
+        ("0 or 5", 5),
+        ("0 and 5", 0),
+        ("4 and 5", 5),
+        ("min((1), 2,)", 1),
+    ],
+)
+def test_number__of_constant_expression(text, expected):
+    expression = Expression.parse(text)
+    assert expression.is_constant
+    value, fault = expression.evaluate({})
+    assert value.dtype == np.float64 and value.shape == () and not fault
+    assert value == pytest.approx(expected, rel=1e-15)
+
+
+def test_power_of_integers__is_exact():
+    base, exponent = np.arange(-60.0, 61.0).reshape(-1, 1), np.arange(0.0, 9.0)
+    exact = [[float(int(b) ** int(e)) for e in exponent] for b in base.ravel()]
+    np.testing.assert_array_equal(value_of("b ** e", b=base, e=exponent), exact)
+
+
+def test_log2_of_powers_of_two__is_exact():
+    exponent = np.arange(-1000.0, 1000.0)
+    np.testing.assert_array_equal(value_of("log2(x)", x=2.0**exponent), exponent)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 < 2 < 3", True),
+        ("1 < 2 > 3", False),
+        ("not 1", False),
+        ("not 0 and True", True),
+        ("2 in (1, 2)", True),
+        ("2 not in [1, 2]", False),
+        ("2 in ()", False),
+        ("2 not in []", True),
+        ("1 < 2 in (2, 3)", True),
+        ("'a' == 'a'", True),
+        ("'a' != \"a\"", False),
+        ("'a' in ('b', 'a')", True),
+        ("'1' == 1", False),
+        ("'1' != 1", True),
+        ("'a' in (1, 2)", False),
+        ("('a' if 1 else 'b') == 'a'", True),
+        ("True == 1", True),
+    ],
+)
+def test_truth__of_constant_expression(text, expected):
+    value = value_of(text)
+    assert value.dtype == bool and value == expected
+
+
+# Names and values
+
+
+def test_names__are_those_read():
+    expression = Expression.parse("ceil(n / tile) ** 2 if warp_size > 1 else n")
+    assert expression.names == {"n", "tile", "warp_size"} and not expression.is_constant
+    assert Expression.parse("min(2, 3)").names == frozenset()
+
+
+def test_expression__is_its_text():
+    a, b = Expression.parse("n + 1"), Expression.parse("n + 1", allowed=["n"])
+    assert a == b and hash(a) == hash(b) and str(a) == "n + 1"
+    assert a != Expression.parse("n+1")
+    restored = pickle.loads(pickle.dumps(a))
+    assert restored == a and restored.evaluate({"n": 2})[0] == 3
+
+
+@pytest.mark.parametrize(
+    "source", [3, -2.5, True, False, 1e-9, 10**20, np.float64(2.5), np.int64(7)]
+)
+def test_parse__numbers_and_booleans_are_constants(source):
+    expression = Expression.parse(source)
+    value, fault = expression.evaluate({})
+    assert expression.is_constant and value == source and not fault
+    assert value.dtype == (bool if isinstance(source, bool) else np.float64)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [math.nan, math.inf, 10**60, 10**5000, [1], {}, None, 1j, b"x"],
+    ids=lambda source: type(source).__name__,
+)
+def test_parse__nothing_else_is(source):
+    with pytest.raises(ExpressionError) as caught:
+        Expression.parse(source)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["row", "column"]),
+        np.array(["row", "column"], dtype=np.dtypes.StringDType()),
+        np.array(["row", "column"], dtype=object),
+    ],
+)
+def test_strings__of_every_kind_compare(array):
+    assert value_of("layout == 'row'", layout=array).tolist() == [True, False]
+    assert value_of("layout in ('row', 'column')", layout=array).all()
+    assert value_of("layout", layout=array).tolist() == ["row", "column"]
+    assert value_of("2 if layout == 'row' else 3", layout=array).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float32, np.float64, bool, object])
+def test_numbers__of_every_kind_are_float64(dtype):
+    value = value_of("x + 1", x=np.array([0, 1], dtype=dtype))
+    assert value.dtype == np.float64 and value.tolist() == [1, 2]
+
+
+def test_evaluate__more_values_than_names_do_no_harm():
+    assert value_of("n", n=2, other=object()) == 2
+
+
+@pytest.mark.parametrize(
+    "array", [np.array([1j]), np.array([object()]), np.array(["2020"], "M8[D]")], ids=str
+)
+def test_evaluate__refuses_other_values(array):
+    with pytest.raises(ExpressionError, match="'n' is neither number, boolean nor string"):
+        evaluate("1 + n", n=array)
+
+
+def test_evaluate__missing_name():
+    with pytest.raises(ExpressionError, match="unknown name 'tile'.* mean 'tiles'") as caught:
+        evaluate("n / tile", n=1, tiles=2)
+    assert caught.value.position == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("1 + s", 2),
+        ("-s", 0),
+        ("not s", 0),
+        ("s and 1", 2),
+        ("min(1, s)", 0),
+        ("1 < s", 2),
+        ("1 if s else 2", 2),
+        ("1 if n else s", 2),
+        ("s ** 2", 2),
+    ],
+)
+def test_evaluate__strings_are_no_numbers(text, position):
+    with pytest.raises(ExpressionError, match="string") as caught:
+        evaluate(text, s=np.array(["a", "b"]), n=1)
+    assert caught.value.position == position
+
+
+# Broadcasting
+
+
+def test_shape__is_that_of_the_names_used():
+    tile = np.arange(1.0, 6.0).reshape(5, 1, 1)
+    size = np.arange(1.0, 4.0).reshape(1, 3, 1)
+    clock = np.ones((1, 1, 1000))
+    values = {"tile": tile, "n": size, "clock": clock}
+    for text, shape in [
+        ("tile * 2", (5, 1, 1)),
+        ("ceil(n / tile)", (5, 3, 1)),
+        ("tile if n > 2 else 0", (5, 3, 1)),
+        ("tile > 1 and n > 1", (5, 3, 1)),
+        ("False and n > 1", (1, 3, 1)),
+        ("1 < tile < n", (5, 3, 1)),
+        ("tile in (n, 2)", (5, 3, 1)),
+        ("tile in ()", (5, 1, 1)),
+        ("gcd(tile, n)", (5, 3, 1)),
+        ("tile == 'a'", (5, 1, 1)),
+        ("3", ()),
+    ]:
+        value, fault = Expression.parse(text).evaluate(values)
+        assert value.shape == fault.shape == shape, text
+
+
+def test_shape__mismatch_is_numpys_error():
+    with pytest.raises(ValueError, match="broadcast"):
+        evaluate("a + b", a=np.ones(2), b=np.ones(3))
+
+
+# Faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 / 0",
+        "0 / 0",
+        "1 // 0",
+        "1 % 0",
+        "0 ** -1",
+        "(-8) ** 0.5",
+        "log2(0)",
+        "log2(-1)",
+        "sqrt(-1)",
+        "1e308 * 10",
+        "1e308 + 1e308",
+        "9 ** 9 ** 9",
+        "gcd(1.5, 2)",
+        "gcd(2, 2 ** 60)",
+        "1 / (1 / 0)",
+        "1 // (1e308 * 10)",
+        "1 % (1e308 * 10)",
+        "min(1, 1e308 * 10)",
+        "min(1e308 * 10, 1)",
+        "(1 / 0) ** 0",
+        "1 / 0 > 1",
+        "1 < 1 / 0",
+        "not (1 / 0)",
+        "(1 / 0) and False",
+        "True and 1 / 0",
+        "0 or 1 / 0",
+        "False or 1 / 0 > 2",
+        "1 if 1 / 0 else 2",
+        "1 / 0 if True else 2",
+        "1 < 2 < 1 / 0",
+        "1 in (2, 1 / 0)",
+        "ceil(1 / 0)",
+        "abs(-(1 / 0))",
+        "max(0, 0 / 0)",
+    ],
+)
+def test_fault__where_it_is_reached(text):
+    value, fault = evaluate(text)
+    assert fault.dtype == bool and fault.shape == () and fault
+    assert np.isnan(value) if value.dtype == np.float64 else not value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 if True else 1 / 0", 1),
+        ("1 / 0 if False else 2", 2),
+        ("False and 1 / 0 > 1", False),
+        ("True or sqrt(-1) > 1", True),
+        ("0 and 1 / 0", 0),
+        ("3 or log2(0)", 3),
+        ("2 < 1 < 1 / 0", False),
+        ("2 < 1 < 3 < 1 / 0", False),
+        ("2 < 1 in (1, 1 / 0)", False),
+        ("1 if True or 1 / 0 else 1 / 0", 1),
+        ("False and (1 / 0 if True else 1)", False),
+    ],
+)
+def test_fault__not_where_it_is_not_reached(text, expected):
+    assert value_of(text) == expected
+
+
+def test_fault__is_each_elements_own():
+    n = np.array([4.0, 0.0, -1.0, 16.0])
+    value, fault = evaluate("sqrt(n) / n if n != 16 else 1 / (n - 16 + 1)", n=n)
+    assert fault.tolist() == [False, True, True, False]
+    np.testing.assert_array_equal(value, [0.5, np.nan, np.nan, 1.0])
+    value, fault = evaluate("n > 0 and 8 / n > 1", n=n)
+    assert value.tolist() == [True, False, False, False] and not fault.any()
+    value, fault = evaluate("8 / n > 1 and n > 0", n=n)
+    assert fault.tolist() == [False, True, False, False]
+
+
+def test_fault__of_undefined_input_counts_where_it_is_reached():
+    x = np.array([1.0, np.nan, np.inf])
+    assert evaluate("x + 1", x=x)[1].tolist() == [False, True, True]
+    assert evaluate("x > 0", x=x)[1].tolist() == [False, True, True]
+    assert evaluate("1 / x", x=x)[1].tolist() == [False, True, True]
+    assert evaluate("5 if use else x", x=x, use=np.array([True, True, False]))[1].tolist() == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_fault__of_a_value_that_came_from_an_expression():
+    n = np.array([0.0, 2.0])
+    large, at_fault = evaluate("8 / n > 3", n=n)
+    assert large.dtype == bool
+    use = Expression.parse("1 if n == 0 or large else 2")
+    assert not use.evaluate({"n": n, "large": large}, {"large": at_fault})[1].any()
+    use = Expression.parse("1 if large else 2")
+    value, fault = use.evaluate({"large": large}, {"large": at_fault})
+    assert fault.tolist() == [True, False] and value[1] == 1
+
+
+def test_fault__may_be_larger_than_the_value():
+    value, fault = Expression.parse("a").evaluate({"a": 1.0}, {"a": np.array([True, False])})
+    assert value.shape == fault.shape == (2,)
+    np.testing.assert_array_equal(value, [np.nan, 1.0])
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "reason"),
+    [
+        ("ceil(n / __x)", 9, "unknown name '__x' at column 10; did you mean 'x'"),
+        ("nn + 1", 0, "unknown name 'nn' at column 1; did you mean 'n'"),
+        ("__import__('os')", 0, "unknown function '__import__'"),
+        ("n.real", 1, "attribute access"),
+        ("(1).real", 3, "attribute access"),
+        ("n.__class__.__mro__", 1, "attribute access"),
+        ("''.join('a')", 2, "attribute access"),
+        ("lambda: 1", 0, "'lambda' is not allowed"),
+        ("(lambda: 1)()", 1, "'lambda' is not allowed"),
+        ("[i for i in (1, 2)]", 0, "a list may only stand at the right of 'in'"),
+        ("n in [x for x in (1, 2)]", 8, "'for' is not allowed"),
+        ("{1: 2}", 0, "no sets or dictionaries"),
+        ("f'{n}'", 0, "prefix 'f'"),
+        ("b'x' == x", 0, "prefix 'b'"),
+        ("(n := 3)", 3, "no assignments"),
+        ("n = 3", 2, "did you mean '=='"),
+        ("n[0]", 1, "subscripts"),
+        ("n[1:2]", 1, "subscripts"),
+        ("min(*x)", 4, "unpacking"),
+        ("min(**x)", 4, "unpacking"),
+        ("min(n, key=x)", 10, "'=' is not allowed"),
+        ("min(n)", 0, "takes at least 2 arguments, not 1"),
+        ("min()", 0, "takes at least 2 arguments, not 0"),
+        ("sqrt(n, x)", 0, "takes 1 argument, not 2"),
+        ("n(3)", 0, "unknown function 'n'"),
+        ("(n)(3)", 3, "only functions with a name"),
+        ("round(n)", 0, "unknown function 'round'"),
+        ("ciel(n)", 0, "did you mean 'ceil'"),
+        ("print(n)", 0, "unknown function 'print'"),
+        ("min + 1", 0, "needs its arguments"),
+        ("n, x", 1, "','"),
+        ("(n, x)", 2, "')' is expected"),
+        ("n; x", 1, "';' is not allowed"),
+        ("n # x", 2, "'#' is not allowed"),
+        ("n & x", 2, "did you mean 'and'"),
+        ("n | x", 2, "did you mean 'or'"),
+        ("n ^ x", 2, "did you mean '**'"),
+        ("!n", 0, "did you mean 'not'"),
+        ("~n", 0, "'~' is not allowed"),
+        ("n @ x", 2, "'@' is not allowed"),
+        ("n << 2", 3, "a value is expected"),
+        ("n is x", 2, "did you mean '=='"),
+        ("n is not None", 2, "'is' is not allowed"),
+        ("None", 0, "'None' is not allowed"),
+        ("await n", 0, "'await' is not allowed"),
+        ("yield", 0, "'yield' is not allowed"),
+        ("n if x", 6, "'else' is expected, not the end"),
+        ("n if x else", 11, "ends too early"),
+        ("(n", 2, "')' is expected"),
+        ("n)", 1, "an operator is expected, not ')'"),
+        ("n x", 2, "an operator is expected, not 'x'"),
+        ("'a' 'b'", 4, "an operator is expected, not 'b'"),
+        ("n +", 3, "ends too early"),
+        ("* n", 0, "a value is expected, not '*'"),
+        ("n ++", 4, "ends too early"),
+        ("n + not x", 4, "a value is expected, not 'not'"),
+        ("n not x", 6, "'in' is expected"),
+        ("n in x", 5, "needs a list"),
+        ("n in (x)", 5, "needs a comma"),
+        ("n in 'abc'", 5, "needs a list"),
+        ("n in (1, 2) == x", 12, "no comparison may follow a list"),
+        ("n in (1, 2) + (3,)", 12, "'+' may not follow a list"),
+        ("n in (1, 2", 10, "')' is expected"),
+        ("()", 1, "a value is expected"),
+        ("", 0, "empty"),
+        ("  \n", 0, "empty"),
+        ("'abc", 0, "not closed"),
+        ("'a\\x00'", 0, "backslash"),
+        ("'a\nb'", 0, "line break"),
+        ("n\0", 1, "'U+0000' is not allowed"),
+        ("'a\0b'", 2, "printable"),
+        ("n \\\n + 1", 2, "'\\' is not allowed"),
+        ("ｎ", 0, "'ｎ' is not allowed"),
+        ("n − 1", 2, "'−' is not allowed"),
+        ("n\u202e + 1", 1, "'U+202E' is not allowed"),
+        ("0x10", 0, "plain decimal number"),
+        ("0b1", 0, "plain decimal number"),
+        ("1j", 0, "plain decimal number"),
+        ("2n", 0, "plain decimal number"),
+        ("1__0", 0, "plain decimal number"),
+        ("1.2.3", 0, "plain decimal number"),
+        ("007", 0, "may not start with 0"),
+        ("1e999", 0, "too large"),
+        ("n + " + "9" * (MAX_DIGITS + 1), 4, "digits"),
+        ("9" * 1900 + "**" + "9" * 90, 0, "digits"),
+    ],
+)
+def test_refusal__names_the_offence_and_its_column(text, position, reason):
+    error = refusal(text, allowed=["n", "x"])
+    assert error.position == position
+    assert f"at column {position + 1}" in str(error)
+    assert reason in str(error)
+    assert error.text == text and isinstance(error, SweepError)
+
+
+def test_refusal__survives_pickling():
+    error = refusal("n + __x", allowed=["x"])
+    restored = pickle.loads(pickle.dumps(error))
+    assert (str(restored), restored.position) == (str(error), error.position)
+
+
+def test_refusal__shows_the_place_in_a_long_text():
+    error = refusal(" + ".join(["tile"] * 100) + " + ? + " + " + ".join(["tile"] * 100))
+    assert "? + tile" in str(error) and len(str(error)) < 160
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 1000 + "1" + ")" * 1000,
+        "-" * 1999 + "1",
+        "not " * 499 + "1",
+        "2**" * 600 + "1",
+        "1 if 1 else " * 160 + "1",
+        "min(1," * 300 + "1" + ")" * 300,
+        "1 in (" * 300,
+        "((((" * 499,
+    ],
+)
+def test_refusal__of_deep_nesting(text):
+    assert refusal(text[:MAX_LENGTH]).reason == "the expression is nested too deeply"
+
+
+def test_nesting__that_is_reasonable_is_accepted():
+    depth = MAX_NESTING // 2 - 1
+    assert value_of("(" * depth + "1" + ")" * depth) == 1
+    assert value_of("1 if 0 else " * 60 + "2") == 2
+
+
+def test_length__limit_and_long_chains():
+    text = "+".join(["1"] * (MAX_LENGTH // 2))
+    assert value_of(text) == MAX_LENGTH // 2
+    assert value_of("<".join(map(str, range(400)))).all()
+    assert refusal(text + "+1" * 2).position == MAX_LENGTH
+    assert refusal("1" + " " * MAX_LENGTH).position == MAX_LENGTH
+
+
+def test_power_tower__is_a_fault_and_no_hang():
+    for text in ("9**9**9", "9**9**9**9", "10**10**10 // 3", "2**99**9 % 7"):
+        assert evaluate(text)[1]
+
+
+def test_functions__cannot_be_names():
+    for name in FUNCTIONS:
+        assert refusal(f"{name} + 1", allowed=[name]).position == 0
+
+
+# Cost
+
+
+def test_evaluate__does_the_arithmetic_and_little_else(monkeypatch):
+    calls = []
+
+    def counted(name):
+        function = getattr(np, name)
+
+        def wrapper(*arguments, **options):
+            calls.append(name)
+            return function(*arguments, **options)
+
+        return wrapper
+
+    monkeypatch.setattr(np, "isfinite", counted("isfinite"))
+    monkeypatch.setattr(np, "where", counted("where"))
+    n = np.arange(1_000_000.0)
+    value, fault = evaluate("(n + 1) * (n - 1) + 2 * n", n=n)
+    assert calls == ["isfinite"] and not fault.any()
+    np.testing.assert_array_equal(value, (n + 1) * (n - 1) + 2 * n)
+    calls.clear()
+    value, _ = evaluate("n", n=n)
+    assert np.shares_memory(value, n) and calls == ["isfinite"]
