@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,8 @@ __all__ = [
     "named",
     "negate",
     "together",
+    "units_of",
+    "units_text",
     "write",
 ]
 
@@ -31,6 +34,10 @@ __all__ = [
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(9)
 LEVELS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "//": PRODUCT, "%": PRODUCT, "**": POWER}
 DIGITS = 6
+
+
+Units = frozenset[tuple[str, int]]
+"""Units with their exponents, none of them 0; empty for a pure number."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Operand:
 
     ``symbol`` is set for a named quantity, ``variable`` is where it was last read from, ``number``
     the equation that gave it; ``parts`` are what a sequence consists of; ``sign`` is the operation
-    that was done last.
+    that was done last; ``units`` are None where they do not follow (a number in the source).
     """
 
     value: Any
@@ -64,11 +71,52 @@ class Operand:
     comparisons: tuple[Comparison, ...] = ()
     parts: tuple[Operand, ...] = ()
     sign: str = ""
+    units: Units | None = None
 
     @property
     def is_truth(self) -> bool:
         """Whether the value is a truth value and not a number."""
         return type(self.value).__name__ in ("bool", "bool_")
+
+
+def units_of(text: str) -> Units | None:
+    """Return the units that a text names, ``None`` for ``""``.
+
+    >>> sorted(units_of("B/s"))
+    [('B', 1), ('s', -1)]
+    """
+    if not text:
+        return None
+    above, *below = text.split("/")
+    powers = Counter(word for word in above.split() if word != "1")
+    for part in below:
+        powers.subtract(part.split())
+    return frozenset((unit, power) for unit, power in powers.items() if power)
+
+
+def units_text(units: Units | None) -> str:
+    """Return units as text: ``"1"`` for a pure number, ``""`` for what is not known."""
+    if units is None:
+        return ""
+    words = [f"{u}^{p}" if p > 1 else u for u, p in sorted(units) if p > 0]
+    below = [f"/{u}^{-p}" if p < -1 else f"/{u}" for u, p in sorted(units) if p < 0]
+    return (" ".join(words) or "1") + "".join(below)
+
+
+def _same(operands: Sequence[Operand]) -> Units | None:
+    """Return the units that all operands have, numbers of the source aside."""
+    found = {operand.units for operand in operands if operand.units is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _product(left: Operand, right: Operand, sign: int) -> Units | None:
+    """Return the units of a product (``sign`` 1) or quotient (-1)."""
+    if left.units is None and right.units is None:
+        return None
+    powers = Counter(dict(left.units or ()))
+    for unit, power in right.units or ():
+        powers[unit] += sign * power
+    return frozenset((unit, power) for unit, power in powers.items() if power)
 
 
 def literal(value: Any) -> str:
@@ -99,7 +147,13 @@ def named(symbol: Symbol, value: Any, *, text: str = "", number: str = "") -> Op
     """Return a quantity with a symbol."""
     level = SIGN if not isinstance(value, tuple) and value < 0 else ATOM
     return Operand(
-        value, text or write(symbol.symbol), literal(value), level, symbol, number=number
+        value,
+        text or write(symbol.symbol),
+        literal(value),
+        level,
+        symbol,
+        number=number,
+        units=units_of(symbol.units),
     )
 
 
@@ -150,7 +204,10 @@ def arithmetic(value: Any, sign: str, left: Operand, right: Operand) -> Operand:
     if sign == "*" and right.sign == "/":
         second = level + 1  # not needed, but a * (b / c) is easier to read
     (a, x), (b, y) = _in(left, first), _in(right, second)
-    return Operand(value, f"{a} {sign} {b}", f"{x} {sign} {y}", level, sign=sign)
+    units = _same((left, right))
+    if sign in ("*", "/"):
+        units = _product(left, right, 1 if sign == "*" else -1)
+    return Operand(value, f"{a} {sign} {b}", f"{x} {sign} {y}", level, sign=sign, units=units)
 
 
 def negate(value: Any, sign: str, operand: Operand) -> Operand:
@@ -158,7 +215,12 @@ def negate(value: Any, sign: str, operand: Operand) -> Operand:
     level = NOT if sign == "not " else SIGN
     text, worked = _in(operand, level)
     return Operand(
-        value, f"{sign}{text}", f"{sign}{worked}", level, comparisons=operand.comparisons
+        value,
+        f"{sign}{text}",
+        f"{sign}{worked}",
+        level,
+        comparisons=operand.comparisons,
+        units=operand.units,
     )
 
 
@@ -190,7 +252,10 @@ def call(value: Any, name: str, operands: Sequence[Operand]) -> Operand:
     numbers = [operand.worked for operand in operands]
     if name in ("min", "max"):
         texts, numbers = ([_opened(t, name) for t in part] for part in (texts, numbers))
-    return Operand(value, f"{name}({', '.join(texts)})", f"{name}({', '.join(numbers)})")
+    units = _same(operands) if name in ("min", "max", "ceil", "floor", "abs") else None
+    return Operand(
+        value, f"{name}({', '.join(texts)})", f"{name}({', '.join(numbers)})", units=units
+    )
 
 
 def _opened(text: str, name: str) -> str:

@@ -157,9 +157,8 @@ def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> P
             table = np.broadcast_to(table, table.shape[:n_outer] + inner)
         elif math.prod(table.shape[n_outer:]) != 1:
             raise AssertionError(f"{model.name}: input {name} depends on the clocks")
-        length = n_inner if is_row else 1
         stride = []
-        step = length
+        step = n_inner if is_row else 1
         for extent in reversed(table.shape[:n_outer]):
             stride.append(0 if extent == 1 else step)
             step *= extent

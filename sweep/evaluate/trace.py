@@ -208,8 +208,12 @@ class _Tracer:
                 here.steps[-1].name = name
                 if name in self.symbols:
                     symbol = self.symbols[name]
-                    here.steps[-1].symbol = symbol
                     operand = replace(operand, symbol=symbol, text=formula.write(symbol.symbol))
+                taken = {v.text for n, v in frame.variables.items() if n != name}
+                while operand.text in taken:  # two quantities by one equation
+                    symbol = symbol._replace(symbol=f"{symbol.symbol}'")
+                    operand = replace(operand, symbol=symbol, text=f"{operand.text}'")
+                here.steps[-1].symbol = symbol
             elif here.decisions and operand.variable != name:
                 of = f" ({operand.number})" if operand.number else ""
                 text = operand.text.removesuffix(of) + of
@@ -217,6 +221,8 @@ class _Tracer:
                                         "choice", text, operand.worked, compared))  # fmt: skip
             return operand
         symbol = self._symbol(frame, name)
+        if not symbol.units and not operand.is_truth:
+            symbol = symbol._replace(units=formula.units_text(operand.units))
         kind = "condition" if operand.is_truth else "intermediate"
         self._record(here, Step(name, symbol, operand.value, "", kind, operand.text,
                                 operand.worked, (*operand.comparisons, *compared)))  # fmt: skip

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
 
 from sweep.errors import QueryError
-from sweep.plot._figure import Picture, style
+from sweep.plot._figure import Picture, spell, style
+from sweep.plot._legend import legend, title
 from sweep.plot._maps import (
     Map,
     axis_of,
@@ -19,6 +22,8 @@ from sweep.plot._maps import (
     selected,
     where_we_are,
 )
+from sweep.plot._regions import borders
+from sweep.query.grid import Grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["clocks_plot"]
 
 CLOSE = 1.05  # what lies within 5 % of the best is framed
+FRAME = "#D0104C"
+WORDS = {"execution_time": "smallest execution time", "energy": "smallest energy"}
 
 
 def clocks_plot(
@@ -47,8 +54,8 @@ def clocks_plot(
     Returns
     -------
     matplotlib.figure.Figure
-        Two maps side by side. A star marks the optimum, a dashed line frames what lies within 5 %
-        of it.
+        Two maps side by side. A star marks the optimum, a diamond that of the other map, a dashed
+        line frames what lies within 5 % of the optimum.
 
     Raises
     ------
@@ -74,29 +81,51 @@ def clocks_plot(
     over = over_dims(view, (x.dim, y.dim))
     model = (selected(view, "model") or [None])[0]
     with style():
-        figure = Picture(figsize=(10.6, 5.2), layout="constrained")
-        figure.suptitle(f"Time and energy over the clocks: {where_we_are(view)}")
-        panels = figure.subplots(1, 2)
-        for axes, variable in zip(panels, ("execution_time", "energy"), strict=True):
-            found = best_map(
-                data, view, x, y, variable=variable, sense="min", select=select, where=where
-            )
-            title = f"smallest {variable.replace('_', ' ')}"
-            axes.set_title(f"{title} over {', '.join(over)}" if over else title)
+        figure = Picture(figsize=(11.0, 5.4), layout="constrained")
+        title(figure, f"Time and energy over the clocks: {where_we_are(view)}")
+        maps = [
+            best_map(data, view, x, y, variable=name, sense="min", select=select, where=where)
+            for name in WORDS
+        ]
+        for axes, side, found, other in zip(
+            figure.subplots(1, 2), ("left", "right"), maps, maps[::-1], strict=True
+        ):
+            axes.set_title(" over ".join(filter(None, [WORDS[found.variable], ", ".join(over)])))
             handles = draw_map(axes, found, view.grid, model, over)
-            _frame_close(axes, found)
-            axes.legend(
-                handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), borderaxespad=0
-            )
+            handles[1:1] = _mark_other(axes, found, other, view.grid) + _frame_close(axes, found)
+            legend(figure, handles, f"outside lower {side}", 0.5)
     return figure
 
 
-def _frame_close(axes: Axes, found: Map) -> None:
+def _mark_other(axes: Axes, found: Map, other: Map, grid: Grid) -> list[Any]:
+    """Mark where the other map has its optimum, and say what going there costs."""
+    if found.best is None or other.best is None or found.best == other.best:
+        return []
+    here, least = found.values[other.best], found.values[found.best]
+    if not np.isfinite(here):
+        return []
+    look: dict[str, Any] = {
+        "marker": "D",
+        "mfc": "none",
+        "mec": "black",
+        "mew": 1.4,
+        "ls": "none",
+        "ms": 8,
+    }
+    axes.plot(other.best[1], other.best[0], **look, zorder=6, clip_on=False)
+    text = f"{WORDS[other.variable]}: here {spell(here, grid.units(found.variable))}"
+    return [Line2D([], [], **look, label=f"{text}, {100 * (here / least - 1):.0f} % more")]
+
+
+def _frame_close(axes: Axes, found: Map) -> list[Any]:
     """Frame the cells that are nearly as good as the best one."""
-    if found.best is None or min(found.values.shape) < 2:
-        return
-    filled = np.where(np.isnan(found.values), np.inf, found.values)
-    close = (filled <= CLOSE * found.values[found.best]).astype(float)
-    if close.all():
-        return
-    axes.contour(close, levels=[0.5], colors="white", linewidths=1.4, linestyles="dashed")
+    if found.best is None:
+        return []
+    close = found.values <= CLOSE * found.values[found.best]
+    lines = borders(np.where(np.isnan(found.values), 0, 1 + close))
+    if not lines.size:
+        return []
+    look: dict[str, Any] = {"colors": FRAME, "linewidths": 1.8, "linestyles": (0, (3, 1.5))}
+    axes.add_collection(LineCollection(list(lines), **look))
+    share = f"within {100 * (CLOSE - 1):.0f} % of the best"
+    return [Line2D([], [], color=FRAME, lw=1.8, ls=(0, (3, 1.5)), label=share)]

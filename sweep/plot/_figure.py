@@ -14,7 +14,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = [
     "INVALID",
     "PALETTE",
+    "TIED",
     "Picture",
     "colour_of",
-    "invalid_patch",
     "is_wide",
-    "label",
+    "log_ticks",
     "norm_of",
     "regime_colours",
     "regime_label",
@@ -50,9 +50,15 @@ Array = NDArray[Any]
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#332288")
 """Okabe and Ito's colours, which colour-blind people tell apart (black replaced by indigo)."""
 
-INVALID = {"facecolor": "#d9d9d9", "edgecolor": "#8c8c8c", "hatch": "////", "linewidth": 0.0}
+INVALID: dict[str, Any] = {
+    "facecolor": "#d9d9d9",
+    "edgecolor": "#8c8c8c",
+    "hatch": "////",
+    "linewidth": 0.0,
+}
 """How configurations without a result look."""
 
+TIED = "\N{NO-BREAK SPACE}"  # between number and unit
 DECADES = 2.0  # a range wider than this gets a logarithmic axis
 COLOUR_DECADES = 1.0  # and this logarithmic colours: they tell fewer steps apart than lengths do
 TICKS = 9
@@ -85,17 +91,9 @@ def style() -> Iterator[None]:
     """Draw in the pictures' style, whatever the user's settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)
+        known: Any = mpl.rcParams
+        known.update(STYLE)
         yield
-
-
-def label(long_name: str, unit: str) -> str:
-    """Return an axis label: the name with its unit.
-
-    >>> label("core clock", "MHz")
-    'core clock [MHz]'
-    """
-    return long_name if unit in ("", "1") else f"{long_name} [{unit}]"
 
 
 def is_wide(values: Array, decades: float = DECADES) -> bool:
@@ -119,19 +117,27 @@ def scale_axis(axes: Axes, axis: str, values: Array) -> None:
     """Make an axis logarithmic if its values spread over more than two decades."""
     if is_wide(values):
         getattr(axes, f"set_{axis}scale")("log")
+        log_ticks(getattr(axes, f"{axis}axis"))
 
 
 def set_ticks(axes: Axes, axis: str, values: Sequence[Any]) -> None:
     """Label cells 0, 1, 2, ... with their values; of many values only some."""
     count = len(values)
-    shown = np.arange(count)
+    shown = list(range(count))
     if count > 12:
-        shown = np.unique(np.linspace(0, count - 1, TICKS).round().astype(int))
+        shown = np.unique(np.linspace(0, count - 1, TICKS).round().astype(int)).tolist()
     texts = ticks([values[i] for i in shown])
     crowded = axis == "x" and sum(map(len, texts)) > 55
     getattr(axes, f"set_{axis}ticks")(
         shown, texts, rotation=35 if crowded else 0, **({"ha": "right"} if crowded else {})
     )
+
+
+def log_ticks(axis: Any) -> None:
+    """Label a logarithmic axis with plain numbers, 1, 2 and 5 of each decade."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def ticks(values: Sequence[Any]) -> list[str]:
@@ -176,20 +182,15 @@ def regime_label(regime: str, model: str | None) -> str:
     return regime.removeprefix(f"{model}_").replace("_", " ") if model else regime
 
 
-def invalid_patch(reasons: Sequence[str], what: str = "no valid configuration") -> Patch:
-    """Return the legend entry for cells without a result, with the reasons."""
-    names = ", ".join(dict.fromkeys(reasons))
-    return Patch(**INVALID, label=f"{what} ({names.replace('_', ' ')})" if names else what)
-
-
 def spell(value: float, unit: str) -> str:
-    """Return a value with a readable unit.
+    r"""Return a value with a readable unit.
 
     >>> spell(2.5e-5, "s")
-    '25 µs'
+    '25\xa0µs'
     """
     factor, unit = scaled([value], unit)
-    return f"{number(float(value) / factor, 4)} {'' if unit == '1' else unit}".strip()
+    text = number(float(value) / factor, 4)
+    return text if unit in ("", "1") else f"{text}{TIED}{unit}"
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160) -> Path:

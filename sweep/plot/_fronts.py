@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.plot._figure import Picture, colour_of, is_wide, label, spell, style
+from sweep.plot._figure import Picture, colour_of, scale_axis, spell, style
+from sweep.plot._legend import label, legend, remark, title
 from sweep.plot._maps import one_view, over_dims, selected, spelt, where_we_are
 from sweep.query import Row, pareto
 from sweep.query.grid import Grid
 from sweep.query.question import ask
-from sweep.query.render import number, scaled
+from sweep.query.render import scaled
 from sweep.query.sample import cloud
 from sweep.query.select import knee
 from sweep.query.view import SENSES, View
@@ -28,8 +29,13 @@ __all__ = ["pareto_plot"]
 
 Array = NDArray[Any]
 
-CLOUD = 12_000
-KNEES_NAMED = 3
+CLOUD = 400_000  # configurations looked at
+SHOWN = 12_000  # and drawn, of those within the axes
+KNEES_NAMED = 4
+REAR_MARGIN = 1.2  # of the fronts' extent: room for dominated configurations
+IDEAL_MARGIN = 0.45  # and on the empty side for a single knee's words
+SLIM_MARGIN = 0.08
+KNEE: dict[str, Any] = {"marker": "o", "mfc": "none", "mec": "black", "mew": 1.3, "ls": "none"}
 LINES = ("-", "--", ":", "-.")
 
 
@@ -81,92 +87,144 @@ def pareto_plot(
         single=(),
         what="a Pareto plot",
     )
-    by = [d for d in ("device", "model") if len(selected(view, d)) > 1]
-    colour = colour or (by[0] if by else "device")
-    if colour not in ("device", "model"):
+    if colour not in (None, "device", "model"):
         raise QueryError(f"colours tell apart 'device' or 'model', not '{colour}'")
+    by = [d for d in ("device", "model") if len(selected(view, d)) > 1]
     narrowed = {**(select or {}), "kernel": view.grid.kernel}
-    fronts: dict[tuple[Any, ...], list[Row]] = {}
-    for row in pareto(data, objectives, senses, by=by, where=where, select=narrowed):
-        fronts.setdefault(tuple(row[d] for d in by), []).append(row)
+    answer = pareto(data, objectives, senses, by=by, where=where, select=narrowed)
     clouds = cloud(ask(data, objectives, senses, by, where, narrowed), CLOUD)
+    names = [view.grid.resolve(name) for name in objectives]
+    columns = [answer.column(name) for name in names]
+    scales = [scaled(c, view.grid.units(n)) for c, n in zip(columns, names, strict=True)]
+    fronts = []
+    for key in dict.fromkeys(tuple(row[d] for d in by) for row in answer):
+        rows = [row for row in answer if tuple(row[d] for d in by) == key]
+        points = [
+            np.array([row[n] for row in rows]) / factor
+            for n, (factor, _) in zip(names, scales, strict=True)
+        ]
+        dots = [c / factor for c, (factor, _) in zip(clouds[key], scales, strict=True)]
+        fronts.append(Front(dict(zip(by, key, strict=True)), rows, points, dots))
+    missing = [note for note in answer.notes if note.startswith("no valid")]
     with style():
-        return _draw(view, objectives, senses, by, colour, fronts, clouds)
+        return _draw(view, names, senses, [unit for _, unit in scales], colour, fronts, missing)
+
+
+@dataclass(frozen=True)
+class Front:
+    """One front: its labels, rows, points and cloud, in the units of the axes."""
+
+    labels: dict[str, Any]
+    rows: list[Row]
+    points: list[Array]
+    dots: list[Array]
 
 
 def _draw(
     view: View,
-    objectives: Sequence[str],
+    names: Sequence[str],
     senses: Sequence[str],
-    by: Sequence[str],
-    colour: str,
-    fronts: Mapping[tuple[Any, ...], list[Row]],
-    clouds: Mapping[tuple[Any, ...], tuple[Array, ...]],
+    units: Sequence[str],
+    colour: str | None,
+    fronts: Sequence[Front],
+    missing: Sequence[str],
 ) -> Picture:
-    figure = Picture(figsize=(7.4, 5.4), layout="constrained")
+    figure = Picture(figsize=(7.4, 6.0), layout="constrained")
     axes = figure.add_subplot()
-    grid = view.grid
-    x, y = (grid.resolve(name) for name in objectives)
-    figure.suptitle(f"{_words(x)} against {y.replace('_', ' ')} of {where_we_are(view)}")
-    everything = [np.concatenate([np.empty(0), *(c[i] for c in clouds.values())]) for i in (0, 1)]
-    factors, units = zip(
-        *(scaled(v.tolist(), grid.units(n)) for v, n in zip(everything, (x, y), strict=True)),
-        strict=True,
-    )
-    for axis, name, unit, values in zip("xy", (x, y), units, everything, strict=True):
-        _prepare_axis(axes, axis, label(grid.long_name(name), unit), values)
-    handles = []
-    for i, (key, rows) in enumerate(fronts.items()):
-        look = _look(view, by, key, colour)
-        dots = [column / factor for column, factor in zip(clouds[key], factors, strict=True)]
-        axes.scatter(
-            *dots, s=5, color=look["color"], alpha=0.22, linewidths=0, rasterized=True, zorder=2
-        )
-        shown = [
-            np.array([row[n] for row in rows]) / f for n, f in zip((x, y), factors, strict=True)
-        ]
-        axes.plot(*_stairs(*shown, senses), lw=1.6, zorder=3, **look)
-        axes.plot(*shown, "o", ms=4.5, mec="white", mew=0.6, color=look["color"], zorder=4)
-        text = ", ".join(map(str, key)) or "Pareto front"
-        handles.append(Line2D([], [], marker="o", mec="white", label=text, **look))
-        signs = [SENSES[sense] for sense in senses]
-        at = knee(*(sign * values for sign, values in zip(signs, shown, strict=True)))
-        axes.plot(
-            shown[0][at], shown[1][at], "o", ms=12, mfc="none", mec="black", mew=1.3, zorder=5
-        )
-        if i < KNEES_NAMED:
-            _name_knee(axes, (shown[0][at], shown[1][at]), rows[at], view, (x, y), i)
-    ring = {"marker": "o", "ms": 9, "mfc": "none", "mec": "black", "ls": "none"}
-    handles.append(Line2D([], [], **ring, label="knee of a front"))
-    dot = {"marker": "o", "ms": 3, "color": "#777777", "ls": "none"}
-    handles.append(Line2D([], [], **dot, label="dominated configurations (a sample)"))
-    if not fronts:
+    varying = [
+        dim for dim in ("device", "model") if len({front.labels.get(dim) for front in fronts}) > 1
+    ]
+    fixed = [str(v) for d, v in fronts[0].labels.items() if d not in varying] if fronts else []
+    shown = [name.replace("_", " ") for name in names]
+    text = f"{shown[1].capitalize()} against {shown[0]}: {where_we_are(view)}"
+    title(figure, ", ".join([text, *fixed]))
+    _prepare_axes(axes, view.grid, names, senses, units, fronts)
+    share = SHOWN // max(1, len(fronts))
+    colour = colour or (varying or ["device"])[0]
+    handles: list[Any] = []
+    for front in fronts:
+        look = _look(view, {d: front.labels[d] for d in varying}, colour)
+        dots = _within(axes, front.dots)
+        x, y = (column[:: max(1, len(column) // share)] for column in dots)
+        axes.scatter(x, y, s=6, color=look["color"], alpha=0.25, lw=0, rasterized=True, zorder=2)
+        axes.plot(*_stairs(*front.points), lw=1.6, zorder=3, **look)
+        axes.plot(*front.points, "o", ms=5, mec="white", mew=0.7, color=look["color"], zorder=4)
+        signed = (SENSES[s] * values for s, values in zip(senses, front.points, strict=True))
+        at = knee(*signed)
+        axes.plot(*(values[at] for values in front.points), **KNEE, ms=12, zorder=5)
+        named = ", ".join(str(front.labels[dim]) for dim in varying) or "Pareto front"
+        words = _knee_words(view, names, front.rows[at])
+        if len(fronts) == 1:
+            _annotate(axes, senses, [values[at] for values in front.points], words)
+        elif len(fronts) <= KNEES_NAMED:
+            named += f"; knee: {words[0]} at {', '.join(words[1:])}"
+        handles.append(Line2D([], [], marker="o", mec="white", label=named, **look))
+    if fronts:
+        handles.append(Line2D([], [], **KNEE, ms=9, label="knee of a front"))
+        small = Line2D([], [], marker="o", ms=3, color="#777777", ls="none")
+        small.set_label(f"dominated configurations (a sample{_beyond(axes, fronts)})")
+        handles.append(small)
+    else:
         axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
-        handles = []
-    if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))
+    handles += [remark(note) for note in missing]
+    legend(figure, handles, "outside lower center")
     return figure
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-def _prepare_axis(axes: Axes, axis: str, text: str, values: Array) -> None:
-    getattr(axes, f"set_{axis}label")(text)
-    if is_wide(values):
-        getattr(axes, f"set_{axis}scale")("log")
-        shown = getattr(axes, f"{axis}axis")
-        shown.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
-        shown.set_minor_formatter(NullFormatter())
-    axes.grid(True, axis=axis, color="#e6e6e6", lw=0.7)  # type: ignore[arg-type]
+def _prepare_axes(
+    axes: Axes,
+    grid: Grid,
+    names: Sequence[str],
+    senses: Sequence[str],
+    units: Sequence[str],
+    fronts: Sequence[Front],
+) -> None:
+    """Label the axes and turn them to the fronts: far dominated configurations may lie beyond."""
+    axes.grid(True, color="#e6e6e6", lw=0.7)
     axes.set_axisbelow(True)
+    for i, axis in enumerate("xy"):
+        text = label(grid.long_name(names[i]), units[i])
+        getattr(axes, f"set_{axis}label")(text)
+        if not fronts:
+            continue
+        points = np.concatenate([front.points[i] for front in fronts])
+        dots = np.concatenate([front.dots[i] for front in fronts])
+        span = np.ptp(points) or abs(points[0]) or 1.0
+        near = (IDEAL_MARGIN if len(fronts) == 1 else SLIM_MARGIN) * span
+        far = REAR_MARGIN * span
+        if senses[i] == "min":
+            low, high = (
+                max(points.min() - near, min(0.0, points.min())),
+                min(points.max() + far, dots.max() + 0.05 * span),
+            )
+        else:
+            low, high = max(points.min() - far, dots.min() - 0.05 * span), points.max() + near
+        scale_axis(axes, axis, points)
+        if getattr(axes, f"get_{axis}scale")() == "log":
+            low, high = points.min() / 1.6, points.max() * 1.6
+        getattr(axes, f"set_{axis}lim")(low, high)
 
 
-def _look(view: View, by: Sequence[str], key: Sequence[Any], colour: str) -> dict[str, Any]:
+def _within(axes: Axes, dots: Sequence[Array]) -> list[Array]:
+    """Return the configurations within the axes."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    x, y = dots
+    inside = (x >= left) & (x <= right) & (y >= bottom) & (y <= top)
+    return [x[inside], y[inside]]
+
+
+def _beyond(axes: Axes, fronts: Sequence[Front]) -> str:
+    """Return how many configurations of the sample lie beyond the axes, in words."""
+    everything = sum(len(front.dots[0]) for front in fronts)
+    inside = sum(len(_within(axes, front.dots)[0]) for front in fronts)
+    share = 100 * (1 - inside / everything)
+    return f"; {share:.0f} % lie farther off" if share >= 1 else ""
+
+
+def _look(view: View, labels: Mapping[str, Any], colour: str) -> dict[str, Any]:
     """Return colour and line style of a front, steady under other selections."""
     look: dict[str, Any] = {"color": colour_of(0), "linestyle": "-"}
-    for dim, value in zip(by, key, strict=True):
+    for dim, value in labels.items():
         index = view.grid.coordinates[dim].values.tolist().index(value)
         if dim == colour:
             look["color"] = colour_of(index)
@@ -175,40 +233,36 @@ def _look(view: View, by: Sequence[str], key: Sequence[Any], colour: str) -> dic
     return look
 
 
-def _stairs(x: Array, y: Array, senses: Sequence[str]) -> tuple[Array, Array]:
-    """Return the corner points of the border between dominated and not."""
-    corners_x = np.repeat(x, 2)[1:]
-    corners_y = np.repeat(y, 2)[:-1]
-    del senses  # rows come best first in x: the border always turns at the next point's x
-    return corners_x, corners_y
+def _stairs(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return the corners of the border between what the front dominates and what it does not.
+
+    Points come best first in x, so that the border turns at the next point's x, whatever the
+    senses.
+    """
+    return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
 
 
-def _name_knee(
-    axes: Axes,
-    at: tuple[float, float],
-    row: Row,
-    view: View,
-    names: tuple[str, str],
-    index: int,
-) -> None:
-    """Write a knee's values and configuration beside it."""
-    grid: Grid = view.grid
-    values = " and ".join(spell(row[name], grid.units(name)) for name in names)
+def _knee_words(view: View, names: Sequence[str], row: Row) -> list[str]:
+    """Return a knee's values, then its configuration, coordinate by coordinate."""
+    grid = view.grid
     dims = [d for d in over_dims(view, ("device", "model")) if row.get(d) is not None]
-    words = [spelt(row, dim, grid) for dim in dims]
-    lines = [values, *(", ".join(words[i : i + 2]) for i in range(0, len(words), 2))]
+    values = " and ".join(spell(row[name], grid.units(name)) for name in names)
+    return [values, *(spelt(row, dim, grid) for dim in dims)]
+
+
+def _annotate(axes: Axes, senses: Sequence[str], at: Sequence[float], words: Sequence[str]) -> None:
+    """Write the knee's values and configuration into the ideal corner, which is always empty."""
+    x, y = (0.02 if sense == "min" else 0.98 for sense in senses)
+    lines = [f"knee: {words[0]}", *(", ".join(words[i : i + 2]) for i in range(1, len(words), 2))]
     axes.annotate(
         "\n".join(lines),
-        at,
-        xytext=(28, 26 + 14 * index),
-        textcoords="offset points",
-        fontsize=8,
+        (at[0], at[1]),
+        xytext=(x, y),
+        textcoords="axes fraction",
+        ha="left" if senses[0] == "min" else "right",
+        va="bottom" if senses[1] == "min" else "top",
+        fontsize=8.5,
         arrowprops={"arrowstyle": "-", "color": "black", "lw": 0.8, "shrinkB": 6},
-        bbox={
-            "boxstyle": "round,pad=0.3",
-            "facecolor": "white",
-            "edgecolor": "#bbbbbb",
-            "alpha": 0.9,
-        },
+        bbox={"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": "#bbbbbb"},
         zorder=6,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweep.plot._figure import Picture, style
+from sweep.plot._legend import legend, title
 from sweep.plot._maps import (
     axis_of,
     best_map,
@@ -71,12 +72,11 @@ def heatmap(
         model = models[0] if len(models) == 1 else None
         handles = draw_map(axes, found, view.grid, model, over)
         name = found.variable.replace("_", " ")
-        figure.suptitle(f"{name.capitalize()} of {where_we_are(view, (x, y))}")
+        title(figure, f"{name.capitalize()} of {where_we_are(view, (x, y))}")
         if over:
             axes.set_title(
                 f"{'smallest' if sense == 'min' else 'largest'} over {', '.join(over)}",
                 color="#555555",
             )
-        if handles:
-            figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        legend(figure, handles, "outside lower center")
     return figure

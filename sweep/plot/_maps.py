@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import LineCollection
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
@@ -16,8 +16,8 @@ from sweep.errors import QueryError
 from sweep.fields import COMMON_FIELDS
 from sweep.plot._figure import (
     INVALID,
-    invalid_patch,
-    label,
+    TIED,
+    log_ticks,
     norm_of,
     regime_colours,
     regime_label,
@@ -25,6 +25,7 @@ from sweep.plot._figure import (
     spell,
     ticks,
 )
+from sweep.plot._legend import invalid_patch, label, remark
 from sweep.plot._regions import borders, innermost, run_length
 from sweep.query import best
 from sweep.query.grid import Grid
@@ -112,7 +113,7 @@ def selected(view: View, dim: str) -> list[Any]:
     if coordinate is None:
         return []
     if dim in view.grid.dims:
-        return coordinate.values[view.selection.indices[dim]].tolist()  # type: ignore[no-any-return]
+        return coordinate.values[view.selection.indices[dim]].tolist()
     return [coordinate.values.item()] if coordinate.values.ndim == 0 else []
 
 
@@ -229,7 +230,9 @@ def draw_map(
         axes.text(middle[1], middle[0], text, ha="center", va="center", bbox=box, zorder=5)
     else:
         text = label(grid.long_name(found.variable), unit)
-        axes.figure.colorbar(mesh, ax=axes, label=text, pad=0.02)
+        bar = axes.figure.colorbar(mesh, ax=axes, label=text, pad=0.02)
+        if isinstance(mesh.norm, LogNorm):
+            log_ticks(bar.ax.yaxis)
     if _has_regimes(found.variable):
         handles += _draw_regimes(axes, found, regime_colours(grid, model), model)
     if found.best is not None:
@@ -242,7 +245,7 @@ def spelt(row: Mapping[str, Any], dim: str, grid: Grid) -> str:
     name = dim.removesuffix("_ratio") if row.get(dim.removesuffix("_ratio")) is not None else dim
     unit = grid.units(name)
     (text,) = ticks([row[name]])
-    return f"{name} {text}" + ("" if unit in ("", "1") else f" {unit}")
+    return f"{name}{TIED}{text}" + ("" if unit in ("", "1") else f"{TIED}{unit}")
 
 
 def _has_regimes(variable: str) -> bool:
@@ -254,7 +257,7 @@ def _draw_best(axes: Axes, found: Map, grid: Grid, over: Sequence[str]) -> Line2
     assert found.best is not None
     look: dict[str, Any] = {
         "marker": "*",
-        "markersize": 15,
+        "markersize": 13,
         "markerfacecolor": "white",
         "markeredgecolor": "black",
         "linestyle": "none",
@@ -299,12 +302,13 @@ def _draw_regimes(
         return []
     codes = np.select([names == name for name in present], range(1, len(present) + 1), 0)
     for width, colour in ((3.2, "white"), (1.3, "black")):
-        axes.add_collection(LineCollection(borders(codes), colors=colour, linewidths=width))
+        axes.add_collection(LineCollection(list(borders(codes)), colors=colour, linewidths=width))
     if len(present) == 1:
         text = f"regime {regime_label(present[0], model)} everywhere"
-        return [Line2D([], [], linestyle="none", label=text)]
+        return [remark(text)]
     handles = []
-    cell = axes.get_position().width * axes.figure.get_size_inches()[0] * 72 / codes.shape[1]
+    figure: Any = axes.figure
+    cell = axes.get_position().width * figure.get_figwidth() * 72 / codes.shape[1]
     tags = iter("abcdefghijklmnopqrstuvwxyz")
     for code, name in enumerate(present, 1):
         row, column = innermost(codes == code)

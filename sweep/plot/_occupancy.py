@@ -15,14 +15,14 @@ from sweep.plot._figure import (
     INVALID,
     Picture,
     colour_of,
-    invalid_patch,
     is_wide,
-    label,
+    scale_axis,
     set_ticks,
     spell,
     style,
 )
-from sweep.plot._maps import one_view, over_dims, selected, where_we_are
+from sweep.plot._legend import invalid_patch, label, legend, title
+from sweep.plot._maps import one_view, over_dims, selected, spelt, where_we_are
 from sweep.query import Row, best
 from sweep.query.render import scaled
 from sweep.query.view import View
@@ -103,12 +103,21 @@ def _best_by(
     answer = best(data, by=by, select=select, where=where, include=include)
     found: dict[Any, Row] = {}
     for row in answer:
-        value = row[x]
-        if value is None:
-            continue
+        value = row[x] if row[x] is not None else _value_at(view, x, row)
         if value not in found or _time(row) < _time(found[value]):
             found[value] = row
     return found
+
+
+def _value_at(view: View, x: str, row: Row) -> Any:
+    """Return a launch variable where no configuration is valid, from the group's labels."""
+    grid = view.grid
+    points = {}
+    for dim in map(str, grid.variables[grid.resolve(x)].dims):
+        known = grid.coordinates[dim].values.tolist()
+        at = known.index(row[dim]) if row[dim] is not None else view.selection.indices[dim][0]
+        points[dim] = np.array([at])
+    return grid.gather([grid.resolve(x)], points)[grid.resolve(x)].item()
 
 
 def _time(row: Row) -> float:
@@ -120,7 +129,7 @@ def _draw(
 ) -> Picture:
     figure = Picture(figsize=(7.4, 6.0), layout="constrained")
     grid = view.grid
-    figure.suptitle(f"Time and occupancy over {x.replace('_', ' ')}: {where_we_are(view)}")
+    title(figure, f"Time and occupancy over {x.replace('_', ' ')}: {where_we_are(view)}")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     place = {value: i for i, value in enumerate(values)}
     times = [_time(row) for rows in series.values() for row in rows.values()]
@@ -136,33 +145,44 @@ def _draw(
         if good:
             at = int(np.argmin(shown))
             _mark_best(above, place[good[at]], shown[at], colour)
-    above.set_ylabel(label(grid.long_name("execution_time"), unit))
+    above.set_ylabel(label(grid.long_name("execution_time"), unit, 30))
     if is_wide(np.array(finite)):
-        above.set_yscale("log")
+        scale_axis(above, "y", np.array(finite))
     elif finite:
-        above.set_ylim(bottom=0)
-    over = over_dims(view, ("model", x))
+        above.set_ylim(0, 1.06 * max(finite) / factor)
+    known = grid.variables[x].dims if x in grid.variables else ()
+    implied = [
+        str(d) for d in known if d != "device"
+    ]  # threads that follow from one parameter alone
+    over = over_dims(view, ("model", x, *(implied if len(implied) == 1 else ())))
     if over:
         above.set_title(f"each point: smallest time over {', '.join(over)}", color="#555555")
     first = next(iter(series.values()))
     limiters = _draw_occupancy(below, place, first)
-    below.set_ylabel(f"occupancy\n({grid.long_name('occupancy')})", fontsize=8.5)
+    below.set_ylabel(label(grid.long_name("occupancy"), grid.units("occupancy"), 28))
     below.set_xlabel(label(grid.long_name(x), grid.units(x)))
     set_ticks(below, "x", list(values))
     below.set_xlim(-0.6, len(values) - 0.4)
     reasons = _hatch_invalid((above, below), place, series)
     handles = [*above.get_legend_handles_labels()[0]] if len(series) > 1 else []
-    star = {"marker": "*", "markersize": 11, "markerfacecolor": "white", "linestyle": "none"}
+    star: dict[str, Any] = {
+        "marker": "*",
+        "markersize": 11,
+        "markerfacecolor": "white",
+        "linestyle": "none",
+    }
     if finite:
-        text = f"fastest: {spell(min(finite), 's')}"
+        row = min((row for rows in series.values() for row in rows.values()), key=_time)
+        where = ", ".join(spelt(row, dim, grid) for dim in over_dims(view, ()))
+        text = f"fastest: {spell(min(finite), 's')} at {where}" if where else "fastest"
         handles.append(Line2D([], [], **star, markeredgecolor="black", label=text))
     handles += limiters + reasons
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    legend(figure, handles, "outside lower center")
     return figure
 
 
 def _mark_best(axes: Axes, x: float, y: float, colour: str) -> None:
-    axes.plot(x, y, "*", ms=15, mfc="white", mec=colour, mew=1.4, zorder=5, clip_on=False)
+    axes.plot(x, y, "*", ms=13, mfc="white", mec=colour, mew=1.4, zorder=5, clip_on=False)
 
 
 def _draw_occupancy(axes: Axes, place: Mapping[Any, int], rows: Mapping[Any, Row]) -> list[Any]:

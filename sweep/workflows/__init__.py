@@ -8,7 +8,7 @@ from typing import Any
 _PUBLIC = {
     "Finished": "running",
     "Forecast": "forecasting",
-    "explain": "explain",
+    "explain": "explaining",
     "forecast": "forecasting",
     "rerun": "running",
     "run": "running",

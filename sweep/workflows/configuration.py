@@ -102,7 +102,7 @@ def single(source: Source, configuration: Mapping[str, Any]) -> Single:
             dimensions.append(found)
     cut = replace(full, devices=(of_device,), grid=Grid(tuple(dimensions)), fixed=fixed)
     values = {**fixed, **{d.name: d.values[0] for d in dimensions[1:]}}
-    return Single(cut, space.plan, model, values, tuple(notes))
+    return Single(cut, space.plan, model, values, tuple(notes) if source is not None else ())
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -1,0 +1,190 @@
+"""Why a configuration has no time, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sweep import occupancy as rules
+from sweep.evaluate.formula import literal
+from sweep.evaluate.worked import Worked, scalar
+from sweep.expressions import Expression
+from sweep.fields import POWER_STATUS, STATUS
+from sweep.models._model import Model
+from sweep.workflows.configuration import Single
+from sweep.workflows.given import file_of, value_of, words
+
+__all__ = ["power_reason", "reasons"]
+
+
+def reasons(one: Single, worked: Worked, model: Model) -> tuple[str, ...]:
+    """Return why the configuration is invalid, one sentence each; nothing if it is valid."""
+    found = list(_REASONS[STATUS.meaning(worked.status)](one, worked, model))
+    return tuple(found) or (STATUS.meaning(worked.status).replace("_", " "),)
+
+
+def power_reason(one: Single, worked: Worked) -> str:
+    """Return why there is a time but no power, ``""`` if there is power."""
+    if POWER_STATUS.meaning(worked.power_status) != "missing_parameters":
+        return ""
+    names = ("static_W", "core_W_per_V2GHz", "memory_W_per_V2GHz", "core_voltage", "memory_voltage")
+    missing = [f"power.{n}" for n in names if f"power.{n}" not in one.device.sources]
+    return f"No power and energy: {file_of(one.device)} lacks {', '.join(missing)}."
+
+
+def _with(expression: Expression, worked: Worked) -> str:
+    """Return the values of the names in an expression: `` with tile = 8, unroll = 16``."""
+    known = worked.launch.values
+    texts = [
+        f"{name} = {value if isinstance(value := scalar(known[name]), str) else literal(value)}"
+        for name in sorted(expression.names)
+        if name in known
+    ]
+    return f" with {', '.join(texts)}" if texts else ""
+
+
+def _constraint(one: Single, worked: Worked, _: Model) -> Iterator[str]:
+    for expression in one.space.constraints:
+        if value_of(expression, worked) is False:
+            owner = file_of(one.space.kernel)
+            if expression not in one.space.kernel.constraints:
+                owner = "the plan"
+            yield (
+                f"The constraint `{words(expression.text)}` of {owner} does not"
+                f" hold{_with(expression, worked)}."
+            )
+
+
+def _expression(one: Single, worked: Worked, _: Model) -> Iterator[str]:
+    kernel = one.space.kernel
+    named = [*kernel.all_expressions()]
+    named += [("constraints", e) for e in one.space.constraints if e not in kernel.constraints]
+    for path, expression in named:
+        try:
+            value = value_of(expression, worked)
+        except KeyError:
+            continue
+        reason = ""
+        if value is None:
+            reason = "divides by zero or gives no finite number"
+        elif path.startswith(("constraints", "derived", "launch.block_")):
+            continue
+        elif value < 0:
+            reason = f"gives {literal(value)}, which cannot be negative"
+        elif path == "cache.l2_hit_rate" and value > 1:
+            reason = f"gives {literal(value)}, a share above 1"
+        if reason:
+            text = words(expression.text)
+            yield f"{file_of(kernel)}: {path} = `{text}` {reason}{_with(expression, worked)}."
+
+
+def _launch(one: Single, worked: Worked, _: Model) -> Iterator[str]:
+    """Say which resource does not suffice for one block."""
+    work, values = worked.workload, worked.launch.values
+    limits = rules.limits_for(one.device.compute_capability)
+    threads, blocks = scalar(work.threads_per_block), scalar(work.blocks)
+    warps = np.asarray(scalar(work.occupancy.warps_per_block))
+    registers = np.asarray(scalar(values["registers_per_thread"]))
+    shared = scalar(values["shared_memory_bytes"])
+    where = f"compute capability {one.device.compute_capability}"
+
+    def n(value: Any) -> str:
+        return literal(scalar(value))
+
+    kind = STATUS.meaning(worked.status)
+    if kind == "block_too_large":
+        yield (
+            f"A block of {n(threads)} threads is {n(warps)} warps; {where} has at most"
+            f" {n(limits.max_threads_per_block)} threads a block and {n(limits.max_warps_per_sm)}"
+            " warps a multiprocessor."
+        )
+    elif kind == "registers":
+        if registers > limits.max_regs_per_thread:
+            yield (
+                f"A thread needs {n(registers)} registers; {where} has at most"
+                f" {n(limits.max_regs_per_thread)} a thread."
+            )
+        else:
+            each = (
+                rules.registers_of_block(warps, registers, limits)
+                if scalar(limits.reg_per_block_style)
+                else rules.registers_of_warp(registers, limits) * warps
+            )
+            yield (
+                f"A block needs {n(each)} registers ({n(registers)} a thread, {n(warps)} warps,"
+                f" rounded up to the unit of allocation); {where} has at most"
+                f" {n(limits.max_regs_per_block)} a block and {n(limits.regs_per_sm)} a"
+                " multiprocessor, of which whole warps get theirs."
+            )
+    elif kind == "shared_memory":
+        yield (
+            f"A block needs {n(shared)} bytes of shared memory; {where} has at most"
+            f" {n(limits.smem_per_block_bytes)} a block."
+        )
+    else:
+        yield (
+            f"There is nothing to launch: {n(blocks)} blocks of {n(threads)} threads, "
+            f"{n(registers)} registers a thread, {n(shared)} bytes of shared memory a block."
+        )
+
+
+def _clock(one: Single, worked: Worked, _: Model) -> Iterator[str]:
+    values = one.device.values
+    for name in ("core", "memory"):
+        nominal = values[f"clocks.{name}_nominal"]
+        low, high = (values.get(f"clocks.{name}_{end}", nominal) for end in ("min", "max"))
+        hertz = scalar(getattr(worked.workload.clocks, name))
+        if not low * (1 - 1e-9) <= hertz <= high * (1 + 1e-9):
+            yield (
+                f"The {name} clock of {literal(hertz / 1e6)} MHz is outside the range of"
+                f" {file_of(one.device)}, {literal(low / 1e6)} to {literal(high / 1e6)} MHz."
+            )
+
+
+def _missing(one: Single, worked: Worked, model: Model) -> Iterator[str]:
+    """Name the keys that the device's file lacks, and the inputs that rest on them."""
+    symbols = {
+        i.symbol: i for i in model.inputs if math.isnan(worked.inputs.get(i.symbol, 0.0))
+    }
+    keys = {key for i in symbols.values() for key in i.device_keys}
+    described = {f"model.{model.name}.{p.key}": p for p in model.parameters}
+    lacking = [key for key in (*described, *sorted(keys - described.keys()))
+               if key not in one.device.sources
+               and (key in keys or (key in described and described[key].required))]  # fmt: skip
+    for key in lacking:
+        meaning = f" ({described[key].long_name})" if key in described else ""
+        yield f"{file_of(one.device)} lacks {key}{meaning}, which {model.name} needs."
+    if not lacking:
+        names = ", ".join(model.symbols[name].symbol for name in symbols)
+        yield f"{model.name} has no number for {names} on {one.device.name}."
+
+
+def _domain(one: Single, worked: Worked, model: Model) -> Iterator[str]:
+    steps = worked.body.steps if worked.body is not None else ()
+    for step in steps:
+        if step.used and step.kind != "condition" and not math.isfinite(step.value):
+            at = f" ({step.number})" if step.number else ""
+            yield (
+                f"{model.name} has no sense here: {step.symbol.symbol}{at} = {step.worked} ="
+                f" {literal(step.value)}."
+            )
+            return
+    yield f"{model.name} gives {literal(worked.results['execution_cycles'])} cycles."
+
+
+_Reason = Callable[[Single, Worked, Model], Iterator[str]]
+_REASONS: dict[str, _Reason] = {
+    "valid": lambda *_: iter(()),
+    "constraint": _constraint,
+    "kernel_expression": _expression,
+    "block_too_large": _launch,
+    "registers": _launch,
+    "shared_memory": _launch,
+    "no_active_block": _launch,
+    "clock_out_of_range": _clock,
+    "missing_parameters": _missing,
+    "model_domain": _domain,
+}
