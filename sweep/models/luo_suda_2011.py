@@ -1,0 +1,434 @@
+"""Luo & Suda 2011: memory and computation parallel degrees (MPD, CPD) over calculate periods.
+
+C. Luo and R. Suda, "An Execution Time Prediction Analytical Model for GPU with Instruction-level
+and Thread-level Parallelism Awareness", IPSJ SIG Technical Report on High Performance Computing,
+2011.
+
+Scope: a warp's code is a sequence of calculate periods, each a computation task followed by a
+memory access task; a task costs the sum of its instructions' costs (Table 1 for the GTX 260).
+One round of active warps; rounds are those of the launch, as in the other models.
+
+Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+
+LS-1  (8) writes n, which (5) defines otherwise, for N_act (both variants use N_act); (13) lacks
+      the 0 of its maximum: printed takes its argument as it is, possibly negative.
+LS-2  N_act in the denominator of (2) makes MPD 0 from 12 warps on for a plain coalesced load on the
+      paper's own GPU, so that (10) divides by zero, while the paper reports 32 warps. corrected:
+      the bandwidth bound of an SM is GPU_bw / (N_sm x Warp_bw), and MPD is at least 1.
+LS-3  With P > c, CPD1 falls with the warps and becomes negative (-4.76 at 32 warps for P = 0.8697),
+      though the paper reports 88 % accuracy there; the text introduces (3) for low and (4) for high
+      proportions. corrected: CPD2 for P >= c, else the smaller of both, and never below 1.
+LS-4  Rounds below 1, for a grid that does not fill the GPU: corrected takes at least 1.
+CLK   corrected re-expresses t_mem, memory tasks and bandwidth at the swept clocks.
+
+(4) is undefined outside 1 <= N_act <= 2m - 1: no time there. A kernel file without stages is one
+stretch of equal periods, one per memory instruction; files with stages give the sequence, a period
+per execution of a stage. MPD is that of the memory task that a period waits for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sweep._jit import Symbol, equations, joined
+from sweep.clocks import bandwidth, latency
+from sweep.fields import BOUND, Field, Parameter
+from sweep.models._model import Input, Model
+from sweep.workload import Array, Stage, Workload
+
+SYMBOLS = {
+    "n_act": Symbol("N_act", "1", "active warps on an SM"),
+    "n_sm": Symbol("N_sm", "1", "SMs of the GPU"),
+    "active_sm": Symbol("active SMs", "1", "SMs that have work"),
+    "active_blocks_per_sm": Symbol("active blocks", "1", "active blocks on an SM"),
+    "blocks": Symbol("blocks", "1", "blocks of the grid"),
+    "warps_per_block": Symbol("warps a block", "1", "warps of a block"),
+    "instructions": Symbol("instructions", "1", "instructions of a thread"),
+    "warp_bytes": Symbol("N_thread*D_mem total", "B", "bytes that a warp accesses"),
+    "n_thread": Symbol("N_thread", "1", "threads of a warp"),
+    "d_mem": Symbol("D_mem", "B", "bytes of a thread and memory access"),
+    "n_trans": Symbol("N_trans", "1", "transactions of a memory access instruction"),
+    "t_mem": Symbol("t_mem", "s", "latency of a memory access"),
+    "t_mem_cycles": Symbol("t_mem", "cycle", "latency of a memory access"),
+    "warp_bw": Symbol("Warp_bw", "B/s", "bandwidth of one warp during a memory access"),
+    "gpu_bw": Symbol("GPU_bw", "B/s", "bandwidth of the GPU"),
+    "mpd": Symbol("MPD", "1", "memory access parallel degree"),
+    "p": Symbol("P", "1", "computation instruction proportion"),
+    "a": Symbol("a", "1", "empirical parameter"),
+    "b": Symbol("b", "1", "empirical parameter"),
+    "c": Symbol("c", "1", "empirical parameter"),
+    "d": Symbol("d", "1", "empirical parameter"),
+    "m": Symbol("m", "1", "most warps on an SM"),
+    "n": Symbol("n", "1", "height of (4)"),
+    "cpd1": Symbol("CPD1", "1", "computation parallel degree at low proportions"),
+    "cpd2": Symbol("CPD2", "1", "computation parallel degree at high proportions"),
+    "cpd": Symbol("CPD", "1", "computation parallel degree"),
+    "c_i": Symbol("c_i", "cycle", "computation task of a period"),
+    "m_i": Symbol("m_i", "cycle", "memory access task of a period"),
+    "c_previous": Symbol("c_(i-1)", "cycle", "computation task of the previous period"),
+    "m_previous": Symbol("m_(i-1)", "cycle", "memory access task of the previous period"),
+    "computing": Symbol("ceil(N_act*c_i/CPD)", "cycle", "computation of a period"),
+    "t_c": Symbol("T_c", "cycle", "extra time by this period's memory task"),
+    "t_p": Symbol("T_p", "cycle", "extra time by the previous period's memory task"),
+    "weight": Symbol("repetitions", "1", "how often a period follows this predecessor"),
+    "rounds": Symbol("rounds", "1", "rounds of active warps"),
+    "t_test": Symbol("T_test", "s", "measured time"),
+    "t_model": Symbol("T_model", "s", "predicted time"),
+    "accuracy": Symbol("P_acc", "1", "accuracy"),
+    "core_freq": Symbol("f", "Hz", "core clock"),
+}
+_equation = equations("luo_suda", SYMBOLS)
+
+# --- Section 3.3: memory access parallel degree ---------------------------------------------------
+
+
+@_equation("1")
+def warp_bw(n_thread, d_mem, n_trans, t_mem):
+    """Bandwidth that one warp uses during a memory access."""
+    return n_thread * d_mem / (n_trans * t_mem)
+
+
+@_equation("2 as printed", "mpd")
+def mpd_printed(n_act, gpu_bw, n_sm, warp_bw):
+    """Warps that access memory in parallel, with N_act in the denominator (LS-2)."""
+    return min(n_act, np.floor(gpu_bw / (n_act * n_sm * warp_bw)))
+
+
+@_equation("2")
+def mpd(n_act, gpu_bw, n_sm, warp_bw):
+    """Warps that access memory in parallel: the bandwidth bound is an SM's (LS-2)."""
+    return max(1.0, min(n_act, np.floor(gpu_bw / (n_sm * warp_bw))))
+
+
+# --- Section 3.4: computation parallel degree -----------------------------------------------------
+
+
+@_equation("3")
+def cpd1(c, p, n_act, b, a):
+    """Computation parallel degree at low proportions."""
+    return (c - p) * (n_act - b) + a
+
+
+@_equation("4")
+def cpd2(n, m, n_act, a):
+    """Computation parallel degree at high proportions; undefined outside 1 <= N_act <= 2m-1."""
+    return n / (m - 1.0) * np.sqrt((m - 1.0) ** 2 - (n_act - m) ** 2) + a
+
+
+@_equation("5")
+def n(d, p, c):
+    """Height of the arc that (4) describes."""
+    return d * (p - c) ** 2
+
+
+@_equation("3, 4", kind="condition")
+def is_high_proportion(p, c):
+    """The proportion is one that the text has (4) for (LS-3)."""
+    return p >= c
+
+
+# --- Section 3.5: calculate periods ---------------------------------------------------------------
+
+
+@_equation("type", kind="condition")
+def waited_before(m_previous, c_previous):
+    """The previous memory task outlasts its computation: types 3 and 4."""
+    return c_previous < m_previous
+
+
+@_equation("type", kind="condition")
+def waits_after(c_i, m_i):
+    """The memory task of the period outlasts its computation: types 2 and 4."""
+    return c_i < m_i
+
+
+@_equation("6")
+def computing(n_act, c_i, cpd):
+    """Computation of all warps in a period: the whole of type 1, a term of the others."""
+    return np.ceil(n_act * c_i / cpd)
+
+
+@_equation("8", "t_c")
+def t_c_type2(m_i, n_act, c_i):
+    """Extra time after a period whose predecessor does not wait; n is N_act (LS-1)."""
+    return max(m_i - (n_act - 1.0) * c_i, 0.0)
+
+
+@_equation("10, 12", "t_p")
+def t_p(m_previous, n_act, mpd, c_i):
+    """Extra time before a period's computation."""
+    return max(m_previous * np.floor(n_act / mpd - 1.0) - (n_act - 1.0) * c_i, 0.0)
+
+
+@_equation("13 as printed", "t_c")
+def t_c_type4_printed(m_i, n_act, c_i, t_p):
+    """Extra time after a period of type 4, without the 0 (LS-1)."""
+    return m_i - ((n_act - 1.0) * c_i + t_p)
+
+
+@_equation("13", "t_c")
+def t_c_type4(m_i, n_act, c_i, t_p):
+    """Extra time after a period of type 4."""
+    return max(m_i - ((n_act - 1.0) * c_i + t_p), 0.0)
+
+
+@_equation("rounds")
+def rounds(blocks, active_blocks_per_sm, active_sm):
+    """Rounds of active blocks that an SM executes (ours; the paper's runs are one round)."""
+    return blocks / (active_blocks_per_sm * active_sm)
+
+
+@_equation("14")
+def accuracy(t_test, t_model):
+    """Accuracy of a prediction: the smaller of both times over the larger."""
+    return min(t_test, t_model) / max(t_test, t_model)
+
+
+# --- The model -----------------------------------------------------------------------------------
+
+REGIMES = {
+    "luo_suda_type1": 30,
+    "luo_suda_type2": 31,
+    "luo_suda_type3": 32,
+    "luo_suda_type4": 33,
+}
+TYPE1, TYPE2, TYPE3, TYPE4 = (float(code) for code in REGIMES.values())
+COMPUTE, MEMORY, LATENCY = (float(BOUND[name]) for name in ("compute", "memory", "latency"))
+
+
+def _body(corrected):
+    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+
+    @joined
+    def body(
+        N, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
+        P, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, weight, core_freq, gpu_bw,
+        t_mem_cycles, m_i, m_previous,
+    ):  # fmt: skip
+        t_mem = t_mem_cycles / core_freq
+        CPD1 = cpd1(c, P, N, b, a)
+        CPD2 = cpd2(n(d, P, c), m, N, a)
+        # Where (4) is undefined CPD2 is NaN and so is the time.
+        smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
+        if corrected:
+            CPD = CPD2 if is_high_proportion(P, c) else smaller
+            CPD = CPD if CPD != CPD else max(CPD, 1.0)
+        else:
+            CPD = smaller
+        type1 = type2 = type3 = type4 = busy = 0.0
+        MPD = N
+        for i in range(len(c_i)):
+            Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+            if corrected:
+                MPD = mpd(N, gpu_bw, n_sm, Warp_bw)
+            else:
+                MPD = mpd_printed(N, gpu_bw, n_sm, Warp_bw)
+            work = computing(N, c_i[i], CPD)
+            before = waited_before(m_previous[i], c_previous[i])
+            after = waits_after(c_i[i], m_i[i])
+            Tp = t_p(m_previous[i], N, MPD, c_i[i])
+            if corrected:
+                Tc4 = t_c_type4(m_i[i], N, c_i[i], Tp)
+            else:
+                Tc4 = t_c_type4_printed(m_i[i], N, c_i[i], Tp)
+            Tc = Tc4 if before else t_c_type2(m_i[i], N, c_i[i])
+            T = work + (Tp if before else 0.0) + (Tc if after else 0.0)
+            T = T * weight[i] if weight[i] > 0.0 else 0.0
+            busy += work * weight[i]
+            type1 += 0.0 if before or after else T
+            type2 += T if after and not before else 0.0
+            type3 += T if before and not after else 0.0
+            type4 += T if before and after else 0.0
+        cycles = type1 + type2 + type3 + type4
+        Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+        if corrected:
+            Rounds = max(1.0, Rounds)  # LS-4
+        Total = cycles * Rounds
+
+        first, second = max(type1, type2), max(type3, type4)
+        early = TYPE1 if type1 >= type2 else TYPE2
+        late = TYPE3 if type3 >= type4 else TYPE4
+        regime = early if first >= second else late
+        bound = (COMPUTE if regime == TYPE1 else LATENCY) if first >= second else MEMORY
+        CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
+        used = active_sm / n_sm
+        core_activity = min(1.0, busy / cycles * used)
+        drawn = warp_bytes * N * n_sm * core_freq / (gpu_bw * cycles)
+        memory_activity = min(1.0, drawn * used)
+        return Total, CPI, core_activity, memory_activity, regime, bound, MPD, CPD
+
+    return body
+
+
+def _costs(work: Workload) -> dict[str, Array]:
+    """Return the device's cost of an instruction by class, as arrays along the devices [cycle]."""
+    shape = (work.n_sm.shape[0],) + (1,) * (work.n_sm.ndim - 1)
+    names = {name for table in work.tables["class_cost"] for name, _ in table or ()}
+    rows = [dict(table) if table else {} for table in work.tables["class_cost"]]
+    return {
+        name: np.array([float(r.get(name, np.nan)) for r in rows]).reshape(shape) for name in names
+    }
+
+
+def _task(stage: Stage, costs: dict[str, Array], missing: Array) -> Array:
+    """Return the cost of a stage's computation over all its executions [cycle]."""
+    total = missing * 0.0 + stage.barriers * costs.get("barrier", missing)
+    for access in stage.shared_accesses:
+        total = total + access.count * costs.get("shared", missing)
+    for name, count in stage.instructions.items():
+        total = total + count * costs.get(name, missing)
+    return total
+
+
+def _ratio(total: Array, count: Array, otherwise: Array | float) -> Array:
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), otherwise)
+
+
+def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
+    """Return the periods with their predecessors and how often each pair occurs.
+
+    Stages of one loop alternate: the first follows what precedes the loop once, and the loop's last
+    stage in every further iteration.
+    """
+    costs, missing = _costs(work), np.full_like(t_mem, np.nan)
+    periods = []
+    for stage in work.stages:
+        count = sum((x.count for x in stage.global_accesses), start=np.zeros_like(work.n_sm))
+        size = sum((x.count * x.bytes for x in stage.global_accesses), start=0.0 * count)
+        trans = sum((x.count * x.transactions for x in stage.global_accesses), start=0.0 * count)
+        declared = len(work.stages) > 1 or stage.name != "kernel"
+        executions = stage.executions if declared else np.maximum(count, 1.0)
+        periods.append({
+            "loop": stage.loop,
+            "executions": executions,
+            "c_i": _ratio(_task(stage, costs, missing), executions, 0.0),
+            "m_i": _ratio(count * t_mem, executions, 0.0),
+            "d_mem": _ratio(size, count, 4.0),
+            "n_trans": _ratio(trans, count, 1.0),
+        })  # fmt: skip
+    zero = np.zeros_like(work.n_sm)  # before the first period: c_0 = m_0 = 0
+    nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0}
+    pairs, previous, start = [], nothing, 0
+    while start < len(periods):
+        stop = start + 1
+        while stop < len(periods) and periods[start]["loop"] is not None and (
+                periods[stop]["loop"] == periods[start]["loop"]):  # fmt: skip
+            stop += 1
+        often = periods[start]["executions"]
+        pairs.append((periods[start], previous, np.minimum(often, 1.0)))
+        pairs.append((periods[start], periods[stop - 1], np.maximum(often - 1.0, 0.0)))
+        for i in range(start + 1, stop):
+            pairs.append((periods[i], periods[i - 1], periods[i]["executions"]))
+        previous, start = periods[stop - 1], stop
+    return [
+        {"c_i": now["c_i"], "m_i": now["m_i"], "c_previous": before["c_i"],
+         "m_previous": before["m_i"], "d_mem": before["d_mem"], "n_trans": before["n_trans"],
+         "weight": weight}
+        for now, before, weight in pairs
+    ]  # fmt: skip
+
+
+def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
+    """Turn a workload into tasks and periods."""
+    device = work.parameters
+    t_mem = device["t_mem_cycles"]
+    gpu_bw = work.memory_bandwidth
+    # P compares costs at the nominal clocks: it is a property of the code.
+    nominal = _sequence(work, t_mem)
+    computation = sum(s["c_i"] * s["weight"] for s in nominal)
+    memory = sum(s["m_i"] * s["weight"] for s in nominal)
+    if variant == "corrected":  # rule CLK
+        t_mem = latency(t_mem, work.clocks.ratio, work.dram_share)
+        gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
+    sequence = _sequence(work, t_mem)
+    most = np.where(np.isfinite(device["m"]), device["m"],
+                    work.occupancy.active_warps_per_sm / work.occupancy.occupancy)  # fmt: skip
+    inputs: dict[str, Array | list[Array]] = {
+        "n_act": work.occupancy.active_warps_per_sm,
+        "n_sm": work.n_sm,
+        "active_sm": work.occupancy.active_sm,
+        "active_blocks_per_sm": work.occupancy.active_blocks_per_sm,
+        "blocks": work.blocks,
+        "warps_per_block": work.occupancy.warps_per_block,
+        "instructions": work.computation_instructions + work.total("count"),
+        "warp_bytes": work.total("count", "bytes") * work.lanes,
+        "p": computation / (computation + memory),
+        "m": most,
+        "n_thread": work.lanes,
+        "core_freq": work.clocks.core,
+        "gpu_bw": gpu_bw,
+        "t_mem_cycles": t_mem,
+    }
+    inputs.update({name: device[name] for name in "abcd"})
+    inputs.update({name: [s[name] for s in sequence] for name in sequence[0]})
+    return inputs
+
+
+_TASKS = ("model.luo_suda.class_cost",)
+_FIT = {name: f"model.luo_suda.{name}" for name in "abcdm"}
+_LATENCY = ("model.luo_suda.t_mem_cycles",)
+
+MODEL = Model(
+    name="luo_suda",
+    title="memory and computation parallel degrees over calculate periods",
+    reference=(
+        "C. Luo and R. Suda, An Execution Time Prediction Analytical Model for GPU with "
+        "Instruction-level and Thread-level Parallelism Awareness, IPSJ SIG Technical Report, 2011"
+    ),
+    doi="",
+    symbols=SYMBOLS,
+    inputs=(
+        Input("n_act", "occupancy rules"),
+        Input("n_sm", "device", ("chip.sm_count",)),
+        Input("active_sm", "occupancy rules"),
+        Input("active_blocks_per_sm", "occupancy rules"),
+        Input("blocks", "kernel launch"),
+        Input("warps_per_block", "kernel launch"),
+        Input("instructions", "kernel instructions and accesses"),
+        Input("warp_bytes", "kernel accesses"),
+        Input("p", "kernel instructions with the device's costs", (*_TASKS, *_LATENCY)),
+        *(Input(name, "device", (_FIT[name],)) for name in "abcd"),
+        Input("m", "device, or the occupancy table", (_FIT["m"],)),
+        Input("n_thread", "kernel launch"),
+        Input("c_i", "kernel stages with the device's costs", _TASKS, sequence=True),
+        Input("c_previous", "kernel stages with the device's costs", _TASKS, sequence=True),
+        Input("d_mem", "kernel accesses, mean of the previous period", sequence=True),
+        Input("n_trans", "kernel access patterns, mean of the previous period", sequence=True),
+        Input("weight", "kernel stages and loops", sequence=True),
+        Input("core_freq", "swept core clock", (), True),
+        Input("gpu_bw", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
+        Input("t_mem_cycles", "device, at the clocks", _LATENCY, True),
+        Input("m_i", "kernel accesses, at the clocks", _LATENCY, True, sequence=True),
+        Input("m_previous", "kernel accesses, at the clocks", _LATENCY, True, sequence=True),
+    ),
+    fields=(
+        Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
+              "MPD", "luo_suda (2)"),
+        Field("computation_parallel_degree", "1", "computation parallel degree", "CPD",
+              "luo_suda (3), (4)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": _body(True), "printed": _body(False)},
+    prepare=_prepare,
+    parameters=(
+        Parameter("a", "a", "1", "empirical parameter of CPD", minimum=-1e3, maximum=1e3),
+        Parameter("b", "b", "1", "empirical parameter of CPD", minimum=-1e3, maximum=1e3),
+        Parameter("c", "c", "1", "empirical parameter of CPD", minimum=0, maximum=1),
+        Parameter("d", "d", "1", "empirical parameter of CPD", minimum=0, maximum=1e5),
+        Parameter("m", "m", "1", "most warps on an SM", required=False, minimum=2, maximum=1e3),
+        Parameter("t_mem_cycles", "t_mem", "cycle", "latency of a memory access", minimum=1,
+                  maximum=1e5),
+        Parameter("class_cost", "cost", "cycle", "cost of an instruction by class", minimum=0,
+                  maximum=1e5, columns=("class_name", "cost_cycles")),
+        Parameter("instruction_cost", "cost", "cycle", "Table 1: cost by PTX instruction",
+                  required=False, minimum=0, maximum=1e5,
+                  columns=("instruction_name", "cost_cycles")),
+    ),
+    errata={
+        "LS-1": "max(..., 0) in (13)",
+        "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
+        "LS-3": "CPD2 at high proportions, CPD at least 1",
+        "LS-4": "at least one round",
+        "CLK": "memory latency and bandwidth follow the swept clocks",
+    },
+)  # fmt: skip

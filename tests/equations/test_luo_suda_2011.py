@@ -1,0 +1,154 @@
+"""Luo & Suda 2011: every printed number, every period type, every erratum."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sweep.models import get_model
+from sweep.models import luo_suda_2011 as ls
+
+A, B, C, D, M = 3.0, 11.0, 0.5, 80.0, 32.0  # GTX 260, Section 3.4
+GTX_260_BW, N_SM, CORE_HZ, T_MEM = 111.9e9, 24.0, 1.242e9, 200.0  # Tables 1 and 2
+
+TABLE_3 = {
+    "svm": 0.2623,
+    "matrix": 0.282,
+    "linear": 0.4584,
+    "sepia": 0.5297,
+    "blackscholes-7": 0.7662,
+    "blackscholes": 0.8697,
+}
+
+
+def body(variant="corrected", **given):
+    """Evaluate the joined equations with the GTX 260's numbers where nothing else is given."""
+    numbers = dict(
+        n_act=32.0, n_sm=N_SM, active_sm=N_SM, active_blocks_per_sm=1.0, blocks=N_SM,
+        warps_per_block=32.0, instructions=10.0, warp_bytes=128.0, p=0.2623, a=A, b=B, c=C, d=D,
+        m=M, n_thread=32.0, core_freq=CORE_HZ, gpu_bw=GTX_260_BW, t_mem_cycles=T_MEM,
+    )  # fmt: skip
+    periods = dict(c_i=(44.0,), c_previous=(0.0,), d_mem=(4.0,), n_trans=(2.0,), weight=(1.0,),
+                   m_i=(200.0,), m_previous=(0.0,))  # fmt: skip
+    model = get_model("luo_suda")
+    values = {**numbers, **periods, **given}
+    out = model.bodies[variant](*(values[i.symbol] for i in model.inputs))
+    head = ("cycles", "cpi", "core", "memory", "regime", "bound", "mpd", "cpd")
+    return dict(zip(head, out, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("p", "n_act", "expected_cpd1", "expected_cpd2"),
+    [(0.2623, 8.0, "2.29", "5.86"), (0.2623, 32.0, "7.99", "7.52"),
+     (0.8697, 32.0, "-4.76", "13.93")],
+)  # fmt: skip
+def test_equations_3_to_5__printed_numbers(p, n_act, expected_cpd1, expected_cpd2):
+    assert f"{ls.cpd1(C, p, n_act, B, A):.2f}" == expected_cpd1
+    assert f"{ls.cpd2(ls.n(D, p, C), M, n_act, A):.2f}" == expected_cpd2
+
+
+@pytest.mark.parametrize("n_act", [0.5, 64.0])
+@pytest.mark.parametrize("variant", ["corrected", "printed"])
+def test_equation_4__no_time_outside_its_domain(n_act, variant):
+    assert math.isnan(body(variant, n_act=n_act)["cycles"])
+
+
+def test_equations_1_2__coalesced_float_load_on_the_gtx_260():
+    warp_bw = ls.warp_bw(32.0, 4.0, 2.0, T_MEM / CORE_HZ)
+    found = [ls.mpd(n, GTX_260_BW, N_SM, warp_bw) for n in (1.0, 4.0, 8.0, 16.0, 32.0)]
+    assert found == [1, 4, 8, 11, 11]
+
+
+def test_erratum_ls2__printed_mpd_is_zero_from_twelve_warps_on():
+    warp_bw = ls.warp_bw(32.0, 4.0, 2.0, T_MEM / CORE_HZ)
+    printed = [ls.mpd_printed(float(n), GTX_260_BW, N_SM, warp_bw) for n in range(1, 33)]
+    assert printed[10] == 1
+    assert printed[11:] == [0] * 21
+    # (10) divides by it: a kernel with waiting periods has no time as printed, and one corrected.
+    waiting = dict(c_previous=(44.0,), m_previous=(200.0,))
+    assert not np.isfinite(body("printed", **waiting)["cycles"])
+    assert 0 < body("corrected", **waiting)["cycles"] < np.inf
+
+
+def test_erratum_ls3__high_proportions():
+    high = dict(p=0.8697, m_i=(0.0,))
+    assert body("printed", **high)["cpd"] < 0
+    assert f"{body('corrected', **high)['cpd']:.2f}" == "13.93"
+    assert body("printed", **high)["cycles"] < 0  # flagged as model_domain by the pass
+    # Low proportions take the smaller of both in either variant.
+    assert body("corrected")["cpd"] == pytest.approx(7.52, abs=0.005)
+    assert body("printed")["cpd"] == pytest.approx(7.52, abs=0.005)
+
+
+def test_erratum_ls3__never_below_one():
+    # One warp at P = c - 0.4: (3) gives -1.0 there, as printed.
+    assert body("printed", p=0.1, n_act=1.0)["cpd"] == pytest.approx(-1.0)
+    assert body("corrected", p=0.1, n_act=1.0)["cpd"] == 1.0
+
+
+def test_erratum_ls1__equation_13_lacks_its_zero():
+    assert ls.t_c_type4_printed(200.0, 32.0, 44.0, 0.0) == 200.0 - 31 * 44.0 < 0
+    assert ls.t_c_type4(200.0, 32.0, 44.0, 0.0) == 0.0
+
+
+def test_erratum_ls4__at_least_one_round():
+    few = dict(blocks=12.0)
+    assert body("printed", **few)["cycles"] == pytest.approx(body("printed")["cycles"] / 2)
+    assert body("corrected", **few)["cycles"] == body("corrected")["cycles"]
+
+
+def test_type_1__only_computation():
+    found = body(n_act=8.0, c_i=(300.0,), c_previous=(300.0,))
+    cpd = ls.cpd1(C, 0.2623, 8.0, B, A)
+    assert found["cycles"] == math.ceil(8 * 300 / cpd)
+    assert found["regime"] == ls.REGIMES["luo_suda_type1"]
+
+
+def test_type_2__waits_after_its_own_memory_task():
+    found = body(n_act=4.0, c_i=(10.0,))
+    cpd = ls.cpd1(C, 0.2623, 4.0, B, A)
+    assert found["cycles"] == math.ceil(4 * 10 / cpd) + (200 - 3 * 10)
+    assert found["regime"] == ls.REGIMES["luo_suda_type2"]
+
+
+def test_type_3__waits_for_the_previous_memory_task():
+    # 32 warps, 11 at a time: floor(32 / 11 - 1) = 1 further waiting period.
+    found = body(c_i=(5.0,), m_i=(5.0,), c_previous=(1.0,), m_previous=(200.0,))
+    cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
+    assert found["cycles"] == math.ceil(32 * 5 / cpd) + (200 * 1 - 31 * 5)
+    assert found["mpd"] == 11
+    assert found["regime"] == ls.REGIMES["luo_suda_type3"]
+
+
+def test_type_4__waits_before_and_after():
+    found = body(c_i=(2.0,), m_i=(300.0,), c_previous=(1.0,), m_previous=(200.0,))
+    cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
+    t_p = 200 * 1 - 31 * 2
+    t_c = 300 - (31 * 2 + t_p)
+    assert found["cycles"] == math.ceil(32 * 2 / cpd) + t_p + t_c
+    assert found["regime"] == ls.REGIMES["luo_suda_type4"]
+
+
+def test_sequence__of_any_length_is_the_sum_over_its_periods():
+    rng = np.random.default_rng(7)
+    c, m = rng.uniform(1, 300, 40), rng.uniform(1, 300, 40)
+    before = np.r_[0.0, c[:-1]], np.r_[0.0, m[:-1]]
+    weights = np.ones(40)
+    four, two = np.full(40, 4.0), np.full(40, 2.0)
+
+    def total(index):
+        pick = lambda x: tuple(float(v) for v in x[index])  # noqa: E731
+        return body(n_act=16.0, c_i=pick(c), m_i=pick(m), c_previous=pick(before[0]),
+                    m_previous=pick(before[1]), d_mem=pick(four), n_trans=pick(two),
+                    weight=pick(weights))["cycles"]  # fmt: skip
+
+    whole = total(slice(None))
+    parts = sum(total(slice(i, i + 1)) for i in range(40))
+    assert whole == pytest.approx(parts, rel=1e-12)
+
+
+def test_equation_14__accuracy():
+    assert ls.accuracy(2.0, 3.0) == ls.accuracy(3.0, 2.0) == 2 / 3
+    assert ls.accuracy(5.0, 5.0) == 1.0
