@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numba
-import numpy as np
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.extending import register_jitable
 
 __all__ = [
     "EquationInfo",
-    "Rows",
     "Symbol",
     "compilable",
     "compile_pass",
@@ -158,52 +155,3 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def compilable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Leave a function to Python as it is, and let compiled functions call it."""
     return register_jitable(error_model="numpy", nogil=True)(function)
-
-
-class Rows:
-    """A function of one row of integers, over the rows of a table, each distinct row once.
-
-    The first :attr:`PATIENCE` distinct rows of the process are interpreted and remembered:
-    compiling takes longer than that. With more, the loop is compiled. Both run the same lines on
-    integers, so nobody can tell from the results.
-
-    Parameters
-    ----------
-    function : callable
-        A :func:`compilable` function of a row, which returns ``n_results`` integers.
-    n_results : int
-        How many.
-    """
-
-    PATIENCE = 4000
-
-    def __init__(self, function: Callable[..., Any], n_results: int) -> None:
-        def interpreted(row: bytes) -> tuple[int, ...]:
-            return function(np.frombuffer(row, np.int64).tolist())
-
-        def over_rows(rows: Any, results: Any) -> None:
-            for i in range(len(rows)):
-                found = function(rows[i])
-                for j in range(n_results):
-                    results[i, j] = found[j]
-
-        self._n_results = n_results
-        self._interpreted = lru_cache(maxsize=self.PATIENCE)(interpreted)
-        self._compiled = compiled(over_rows)
-
-    def __call__(self, rows: Any) -> Any:
-        """Return the results, one row of int64 for each row of int64."""
-        rows = np.ascontiguousarray(rows, np.int64)
-        results = np.zeros((len(rows), self._n_results), np.int64)
-        if not rows.size:
-            return results
-        # As bytes, rows are compared as a whole: sorting them by columns would take far longer.
-        whole = rows.view(np.dtype((np.void, rows.shape[1] * 8)))[:, 0]
-        distinct, inverse = np.unique(whole, return_inverse=True)
-        found = np.zeros((len(distinct), self._n_results), np.int64)
-        if self._interpreted.cache_info().misses + len(distinct) <= self.PATIENCE:
-            for i, row in enumerate(distinct):
-                found[i] = self._interpreted(row.tobytes())
-        else:
-            self._compiled(distinct.view(np.int64).reshape(len(distinct), -1), found)
-        return found[inverse]

@@ -8,6 +8,8 @@ the header of CUDA 7 also rounds the warps up to pairs where it counts warp slot
 and the guide round them for the registers alone; so does this module.)
 
 The numbers are in ``occupancy_limits.csv``, one row per compute capability, each with its source.
+A device without compute capability (AMD's) brings its own; its registers follow the rule of 2.0 and
+later, which is AMD's too: a wavefront's registers, rounded up, in the partition of one SIMD unit.
 All arithmetic is float64 on integers far below 2**53, hence exact.
 
 Examples
@@ -37,6 +39,7 @@ __all__ = [
     "LIMIT_COLUMNS",
     "Limits",
     "Occupancy",
+    "OwnLimits",
     "compute_capabilities",
     "limits_for",
     "occupancy",
@@ -100,8 +103,8 @@ class Limits:
         Unit of allocation, and what the system takes of every block from 8.0 on [byte].
     max_threads_per_block : ndarray
         Threads [1].
-    warp_size : float
-        Threads of a warp, the same for all [1].
+    warp_size : ndarray
+        Threads of a warp [1]; a scalar where all devices have the same.
     """
 
     max_warps_per_sm: Array
@@ -120,7 +123,7 @@ class Limits:
     max_threads_per_block: Array
     check_granularity: Array
     fermi: Array
-    warp_size: float = 32.0
+    warp_size: Array
 
 
 class Occupancy(NamedTuple):
@@ -159,6 +162,7 @@ def _table() -> dict[str, dict[str, float]]:
         granularity = limits["warp_alloc_granularity"]
         limits["check_granularity"] = _CHECKED_PARTITIONS.get(key, granularity)
         limits["fermi"] = float(key.startswith("2."))
+        limits["warp_size"] = 32.0
         table[key] = limits
     return table
 
@@ -168,13 +172,24 @@ def compute_capabilities() -> tuple[str, ...]:
     return tuple(_table())
 
 
-def limits_for(ccs: str | Sequence[str], shape: tuple[int, ...] = (-1,)) -> Limits:
+OwnLimits = Mapping[str, float]
+"""The limits of a device without compute capability: the fields of :class:`Limits` by name.
+
+Such a device allocates registers per warp. It may leave out the fields that only NVIDIA's older
+chips need: ``reg_per_block_style``, ``check_granularity`` and ``fermi``.
+"""
+
+
+def limits_for(
+    devices: str | OwnLimits | Sequence[str | OwnLimits], shape: tuple[int, ...] = (-1,)
+) -> Limits:
     """Return the limits of devices, stacked along one axis.
 
     Parameters
     ----------
-    ccs : str or sequence of str
-        Compute capabilities, such as ``["1.3", "5.2"]``. A single string gives scalars.
+    devices : str or mapping, or a sequence of them
+        Per device its compute capability, such as ``"5.2"``, or its own limits. A single device
+        gives scalars.
     shape : tuple of int, optional
         Shape of the arrays, such as ``(-1, 1, 1)`` for the devices along the first of three axes.
 
@@ -188,19 +203,28 @@ def limits_for(ccs: str | Sequence[str], shape: tuple[int, ...] = (-1,)) -> Limi
     SpecError
         If a compute capability is not in the table.
     """
-    table = _table()
-    for cc in [ccs] if isinstance(ccs, str) else ccs:
-        if cc not in table:
-            known = ", ".join(table)
-            raise SpecError(f"unknown compute capability '{cc}': the table has {known}")
+    if isinstance(devices, str | Mapping):
+        rows, shape = [_limits_of(devices)], ()
+    else:
+        rows = [_limits_of(device) for device in devices]
     columns: dict[str, Any] = {}
-    for name in (*LIMIT_COLUMNS, "check_granularity", "fermi"):
-        if isinstance(ccs, str):
-            values = np.asarray(table[ccs][name])
-        else:
-            values = np.array([table[cc][name] for cc in ccs], dtype=np.float64).reshape(shape)
+    for name in (*LIMIT_COLUMNS, "check_granularity", "fermi", "warp_size"):
+        values = np.array([row[name] for row in rows], dtype=np.float64)
+        same = name == "warp_size" and len(set(values)) == 1
+        values = np.asarray(values[0]) if same else values.reshape(shape)
         columns[name] = values != 0 if name in ("reg_per_block_style", "fermi") else values
     return Limits(**columns)
+
+
+def _limits_of(device: str | OwnLimits) -> Mapping[str, float]:
+    if not isinstance(device, str):
+        rest = {"reg_per_block_style": 0.0, "fermi": 0.0}
+        return rest | {"check_granularity": device["warp_alloc_granularity"]} | dict(device)
+    table = _table()
+    if device not in table:
+        known = ", ".join(table)
+        raise SpecError(f"unknown compute capability '{device}': the table has {known}")
+    return table[device]
 
 
 # The rules, one function each

@@ -26,8 +26,8 @@ class GlobalAccess:
     """One global memory access of the kernel, per thread and per warp.
 
     ``count`` is dynamic per thread; ``bytes`` per thread and access; ``transactions`` are the
-    hardware transactions of one warp's access under the device's rule, ``sectors`` the 32-byte
-    sectors that it touches.
+    hardware transactions of one warp's access under the device's rule, ``moved_bytes`` the bytes
+    that they move, ``sectors`` the 32-byte sectors that it touches.
     """
 
     name: str
@@ -37,6 +37,7 @@ class GlobalAccess:
     transactions: Array
     sectors: Array
     coalesced: Array
+    moved_bytes: Array
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,19 @@ class SharedAccess:
 class Stage:
     """A stretch of the kernel's code, in order; counts are totals over all its executions.
 
+    Where only some warps of a block pass a stage, its counts are the mean over all of them, so that
+    the kernel's totals are sums over its stages.
+
     Attributes
     ----------
     name : str
         Its name; ``"kernel"`` where the file gives totals only.
     loop : str or None
         Neighbouring stages of one loop alternate.
+    warps : array
+        Warps of a block that pass the stage [1].
     executions : array
-        How often a thread passes the stage [1].
+        How often they do [1].
     computation_instructions : array
         Dynamic instructions of a thread that are not global memory accesses [1].
     instructions : mapping
@@ -72,6 +78,7 @@ class Stage:
 
     name: str
     loop: str | None
+    warps: Array
     executions: Array
     computation_instructions: Array
     instructions: Mapping[str, Array]

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import flattened, is_valid, place
 
-from sweep.errors import QueryError
+from sweep import store
+from sweep.errors import QueryError, StoreError
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.query import best, pareto, summary, top, view
 
@@ -227,7 +228,7 @@ def test_top_and_pareto__name_the_groups_without_a_valid_configuration():
     answer = pareto(ONE)
     assert {row["device"] for row in answer} == {"gtx_980"}
     (note,) = [n for n in answer.notes if "no valid" in n]
-    assert "device=gtx_280 model=hong_kim" in note and "(power: missing_parameters)" in note
+    assert "matrix_multiply gtx_280 hong_kim" in note and "(power: missing_parameters)" in note
     assert "block_too_large" in "".join(top(ONE, 2, by="block_size").notes)
 
 
@@ -296,3 +297,32 @@ def test_queries__refuse_answers_that_no_memory_holds(monkeypatch):
         best(ONE, by=("model", "device", "core_clock_ratio"))
     with pytest.raises(QueryError, match="11 rows, more than 10: ask for fewer"):
         top(ONE, 11)
+
+
+def as_layout(tree: xr.DataTree) -> store.StoreLayout:
+    """Return a store's layout that holds a whole tree from the start."""
+    groups = []
+    for name, node in tree.children.items():
+        data = node.to_dataset()
+        coordinates = [
+            store.Coordinate(str(n), v.dims, v.values, v.attrs) for n, v in data.coords.items()
+        ]
+        variables = [
+            store.Variable(
+                str(n), v.dims, v.shape, v.shape, "string" if v.dtype.kind in "OU" else v.dtype,
+                v.attrs, v.values,
+            )
+            for n, v in data.data_vars.items()
+        ]  # fmt: skip
+        groups.append(store.GroupLayout(name, data.attrs, coordinates, variables, 0))
+    return store.StoreLayout(groups, {"identity": "made up"})
+
+
+def test_queries__take_the_path_of_a_store(tmp_path):
+    with store.open_or_create(tmp_path / "made_up.zarr", as_layout(TREE)) as created:
+        created.complete()
+    for question in (best, summary, lambda data: top(data, 3), lambda data: pareto(data, by=())):
+        in_memory, in_store = question(TREE), question(tmp_path / "made_up.zarr")
+        assert in_store.to_json() == in_memory.to_json()
+    with pytest.raises(StoreError, match="no store at"):
+        best(str(tmp_path / "other.zarr"))

@@ -30,7 +30,7 @@ def list_(arguments: argparse.Namespace) -> int:
         rows = ((key, load_kernel(key).name) for key in list_kernels())
     elif arguments.what == "devices":
         devices = (load_device(key) for key in list_devices())
-        rows = ((d.key, f"{d.name}, compute capability {d.compute_capability}") for d in devices)
+        rows = ((d.key, f"{d.name}, {d.generation}") for d in devices)
     elif arguments.what == "models":
         rows = ((name, f"{get_model(name).reference}") for name in model_names())
     elif arguments.what == "plans":

@@ -11,14 +11,15 @@ compiled once per model and set of outputs, and not per kernel:
 ``rows``
     the inner loop runs over a whole row of configurations; every input is a row.
 
-Inputs come as one buffer of small tables with strides (0 along a dimension that a table does not
-depend on), so that no grid of inputs is ever materialised. Float64 inside; each output is rounded
-once, when it is stored.
+Inputs come as small tables with strides (0 along a dimension that a table does not depend on), so
+that no grid of inputs is ever materialised. Long rows are taken in tiles: every row passes over one
+tile of the tables, which stays in the cache, before the next tile. A row whose launch is invalid is
+filled, not computed. Float64 inside; each output is rounded once, when it is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -43,6 +44,14 @@ CLOCK_INPUTS = (
     "memory_watts",
 )
 """What every pass reads besides the model's own inputs, depending on the clocks."""
+
+TILE = 4096
+"""Points of a tile: some ten clocked tables of this length fit the second level cache, and what a
+row costs besides its points no longer counts."""
+
+CODES = ("regime", "bound")
+STATUSES = ("status", "power_status")
+POWERED = ("power", "energy")
 
 MODEL_DOMAIN = float(STATUS["model_domain"])
 NO_TIME = float(POWER_STATUS["no_time"])
@@ -97,28 +106,65 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
         Numbers in each sequence input.
     """
     launch, clocked = input_names(model, length)
-    own = [field.name for field in model.fields]
-    codes = {"regime", "bound", "status", "power_status"}
-    lines = [
-        f"def evaluate_{model.name}(data, base, stride, shape, n, "
-        + ", ".join(f"out_{name}" for name in outputs)
-        + "):",
-        "    n_inputs = base.size",
-        "    n_outer = shape.size",
-        "    index = np.zeros(n_outer, np.int64)",
-        "    at = base.copy()",
-        f"    for row in range(out_{outputs[0]}.shape[0]):",
+    is_constant = {name: form == "clocks" and name in launch for name in launch + clocked}
+    loads = [
+        f"in_{name} = tables[{i}][at[{i}]" + ("]" if constant else f" + start : at[{i}] + stop]")
+        for i, (name, constant) in enumerate(is_constant.items())
     ]
-    for i, name in enumerate(launch + clocked):
-        constant = form == "clocks" and i < len(launch)
-        lines.append(f"        in_{name} = data[at[{i}]{'' if constant else f':at[{i}] + n'}]")
-    lines += [f"        row_{name} = out_{name}[row]" for name in outputs]
-    lines.append("        for j in range(n):")
+    arguments = ", ".join(f"out_{name}" for name in outputs)
+    lines = [
+        f"def evaluate_{model.name}(tables, stride, shape, n, {arguments}):",
+        "    n_inputs, n_outer = stride.shape",
+        "    index = np.zeros(n_outer, np.int64)",
+        "    at = np.zeros(n_inputs, np.int64)",
+        f"    for start in range(0, n, {TILE}):",
+        f"        stop = min(start + {TILE}, n)",
+        f"        for row in range(out_{outputs[0]}.shape[0]):",
+        *(f"            {load}" for load in loads),
+        *(f"            row_{name} = out_{name}[row, start:stop]" for name in outputs),
+    ]
+    point = _point_source(model, is_constant, outputs, length)
+    if form == "clocks":
+        lines += [
+            "            if in_launch_status != 0.0:",
+            *(f"                row_{name}[:] = {_invalid(name)}" for name in outputs),
+            "            else:",
+            "                for j in range(stop - start):",
+            *(f"                    {line}" for line in point),
+        ]
+    else:
+        lines += [
+            "            for j in range(stop - start):",
+            *(f"                {line}" for line in point),
+        ]
+    return "\n".join([*lines, _NEXT_ROW])
+
+
+_NEXT_ROW = """
+            d = n_outer - 1
+            while d >= 0:
+                index[d] += 1
+                if index[d] < shape[d]:
+                    for i in range(n_inputs):
+                        at[i] += stride[i, d]
+                    break
+                index[d] = 0
+                for i in range(n_inputs):
+                    at[i] -= stride[i, d] * (shape[d] - 1)
+                d -= 1
+"""
+"""Where the next row's inputs begin; after the last row, where the first row's do."""
+
+
+def _point_source(
+    model: Model, is_constant: Mapping[str, bool], outputs: tuple[str, ...], length: int
+) -> list[str]:
+    """Return the lines that evaluate and store point ``j`` of a row."""
 
     def value(name: str) -> str:
-        return f"in_{name}" if form == "clocks" and name in launch else f"in_{name}[j]"
+        return f"in_{name}" if is_constant[name] else f"in_{name}[j]"
 
-    head = [f"v_{name}" for name in (*HEAD, *own)]
+    head = [f"v_{name}" for name in (*HEAD, *(field.name for field in model.fields))]
     arguments = ", ".join(
         f"({' '.join(value(part) + ',' for part in parts_of(i.symbol, length))})"
         if i.sequence
@@ -127,38 +173,33 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
     )
     shared = ("launch_status", "clock_status", "power_input_status", "static_power", "core_hz",
               "core_watts", "memory_watts")  # fmt: skip
-    lines += [
-        f"            {', '.join(head)} = body({arguments})",
-        "            v_status, v_power_status, v_execution_time, v_power, v_energy = finish(",
-        "                v_execution_cycles, v_core_activity, v_memory_activity, "
+    lines = [
+        f"{', '.join(head)} = body({arguments})",
+        "v_status, v_power_status, v_execution_time, v_power, v_energy = finish(",
+        "    v_execution_cycles, v_core_activity, v_memory_activity, "
         + ", ".join(value(name) for name in shared)
         + ")",
-        "            timed = v_status == 0.0",
-        "            powered = v_power_status == 0.0",
+        "timed = v_status == 0.0",
+        "powered = v_power_status == 0.0",
     ]
     for name in outputs:
-        if name in ("status", "power_status"):
+        if name in STATUSES:
             stored = f"np.uint8(np.int32(v_{name}))"
-        elif name in codes:
+        elif name in CODES:
             stored = f"np.uint8(np.int32(v_{name} if timed else 0.0))"
         else:
-            guard = "powered" if name in ("power", "energy") else "timed"
-            stored = f"v_{name} if {guard} else np.nan"
-        lines.append(f"            row_{name}[j] = {stored}")
-    lines += [
-        "        d = n_outer - 1",
-        "        while d >= 0:",
-        "            index[d] += 1",
-        "            if index[d] < shape[d]:",
-        "                for i in range(n_inputs):",
-        "                    at[i] += stride[i, d]",
-        "                break",
-        "            index[d] = 0",
-        "            for i in range(n_inputs):",
-        "                at[i] -= stride[i, d] * (shape[d] - 1)",
-        "            d -= 1",
-    ]
-    return "\n".join(lines) + "\n"
+            stored = f"v_{name} if {'powered' if name in POWERED else 'timed'} else np.nan"
+        lines.append(f"row_{name}[j] = {stored}")
+    return lines
+
+
+def _invalid(name: str) -> str:
+    """Return what a variable is where the launch is invalid."""
+    if name == "status":
+        return "np.uint8(np.int32(in_launch_status))"
+    if name == "power_status":
+        return f"np.uint8({int(NO_TIME)})"
+    return "np.uint8(0)" if name in CODES else "np.nan"
 
 
 _COMPILING = Lock()

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from sweep.evaluate._passes import get_pass
-from sweep.evaluate.tables import model_inputs, pack
+from sweep.evaluate.tables import form_of, model_inputs, pack
 from sweep.evaluate.variables import Variable, variables
 from sweep.evaluate.workloads import Launch, build_launch
 from sweep.models import get_model
@@ -18,9 +18,11 @@ from sweep.space import Box, KernelSpace, Plan
 __all__ = ["evaluate_box", "launch_is_valid", "warm_up"]
 
 WHOLE_TABLES = 2_000_000
-"""Launch configurations up to which tables are computed once for the whole grid."""
-BLOCK = 1 << 19
-"""Configurations of one call of a pass in the rows form: bounds the tables' memory."""
+"""Launch configurations, and clock pairs, up to which tables are computed once for the whole
+grid."""
+BLOCK = 1 << 17
+"""Configurations of one call of a pass, except where tables are small beside results: bounds the
+memory of tables that are spread over the inner loop's axes."""
 
 LAUNCH_SOURCES = (
     "occupancy",
@@ -60,7 +62,7 @@ def evaluate_box(
     result: dict[str, np.ndarray] = {}
     for variable in wanted:
         if variable.source in LAUNCH_SOURCES and variable.model is None:
-            result[variable.name] = _launch_variable(variable, tables.launch, box, space)
+            result[variable.name] = _launch_variable(variable, tables.launch, tables.index[:-2])
         else:
             models = (n_models,) if variable.model is None else ()
             result[variable.name] = np.empty(models + box.shape, variable.dtype)
@@ -82,6 +84,7 @@ class _Tables:
 
     def __init__(self, space: KernelSpace, plan: Plan, box: Box) -> None:
         self.space, self.plan, self.box = space, plan, box
+        self.index = tuple(slice(0, n) for n in _canonical(space, box))
         self.launch: Launch = build_launch(space, box)
         self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
 
@@ -99,11 +102,11 @@ class _Part:
     """A box's view of tables over the whole grid."""
 
     def __init__(self, whole: _Tables, index: tuple[slice, ...]) -> None:
-        self.launch, self._whole, self._index = whole.launch, whole, index
+        self.launch, self._whole, self.index = whole.launch, whole, index
 
     def inputs(self, name: str) -> Mapping[str, np.ndarray]:
         return {
-            key: table[_restrict(table, self._index)]
+            key: table[_restrict(table, self.index)]
             for key, table in self._whole.inputs(name).items()
         }
 
@@ -148,35 +151,22 @@ class _Key:
 
 
 def _tables(space: KernelSpace, plan: Plan, box: Box) -> _Tables | _Part:
-    kinds = [d.kind for d in space.grid.dimensions]
-    launches = math.prod(
-        n for n, kind in zip(space.grid.shape, kinds, strict=True)
-        if kind not in ("core", "memory")
-    )  # fmt: skip
-    if launches > WHOLE_TABLES:
+    whole = _canonical(space, space.grid.whole)
+    launches, pairs = math.prod(whole[:-2]), whole[0] * math.prod(whole[-2:])
+    if max(launches, pairs) > WHOLE_TABLES:
         return _Tables(space, plan, box)
     return _Part(_whole_tables(_Key(space, plan)), _canonical_index(space, box))
 
 
-def _launch_variable(
-    variable: Variable, launch: Launch, box: Box, space: KernelSpace
-) -> np.ndarray:
+def _launch_variable(variable: Variable, launch: Launch, index: tuple[slice, ...]) -> np.ndarray:
     """Return a variable that only the launch decides, spread over its dimensions."""
     work = launch.workload
-    if variable.source == "occupancy_limiter":
-        table = np.where(launch.status == 0, work.occupancy.limiter, 0)
-    else:
-        table = (
-            getattr(work.occupancy, variable.source)
-            if hasattr(work.occupancy, variable.source)
-            else getattr(work, variable.source)
-        )
-        table = np.where(launch.status == 0, table, np.nan)
-    index = _canonical_index(space, box)[:-2]
-    table = table[..., 0, 0]
-    part = table[_restrict(table, index)] if table.shape != tuple(
-        s.stop - s.start for s in index) else table  # fmt: skip
-    return np.broadcast_to(part, tuple(s.stop - s.start for s in index)).astype(variable.dtype)
+    name = "limiter" if variable.source == "occupancy_limiter" else variable.source
+    table = getattr(work.occupancy if hasattr(work.occupancy, name) else work, name)
+    values, status = (t[..., 0, 0][_restrict(t[..., 0, 0], index)] for t in (table, launch.status))
+    values = np.where(status == 0, values, 0 if variable.is_code else np.nan)
+    shape = tuple(s.stop - s.start for s in index)
+    return np.broadcast_to(values, shape).astype(variable.dtype)
 
 
 def _run(
@@ -196,12 +186,17 @@ def _run(
         rows = (packed.n_rows, packed.n_inner)
         views = [array.reshape(shape)[index].reshape(rows) for array in arrays]
         with np.errstate(all="ignore"):
-            compiled(packed.data, packed.base, packed.stride, packed.shape, packed.n_inner, *views)
+            compiled(*packed.arguments, *views)
 
 
 def _blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """Cut a box along its first axes into contiguous blocks of at most BLOCK points."""
-    if math.prod(shape) <= BLOCK:
+    """Cut a box along its first axes into contiguous blocks of at most BLOCK points.
+
+    A box with launches besides clocks is one block: its tables have a number for each launch and
+    for each pair of clocks, its results for each of both.
+    """
+    is_one = form_of(shape) == "clocks" and math.prod(shape[-2:]) <= 4 * BLOCK
+    if is_one or math.prod(shape) <= BLOCK:
         return [tuple(slice(0, n) for n in shape)]
     axis, inner = 0, math.prod(shape[1:])
     while inner > BLOCK and axis < len(shape) - 1:
@@ -236,6 +231,7 @@ def launch_is_valid(space: KernelSpace, plan: Plan) -> bool:
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
     """Compile every pass that a run will need, before the clock starts."""
     for space in spaces:
-        box = space.grid.box(0)
-        evaluate_box(space, plan, Box(box.start, box.stop))
-        break
+        dimensions = zip(space.grid.dimensions, space.grid.box(0).stop, strict=True)
+        # The form of a pass follows from the number of clocks.
+        stop = tuple(n if d.kind in ("core", "memory") else 1 for d, n in dimensions)
+        evaluate_box(space, plan, Box((0,) * len(stop), stop))

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sweep.expressions import Expression
 from sweep.specs import Device
 from sweep.specs.kernel import Access, Kernel
-from sweep.transactions import access_transactions, bank_conflict_degree, rule_of
+from sweep.transactions import (
+    Affine,
+    Cost,
+    access_transactions,
+    affine_bank_conflicts,
+    affine_transactions,
+    bank_conflict_degree,
+    bank_rule_of,
+    rule_of,
+)
 from sweep.workload import Array, GlobalAccess, SharedAccess, Stage
 
 __all__ = [
+    "Block",
     "Evaluator",
+    "block_of",
     "by_class",
     "device_array",
     "global_access",
+    "parts_of_block",
     "shared_access",
     "stages_of",
     "total_of",
@@ -52,13 +64,22 @@ class Evaluator:
         value, fault = expression.evaluate(self.values, self.faults)
         self.values[name], self.faults[name] = self._padded(value), self._padded(fault)
 
-    def __call__(self, expression: Expression) -> Array:
-        """Evaluate a count; where it fails it is 1, and the configuration is flagged."""
+    def __call__(self, expression: Expression, *, signed: bool = False) -> Array:
+        """Evaluate a count; where it fails it is 1, and the configuration is flagged.
+
+        What is ``signed`` may be negative.
+        """
         value, fault = expression.evaluate(self.values, self.faults)
         value = self._padded(np.asarray(value, np.float64))
-        bad = self._padded(fault) | ~(value >= 0)
+        bad = self._padded(fault) | np.isnan(value) | ((value < 0) & (not signed))
         self.note(bad)
         return np.where(bad, 1.0, value) if bad.any() else value
+
+    def of_hardware(self, value: Array, count: Array) -> Array:
+        """Take what an access costs; NaN, where no hardware has it, is flagged if it occurs."""
+        unknown = np.isnan(value)
+        self.note(unknown & (count > 0))
+        return np.where(unknown, 1.0, value) if unknown.any() else value
 
     def note(self, failed: Any) -> None:
         """Flag configurations."""
@@ -80,22 +101,23 @@ def stages_of(
     evaluate: Evaluator,
     accesses: tuple[GlobalAccess, ...],
     shared: tuple[SharedAccess, ...],
+    parts: Mapping[str | None, Block],
 ) -> tuple[Stage, ...]:
     """Evaluate the kernel's stages; a file without them is one stage."""
     if not kernel.stages:
         own = {p.split(".")[1]: e for p, e in kernel.expressions.items() if p.startswith(TOTALS)}
-        return (_stage("kernel", None, own, evaluate, accesses, shared),)
+        return (_stage("kernel", None, own, evaluate, accesses, shared, parts[None]),)
     result = []
     for stage in kernel.stages:
         members = [a for a, spec in zip(accesses, kernel.global_accesses, strict=True)
                    if spec.stage == stage.name]  # fmt: skip
         local = [a for a, spec in zip(shared, kernel.shared_accesses, strict=True)
                  if spec.stage == stage.name]  # fmt: skip
+        part = parts[stage.name]
         result.append(
-            _stage(
-                stage.name, stage.loop, stage.expressions, evaluate, tuple(members), tuple(local)
-            )
-        )
+            _stage(stage.name, stage.loop, stage.expressions, evaluate, tuple(members),
+                   tuple(local), part)
+        )  # fmt: skip
     return tuple(result)
 
 
@@ -106,21 +128,28 @@ def _stage(
     evaluate: Evaluator,
     accesses: tuple[GlobalAccess, ...],
     shared: tuple[SharedAccess, ...],
+    part: Block,
 ) -> Stage:
     """Evaluate one stage.
 
     All instructions that are not global accesses are given as one number, or are the sum over the
     classes, the shared accesses and the barriers.
     """
-    numbers = {key: evaluate(expression) for key, expression in expressions.items()}
     one = np.ones((1,) * evaluate.ndim)
-    executions, barriers = numbers.pop("executions", one), numbers.pop("barriers", 0.0 * one)
+    executions = evaluate(expressions["executions"]) if "executions" in expressions else one
+    numbers = {
+        key: evaluate(expression) * part.share
+        for key, expression in expressions.items()
+        if key not in ("executions", "threads")
+    }
+    barriers = numbers.pop("barriers", 0.0 * one)
     if "computation" in numbers:
         computation = numbers["computation"]
     else:
         counts = [*numbers.values(), barriers, *(access.count for access in shared)]
         computation = total_of(counts, evaluate.ndim)
-    return Stage(name, loop, executions, computation, numbers, barriers, accesses, shared)
+    warps = np.ceil(part.threads / part.warp_size)
+    return Stage(name, loop, warps, executions, computation, numbers, barriers, accesses, shared)
 
 
 def by_class(stages: tuple[Stage, ...]) -> dict[str, Array]:
@@ -137,58 +166,113 @@ def total_of(arrays: Sequence[Array], ndim: int) -> Array:
     return sum(arrays, start=np.zeros((1,) * ndim))
 
 
+class Block(NamedTuple):
+    """The threads of a block and how they become warps; width and height where they matter.
+
+    ``share`` is the share of the block's warps that they are, by which counts are reduced.
+    """
+
+    threads: Array
+    warp_size: Array
+    x: Array | None = None
+    y: Array | None = None
+    share: Array | float = 1.0
+
+    @property
+    def lanes(self) -> Array:
+        """Lanes in use of a full warp."""
+        return np.minimum(self.threads, self.warp_size)
+
+    def affine(self, access: Access, evaluate: Evaluator) -> Affine:
+        """Return the addresses of an affine access."""
+        assert self.x is not None and self.y is not None  # see block_of
+        base, x, y, z = (evaluate(expression, signed=True) for expression in access.affine)
+        return Affine(base, x, y, z, self.x, self.y, self.threads, self.warp_size)
+
+
+def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Array) -> Block:
+    """Return the block; its shape is evaluated only if an access depends on it."""
+    if not any(access.affine for access in (*kernel.global_accesses, *kernel.shared_accesses)):
+        return Block(threads, warp_size)
+    x, y = (evaluate(kernel.expressions[f"launch.block_{axis}"]) for axis in "xy")
+    return Block(threads, warp_size, x, y)
+
+
+def parts_of_block(kernel: Kernel, evaluate: Evaluator, block: Block) -> dict[str | None, Block]:
+    """Return the part of the block that passes each stage; under ``None`` the block itself."""
+    parts: dict[str | None, Block] = {None: block}
+    for stage in kernel.stages:
+        parts[stage.name] = block
+        if "threads" in stage.expressions:
+            threads = evaluate(stage.expressions["threads"])
+            evaluate.note(threads > block.threads)
+            warps, of_block = (np.ceil(n / block.warp_size) for n in (threads, block.threads))
+            part = block._replace(threads=threads, share=warps / of_block)
+            if block.x is not None and block.y is not None:
+                rows = np.ceil(threads / block.x)
+                part = part._replace(x=np.minimum(block.x, threads), y=np.minimum(block.y, rows))
+            parts[stage.name] = part
+    return parts
+
+
+def _by_device(devices: tuple[Device, ...], names: Sequence[str], ndim: int) -> Any:
+    return np.array(names).reshape((len(devices),) + (1,) * (ndim - 1))
+
+
 def global_access(
-    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], lanes: Array, ndim: int
+    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
 ) -> GlobalAccess:
     """Evaluate an access to global memory, under each device's rule."""
-    count, size = evaluate(access.count), evaluate(access.bytes)
-    stride = evaluate(access.stride) if access.stride is not None else np.ones((1,) * ndim)
-    transactions, sectors = [], []
-    for i, device in enumerate(devices):
-
-        def part(array: Array, i: int = i) -> Array:
-            return array[i : i + 1] if array.shape[0] > 1 else array
-
-        counted = access_transactions(
-            access.pattern, part(size), part(stride), part(lanes),
-            rule_of(device.compute_capability),
-        )  # fmt: skip
-        transactions.append(counted[0])
-        sectors.append(counted[2])
-    by_device = np.concatenate(np.broadcast_arrays(*transactions), axis=0)
-    evaluate.note(np.isnan(by_device))  # a word or stride that no hardware has
+    count, size = evaluate(access.count) * block.share, evaluate(access.bytes)
+    rules = _by_device(devices, [rule_of(d.compute_capability) for d in devices], evaluate.ndim)
+    if access.affine:
+        addresses = block.affine(access, evaluate)
+        cost = affine_transactions(addresses, size, rules)
+        aligned = affine_transactions(addresses.linear(), size, rules)
+    else:
+        stride = evaluate(access.stride) if access.stride is not None else None
+        cost = Cost(*access_transactions(access.pattern, size, stride, block.lanes, rules))
+        aligned = cost
+    is_as_aligned = bool(access.affine) or access.pattern == "coalesced"
+    cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     return GlobalAccess(
         name=access.name,
         kind=access.kind,
         count=count,
         bytes=size,
-        transactions=by_device,
-        sectors=np.concatenate(np.broadcast_arrays(*sectors), axis=0),
-        coalesced=_coalesced(access.pattern, by_device),
+        transactions=cost.transactions,
+        sectors=cost.sectors,
+        coalesced=_coalesced(cost, aligned if is_as_aligned else None),
+        moved_bytes=cost.bytes,
     )
 
 
-def _coalesced(pattern: str, transactions: Array) -> Any:
+def _coalesced(cost: Cost, aligned: Cost | None) -> Any:
     """Return whether a warp's access counts as coalesced.
 
     Consecutive aligned words are, on every device (compute capability 1.x serves each half-warp
-    on its own, which the papers count as one); any other access is if it needs one transaction.
+    on its own, which the papers count as one), and so is what costs just the same; any other
+    access is if it needs one transaction.
     """
-    if pattern == "coalesced":
-        return np.ones_like(transactions, dtype=bool)
-    return transactions <= 1.0
+    one: Any = cost.transactions <= 1.0
+    if aligned is None:
+        return one
+    same = [part == other for part, other in zip(cost, aligned, strict=True)]
+    return one | (same[0] & same[1] & same[2])
 
 
 def shared_access(
-    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], ndim: int
+    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
 ) -> SharedAccess:
     """Evaluate an access to shared memory, with the conflicts of each device's banks."""
-    stride = evaluate(access.stride) if access.stride is not None else np.ones((1,) * ndim)
-    banks = device_array(
-        devices,
-        [BANKS.get(d.compute_capability.split(".")[0], BANKS_LATER) for d in devices],
-        ndim,
-    )
-    degree = bank_conflict_degree(stride, banks, banks)
-    evaluate.note(np.isnan(degree))
-    return SharedAccess(access.name, access.kind, evaluate(access.count), degree)
+    count, ndim = evaluate(access.count) * block.share, evaluate.ndim
+    if access.affine:
+        rules = _by_device(devices, [bank_rule_of(d.compute_capability) for d in devices], ndim)
+        addresses = block.affine(access, evaluate)
+        degree = affine_bank_conflicts(addresses, evaluate(access.bytes), rules)
+    else:
+        stride = evaluate(access.stride) if access.stride is not None else np.ones((1,) * ndim)
+        major = [d.compute_capability.split(".")[0] for d in devices]
+        banks = device_array(devices, [BANKS.get(m, BANKS_LATER) for m in major], ndim)
+        degree = bank_conflict_degree(stride, banks, banks)
+    return SharedAccess(access.name, access.kind, count, evaluate.of_hardware(degree, count))

@@ -74,6 +74,11 @@ class Operand:
     units: Units | None = None
 
     @property
+    def is_computed(self) -> bool:
+        """Whether there is more to it than a number in the source."""
+        return self.text != self.worked or not self.text[:1].isdigit()
+
+    @property
     def is_truth(self) -> bool:
         """Whether the value is a truth value and not a number."""
         return type(self.value).__name__ in ("bool", "bool_")
@@ -181,7 +186,8 @@ def together(parts: Sequence[Operand]) -> Operand:
 def constant(value: Any, text: str = "") -> Operand:
     """Return a number or another object that stands in the source."""
     if isinstance(value, (int, float)):
-        return Operand(value, text or literal(value), literal(value))
+        level = SIGN if value < 0 and not text else ATOM
+        return Operand(value, text or literal(value), literal(value), level)
     return Operand(value, text or str(value), text or str(value))
 
 

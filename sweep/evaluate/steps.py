@@ -27,8 +27,8 @@ class Step:
     number : str
         The equation's number; ``""`` for what only joins equations.
     kind : str
-        ``"equation"``, ``"condition"`` (its value is a truth value), ``"intermediate"`` or
-        ``"choice"`` (one of several values, by a condition).
+        ``"equation"``, ``"condition"`` (its value is a truth value), ``"intermediate"``,
+        ``"choice"`` (one of several values, by a condition) or ``"code"`` (of a regime or status).
     formula, worked : str
         The right-hand side in symbols and in numbers.
     comparisons : tuple of Comparison
@@ -72,6 +72,7 @@ class Statement:
     reads: list[Statement] = field(default_factory=list)
     calls: list[Frame] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    chosen: Statement | None = None  # whose value a variable took over
     used: bool = False
 
     def use(self) -> None:
@@ -130,5 +131,5 @@ class Trace:
         statement = self._frame.set_by.get(name)
         while statement is not None:
             found[:0] = statement.decisions
-            statement = next((s for s in statement.reads if s.target == name), None)
+            statement = statement.chosen
         return tuple(found)

@@ -17,15 +17,15 @@ from sweep.power import dynamic_power, voltage_at
 from sweep.space import Box, KernelSpace
 from sweep.workload import Array
 
-__all__ = ["Packed", "model_inputs", "pack", "power_inputs"]
+__all__ = ["Packed", "form_of", "model_inputs", "pack", "power_inputs"]
 
 MISSING = float(STATUS["missing_parameters"])
 CONSTRAINT = float(STATUS["constraint"])
 CLOCKS_FORM = 32
 """Clock pairs from which on the inner loop runs over the clocks alone."""
-ROW = 1024
-"""Length that an inner row of configurations should reach: enough for the vector unit, small
-enough that the rows of all inputs stay in the cache."""
+SHORT_ROW, ROW = 16, 1024
+"""Inner rows of configurations take in whole axes up to ROW points, where the tables that depend on
+nothing else stay in the cache, and beyond it only if they would be shorter than SHORT_ROW."""
 
 
 def power_inputs(space: KernelSpace, box: Box, launch: Launch) -> dict[str, Array]:
@@ -88,6 +88,10 @@ def model_inputs(
     inputs.update(
         launch_status=status, clock_status=clock_status, core_hz=launch.workload.clocks.core
     )
+    for name in clock_names:  # as a pass reads them, so that no chunk has to lay them out again
+        table = inputs[name]
+        spread = np.broadcast_to(table, table.shape[:-2] + launch.workload.clocks.ratio.shape[-2:])
+        inputs[name] = np.ascontiguousarray(spread)
     return inputs
 
 
@@ -103,22 +107,26 @@ def _flat(
             length = len(given)
             inputs.update(zip(parts_of(i.symbol, length), given, strict=True))
         else:
-            inputs[i.symbol] = np.asarray(given)
+            inputs[i.symbol] = np.asarray(given, dtype=np.float64)
     return inputs, length
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A pass's arguments: one buffer of tables, where each begins, its strides, the loops."""
+    """A pass's inputs: tables as contiguous rows, their strides, and the loops over them."""
 
     form: str
     length: int
-    data: Array
-    base: Any
+    tables: tuple[Array, ...]
     stride: Any
     shape: Any
     n_inner: int
     n_rows: int
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What a pass takes before its output arrays."""
+        return self.tables, self.stride, self.shape, self.n_inner
 
 
 def _length(inputs: Mapping[str, Array], model: Model) -> int:
@@ -136,20 +144,15 @@ def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> P
     """Lay tables out for a pass over a box of the given shape (clocks included).
 
     A table keeps length 1 along what it does not depend on (stride 0); only along the inner
-    loop's axes is it spread out, so that the loop reads contiguous rows.
+    loop's axes is it spread out, so that the loop reads contiguous rows. A table that is laid out
+    so already is not copied.
     """
     length = _length(inputs, model)
     launch_names, clock_names = input_names(model, length)
-    n_clocks = shape[-2] * shape[-1]
-    form = "clocks" if n_clocks >= CLOCKS_FORM else "rows"
-    n_outer = len(shape) - 2
-    if form == "rows":
-        n_outer = len(shape)
-        while n_outer > 0 and math.prod(shape[n_outer:]) < ROW:
-            n_outer -= 1
+    form, n_outer = form_of(shape), _outer_axes(shape)
     inner = shape[n_outer:]
     n_inner = math.prod(inner)
-    parts, base, strides, position = [], [], [], 0
+    tables, strides = [], []
     for i, name in enumerate(launch_names + clock_names):
         table = inputs[name]
         is_row = form == "rows" or i >= len(launch_names)
@@ -162,17 +165,30 @@ def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> P
         for extent in reversed(table.shape[:n_outer]):
             stride.append(0 if extent == 1 else step)
             step *= extent
-        parts.append(np.ascontiguousarray(table, dtype=np.float64).reshape(-1))
-        base.append(position)
+        tables.append(np.ascontiguousarray(table, dtype=np.float64).reshape(-1))
         strides.append(stride[::-1])
-        position += parts[-1].size
     return Packed(
         form=form,
         length=length,
-        data=np.concatenate(parts),
-        base=np.array(base, dtype=np.int64),
-        stride=np.array(strides, dtype=np.int64).reshape(len(base), n_outer),
+        tables=tuple(tables),
+        stride=np.array(strides, dtype=np.int64).reshape(len(tables), n_outer),
         shape=np.array(shape[:n_outer], dtype=np.int64),
         n_inner=n_inner,
         n_rows=math.prod(shape[:n_outer]),
     )
+
+
+def form_of(shape: tuple[int, ...]) -> str:
+    """Return the form of the pass over a box of the given shape (clocks included)."""
+    return "clocks" if shape[-2] * shape[-1] >= CLOCKS_FORM else "rows"
+
+
+def _outer_axes(shape: tuple[int, ...]) -> int:
+    """Return the number of axes outside the inner loop."""
+    if form_of(shape) == "clocks":
+        return len(shape) - 2
+    n_outer, n_inner = len(shape), 1
+    while n_outer > 0 and (n_inner < SHORT_ROW or n_inner * shape[n_outer - 1] <= ROW):
+        n_outer -= 1
+        n_inner *= shape[n_outer]
+    return n_outer

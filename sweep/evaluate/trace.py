@@ -152,8 +152,10 @@ class _Tracer:
                 before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
                 total = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
                 self._assign(frame, here, node.target, self._evaluate(frame, here, total))
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-                self._assign(frame, here, node.targets[0], self._evaluate(frame, here, node.value))
+            elif isinstance(node, ast.Assign):
+                operand = self._evaluate(frame, here, node.value)
+                for target in node.targets:
+                    self._assign(frame, here, target, operand)
             elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 raise _not_followed(frame, node)
         return None
@@ -194,6 +196,7 @@ class _Tracer:
             raise _not_followed(frame, target)
         name = target.id
         if frame.inside is None:
+            here.chosen = frame.set_by.get(operand.variable)
             operand = self._named(frame, here, name, operand)
             here.target = name
             frame.set_by[name] = here
@@ -224,8 +227,11 @@ class _Tracer:
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=formula.units_text(operand.units))
         kind = "condition" if operand.is_truth else "intermediate"
-        self._record(here, Step(name, symbol, operand.value, "", kind, operand.text,
-                                operand.worked, (*operand.comparisons, *compared)))  # fmt: skip
+        if operand.text.isidentifier() and operand.text.isupper():
+            kind = "code"
+        if operand.is_computed or compared or kind == "code":  # and not `total = 0.0`
+            self._record(here, Step(name, symbol, operand.value, "", kind, operand.text,
+                                    operand.worked, (*operand.comparisons, *compared)))  # fmt: skip
         result = formula.named(symbol, operand.value)
         return replace(result, comparisons=operand.comparisons)
 

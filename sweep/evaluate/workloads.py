@@ -11,9 +11,11 @@ import numpy as np
 from sweep import clocks as clk
 from sweep.evaluate.counts import (
     Evaluator,
+    block_of,
     by_class,
     device_array,
     global_access,
+    parts_of_block,
     shared_access,
     stages_of,
     total_of,
@@ -69,7 +71,7 @@ def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Array:
 
 def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[str, Array]:
     """Return the declared device attributes that expressions may use."""
-    major_minor = [float(d.compute_capability) for d in devices]
+    major_minor = [float(d.compute_capability or 0) for d in devices]
     return {
         "warp_size": _device_values(devices, "chip.warp_size", ndim),
         "sm_count": _device_values(devices, "chip.sm_count", ndim),
@@ -88,9 +90,7 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     kernel = space.kernel
     devices = space.devices[box.slices[0]]
     axes, ndim = axis_arrays(space, box)
-    limits = limits_for(
-        [d.compute_capability for d in devices], (len(devices),) + (1,) * (ndim - 1)
-    )
+    limits = limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
     values: dict[str, Any] = dict(space.fixed)
     values.update({k: v for k, v in axes.items() if k != "device" and "clock" not in k})
     values.update(_device_names(devices, limits, ndim))
@@ -112,12 +112,15 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     values.update(threads_per_block=threads, blocks=blocks, registers_per_thread=registers,
                   shared_memory_bytes=shared_bytes)  # fmt: skip
     warp = values["warp_size"]
-    lanes = np.minimum(threads, warp)
+    block = block_of(kernel, evaluate, threads, warp)
+    parts = parts_of_block(kernel, evaluate, block)
     accesses = tuple(
-        global_access(a, evaluate, devices, lanes, ndim) for a in kernel.global_accesses
+        global_access(a, evaluate, devices, parts[a.stage]) for a in kernel.global_accesses
     )
-    shared = tuple(shared_access(a, evaluate, devices, ndim) for a in kernel.shared_accesses)
-    stages = stages_of(kernel, evaluate, accesses, shared)
+    shared = tuple(
+        shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
+    )
+    stages = stages_of(kernel, evaluate, accesses, shared, parts)
     outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
     hit_rate = np.where(values["l2_bytes"] > 0, number("cache.l2_hit_rate", 0.0), 0.0)
     evaluate.note(hit_rate > 1.0)
@@ -144,7 +147,7 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     workload = Workload(
         threads_per_block=threads,
         blocks=blocks,
-        lanes=lanes,
+        lanes=block.lanes,
         occupancy=launched,
         computation_instructions=total_of([s.computation_instructions for s in stages], ndim),
         instructions=by_class(stages),

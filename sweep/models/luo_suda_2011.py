@@ -270,13 +270,16 @@ def _costs(work: Workload) -> dict[str, Array]:
     }
 
 
-def _task(stage: Stage, costs: dict[str, Array], missing: Array) -> Array:
-    """Return the cost of a stage's computation over all its executions [cycle]."""
-    total = missing * 0.0 + stage.barriers * costs.get("barrier", missing)
-    for access in stage.shared_accesses:
-        total = total + access.count * costs.get("shared", missing)
-    for name, count in stage.instructions.items():
-        total = total + count * costs.get(name, missing)
+def _task(stage: Stage, costs: dict[str, Array], zero: Array) -> Array:
+    """Return the cost of a stage's computation over all its executions [cycle].
+
+    A class that does not occur needs no cost.
+    """
+    shared = sum((access.count for access in stage.shared_accesses), start=zero)
+    counts = {"barrier": stage.barriers, "shared": shared, **stage.instructions}
+    total = zero
+    for name, count in counts.items():
+        total = total + np.where(count > 0, count * costs.get(name, np.nan), 0.0)
     return total
 
 
@@ -290,23 +293,23 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
     Stages of one loop alternate: the first follows what precedes the loop once, and the loop's last
     stage in every further iteration.
     """
-    costs, missing = _costs(work), np.full_like(t_mem, np.nan)
+    costs, zero = _costs(work), np.zeros_like(work.n_sm)
     periods = []
     for stage in work.stages:
-        count = sum((x.count for x in stage.global_accesses), start=np.zeros_like(work.n_sm))
-        size = sum((x.count * x.bytes for x in stage.global_accesses), start=0.0 * count)
-        trans = sum((x.count * x.transactions for x in stage.global_accesses), start=0.0 * count)
+        count = sum((x.count for x in stage.global_accesses), start=zero)
+        size = sum((x.count * x.bytes for x in stage.global_accesses), start=zero)
+        trans = sum((x.count * x.transactions for x in stage.global_accesses), start=zero)
         declared = len(work.stages) > 1 or stage.name != "kernel"
         executions = stage.executions if declared else np.maximum(count, 1.0)
         periods.append({
             "loop": stage.loop,
             "executions": executions,
-            "c_i": _ratio(_task(stage, costs, missing), executions, 0.0),
+            "c_i": _ratio(_task(stage, costs, zero), executions, 0.0),
             "m_i": _ratio(count * t_mem, executions, 0.0),
             "d_mem": _ratio(size, count, 4.0),
             "n_trans": _ratio(trans, count, 1.0),
         })  # fmt: skip
-    zero = np.zeros_like(work.n_sm)  # before the first period: c_0 = m_0 = 0
+    # Before the first period: c_0 = m_0 = 0.
     nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0}
     pairs, previous, start = [], nothing, 0
     while start < len(periods):
@@ -341,8 +344,9 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         t_mem = latency(t_mem, work.clocks.ratio, work.dram_share)
         gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
     sequence = _sequence(work, t_mem)
-    most = np.where(np.isfinite(device["m"]), device["m"],
-                    work.occupancy.active_warps_per_sm / work.occupancy.occupancy)  # fmt: skip
+    warps, share = work.occupancy.active_warps_per_sm, work.occupancy.occupancy
+    held = np.where(share > 0, warps / share, 1.0)  # a launch that fails is no lack of parameters
+    most = np.where(np.isfinite(device["m"]), device["m"], held)
     inputs: dict[str, Array | list[Array]] = {
         "n_act": work.occupancy.active_warps_per_sm,
         "n_sm": work.n_sm,
@@ -420,9 +424,10 @@ MODEL = Model(
                   maximum=1e5),
         Parameter("class_cost", "cost", "cycle", "cost of an instruction by class", minimum=0,
                   maximum=1e5, columns=("class_name", "cost_cycles")),
-        Parameter("instruction_cost", "cost", "cycle", "Table 1: cost by PTX instruction",
+        Parameter("instruction_costs", "cost", "cycle", "Table 1: cost by PTX instruction",
                   required=False, minimum=0, maximum=1e5,
-                  columns=("instruction_name", "cost_cycles")),
+                  columns=("instruction_name", "int_const_cycles", "int_reg_cycles",
+                           "float_const_cycles", "float_reg_cycles")),
     ),
     errata={
         "LS-1": "max(..., 0) in (13)",

@@ -10,8 +10,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from sweep.errors import QueryError
-from sweep.plot._figure import Picture, spell, style
-from sweep.plot._legend import legend, title
+from sweep.plot._figure import Picture, laid_out, spell, style
+from sweep.plot._legend import legend, subtitle, title
 from sweep.plot._maps import (
     Map,
     axis_of,
@@ -90,11 +90,12 @@ def clocks_plot(
         for axes, side, found, other in zip(
             figure.subplots(1, 2), ("left", "right"), maps, maps[::-1], strict=True
         ):
-            axes.set_title(" over ".join(filter(None, [WORDS[found.variable], ", ".join(over)])))
+            words = [WORDS[found.variable], ", ".join(over)]
+            subtitle(axes, " over ".join(filter(None, words)), 4.2)
             handles = draw_map(axes, found, view.grid, model, over)
             handles[1:1] = _mark_other(axes, found, other, view.grid) + _frame_close(axes, found)
             legend(figure, handles, f"outside lower {side}", 0.5)
-    return figure
+        return laid_out(figure)
 
 
 def _mark_other(axes: Axes, found: Map, other: Map, grid: Grid) -> list[Any]:

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INVALID",
+    "LEAST_SPAN",
     "PALETTE",
     "TIED",
     "Picture",
     "colour_of",
     "is_wide",
+    "laid_out",
     "log_ticks",
     "norm_of",
     "regime_colours",
@@ -61,11 +63,13 @@ INVALID: dict[str, Any] = {
 TIED = "\N{NO-BREAK SPACE}"  # between number and unit
 DECADES = 2.0  # a range wider than this gets a logarithmic axis
 COLOUR_DECADES = 1.0  # and this logarithmic colours: they tell fewer steps apart than lengths do
+LEAST_SPAN = 0.05  # of the smallest value: the least that the colours span
 TICKS = 9
 STYLE: dict[str, Any] = {
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.labelsize": 9.5,
+    "axes.formatter.useoffset": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.titlesize": 11.0,
@@ -96,6 +100,13 @@ def style() -> Iterator[None]:
         yield
 
 
+def laid_out(figure: Picture) -> Picture:
+    """Return the figure with its layout settled: every file of it will then be the same."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
 def is_wide(values: Array, decades: float = DECADES) -> bool:
     """Return whether values are all positive and spread over more than some decades."""
     finite = values[np.isfinite(values)]
@@ -105,12 +116,12 @@ def is_wide(values: Array, decades: float = DECADES) -> bool:
 
 
 def norm_of(values: Array) -> Normalize:
-    """Return the colour scale for values."""
+    """Return the colour scale for values; next to no difference must not look like one."""
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     if is_wide(values, COLOUR_DECADES):
         return LogNorm(low, high)
-    return Normalize(low, high if high > low else low + (abs(low) or 1.0))
+    return Normalize(low, max(high, low + (LEAST_SPAN * abs(low) or 1.0)))
 
 
 def scale_axis(axes: Axes, axis: str, values: Array) -> None:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.plot._figure import Picture, colour_of, scale_axis, spell, style
+from sweep.plot._figure import Picture, colour_of, laid_out, scale_axis, spell, style
 from sweep.plot._legend import label, legend, remark, title
 from sweep.plot._maps import one_view, over_dims, selected, spelt, where_we_are
 from sweep.query import Row, pareto
@@ -30,7 +30,7 @@ __all__ = ["pareto_plot"]
 Array = NDArray[Any]
 
 CLOUD = 400_000  # configurations looked at
-SHOWN = 12_000  # and drawn, of those within the axes
+SHOWN = 10_000  # and drawn, of those within the axes
 KNEES_NAMED = 4
 REAR_MARGIN = 1.2  # of the fronts' extent: room for dominated configurations
 IDEAL_MARGIN = 0.45  # and on the empty side for a single knee's words
@@ -134,10 +134,11 @@ def _draw(
     varying = [
         dim for dim in ("device", "model") if len({front.labels.get(dim) for front in fronts}) > 1
     ]
-    fixed = [str(v) for d, v in fronts[0].labels.items() if d not in varying] if fronts else []
+    fixed = {d: v for d, v in fronts[0].labels.items() if d not in varying} if fronts else {}
+    words = [f"{'on' if dim == 'device' else 'by'} {value}" for dim, value in fixed.items()]
     shown = [name.replace("_", " ") for name in names]
     text = f"{shown[1].capitalize()} against {shown[0]}: {where_we_are(view)}"
-    title(figure, ", ".join([text, *fixed]))
+    title(figure, " ".join([text, *words]))
     _prepare_axes(axes, view.grid, names, senses, units, fronts)
     share = SHOWN // max(1, len(fronts))
     colour = colour or (varying or ["device"])[0]
@@ -146,18 +147,18 @@ def _draw(
         look = _look(view, {d: front.labels[d] for d in varying}, colour)
         dots = _within(axes, front.dots)
         x, y = (column[:: max(1, len(column) // share)] for column in dots)
-        axes.scatter(x, y, s=6, color=look["color"], alpha=0.25, lw=0, rasterized=True, zorder=2)
-        axes.plot(*_stairs(*front.points), lw=1.6, zorder=3, **look)
+        axes.scatter(x, y, s=6, color=look["color"], alpha=0.16, lw=0, rasterized=True, zorder=2)
+        axes.plot(*_stairs(*front.points), lw=2.0, zorder=3, **look)
         axes.plot(*front.points, "o", ms=5, mec="white", mew=0.7, color=look["color"], zorder=4)
         signed = (SENSES[s] * values for s, values in zip(senses, front.points, strict=True))
         at = knee(*signed)
         axes.plot(*(values[at] for values in front.points), **KNEE, ms=12, zorder=5)
         named = ", ".join(str(front.labels[dim]) for dim in varying) or "Pareto front"
-        words = _knee_words(view, names, front.rows[at])
+        said = _knee_words(view, names, front.rows[at])
         if len(fronts) == 1:
-            _annotate(axes, senses, [values[at] for values in front.points], words)
+            _annotate(axes, senses, [values[at] for values in front.points], said)
         elif len(fronts) <= KNEES_NAMED:
-            named += f"; knee: {words[0]} at {', '.join(words[1:])}"
+            named += f"; knee: {said[0]} at {', '.join(said[1:])}"
         handles.append(Line2D([], [], marker="o", mec="white", label=named, **look))
     if fronts:
         handles.append(Line2D([], [], **KNEE, ms=9, label="knee of a front"))
@@ -168,7 +169,7 @@ def _draw(
         axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
     handles += [remark(note) for note in missing]
     legend(figure, handles, "outside lower center")
-    return figure
+    return laid_out(figure)
 
 
 def _prepare_axes(

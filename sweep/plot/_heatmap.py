@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sweep.plot._figure import Picture, style
-from sweep.plot._legend import legend, title
+from sweep.plot._figure import Picture, laid_out, style
+from sweep.plot._legend import legend, subtitle, title
 from sweep.plot._maps import (
     axis_of,
     best_map,
@@ -74,9 +74,7 @@ def heatmap(
         name = found.variable.replace("_", " ")
         title(figure, f"{name.capitalize()} of {where_we_are(view, (x, y))}")
         if over:
-            axes.set_title(
-                f"{'smallest' if sense == 'min' else 'largest'} over {', '.join(over)}",
-                color="#555555",
-            )
+            best = "smallest" if sense == "min" else "largest"
+            subtitle(axes, f"{best} over {', '.join(over)}", 5.6)
         legend(figure, handles, "outside lower center")
-    return figure
+        return laid_out(figure)

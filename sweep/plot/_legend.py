@@ -12,9 +12,10 @@ from matplotlib.patches import Patch
 from sweep.plot._figure import INVALID, TIED
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["invalid_patch", "label", "legend", "remark", "title"]
+__all__ = ["invalid_patch", "label", "legend", "remark", "subtitle", "title"]
 
 CHARACTERS_PER_INCH = 13.0  # of a legend's text, markers included
 
@@ -25,6 +26,12 @@ def title(figure: Figure, text: str) -> None:
     figure.suptitle("\n".join(textwrap.wrap(text, width)))
 
 
+def subtitle(axes: Axes, text: str, inches: float) -> None:
+    """Write what a panel shows above it, in as many lines as its width takes."""
+    lines = textwrap.wrap(text, int(inches * CHARACTERS_PER_INCH))
+    axes.set_title("\n".join(lines), color="#555555")
+
+
 def label(long_name: str, unit: str, width: int = 48) -> str:
     r"""Return an axis label: the name with its unit, in lines of at most ``width``.
 
@@ -32,7 +39,9 @@ def label(long_name: str, unit: str, width: int = 48) -> str:
     'core clock\xa0[MHz]'
     """
     text = long_name if unit in ("", "1") else f"{long_name}{TIED}[{unit}]"
-    return "\n".join(textwrap.wrap(text, width))
+    lines = -(-len(text) // width)
+    balanced = min(width, len(text) // lines + 8)  # no last line of a single word
+    return "\n".join(textwrap.wrap(text, balanced))
 
 
 def legend(figure: Figure, handles: Sequence[Any], loc: Any, share: float = 1.0) -> None:

@@ -16,6 +16,7 @@ from sweep.errors import QueryError
 from sweep.fields import COMMON_FIELDS
 from sweep.plot._figure import (
     INVALID,
+    LEAST_SPAN,
     TIED,
     log_ticks,
     norm_of,
@@ -237,7 +238,19 @@ def draw_map(
         handles += _draw_regimes(axes, found, regime_colours(grid, model), model)
     if found.best is not None:
         handles.insert(0, _draw_best(axes, found, grid, over))
+        handles[1:1] = _flatness(found)
     return handles + _draw_invalid(axes, found)
+
+
+def _flatness(found: Map) -> list[Line2D]:
+    """Return a remark where the cells differ too little for colours."""
+    best = found.values[found.best]
+    spread = np.nanmax(np.abs(found.values - best))
+    if found.values.size < 2 or spread >= LEAST_SPAN * abs(best):
+        return []
+    if spread == 0:
+        return [remark("all valid cells are equal")]
+    return [remark(f"all valid cells are within {100 * spread / abs(best):.1g} % of the best")]
 
 
 def spelt(row: Mapping[str, Any], dim: str, grid: Grid) -> str:
@@ -265,7 +278,7 @@ def _draw_best(axes: Axes, found: Map, grid: Grid, over: Sequence[str]) -> Line2
     axes.plot(found.best[1], found.best[0], **look, clip_on=False, zorder=6)
     value = spell(found.values[found.best], grid.units(found.variable))
     row = found.rows[found.best]
-    named = [d for d in (found.y.dim, found.x.dim, *over) if row.get(d) is not None]
+    named = [d for d in (found.x.dim, found.y.dim, *over) if row.get(d) is not None]
     text = f"best: {value} at {', '.join(spelt(row, d, grid) for d in named)}"
     return Line2D([], [], **(look | {"markersize": 11}), label=text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,13 @@ from sweep.plot._figure import (
     Picture,
     colour_of,
     is_wide,
+    laid_out,
     scale_axis,
     set_ticks,
     spell,
     style,
 )
-from sweep.plot._legend import invalid_patch, label, legend, title
+from sweep.plot._legend import invalid_patch, label, legend, remark, subtitle, title
 from sweep.plot._maps import one_view, over_dims, selected, spelt, where_we_are
 from sweep.query import Row, best
 from sweep.query.render import scaled
@@ -84,9 +86,25 @@ def occupancy_plot(
         )
         for model in selected(view, "model") or [None]
     }
+    without = {model: _reason(rows) for model, rows in series.items() if not _is_drawn(rows)}
+    if len(without) < len(series):
+        series = {model: rows for model, rows in series.items() if model not in without}
+    else:
+        without = {}
     values = sorted({value for rows in series.values() for value in rows})
+    remarks = [f"{model}: no valid configuration ({why})" for model, why in without.items()]
     with style():
-        return _draw(view, x, values, series)
+        return _draw(view, x, values, series, remarks)
+
+
+def _is_drawn(rows: Mapping[Any, Row]) -> bool:
+    return any(row["execution_time"] is not None for row in rows.values())
+
+
+def _reason(rows: Mapping[Any, Row]) -> str:
+    """Return why nothing is valid, as the most rows have it."""
+    counts = Counter(str(row["status"]).replace("_", " ") for row in rows.values())
+    return counts.most_common(1)[0][0] if counts else "not asked for"
 
 
 def _best_by(
@@ -125,9 +143,13 @@ def _time(row: Row) -> float:
 
 
 def _draw(
-    view: View, x: str, values: Sequence[Any], series: Mapping[Any, Mapping[Any, Row]]
+    view: View,
+    x: str,
+    values: Sequence[Any],
+    series: Mapping[Any, Mapping[Any, Row]],
+    remarks: Sequence[str],
 ) -> Picture:
-    figure = Picture(figsize=(7.4, 6.0), layout="constrained")
+    figure = Picture(figsize=(7.4, 6.8), layout="constrained")
     grid = view.grid
     title(figure, f"Time and occupancy over {x.replace('_', ' ')}: {where_we_are(view)}")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -145,7 +167,7 @@ def _draw(
         if good:
             at = int(np.argmin(shown))
             _mark_best(above, place[good[at]], shown[at], colour)
-    above.set_ylabel(label(grid.long_name("execution_time"), unit, 30))
+    above.set_ylabel(label(grid.long_name("execution_time"), unit, 28))
     if is_wide(np.array(finite)):
         scale_axis(above, "y", np.array(finite))
     elif finite:
@@ -156,15 +178,15 @@ def _draw(
     ]  # threads that follow from one parameter alone
     over = over_dims(view, ("model", x, *(implied if len(implied) == 1 else ())))
     if over:
-        above.set_title(f"each point: smallest time over {', '.join(over)}", color="#555555")
+        subtitle(above, f"each point: smallest time over {', '.join(over)}", 5.8)
     first = next(iter(series.values()))
     limiters = _draw_occupancy(below, place, first)
-    below.set_ylabel(label(grid.long_name("occupancy"), grid.units("occupancy"), 28))
+    below.set_ylabel(label(grid.long_name("occupancy"), grid.units("occupancy"), 22))
     below.set_xlabel(label(grid.long_name(x), grid.units(x)))
     set_ticks(below, "x", list(values))
     below.set_xlim(-0.6, len(values) - 0.4)
     reasons = _hatch_invalid((above, below), place, series)
-    handles = [*above.get_legend_handles_labels()[0]] if len(series) > 1 else []
+    handles = [*above.get_legend_handles_labels()[0]] if len(series) + len(remarks) > 1 else []
     star: dict[str, Any] = {
         "marker": "*",
         "markersize": 11,
@@ -176,9 +198,9 @@ def _draw(
         where = ", ".join(spelt(row, dim, grid) for dim in over_dims(view, ()))
         text = f"fastest: {spell(min(finite), 's')} at {where}" if where else "fastest"
         handles.append(Line2D([], [], **star, markeredgecolor="black", label=text))
-    handles += limiters + reasons
+    handles += [*limiters, *reasons, *map(remark, remarks)]
     legend(figure, handles, "outside lower center")
-    return figure
+    return laid_out(figure)
 
 
 def _mark_best(axes: Axes, x: float, y: float, colour: str) -> None:

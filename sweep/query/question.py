@@ -88,7 +88,10 @@ class Question:
     def named(self, numbers: Sequence[int]) -> str:
         """Return the first of some groups in words, ready to follow a sentence."""
         labels = dict(self.ordered())
-        words = [" ".join(f"{k}={v}" for k, v in labels[n].items()) for n in numbers[:NAMED]]
+        words = [
+            " ".join(str(v) if k in DEFAULT_BY else f"{k}={v}" for k, v in labels[n].items())
+            for n in numbers[:NAMED]
+        ]
         more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
         return f" for {'; '.join(words)}{more}" if any(words) else ""
 

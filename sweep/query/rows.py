@@ -179,14 +179,26 @@ def _is_number(grid: Grid, name: str) -> bool:
     return name in grid.coordinates and grid.coordinates[name].values.dtype.kind in "iuf"
 
 
+def _device(row: Row) -> str:
+    return str(row.get("device") or "any device")
+
+
 def _assumed_note(rows: Sequence[Row]) -> list[str]:
     """Return the note that says which values behind the answers are assumed."""
-    by_device: dict[str, dict[str, None]] = {}
+    devices: dict[str, list[str]] = {}
     for row in rows:
-        if row["rests_on_assumed"]:
-            known = by_device.setdefault(str(row.get("device") or "all devices"), {})
-            known.update(dict.fromkeys(row["rests_on_assumed"]))
-    if not by_device:
+        for name in row["rests_on_assumed"]:
+            known = devices.setdefault(name, [])
+            if _device(row) not in known:
+                known.append(_device(row))
+    if not devices:
         return []
-    listed = "; ".join(f"{device}: {', '.join(names)}" for device, names in by_device.items())
-    return [f"* rests on assumed values ({listed})"]
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, of in devices.items():
+        names.setdefault(tuple(of), []).append(name)
+    everywhere = {_device(row) for row in rows if row["status"] == "valid"}
+    listed = [
+        ("" if set(of) == everywhere else f"{', '.join(of)}: ") + ", ".join(several)
+        for of, several in names.items()
+    ]
+    return [f"* rests on assumed values ({'; '.join(listed)})"]

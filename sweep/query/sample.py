@@ -59,7 +59,7 @@ def _thinned(view: View, share: int, block: Block) -> list[tuple[int, tuple[Arra
     for row, group in enumerate(slab.groups.tolist()):
         columns = [column[row] for column in slab.columns]
         valid = np.flatnonzero(~np.logical_or.reduce([np.isnan(c) for c in columns]))
-        # A step that shares no factor with the axes' lengths would be better still; an odd one does.
+        # An odd step, since axes often have an even number of values: it meets all of them.
         step = max(1, valid.size // per_group) | 1
         points = valid[::step]
         signed = zip(columns, view.signs, strict=True)

@@ -142,7 +142,7 @@ def _unknown_key(
             where = f"[{key.section}]" if key.section else "the top of the file"
             return f"unknown key here; it belongs to {where}", ""
     names = [key.name for key in section.keys]
-    listed = "" if len(names) > 8 else f"; the keys here are {', '.join(names)}"
+    listed = "" if len(names) > 16 else f"; the keys here are {', '.join(names)}"
     return f"unknown key{nearest(name, names) or listed}", _closest(name, names)
 
 

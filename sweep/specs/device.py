@@ -12,6 +12,7 @@ from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.occupancy import compute_capabilities
 from sweep.specs.check import Checked, check_section, is_number, top_level
+from sweep.specs.device_format import LIMITS_OF_DEVICE
 from sweep.specs.formats import DEVICE
 from sweep.specs.keys import Key, Section
 from sweep.specs.places import label_of
@@ -43,12 +44,13 @@ class Device:
     key : str
         The file's name without ``.toml``.
     name, vendor, architecture, compute_capability : str
-        Identity; the compute capability is a key of the table of occupancy limits.
+        Identity; the compute capability is a key of the table of occupancy limits, ``""`` where
+        the device gives its limits itself.
     values : mapping of str to float
         Numbers by dotted path without unit suffix (``clocks.core_nominal``), in base units: Hz,
         B/s, bytes, W, V, W/(V2 Hz); widths in bits.
     tables : mapping of str to tuple
-        Rows by dotted path (``power.core_voltage``), in base units.
+        Rows by dotted path (``power.core_voltage``), in base units; some columns hold words.
     model_parameters : mapping of str to mapping
         Per model, its parameters by the key of the file, in the unit of the key's suffix.
     sources : mapping of str to Source
@@ -67,7 +69,7 @@ class Device:
     architecture: str
     compute_capability: str
     values: Mapping[str, float]
-    tables: Mapping[str, tuple[tuple[float, ...], ...]]
+    tables: Mapping[str, tuple[tuple[Any, ...], ...]]
     model_parameters: Mapping[str, Mapping[str, ModelValue]]
     sources: Mapping[str, Source]
     text: str = field(repr=False)
@@ -77,6 +79,20 @@ class Device:
     def __hash__(self) -> int:
         """Hash by key and text: the mappings themselves cannot be hashed."""
         return hash((self.key, self.sha256))
+
+    @property
+    def generation(self) -> str:
+        """What the device's limits and rules go by, for people: ``compute capability 5.2``."""
+        if self.compute_capability:
+            return f"compute capability {self.compute_capability}"
+        return self.architecture
+
+    @property
+    def limits(self) -> str | Mapping[str, float]:
+        """What :func:`sweep.occupancy.limits_for` takes: compute capability, or own limits."""
+        if self.compute_capability:
+            return self.compute_capability
+        return {name: self.values[path] for name, path in LIMITS_OF_DEVICE.items()}
 
     def assumed(self, prefixes: Sequence[str]) -> tuple[str, ...]:
         """Return the dotted paths of assumed values below any of the given paths.
@@ -136,12 +152,12 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     if table is None:
         return None
     identity = top_level(report, table, DEVICE)
-    _check_compute_capability(report, identity)
+    _check_compute_capability(report, identity, has_limits="occupancy" in table)
     written: list[str] = []  # paths that sources may name
     needed: list[str] = []  # valid values, each of which must have a source
     excused = set(identity.meant)
     values: dict[str, float] = {}
-    tables: dict[str, tuple[tuple[float, ...], ...]] = {}
+    tables: dict[str, tuple[tuple[Any, ...], ...]] = {}
     for section in DEVICE[1:]:
         content = table.get(section.name)
         if section.values or not isinstance(content, dict):
@@ -158,7 +174,7 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     _check_bandwidth(report, values)
     if report.errors:
         return None
-    names = {name: identity[name] for name in identity if name != "schema"}
+    names = {"compute_capability": ""} | {k: v for k, v in identity.items() if k != "schema"}
     return Device(
         key,
         **names,
@@ -172,10 +188,18 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     )
 
 
-def _check_compute_capability(report: Report, identity: Checked) -> None:
+def _check_compute_capability(report: Report, identity: Checked, *, has_limits: bool) -> None:
+    """Check that a device gives its compute capability, or its occupancy limits: not both."""
     known = compute_capabilities()
     value = identity.get("compute_capability")
-    if value is not None and value not in known:
+    written = {*identity.written, *identity.meant}
+    if "compute_capability" not in written and not has_limits:
+        reason = "missing: it gives the occupancy limits; a device without one has [occupancy]"
+        report.error("compute_capability", reason)
+    elif has_limits and value is not None:
+        reason = "gives the occupancy limits already: leave out [occupancy]"
+        report.error("compute_capability", reason, value)
+    elif value is not None and value not in known:
         listed = f"the table of occupancy limits has {len(known)}, {known[0]} to {known[-1]}"
         report.error("compute_capability", f"unknown{nearest(value, known)} ({listed})", value)
 
@@ -184,7 +208,7 @@ def _to_base_units(
     section: Section,
     checked: Checked,
     values: dict[str, float],
-    tables: dict[str, tuple[tuple[float, ...], ...]],
+    tables: dict[str, tuple[tuple[Any, ...], ...]],
 ) -> None:
     for key in section.keys:
         if key.name not in checked:
@@ -192,7 +216,10 @@ def _to_base_units(
         path = f"{section.name}.{key.stem}"
         if key.type == "rows":
             tables[path] = tuple(
-                tuple(to_base(cell, column) for cell, column in zip(row, key.columns, strict=True))
+                tuple(
+                    cell if isinstance(cell, str) else to_base(cell, column)
+                    for cell, column in zip(row, key.columns, strict=True)
+                )
                 for row in checked[key.name]
             )
         else:

@@ -79,7 +79,9 @@ def _find(kind: Kind, name: str | os.PathLike[str]) -> Path:
 def _not_found(kind: Kind, name: str) -> str:
     known = _list(kind)
     shown = "".join(c if c.isprintable() else "?" for c in name[:60])
-    listed = "" if len(known) > 12 else f"; known are {', '.join(known)}"
+    listed = f"; `sweep list {kind}s` names the {len(known)} known"
+    if len(known) <= 12:
+        listed = f"; known are {', '.join(known)}"
     message = f"no {kind} '{shown}'{nearest(shown.lower(), known) or listed}"
     missing = [str(path) for path in _user_directories() if not path.is_dir()]
     if missing:

@@ -2,18 +2,15 @@
 
 Validation, the JSON Schema and the printed documentation all read these two tables and nothing
 else, so a key is added to a format in exactly one place.
-
-Ranges of device values are ranges of plausibility: they hold every GPU from 2006 on with room to
-spare, and end where a value could only be one of another unit (a clock of 1.3 or 1.3e9 "MHz").
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from sweep.specs.keys import Key, Section
+from sweep.specs.device_format import DEVICE
+from sweep.specs.keys import Key, Section, place_keys
 
 __all__ = [
+    "AFFINE_KEYS",
     "DEVICE",
     "DEVICE_NAMES",
     "FORMATS",
@@ -41,136 +38,9 @@ DEVICE_NAMES: dict[str, str] = {
     "shared_memory_per_sm": "shared memory of a multiprocessor [bytes]",
     "registers_per_sm": "32-bit registers of a multiprocessor",
     "l2_bytes": "size of the L2 cache [bytes], 0 without one",
-    "compute_capability": "compute capability as a number, such as 5.2",
+    "compute_capability": "compute capability as a number, such as 5.2; 0 on a device without one",
 }
 """Device attributes that expressions of kernel files may use by bare name."""
-
-
-def _section(name: str, meaning: str, *keys: Key, **options: bool | str) -> Section:
-    placed = tuple(replace(key, section=name) for key in keys)
-    return Section(name, meaning, placed, **options)  # type: ignore[arg-type]
-
-
-_CLOCK = (50.0, 5_000.0)
-_MEMORY_CLOCK = (50.0, 20_000.0)
-_VOLTS = (0.3, 2.5)
-
-DEVICE: tuple[Section, ...] = (
-    _section(
-        "",
-        "what the device is",
-        Key("schema", "integer", "version of the file format", 1, 1),
-        Key("name", "text", "full name of the product"),
-        Key("vendor", "text", "who made it"),
-        Key("architecture", "text", "architecture, with the chip where it is known"),
-        Key("compute_capability", "text", "compute capability, which gives the occupancy limits"),
-        required=True,
-    ),
-    _section(
-        "clocks",
-        "nominal clocks and the ranges in which they can be set",
-        Key("core_nominal_MHz", "number", "clock of the multiprocessors (SM)", *_CLOCK),
-        Key(
-            "core_min_MHz",
-            "number",
-            "lowest core clock; without a range only the nominal clock is valid",
-            *_CLOCK,
-            required=False,
-            together="core_max_MHz",
-        ),
-        Key(
-            "core_max_MHz",
-            "number",
-            "highest core clock",
-            *_CLOCK,
-            required=False,
-            together="core_min_MHz",
-        ),
-        Key("memory_nominal_MHz", "number", "clock of the DRAM", *_MEMORY_CLOCK),
-        Key(
-            "memory_min_MHz",
-            "number",
-            "lowest memory clock; without a range only the nominal clock is valid",
-            *_MEMORY_CLOCK,
-            required=False,
-            together="memory_max_MHz",
-        ),
-        Key(
-            "memory_max_MHz",
-            "number",
-            "highest memory clock",
-            *_MEMORY_CLOCK,
-            required=False,
-            together="memory_min_MHz",
-        ),
-        required=True,
-    ),
-    _section(
-        "chip",
-        "counts and widths",
-        Key("sm_count", "integer", "multiprocessors (SM) of the device", 1, 1024),
-        Key("lanes_per_sm", "integer", "arithmetic lanes of a multiprocessor", 1, 1024),
-        Key("warp_size", "integer", "threads in a warp", 8, 128),
-        Key(
-            "memory_bandwidth_GBps",
-            "number",
-            "peak DRAM bandwidth at the nominal memory clock",
-            0.5,
-            30_000,
-        ),
-        Key("memory_bus_width_bits", "integer", "width of the DRAM interface", 16, 16_384),
-        Key(
-            "l2_KiB",
-            "number",
-            "L2 cache that serves global memory; 0 without one",
-            16,
-            1_048_576,
-            zero=True,
-        ),
-        required=True,
-    ),
-    Section("model", "per model: the numbers that its equations read", values="model"),
-    _section(
-        "power",
-        "what power follows from (all or nothing)",
-        Key("static_W", "number", "power that does not depend on activity", 1, 2_000, zero=True),
-        Key(
-            "core_W_per_V2GHz",
-            "number",
-            "power of the core domain at full activity, per squared volt and GHz",
-            1,
-            10_000,
-        ),
-        Key(
-            "memory_W_per_V2GHz",
-            "number",
-            "power of the memory domain at full activity, per squared volt and GHz",
-            0.1,
-            1_000,
-        ),
-        Key(
-            "core_voltage",
-            "rows",
-            "voltage of the core domain by core clock, linear between the rows",
-            columns=("clock_MHz", "voltage_V"),
-            column_ranges=(_CLOCK, _VOLTS),
-        ),
-        Key(
-            "memory_voltage",
-            "rows",
-            "voltage of the memory domain by memory clock, linear between the rows",
-            columns=("clock_MHz", "voltage_V"),
-            column_ranges=(_MEMORY_CLOCK, _VOLTS),
-        ),
-    ),
-    Section(
-        "source",
-        'where each value comes from, by its quoted path; "identity" covers the top of the file',
-        required=True,
-        values="source",
-    ),
-)
-"""The device file, ``devices/KEY.toml``."""
 
 
 def _count(name: str, meaning: str, minimum: float = 0, **options: object) -> Key:
@@ -204,8 +74,28 @@ _CLASSES = (
 )
 _BARRIERS = _count("barriers", "dynamic barriers of a thread", required=False, default="0")
 
+
+def _affine(name: str, meaning: str, **options: object) -> Key:
+    return _count(f"{name}", f"{meaning}; for pattern affine", -LARGEST_NUMBER, required=False,
+                  **options)  # fmt: skip
+
+
+_AFFINE = (
+    _affine(
+        "base",
+        "word that the first thread accesses, counted from a multiple of 128 bytes",
+        default="0",
+    ),
+    _affine("x", "distance of the words of two threads that are neighbours in x"),
+    _affine("y", "the same in y; needed where the launch gives block_x or block_y", default="0"),
+    _affine("z", "the same in z", default="0"),
+)
+
+AFFINE_KEYS = tuple(key.name for key in _AFFINE)
+"""Keys of the pattern ``affine``: a thread's address is ``base + x * threadIdx.x + ...``."""
+
 KERNEL: tuple[Section, ...] = (
-    _section(
+    place_keys(
         "",
         "what the kernel is",
         Key("schema", "integer", "version of the file format", 1, 1),
@@ -228,7 +118,7 @@ KERNEL: tuple[Section, ...] = (
     Section("sizes", "problem sizes and their default values", values="size"),
     Section("parameters", "tuning parameters and their values", values="values"),
     Section("derived", "named sub-expressions", values="expression"),
-    _section(
+    place_keys(
         "launch",
         "the grid",
         _count("threads_per_block", "threads in a block", 1),
@@ -237,20 +127,20 @@ KERNEL: tuple[Section, ...] = (
         _count("block_y", "height of a block", 1, required=False, default="1"),
         required=True,
     ),
-    _section(
+    place_keys(
         "resources",
         "what a block occupies",
         _count("registers_per_thread", "32-bit registers of a thread", 1),
         _count("shared_memory_bytes", "shared memory of a block", required=False, default="0"),
         required=True,
     ),
-    _section(
+    place_keys(
         "instructions",
         "either all computation instructions in one, or by class without shared memory accesses"
         " and barriers",
         *_CLASSES,
     ),
-    _section(
+    place_keys(
         "stage",
         "a stretch of the kernel's code, in order; its counts are totals over all executions",
         Key("name", "text", "name of the stage, unique in the file"),
@@ -261,11 +151,18 @@ KERNEL: tuple[Section, ...] = (
             required=False,
         ),
         _count("executions", "how often a thread passes the stage", required=False, default="1"),
+        _count(
+            "threads",
+            "threads of a block that pass the stage, the first ones, where it is not all of them;"
+            " counts are those of such a thread",
+            1,
+            required=False,
+        ),
         *_CLASSES,
         _BARRIERS,
         repeated=True,
     ),
-    _section(
+    place_keys(
         "global_access",
         "one access to global memory",
         _ACCESS_NAME,
@@ -277,12 +174,13 @@ KERNEL: tuple[Section, ...] = (
             "pattern",
             "choice",
             "how the addresses of a warp lie",
-            choices=("coalesced", "misaligned", "strided", "uncoalesced", "broadcast"),
+            choices=("coalesced", "misaligned", "strided", "uncoalesced", "broadcast", "affine"),
         ),
         _count("stride", "distance of two lanes in words; for pattern strided", required=False),
+        *_AFFINE,
         repeated=True,
     ),
-    _section(
+    place_keys(
         "shared_access",
         "one access to shared memory",
         _ACCESS_NAME,
@@ -298,20 +196,29 @@ KERNEL: tuple[Section, ...] = (
             required=False,
             default="4",
         ),
+        Key(
+            "pattern",
+            "choice",
+            "how the addresses of a warp lie",
+            choices=("strided", "affine"),
+            required=False,
+            default="strided",
+        ),
         _count(
             "stride",
-            "distance of two lanes in words; 0 is a broadcast",
+            "distance of two lanes in words; 0 is a broadcast; for pattern strided",
             required=False,
             default="1",
         ),
+        *_AFFINE,
         repeated=True,
     ),
-    _section(
+    place_keys(
         "synchronisation",
         "barriers of a block",
         _BARRIERS,
     ),
-    _section(
+    place_keys(
         "loops",
         "loop trip counts",
         _count(
@@ -327,7 +234,7 @@ KERNEL: tuple[Section, ...] = (
             default="1",
         ),
     ),
-    _section(
+    place_keys(
         "cache",
         "what caches serve",
         _count(

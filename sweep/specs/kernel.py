@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
+from sweep.specs.accesses import ACCESSES, Access, check_accesses
 from sweep.specs.check import check_section, top_level
 from sweep.specs.formats import KERNEL
 from sweep.specs.formulas import Formulas
-from sweep.specs.keys import Section
-from sweep.specs.names import check_parameters, check_sizes, is_name
+from sweep.specs.names import check_parameters, check_sizes
 from sweep.specs.report import Report
 from sweep.specs.sources import Source, check_sources, longest_prefix
 from sweep.specs.stages import (
@@ -30,47 +30,6 @@ ParameterValue = float | str | bool
 """A value of a tuning parameter."""
 
 DEFAULT_SOURCE = "default"
-_ACCESSES = ("global_access", "shared_access")
-_SECTIONS = {section.name: section for section in KERNEL}
-
-
-@dataclass(frozen=True)
-class Access:
-    """One access of the kernel to global or shared memory.
-
-    Parameters
-    ----------
-    name : str
-        Its name, unique in the file.
-    kind : str
-        ``load`` or ``store``.
-    count : Expression
-        Dynamic accesses of a thread.
-    bytes : Expression
-        Word of a thread and access [bytes].
-    pattern : str
-        How the addresses of a warp lie: ``coalesced``, ``misaligned``, ``strided``,
-        ``uncoalesced``, ``broadcast``; ``strided`` for every access to shared memory.
-    stride : Expression or None
-        Distance of neighbouring lanes in words; ``None`` for a pattern without one.
-    stage : str or None
-        The stage that it belongs to, in a file with stages.
-    """
-
-    name: str
-    kind: str
-    count: Expression
-    bytes: Expression
-    pattern: str
-    stride: Expression | None = None
-    stage: str | None = None
-
-    def expressions(self) -> Iterator[tuple[str, Expression]]:
-        """Yield (key, expression) of the access."""
-        yield "count", self.count
-        yield "bytes", self.bytes
-        if self.stride is not None:
-            yield "stride", self.stride
 
 
 @dataclass(frozen=True)
@@ -147,7 +106,7 @@ class Kernel:
         for stage in self.stages:
             yield from stage.all_expressions()
         for section, accesses in zip(
-            _ACCESSES, (self.global_accesses, self.shared_accesses), strict=True
+            ACCESSES, (self.global_accesses, self.shared_accesses), strict=True
         ):
             for access in accesses:
                 for key, expression in access.expressions():
@@ -216,7 +175,7 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     stages = check_stages(report, table, formulas)
     check_membership(report, table, stages)
     _check_instructions(report, table)
-    accesses = {name: _accesses(report, table, name, formulas) for name in _ACCESSES}
+    accesses = {name: check_accesses(report, table, name, formulas) for name in ACCESSES}
     sources = _sources(report, table, top.meant)
     if report.errors:
         return None
@@ -297,61 +256,6 @@ def _check_instructions(report: Report, file: Mapping[str, Any]) -> None:
             report.error("instructions", f"empty: give computation or any of {', '.join(CLASSES)}")
 
 
-def _accesses(
-    report: Report, table: Mapping[str, Any], section_name: str, formulas: Formulas
-) -> tuple[Access, ...]:
-    section = _SECTIONS[section_name]
-    rows = table.get(section_name)
-    result: list[Access] = []
-    for number, row in enumerate(rows if isinstance(rows, list) else []):
-        path = f"{section_name}[{number}]"
-        if not isinstance(row, dict):
-            report.error(path, f"this is a table: write [[{section_name}]]", row)
-            continue
-        access = _access(report, section, row, path, formulas)
-        if access is None:
-            continue
-        if access.name in {other.name for other in result}:
-            report.error(f"{path}.name", "the name is taken by another access", access.name)
-        result.append(access)
-    return tuple(result)
-
-
-def _access(
-    report: Report, section: Section, row: dict[str, Any], path: str, formulas: Formulas
-) -> Access | None:
-    before = len(report.errors)
-    named = row.get("name")
-    if isinstance(named, str) and is_name(named):
-        path = f"{section.name}.{named}"
-    elif named is not None:
-        report.error(f"{path}.name", "must be a name: a letter, then letters, digits, _", named)
-    checked = check_section(report, section, row, path=path, sections=KERNEL)
-    parsed: dict[str, Expression] = {}
-    for key in section.keys:
-        if key.type == "expression" and key.name in checked:
-            parsed[key.name] = formulas.parse(f"{path}.{key.name}", checked[key.name], key)
-        elif key.default:
-            parsed[key.name] = Expression.parse(key.default)
-    pattern = checked.get("pattern", "strided")
-    if "pattern" in checked and (pattern == "strided") != ("stride" in checked.written):
-        missing = "missing: pattern strided needs the distance of two lanes in words"
-        report.error(
-            f"{path}.stride", missing if pattern == "strided" else f"pattern {pattern} has none"
-        )
-    if len(report.errors) > before:
-        return None
-    return Access(
-        checked["name"],
-        checked["kind"],
-        parsed["count"],
-        parsed["bytes"],
-        pattern,
-        parsed.get("stride"),
-        checked.get("stage"),
-    )
-
-
 def _sources(report: Report, table: Mapping[str, Any], excused: set[str]) -> dict[str, Source]:
     """Check ``[source]``: the default and whatever a path names."""
     if not isinstance(table.get("source"), dict):
@@ -361,7 +265,7 @@ def _sources(report: Report, table: Mapping[str, Any], excused: set[str]) -> dic
     for name, content in table.items():
         if isinstance(content, dict) and name != "source":
             known |= {f"{name}.{key}" for key in content}
-        elif name in (*_ACCESSES, "stage") and isinstance(content, list):
+        elif name in (*ACCESSES, "stage") and isinstance(content, list):
             for row in content:
                 if isinstance(row, dict) and isinstance(row.get("name"), str):
                     access = f"{name}.{row['name']}"

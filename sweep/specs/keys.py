@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sweep.fields import Parameter
 from sweep.specs.units import UNITS, Unit, split_unit
 
-__all__ = ["Key", "Section", "keys_of", "range_text"]
+__all__ = ["Key", "Section", "keys_of", "place_keys", "range_text"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,14 @@ class Section:
     values: str = ""
 
 
+def place_keys(
+    name: str, meaning: str, *keys: Key, required: bool = False, repeated: bool = False
+) -> Section:
+    """Return a section of these keys, each of which then knows where it stands."""
+    placed = tuple(replace(key, section=name) for key in keys)
+    return Section(name, meaning, placed, required, repeated)
+
+
 def range_text(minimum: float, maximum: float, *, zero: bool = False) -> str:
     """Return a range for people: ``50 to 5000``, ``at least 0``, ``0 or 16 to 1048576``."""
     if minimum == -math.inf and maximum == math.inf:
@@ -134,8 +142,9 @@ def range_text(minimum: float, maximum: float, *, zero: bool = False) -> str:
     elif minimum == -math.inf:
         text = f"at most {maximum:.12g}"
     else:
+        first = "-2**53" if minimum == -(2.0**53) else f"{minimum:.12g}"
         last = "2**53" if maximum == 2.0**53 else f"{maximum:.12g}"
-        text = f"{minimum:.12g} to {last}"
+        text = f"{first} to {last}"
     return f"0 or {text}" if zero else text
 
 

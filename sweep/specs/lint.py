@@ -19,7 +19,7 @@ from sweep.specs.toml import read_text
 __all__ = ["kind_of", "lint"]
 
 _TELLING = {
-    "device": {"clocks", "chip", "power", "compute_capability", "model"},
+    "device": {"clocks", "chip", "power", "compute_capability", "model", "occupancy"},
     "kernel": {"launch", "instructions", "resources", "sizes", "global_access", "parameters"},
 }
 

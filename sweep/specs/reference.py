@@ -73,5 +73,7 @@ def _range(key: Key) -> str:
     if key.type in ("number", "integer"):
         return key.range
     if key.type == "expression":
-        return f"at least {key.minimum:g}" if key.maximum > 2**50 else key.range
+        if key.maximum < 2**50:
+            return key.range
+        return f"at least {key.minimum:g}" if key.minimum >= 0 else "any"
     return ", ".join(key.choices)

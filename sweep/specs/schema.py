@@ -13,7 +13,7 @@ from typing import Any
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.occupancy import compute_capabilities
-from sweep.specs.formats import FORMATS, LARGEST_NUMBER, SCHEMA_VERSION, SOURCE_KINDS
+from sweep.specs.formats import AFFINE_KEYS, FORMATS, LARGEST_NUMBER, SCHEMA_VERSION, SOURCE_KINDS
 from sweep.specs.keys import Key, Section
 from sweep.specs.names import NAME_PATTERN, RESERVED_DIMENSIONS, RESERVED_NAMES
 from sweep.specs.toml import KEY_PATTERN
@@ -81,6 +81,7 @@ def json_schema(
     }
     if kind == "device":
         schema["allOf"] = _sources_of_optional(sections)
+        schema["oneOf"] = [{"required": ["compute_capability"]}, {"required": ["occupancy"]}]
     return schema
 
 
@@ -120,11 +121,26 @@ def _keys(section: Section) -> Schema:
         body["minProperties"] = 1
         body["if"] = {"required": ["computation"]}
         body["then"] = {"maxProperties": 1}
-    if section.name == "global_access":  # a stride where the pattern has one
-        body["if"] = {"properties": {"pattern": {"const": "strided"}}, "required": ["pattern"]}
-        body["then"] = {"required": ["stride"]}
-        body["else"] = {"properties": {"stride": False}}
+    if section.name == "global_access":
+        body["allOf"] = [_only_with("strided", ("stride",), "stride"), _affine()]
+    if section.name == "shared_access":
+        body["allOf"] = [_affine()]
+        body["if"] = {"properties": {"pattern": {"const": "affine"}}, "required": ["pattern"]}
+        body["then"] = {"properties": {"stride": False}}
     return body
+
+
+def _only_with(pattern: str, keys: Sequence[str], needed: str) -> Schema:
+    """Return the rule that keys of an access stand with one pattern only, which needs one."""
+    return {
+        "if": {"properties": {"pattern": {"const": pattern}}, "required": ["pattern"]},
+        "then": {"required": [needed]},
+        "else": {"properties": {key: False for key in keys}},
+    }
+
+
+def _affine() -> Schema:
+    return _only_with("affine", AFFINE_KEYS, "x")
 
 
 def _free(values: str) -> Schema:

@@ -36,8 +36,9 @@ class Stage:
         Neighbouring stages with the same loop alternate: they are executed in turn, each as often
         as ``executions`` says.
     expressions : mapping of str to Expression
-        ``executions`` (how often a thread passes the stage), ``barriers`` and the instructions:
-        either ``computation`` or classes. Dynamic totals of a thread over all executions.
+        ``executions`` (how often a thread passes the stage), ``threads`` (of a block, where not
+        all of them pass it), ``barriers`` and the instructions: either ``computation`` or classes.
+        Dynamic totals of a thread that passes, over all executions.
     """
 
     name: str

@@ -64,6 +64,8 @@ UNITS: dict[str, Unit] = {
         Unit("W_per_V2GHz", "W/(V2 GHz)", "switched capacitance", 1e-9),
         Unit("W_per_V2MHz", "W/(V2 MHz)", "switched capacitance", 1e-6),
         Unit("W_per_V2Hz", "W/(V2 Hz)", "switched capacitance"),
+        Unit("Gips", "Ginst/s", "instruction rate", 1e9),
+        Unit("Gops", "Gop/s", "operation rate", 1e9),
         Unit("fraction", "1", "share"),
         Unit("percent", "%", "share", 1e-2),
     )

@@ -240,8 +240,9 @@ def _clock(
         if abs(megahertz - nominal) <= SAME * nominal:
             return None
         axis = Dimension(next(iter(given)), (), clock)
-    value = given.get(axis.name)
-    if value is None:  # the plan has the other form
+    if axis.name in given:
+        value = given[axis.name]
+    else:  # the plan has the other form
         value = given[of_ratio] * nominal if axis.name == name else given[name] / nominal
     # A clock that was printed stands for the plan's own, so that the numbers come out the same.
     near = [own for own in axis.values if abs(own - value) <= SAME * abs(own)]

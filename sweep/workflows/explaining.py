@@ -62,7 +62,7 @@ def explain(source: Source, configuration: Mapping[str, Any]) -> Explanation:
     sections += [
         given.kernel(one, worked),
         *given.device(one, model),
-        given.clocks(one, worked, variant),
+        given.clocks(one, worked, model, variant),
     ]
     if STATUS.meaning(worked.status) not in ("constraint", "kernel_expression"):
         sections.append(given.launch(one, worked))
@@ -177,7 +177,7 @@ def _errata(comment: str, model: Model | None) -> list[str]:
 
 
 def _equations(body: Trace, model: Model) -> Section:
-    steps = [step for step in body.steps if step.name not in CODES]
+    steps = [s for s in body.steps if s.name not in CODES and s.kind != "code"]
     told = {c for d in body.decisions(_regime_variable(body)) for c in d.comparisons}
     lines = [_with_choice(step, _line(step, model), told) for step in steps]
     applied = dict.fromkeys(c for step in steps for c in _errata(step.comment, model))

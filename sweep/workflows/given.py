@@ -61,14 +61,18 @@ def kernel(one: Single, worked: Worked) -> Section:
             value = value_of(expression, worked)
             text = "" if expression.is_constant else words(expression.text)
             units = "byte" if path.endswith("bytes") else "1"
+            value = "at fault" if value is None else value
             section, _, name = path.partition(".")
             shown = name if section in NAMED else path
-            lines.append(
-                Line(shown, value, units, path, text, source=str(spec.source_of(path)))
-            )
+            lines.append(Line(shown, value, units, path, text, source=str(spec.source_of(path))))
         lines += _served(path, one, worked)
+    lines.append(
+        Line("computation instructions", scalar(worked.workload.computation_instructions), "1",
+             formula="of a thread" if "instructions.computation" in spec.expressions else
+             "of a thread: all classes, shared accesses and barriers")
+    )  # fmt: skip
     lines += [
-        Line("constraint", bool(value_of(expression, worked)), formula=words(expression.text),
+        Line("constraint", value_of(expression, worked), formula=words(expression.text),
              source=str(spec.source_of("constraints")) if expression in spec.constraints
              else "the plan")
         for expression in one.space.constraints
@@ -104,11 +108,9 @@ def _served(path: str, one: Single, worked: Worked) -> Iterator[Line]:
     kind = "coalesced" if scalar(access.coalesced) else "uncoalesced"
     text = (
         f"{given.pattern} {given.kind}: {literal(scalar(access.sectors))} sectors of 32 bytes a"
-        f" warp, {kind} by the {rule} rule of compute capability {one.device.compute_capability}"
+        f" warp, {kind} by the {rule} rule of {one.device.generation}"
     )
-    yield Line(
-        f"{rest[0]}: transactions", scalar(access.transactions), "1", formula=text
-    )
+    yield Line(f"{rest[0]}: transactions", scalar(access.transactions), "1", formula=text)
 
 
 # ---------------------------------------------------------------------------- the device's file
@@ -122,7 +124,7 @@ def device(one: Single, model: Model) -> tuple[Section, Section]:
     paths = [p for p in paths if not p.startswith("model.")]
     paths += [p for p in spec.sources if p.startswith("power.")]
     chip = [
-        Line("compute_capability", spec.compute_capability,
+        Line("compute_capability", spec.compute_capability or "none",
              formula=f"{spec.name} ({spec.architecture})", source=str(spec.sources["identity"])),
         *(_device_line(spec, path) for path in paths),
     ]  # fmt: skip
@@ -175,7 +177,7 @@ def raw_value(spec: Device, path: str) -> tuple[Any, str]:
 # ---------------------------------------------------------------------------- clocks
 
 
-def clocks(one: Single, worked: Worked, variant: str) -> Section:
+def clocks(one: Single, worked: Worked, model: Model, variant: str) -> Section:
     """Return the clocks, and what their ratio does to DRAM quantities."""
     at = worked.workload.clocks
     lines = []
@@ -188,8 +190,8 @@ def clocks(one: Single, worked: Worked, variant: str) -> Section:
     lines.append(
         Line("core/memory clock ratio", ratio, "1", formula="relative to the nominal clocks")
     )
-    notes = ()
-    if variant == "corrected" and ratio != 1.0:
+    notes: tuple[str, ...] = ()
+    if variant == "corrected" and "CLK" in model.errata and ratio != 1.0:
         share = scalar(worked.workload.dram_share)
         text = "part of a DRAM latency that follows the clock ratio"
         lines.append(Line("DRAM share", share, "1", formula=text, comment="CLK"))
@@ -206,7 +208,7 @@ def clocks(one: Single, worked: Worked, variant: str) -> Section:
 def launch(one: Single, worked: Worked) -> Section:
     """Return the occupancy rules step by step: each limit, and which one binds."""
     spec, work, values = one.device, worked.workload, worked.launch.values
-    limits = rules.limits_for(spec.compute_capability)
+    limits = rules.limits_for(spec.limits)
     counts = {name: scalar(value) for name, value in work.occupancy._asdict().items()}
     threads, blocks = scalar(work.threads_per_block), scalar(work.blocks)
     shared = scalar(values["shared_memory_bytes"])
@@ -241,8 +243,7 @@ def launch(one: Single, worked: Worked) -> Section:
         Line("active SMs", counts["active_sm"], "1",
              formula=f"min({n(work.n_sm)} multiprocessors, {n(blocks)} blocks)"),
     ]  # fmt: skip
-    return Section(f"Occupancy by the rules of compute capability {spec.compute_capability}",
-                   tuple(lines))  # fmt: skip
+    return Section(f"Occupancy by the rules of {spec.generation}", tuple(lines))
 
 
 def _limiter(code: int) -> str:
@@ -282,9 +283,7 @@ def inputs(one: Single, worked: Worked, model: Model, variant: str) -> Section:
     return Section("Inputs of the model", tuple(lines))
 
 
-def _origin(
-    one: Single, described: Input, value: float, variant: str
-) -> tuple[str, str, str]:
+def _origin(one: Single, described: Input, value: float, variant: str) -> tuple[str, str, str]:
     """Return where an input comes from, the source in the device's file, the rule applied."""
     texts, source, applied = [], "", ""
     for key in described.device_keys:

@@ -59,37 +59,48 @@ def _constraint(one: Single, worked: Worked, _: Model) -> Iterator[str]:
 
 
 def _expression(one: Single, worked: Worked, _: Model) -> Iterator[str]:
+    """Name the expressions that fail, and what they were given."""
     kernel = one.space.kernel
     named = [*kernel.all_expressions()]
     named += [("constraints", e) for e in one.space.constraints if e not in kernel.constraints]
+    used = {name for path, e in named if not path.startswith("derived.") for name in e.names}
     for path, expression in named:
-        try:
-            value = value_of(expression, worked)
-        except KeyError:
-            continue
-        reason = ""
-        if value is None:
+        value = value_of(expression, worked)
+        section, name = path.split(".")[0], path.split(".")[-1]
+        reason = rule = ""
+        if value is None and (section != "derived" or name in used):
             reason = "divides by zero or gives no finite number"
-        elif path.startswith(("constraints", "derived", "launch.block_")):
+        elif value is None or section in ("derived", "constraints") or "launch.block_" in path:
             continue
         elif value < 0:
-            reason = f"gives {literal(value)}, which cannot be negative"
+            reason, rule = f"gives {literal(value)}", "; it cannot be negative"
         elif path == "cache.l2_hit_rate" and value > 1:
-            reason = f"gives {literal(value)}, a share above 1"
+            reason, rule = f"gives {literal(value)}", "; a share is at most 1"
         if reason:
             text = words(expression.text)
-            yield f"{file_of(kernel)}: {path} = `{text}` {reason}{_with(expression, worked)}."
+            values = _with(expression, worked)
+            yield f"{file_of(kernel)}: {path} = `{text}` {reason}{values}{rule}."
+    for access in worked.workload.global_accesses:
+        if math.isnan(scalar(access.transactions)):
+            size = literal(scalar(access.bytes))
+            yield (
+                f"{file_of(kernel)}: no hardware serves the global access {access.name} with words"
+                f" of {size} bytes at this stride."
+            )
+    for local in worked.workload.shared_accesses:
+        if math.isnan(scalar(local.degree)):
+            yield f"{file_of(kernel)}: the shared access {local.name} has no possible stride."
 
 
 def _launch(one: Single, worked: Worked, _: Model) -> Iterator[str]:
     """Say which resource does not suffice for one block."""
     work, values = worked.workload, worked.launch.values
-    limits = rules.limits_for(one.device.compute_capability)
+    limits = rules.limits_for(one.device.limits)
     threads, blocks = scalar(work.threads_per_block), scalar(work.blocks)
     warps = np.asarray(scalar(work.occupancy.warps_per_block))
     registers = np.asarray(scalar(values["registers_per_thread"]))
     shared = scalar(values["shared_memory_bytes"])
-    where = f"compute capability {one.device.compute_capability}"
+    where = one.device.generation
 
     def n(value: Any) -> str:
         return literal(scalar(value))
@@ -146,18 +157,20 @@ def _clock(one: Single, worked: Worked, _: Model) -> Iterator[str]:
 
 def _missing(one: Single, worked: Worked, model: Model) -> Iterator[str]:
     """Name the keys that the device's file lacks, and the inputs that rest on them."""
-    symbols = {
-        i.symbol: i for i in model.inputs if math.isnan(worked.inputs.get(i.symbol, 0.0))
-    }
+    absent = {name for name, value in worked.inputs.items() if math.isnan(value)}
+    absent |= {name.rpartition("_")[0] for name in absent}  # the numbers of sequence inputs
+    symbols = {i.symbol: i for i in model.inputs if i.symbol in absent}
     keys = {key for i in symbols.values() for key in i.device_keys}
     described = {f"model.{model.name}.{p.key}": p for p in model.parameters}
     lacking = [key for key in (*described, *sorted(keys - described.keys()))
                if key not in one.device.sources
                and (key in keys or (key in described and described[key].required))]  # fmt: skip
-    for key in lacking:
-        meaning = f" ({described[key].long_name})" if key in described else ""
-        yield f"{file_of(one.device)} lacks {key}{meaning}, which {model.name} needs."
-    if not lacking:
+    if lacking:
+        texts = [
+            f"{key} ({described[key].long_name})" if key in described else key for key in lacking
+        ]
+        yield f"{file_of(one.device)} lacks what {model.name} needs: {', '.join(texts)}."
+    else:
         names = ", ".join(model.symbols[name].symbol for name in symbols)
         yield f"{model.name} has no number for {names} on {one.device.name}."
 

@@ -234,7 +234,7 @@ def test_energy__optimum_inside_the_clock_range(gtx_980, model):
     # Below 600 MHz the voltage no longer falls, so that static power for longer costs more.
     energy = gtx_980["svm", model]["energy"][:, 0]
     best = CLOCKS["core_clock"][int(energy.argmin())]
-    assert best == 600
+    assert 400 < best < 1000
 
 
 def test_power__a_device_without_a_table():

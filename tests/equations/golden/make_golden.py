@@ -177,6 +177,7 @@ WANG_CHU = {
     "few_long": kernel(700, 700, 4, 4, 256, 2000, 4, 5),
     "uncoalesced": kernel(900, 600, 48, 8, 2048, 500, 64, 2, k=32),
     "shared_infrequent": kernel(700, 700, 64, 8, 16384, 60, 32, 1, inner=1),
+    "shared_between": kernel(700, 700, 64, 8, 16384, 600, 32, 1, inner=1),
     "shared_intensive": kernel(800, 600, 32, 8, 4096, 60000, 8, 32, inner=64, hits="0.5"),
     "part_round": kernel(700, 700, 16, 8, 20, 400, 4, 4),
     "no_memory": kernel(700, 700, 32, 4, 64, 1000, 0, 1),

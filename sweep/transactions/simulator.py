@@ -1,8 +1,7 @@
 """What the hardware does with the addresses of one warp: loops over lanes, to be compiled.
 
-A warp is a row of integers: five that describe the access, then the byte address of each lane,
-:data:`INACTIVE` for a lane that takes no part. Plain Python and compiled code run the same lines
-(see :class:`sweep._jit.Rows`), on integers only: the results are the same to the bit.
+A warp is a row of integers: a few that describe the access, then the byte address of each lane
+(see :func:`sweep.transactions.rows.rows_of`). Plain Python and compiled code run the same lines.
 """
 
 from __future__ import annotations
@@ -11,21 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from sweep._jit import Rows, compilable
+from sweep._jit import compilable
+from sweep.transactions.rows import HEADER, INACTIVE, Rows
 
-__all__ = ["HEADER", "INACTIVE", "LINE_BYTES", "bank_conflicts", "warp_transactions"]
-
-HEADER = 5
-"""Integers of a row before its addresses."""
-
-INACTIVE = -(2**62)
-"""Stands for the address of a lane that takes no part."""
+__all__ = ["HALF_WARP", "LINE_BYTES", "bank_passes", "warp_transactions"]
 
 HALF_WARP = 16
 LINE_BYTES = 128
 SECTOR_BYTES = 32
 
-STRICT, SEGMENT, LINE, SECTOR = range(4)  # the places of their names in RULES
+STRICT, SEGMENT, LINE, SECTOR, LINE64 = range(5)  # the places of their names in RULES
 
 
 @compilable
@@ -128,6 +122,9 @@ def one_warp(row: Any) -> Any:
     sectors = blocks(addresses, 0, lanes, word_bytes, SECTOR_BYTES)
     if rule == SECTOR:
         return sectors, sectors * SECTOR_BYTES, sectors
+    if rule == LINE64:
+        lines = blocks(addresses, 0, lanes, word_bytes, LINE_BYTES // 2)
+        return lines, lines * (LINE_BYTES // 2), sectors
     together = HALF_WARP
     if rule == LINE:  # 2.x: the lanes that request 128 bytes at once
         together = min(2 * HALF_WARP, LINE_BYTES // word_bytes)
@@ -182,8 +179,9 @@ def one_warp_in_banks(row: Any) -> Any:
     return passes, requests, worst
 
 
-warp_transactions = Rows(one_warp, 3)
-"""Transactions, bytes and sectors of many warps: rows of word size and rule."""
+warp_transactions = Rows(one_warp)
+"""Transactions, bytes and sectors of warps; a row begins with the word's size and the rule."""
 
-bank_conflicts = Rows(one_warp_in_banks, 3)
-"""Passes, requests and worst degree of many warps: rows of word size, banks, bank bytes, lanes."""
+bank_passes = Rows(one_warp_in_banks)
+"""Passes, requests and worst degree of warps; a row begins with the word's size, the banks, the
+bytes of a bank and the lanes of a request."""

@@ -22,8 +22,9 @@ __all__ = [
     "rule_of",
 ]
 
-RULES = ("strict", "segment", "line", "sector")
-"""The rules by which addresses of global memory become transactions, oldest first."""
+RULES = ("strict", "segment", "line", "sector", "line64")
+"""The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
+AMD's."""
 
 BANK_RULES = ("half_warp", "wide_bank", "warp")
 """The rules by which addresses of shared memory meet its banks (see `sweep.transactions`)."""
@@ -42,11 +43,15 @@ def _version(compute_capability: str) -> tuple[int, int]:
 def rule_of(compute_capability: str) -> str:
     """Return the rule of a compute capability, such as ``"segment"`` for ``"1.3"``.
 
+    A device without compute capability, given as an empty text, is one of AMD (``"line64"``).
+
     Raises
     ------
     SpecError
         If it is no compute capability.
     """
+    if not compute_capability:
+        return "line64"
     major, minor = _version(compute_capability)
     if major == 1:
         return "strict" if minor < 2 else "segment"
@@ -56,11 +61,16 @@ def rule_of(compute_capability: str) -> str:
 def bank_rule_of(compute_capability: str) -> str:
     """Return the rule of shared memory, such as ``"half_warp"`` for ``"1.3"``.
 
+    A device without compute capability, given as an empty text, is one of AMD (``"warp"``: its 32
+    banks serve a wavefront of 64 as two requests of 32 lanes).
+
     Raises
     ------
     SpecError
         If it is no compute capability.
     """
+    if not compute_capability:
+        return "warp"
     return {1: "half_warp", 3: "wide_bank"}.get(_version(compute_capability)[0], "warp")
 
 

@@ -1,0 +1,199 @@
+"""What every registered model declares: fields, codes that stay, equations with their numbers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import platform
+import re
+
+import numpy as np
+import pytest
+from numba import config
+from standard import devices_of, plan_for, whole
+
+from sweep.errors import PlanError
+from sweep.evaluate import _passes, all_fields
+from sweep.evaluate.variables import regime_attributes
+from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
+from sweep.models import MODULES, get_model, model_names
+from sweep.models._model import HEAD, VARIANTS
+from sweep.power import dynamic_power
+
+models = pytest.mark.parametrize("model", model_names())
+
+
+def equations_of(model):
+    """Return the functions of a paper that know their equation, by name."""
+    paper = importlib.import_module(MODULES[model])
+    return {name: f for name, f in vars(paper).items() if hasattr(getattr(f, "info", None), "kind")}
+
+
+# --- Equations ------------------------------------------------------------------------------------
+
+# Every number of the paper. Not functions of the module: (1) of wang_chu, the power of all models,
+# is sweep.power.dynamic_power; (14) is the case that (8), (10) and (12) leave.
+# (7), (9) and (11) of luo_suda are sums of their neighbours, formed in its body.
+NUMBERS = {
+    "hong_kim": {str(n) for n in range(1, 28)},
+    "wang_chu": {str(n) for n in range(2, 22) if n not in (5, 7, 14)} | {"5a", "5b", "7a", "7b"},
+    "luo_suda": {str(n) for n in range(1, 15) if n not in (7, 9, 11)},
+}
+CONDITIONS = {
+    "hong_kim": {"22", "23"},
+    "wang_chu": {"8", "10", "12", "16"},
+    "luo_suda": {"3", "4"},
+}
+
+
+def numbers_of(infos):
+    """Return the paper's numbers of equation functions; a function may stand for two."""
+    numbers = (n for i in infos for n in i.number.removesuffix(" as printed").split(", "))
+    return {n for n in numbers if n[0].isdigit()}
+
+
+@models
+def test_every_equation_is_a_function(model):
+    infos = [f.info for f in equations_of(model).values()]
+    assert numbers_of(infos) == NUMBERS[model]
+    conditions = [i for i in infos if i.kind == "condition"]
+    assert numbers_of(conditions) == CONDITIONS[model]
+
+
+def test_equation_1_of_wang_chu_is_the_power_of_all():
+    assert "equation (1)" in dynamic_power.__doc__
+
+
+@models
+def test_every_equation_knows_its_symbols_and_units(model):
+    symbols = get_model(model).symbols
+    for name, function in equations_of(model).items():
+        info = function.info
+        python = getattr(function, "py_func", function)
+        assert info.model == model
+        assert list(info.arguments) == list(inspect.signature(python).parameters), name
+        for symbol in (info.result, *info.arguments.values()):
+            assert symbol.symbol, name
+            assert symbol.units, name
+            assert symbol.meaning, name
+        assert f"Equation ({info.number})" in function.__doc__
+        for argument in info.arguments:
+            assert f"``{symbols[argument].symbol}``" in function.__doc__
+
+
+# --- Inputs, fields, variants ---------------------------------------------------------------------
+
+
+@models
+def test_declaration_is_whole(model):
+    declared = get_model(model)
+    assert declared.name == model
+    assert set(declared.bodies) == set(VARIANTS)
+    assert declared.title
+    assert declared.reference
+    assert {i.symbol for i in declared.inputs} <= set(declared.symbols)
+    assert len({i.symbol for i in declared.inputs}) == len(declared.inputs)
+    for body in declared.bodies.values():
+        parameters = inspect.signature(getattr(body, "py_func", body)).parameters
+        assert len(parameters) == len(declared.inputs)
+        for parameter, i in zip(parameters, declared.inputs, strict=True):  # N for n or n_act
+            assert i.symbol.startswith(parameter.lower()), parameter
+    paper = importlib.import_module(MODULES[model])
+    for erratum in declared.errata:
+        assert re.search(rf"^{erratum} ", paper.__doc__, re.MULTILINE), erratum
+    for allowed in declared.options.values():
+        assert len(set(allowed)) == len(allowed) > 1
+
+
+@models
+def test_some_shipped_device_has_its_parameters(model):
+    assert devices_of(model)
+
+
+@models
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_field_is_produced(model, variant):
+    own = [field.name for field in get_model(model).fields]
+    found = whole(plan_for(model, variant, kernels=["svm", "micro_coalesced"]))
+    for name in (*COMMON_FIELDS, *(f"{model}_{field}" for field in own)):
+        values = [kernel[name] for kernel in found.values()]
+        assert any(np.isfinite(v).any() for v in values), name
+    assert not set(own) & (set(HEAD) | set(COMMON_FIELDS))
+    assert len(set(own)) == len(own)
+
+
+def test_fields_are_named_once():
+    own = [f"{m}_{field.name}" for m in model_names() for field in get_model(m).fields]
+    assert len(all_fields()) == len(COMMON_FIELDS) + len(own)
+    for field in all_fields().values():
+        assert field.units
+        assert field.long_name
+
+
+def test_unknown_model():
+    with pytest.raises(PlanError, match="unknown model 'hong_kin'.*hong_kim"):
+        get_model("hong_kin")
+
+
+# --- Codes that are stored: permanent -------------------------------------------------------------
+
+REGIMES = {
+    "none": 0,
+    "hong_kim_eq22": 10, "hong_kim_eq23": 11, "hong_kim_eq24": 12, "hong_kim_no_memory": 13,
+    "wang_chu_eq9": 20, "wang_chu_eq11": 21, "wang_chu_eq13": 22, "wang_chu_eq15": 23,
+    "wang_chu_eq17": 24, "wang_chu_eq21": 25, "wang_chu_no_memory": 26,
+}  # fmt: skip
+
+
+def test_codes__regime():
+    attributes = regime_attributes()
+    words = attributes["flag_meanings"].split()
+    found = dict(zip(words, attributes["flag_values"], strict=True))
+    assert found.items() >= REGIMES.items()
+    assert len(set(found.values())) == len(found)
+    for name in model_names():
+        assert all(word.startswith(f"{name}_") for word in get_model(name).regimes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (STATUS, "valid constraint block_too_large registers shared_memory no_active_block "
+                 "clock_out_of_range missing_parameters model_domain kernel_expression"),
+        (POWER_STATUS, "valid no_time missing_parameters clock_out_of_range"),
+        (BOUND, "none compute memory shared latency synchronisation"),
+        (LIMITER, "none blocks_per_sm warps registers shared_memory grid"),
+    ],
+)  # fmt: skip
+def test_codes__flags(flags, words):
+    permanent = {word: code for code, word in enumerate(words.split())}
+    assert flags.codes.items() >= permanent.items()
+    assert len(set(flags.codes.values())) == len(flags.codes)
+
+
+# --- Machine code ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64") or bool(config.DISABLE_JIT),
+    reason="names of x86 instructions, in compiled code",
+)
+@models
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pass_is_vectorised(model, variant):
+    plan = plan_for(model, variant, kernels=["micro_coalesced"])
+    passes = []
+
+    def recording(*key, get_pass=_passes.get_pass):
+        passes.append(get_pass(*key))
+        return passes[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sweep.evaluate.chunk.get_pass", recording)
+        for pairs in (1, 10**9):  # both forms
+            patch.setattr("sweep.evaluate.tables.CLOCKS_FORM", pairs)
+            whole(plan)
+    assert len(set(passes)) == 2
+    for compiled in set(passes):
+        (assembly,) = compiled.inspect_asm().values()
+        assert re.search(r"\bv?divpd\b", assembly), "no packed division"
