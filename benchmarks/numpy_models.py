@@ -45,7 +45,9 @@ def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
     mem_cycles = mem_l_uncoal * uncoal + mem_l_coal * coal  # (18)
     comp_cycles = t["issue_cycles"] * total_insts  # (19)
     cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, n)  # (8), (9)
-    rep = np.maximum(1.0, t["blocks"] / (t["active_blocks_per_sm"] * t["active_sm"]))  # (21)
+    rep = t["blocks"] / (t["active_blocks_per_sm"] * t["active_sm"])  # (21)
+    issued = n * rep * t["active_sm"] / t["n_sm"]
+    rep = np.maximum(1.0, rep)
     overlapped = np.maximum(mwp - 1.0, 0.0)
 
     hidden = comp_cycles / mem_insts * overlapped
@@ -54,9 +56,7 @@ def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
     eq24 = (mem_l + comp_cycles * n) * rep
     cycles = np.where((mwp == n) & (cwp == n), eq22, np.where(eq23 >= eq24, eq23, eq24))
     synch = departure_delay * overlapped * t["synch_insts"] * t["active_blocks_per_sm"] * rep
-    memory_busy = np.maximum(
-        departure_delay * mem_insts * n * rep, mem_l / mwp_peak_bw * mem_insts * n * rep
-    )
+    memory_busy = np.maximum(departure_delay, mem_l / mwp_peak_bw) * mem_insts
     no_memory = mem_insts == 0.0
     if no_memory.any():
         cycles = np.where(no_memory, comp_cycles * n * rep, cycles)
@@ -65,9 +65,8 @@ def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
     total = cycles + synch  # (27)
     warps = t["threads_per_block"] / t["threads_per_warp"]
     cpi = total / (total_insts * warps * (t["blocks"] / t["active_sm"]))  # (25)
-    used = t["active_sm"] / t["n_sm"] / total
-    core_activity = np.minimum(1.0, comp_cycles * n * rep * used)
-    return total, cpi, core_activity, np.minimum(1.0, memory_busy * used)
+    core_activity = np.minimum(1.0, comp_cycles * issued / total)
+    return total, cpi, core_activity, np.minimum(1.0, memory_busy * issued / total)
 
 
 def wang_chu(t: Tables) -> tuple[Array, Array, Array, Array]:
@@ -112,10 +111,10 @@ def wang_chu(t: Tables) -> tuple[Array, Array, Array, Array]:
 
     requests = sectors / k
     cpi = total / ((t["comp_inst"] + requests) * wpb * (t["blocks"] / t["active_sm"]))
-    used = t["active_sm"] / t["n_sm"] / cycles
-    core_activity = np.minimum(1.0, t["issue_cycles"] * t["comp_inst"] * aw * used)
+    issued = wpb * t["blocks"] / t["n_sm"]
+    core_activity = np.minimum(1.0, t["issue_cycles"] * t["comp_inst"] * issued / total)
     dram = t["dm_del"] * ratio * (1.0 - hit) * sectors
-    return total, cpi, core_activity, np.minimum(1.0, dram * aw * used)
+    return total, cpi, core_activity, np.minimum(1.0, dram * issued / total)
 
 
 MODELS: Mapping[str, Callable[[Tables], tuple[Array, Array, Array, Array]]] = {
@@ -165,7 +164,8 @@ def in_blocks(
 
 def restricted(table: Array, index: Index) -> Array:
     """Return a table's part in a block; it has length 1 along what it does not depend on."""
-    return table[tuple(s if n > 1 else slice(None) for s, n in zip(index, table.shape, strict=True))]
+    whole = slice(None)
+    return table[tuple(s if n > 1 else whole for s, n in zip(index, table.shape, strict=True))]
 
 
 def blocks(shape: tuple[int, ...], size: int) -> Iterator[Index]:

@@ -16,7 +16,7 @@ from sweep.specs import list_devices, load_device
 
 __all__ = ["AXES", "assembled", "device_without", "devices_of", "plan_for", "same_bits", "whole"]
 
-# The oldest, the one between and the newest of the papers' devices first: three rules of coalescing.
+# The oldest, the one between and the newest of the papers: three rules of coalescing.
 PREFERRED = {"quadro_fx_5600": 0, "gtx_280": 1, "gtx_980": 2}
 
 AXES: dict[str, dict[str, list[int]]] = {

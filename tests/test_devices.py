@@ -55,7 +55,7 @@ class TestEveryDevice:
         values = specs.load_device(path).values
         width = values["chip.memory_bus_width"] / 8
         expected = 2 * values["clocks.memory_nominal"] * width
-        assert values["chip.memory_bandwidth"] == pytest.approx(expected, rel=5e-5)
+        assert values["chip.memory_bandwidth"] == pytest.approx(expected, rel=2e-4)  # four digits
 
     def test_peak_arithmetic_rate_is_that_of_a_gpu(self, path):
         values = specs.load_device(path).values
@@ -64,8 +64,7 @@ class TestEveryDevice:
 
 
 def test_shipped_are_all_listed():
-    assert {path.stem for path in FILES} == {*TESLA, "gtx_980"}
-    assert {path.stem for path in FILES} <= set(specs.list_devices())
+    assert {*TESLA, "gtx_980"} <= {path.stem for path in FILES} <= set(specs.list_devices())
 
 
 # ---------------------------------------------------------------------------- Hong & Kim 2009

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import config
 from standard import AXES, assembled, device_without, devices_of, plan_for, same_bits, whole
 
 import sweep.evaluate.chunk as chunk_module
 import sweep.evaluate.tables as tables_module
-from sweep.evaluate import _passes, evaluate, variables
+from sweep.evaluate import evaluate, variables
 from sweep.evaluate._passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass
 from sweep.evaluate.tables import model_inputs, pack
 from sweep.evaluate.workloads import build_launch
@@ -140,14 +141,21 @@ def test_nominal_ratio_is_nominal(results, model, variant):
             same_bits({name: values}, {name: swept})
 
 
-def test_compiled_once_per_model_and_not_per_kernel(results):
-    compiled = _passes._build.cache_info().misses
+def test_compiled_once_per_model_and_not_per_kernel(monkeypatch):
+    used = set()
+    monkeypatch.setattr(chunk_module, "get_pass", lambda *key: used.add(key) or get_pass(*key))
     for model, variant in EVERY:
         for kernel in AXES:
             plan = plan_for(model, variant, kernels=[kernel])
-            small = replace(plan, kernel_axes={kernel: {n: v[:1] for n, v in AXES[kernel].items()}})
-            whole(small)
-    assert _passes._build.cache_info().misses == compiled
+            first = {name: values[:1] for name, values in AXES[kernel].items()}
+            whole(replace(plan, kernel_axes={kernel: first}))
+            whole(replace(plan, devices=plan.devices[:1]))
+    for key in used:
+        compiled = get_pass(*key)
+        assert config.DISABLE_JIT or len(compiled.signatures) == 1, key
+    # One pass per model and variant, and per length where the kernel's parts are a sequence.
+    single = {model for model in MODELS if not any(i.sequence for i in get_model(model).inputs)}
+    assert len({key[:4] for key in used if key[0] in single}) == 2 * len(single)
 
 
 WITHOUT_JIT = """

@@ -144,7 +144,7 @@ def warps(draw):
     else:
         step = 1 if kind == "sequence" else draw(st.integers(-40, 40))
         words = [start + step * i for i in range(lanes)]
-    skewed = draw(st.sampled_from([0, 0, 0, 1, 3]))  # words that hardware would refuse, too
+    skewed = draw(st.sampled_from([0, 0, 0, 0, 1, 3]))
     active = draw(st.lists(st.sampled_from([True] * 7 + [False]), min_size=lanes, max_size=lanes))
     firsts = [word_bytes * w + skewed for w in words]
     return word_bytes, [f if on else None for f, on in zip(firsts, active, strict=True)]
@@ -160,7 +160,8 @@ def arrays(lanes):
 def test_brute_force__global_memory(warp):
     word_bytes, lanes = warp
     addresses, active = arrays(lanes)
-    for rule in RULES:
+    is_aligned = all(first is None or first % word_bytes == 0 for first in lanes)
+    for rule in RULES if is_aligned else RULES[2:]:  # 1.x has no words off their own borders
         cost = simulate_transactions(addresses, word_bytes, rule, active)
         assert tuple(map(int, cost)) == brute(lanes, word_bytes, rule)
         expected = brute(lanes, word_bytes, rule)[:2]

@@ -31,6 +31,8 @@ def list_(arguments: argparse.Namespace) -> int:
     elif arguments.what == "devices":
         devices = (load_device(key) for key in list_devices())
         rows = ((d.key, f"{d.name}, {d.generation}") for d in devices)
+    elif arguments.what == "models" and (arguments.device or arguments.kernel):
+        rows = _applicable(arguments)
     elif arguments.what == "models":
         rows = ((name, f"{get_model(name).reference}") for name in model_names())
     elif arguments.what == "plans":
@@ -47,6 +49,38 @@ def list_(arguments: argparse.Namespace) -> int:
     for name, text in found:
         print(f"{name:<{width}}  {text}")
     return 0
+
+
+def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return every model with whether it runs, on what derived parameters, or what is missing."""
+    from sweep.derive import missing_parameters, with_derived
+    from sweep.evaluate import valid_share
+
+    if not arguments.device:
+        raise SweepError("list models: --kernel needs a --device to run on")
+    given = load_device(arguments.device)
+    kernel = load_kernel(arguments.kernel) if arguments.kernel else None
+    device = given if arguments.no_derive else with_derived(given, model_names())
+    rows = []
+    for name in model_names():
+        missing = missing_parameters(device, name)
+        derived = [
+            key for key in device.model_parameters.get(name, {})
+            if key not in given.model_parameters.get(name, {})
+        ]  # fmt: skip
+        text = f"missing: {', '.join(missing)}" if missing else "runs"
+        if derived and not missing:
+            text += f" (derived: {', '.join(derived)})"
+        if kernel is not None:
+            share = valid_share(kernel.key if kernel.path is None else str(kernel.path),
+                                str(given.path or given.key), name, not arguments.no_derive)
+            if not missing:
+                text += f"; {share[0]:,} of {share[1]:,} configurations of {kernel.key} have a time"
+            if missing and share[0]:
+                text = f"runs without {', '.join(missing)}; {share[0]:,} of {share[1]:,} " \
+                       f"configurations of {kernel.key} have a time"  # fmt: skip
+        rows.append((name, text))
+    return rows
 
 
 def show(arguments: argparse.Namespace) -> int:

@@ -185,6 +185,10 @@ def _add_plot(sub: argparse.ArgumentParser) -> None:
 
 def _add_list(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("what", choices=("kernels", "devices", "models", "plans", "fields"))
+    sub.add_argument("--device", metavar="NAME", help="models: tell which can run on this device")
+    sub.add_argument("--kernel", metavar="NAME", help="models: ... and with this kernel")
+    sub.add_argument("--no-derive", action="store_true",
+                     help="models: do not derive parameters that the device file lacks")
 
 
 def _add_show(sub: argparse.ArgumentParser) -> None:

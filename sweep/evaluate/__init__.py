@@ -1,6 +1,6 @@
 """Evaluation: from a space to numbers, chunk by chunk."""
 
-from sweep.evaluate.chunk import evaluate_box, launch_is_valid, warm_up
+from sweep.evaluate.chunk import evaluate_box, launch_is_valid, valid_share, warm_up
 from sweep.evaluate.coordinates import assumptions, coordinates, group_attributes
 from sweep.evaluate.dataset import evaluate, kernel_dataset
 from sweep.evaluate.variables import Variable, all_fields, variables
@@ -15,6 +15,7 @@ __all__ = [
     "group_attributes",
     "kernel_dataset",
     "launch_is_valid",
+    "valid_share",
     "variables",
     "warm_up",
 ]

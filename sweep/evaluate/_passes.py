@@ -123,11 +123,12 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
         *(f"            {load}" for load in loads),
         *(f"            row_{name} = out_{name}[row, start:stop]" for name in outputs),
     ]
+    codes = _codes_of(model)
     point = _point_source(model, is_constant, outputs, length)
     if form == "clocks":
         lines += [
             "            if in_launch_status != 0.0:",
-            *(f"                row_{name}[:] = {_invalid(name)}" for name in outputs),
+            *(f"                row_{name}[:] = {_invalid(name, codes)}" for name in outputs),
             "            else:",
             "                for j in range(stop - start):",
             *(f"                    {line}" for line in point),
@@ -182,10 +183,11 @@ def _point_source(
         "timed = v_status == 0.0",
         "powered = v_power_status == 0.0",
     ]
+    codes = _codes_of(model)
     for name in outputs:
         if name in STATUSES:
             stored = f"np.uint8(np.int32(v_{name}))"
-        elif name in CODES:
+        elif name in codes:
             stored = f"np.uint8(np.int32(v_{name} if timed else 0.0))"
         else:
             stored = f"v_{name} if {'powered' if name in POWERED else 'timed'} else np.nan"
@@ -193,13 +195,18 @@ def _point_source(
     return lines
 
 
-def _invalid(name: str) -> str:
+def _codes_of(model: Model) -> frozenset[str]:
+    """Return the variables of a model that hold codes, besides the statuses."""
+    return frozenset((*CODES, *(field.name for field in model.fields if field.kind == "code")))
+
+
+def _invalid(name: str, codes: frozenset[str]) -> str:
     """Return what a variable is where the launch is invalid."""
     if name == "status":
         return "np.uint8(np.int32(in_launch_status))"
     if name == "power_status":
         return f"np.uint8({int(NO_TIME)})"
-    return "np.uint8(0)" if name in CODES else "np.nan"
+    return "np.uint8(0)" if name in codes else "np.nan"
 
 
 _COMPILING = Lock()

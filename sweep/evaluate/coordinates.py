@@ -106,12 +106,11 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     and that the model reads; ``power_assumed(device)`` the same for power and energy. Assumed
     values of the kernel's file are listed as ``kernel: path``.
     """
-    # A range of values to try is nobody's assumption about the time; a size that is swept neither.
-    swept = {f"sizes.{name}" for name in space.grid.names}
+    # Values to try and problem sizes are the question, not an assumption of the answer.
     of_kernel = [
         f"kernel: {path}"
         for path, source in space.kernel.sources.items()
-        if source.kind == "assumed" and not path.startswith("parameters") and path not in swept
+        if source.kind == "assumed" and not path.startswith(("parameters", "sizes"))
     ]
 
     def listed(device: Device, prefixes: tuple[str, ...], extra: list[str]) -> str:

@@ -232,8 +232,7 @@ def global_access(
     else:
         stride = evaluate(access.stride) if access.stride is not None else None
         cost = Cost(*access_transactions(access.pattern, size, stride, block.lanes, rules))
-        aligned = cost
-    is_as_aligned = bool(access.affine) or access.pattern == "coalesced"
+        aligned = Cost(*access_transactions("coalesced", size, None, block.lanes, rules))
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     return GlobalAccess(
         name=access.name,
@@ -242,22 +241,20 @@ def global_access(
         bytes=size,
         transactions=cost.transactions,
         sectors=cost.sectors,
-        coalesced=_coalesced(cost, aligned if is_as_aligned else None),
+        coalesced=_coalesced(cost, aligned),
         moved_bytes=cost.bytes,
     )
 
 
-def _coalesced(cost: Cost, aligned: Cost | None) -> Any:
+def _coalesced(cost: Cost, aligned: Cost) -> Any:
     """Return whether a warp's access counts as coalesced.
 
     Consecutive aligned words are, on every device (compute capability 1.x serves each half-warp
     on its own, which the papers count as one), and so is what costs just the same; any other
     access is if it needs one transaction.
     """
-    one: Any = cost.transactions <= 1.0
-    if aligned is None:
-        return one
     same = [part == other for part, other in zip(cost, aligned, strict=True)]
+    one: Any = cost.transactions <= 1.0
     return one | (same[0] & same[1] & same[2])
 
 

@@ -92,7 +92,7 @@ def units_of(text: str) -> Units | None:
     """
     if not text:
         return None
-    above, *below = text.split("/")
+    above, *below = text.replace("Hz", "cycle/s").split("/")  # so that a time's cycles come out
     powers = Counter(word for word in above.split() if word != "1")
     for part in below:
         powers.subtract(part.split())
@@ -125,13 +125,15 @@ def _product(left: Operand, right: Operand, sign: int) -> Units | None:
 
 
 def literal(value: Any) -> str:
-    """Return a value as it is written on paper: no trailing zeros, six digits.
+    """Return a value as it is written on paper: no trailing zeros, six digits; words as they are.
 
     >>> literal(250.0), literal(2 / 3), literal(54.6e9), literal(True)
     ('250', '0.666667', '5.46e10', 'true')
     """
     if type(value).__name__ in ("bool", "bool_"):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return value
     number = float(value)
     size = abs(number)
     if size < 1e7 and number.is_integer():

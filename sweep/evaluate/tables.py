@@ -165,7 +165,9 @@ def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> P
         for extent in reversed(table.shape[:n_outer]):
             stride.append(0 if extent == 1 else step)
             step *= extent
-        tables.append(np.ascontiguousarray(table, dtype=np.float64).reshape(-1))
+        row = np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
+        row.flags.writeable = False  # some are, as broadcast: one type, one compilation
+        tables.append(row)
         strides.append(stride[::-1])
     return Packed(
         form=form,

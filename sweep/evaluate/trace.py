@@ -23,7 +23,7 @@ import numpy as np
 
 from sweep._jit import EquationInfo, Symbol
 from sweep.evaluate import formula
-from sweep.evaluate.formula import Operand
+from sweep.evaluate.formula import Comparison, Operand
 from sweep.evaluate.source import is_ambiguous, returned_by, source_of
 from sweep.evaluate.steps import Decision, Frame, Statement, Step, Trace
 
@@ -205,34 +205,50 @@ class _Tracer:
     def _named(self, frame: Frame, here: Statement, name: str, operand: Operand) -> Operand:
         """Record what an assignment adds, and return the operand under its new name."""
         compared = tuple(c for decision in here.decisions for c in decision.comparisons)
-        symbol = operand.symbol
-        if symbol is not None:
-            if not operand.variable:  # an equation's result, just recorded
-                here.steps[-1].name = name
-                if name in self.symbols:
-                    symbol = self.symbols[name]
-                    operand = replace(operand, symbol=symbol, text=formula.write(symbol.symbol))
-                taken = {v.text for n, v in frame.variables.items() if n != name}
-                while operand.text in taken:  # two quantities by one equation
-                    symbol = symbol._replace(symbol=f"{symbol.symbol}'")
-                    operand = replace(operand, symbol=symbol, text=f"{operand.text}'")
-                here.steps[-1].symbol = symbol
-            elif here.decisions and operand.variable != name:
-                of = f" ({operand.number})" if operand.number else ""
-                text = operand.text.removesuffix(of) + of
-                self._record(here, Step(name, symbol, operand.value, operand.number,
-                                        "choice", text, operand.worked, compared))  # fmt: skip
-            return operand
+        its = operand.symbol
+        if its is None:
+            return self._intermediate(frame, here, name, operand, compared)
+        if not operand.variable:
+            for step in reversed(here.steps):
+                if step.value is operand.value and step.number == operand.number:
+                    step.name = name
+                    symbol = self.symbols.get(name, its)
+                    if symbol is not its:
+                        operand = replace(operand, text=formula.write(symbol.symbol))
+                    operand = _told_apart(frame, name, replace(operand, symbol=symbol))
+                    step.symbol = operand.symbol or symbol
+                    break
+        elif here.decisions and operand.variable != name:
+            of = f" ({operand.number})" if operand.number else ""
+            text = operand.text.removesuffix(of) + of
+            own = self.symbols.get(name) or self.symbols.get(name.lower()) or its
+            self._record(here, Step(name, own, operand.value, operand.number, "choice", text,
+                                    operand.worked, compared))  # fmt: skip
+            if own is not its:
+                chosen = formula.named(own, operand.value)
+                return _told_apart(frame, name, replace(chosen, variable=operand.variable))
+        return operand
+
+    def _intermediate(
+        self,
+        frame: Frame,
+        here: Statement,
+        name: str,
+        operand: Operand,
+        compared: tuple[Comparison, ...],
+    ) -> Operand:
+        """Record what no equation gives, and return it under its name."""
         symbol = self._symbol(frame, name)
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=formula.units_text(operand.units))
         kind = "condition" if operand.is_truth else "intermediate"
         if operand.text.isidentifier() and operand.text.isupper():
             kind = "code"
+        result = _told_apart(frame, name, formula.named(symbol, operand.value))
+        symbol = result.symbol or symbol
         if operand.is_computed or compared or kind == "code":  # and not `total = 0.0`
             self._record(here, Step(name, symbol, operand.value, "", kind, operand.text,
                                     operand.worked, (*operand.comparisons, *compared)))  # fmt: skip
-        result = formula.named(symbol, operand.value)
         return replace(result, comparisons=operand.comparisons)
 
     def _symbol(self, frame: Frame, name: str) -> Symbol:
@@ -361,6 +377,16 @@ class _Tracer:
             text = f"{text} ({info.number})"
         operand = formula.named(info.result, result.value, text=text, number=info.number)
         return replace(operand, comparisons=comparisons if info.kind == "condition" else ())
+
+
+def _told_apart(frame: Frame, name: str, operand: Operand) -> Operand:
+    """Return an operand with primes after its symbol until no other variable has the same."""
+    symbol = operand.symbol
+    taken = {other.text for key, other in frame.variables.items() if key != name}
+    while symbol is not None and operand.text in taken:
+        symbol = symbol._replace(symbol=f"{symbol.symbol}'")
+        operand = replace(operand, symbol=symbol, text=f"{operand.text}'")
+    return operand
 
 
 def _not_followed(frame: Frame, node: ast.AST) -> NotImplementedError:

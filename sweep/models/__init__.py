@@ -20,6 +20,7 @@ MODULES: dict[str, str] = {
     "hong_kim": "sweep.models.hong_kim_2009",
     "wang_chu": "sweep.models.wang_chu_2017",
     "luo_suda": "sweep.models.luo_suda_2011",
+    "zhang_owens": "sweep.models.zhang_owens_2011",
     "lemeire": "sweep.models.lemeire_2016",
 }
 """Model name to the module of its paper."""

@@ -424,10 +424,9 @@ MODEL = Model(
                   maximum=1e5),
         Parameter("class_cost", "cost", "cycle", "cost of an instruction by class", minimum=0,
                   maximum=1e5, columns=("class_name", "cost_cycles")),
-        Parameter("instruction_costs", "cost", "cycle", "Table 1: cost by PTX instruction",
+        Parameter("instruction_cost", "cost", "cycle", "Table 1: cost by PTX instruction",
                   required=False, minimum=0, maximum=1e5,
-                  columns=("instruction_name", "int_const_cycles", "int_reg_cycles",
-                           "float_const_cycles", "float_reg_cycles")),
+                  columns=("instruction_name", "cost_cycles")),
     ),
     errata={
         "LS-1": "max(..., 0) in (13)",

@@ -80,7 +80,8 @@ class _Body:
             elif tokens.accept("@"):
                 negated = tokens.accept("!")
                 guard = self.scope.register(tokens.take("word", "a predicate"))
-                self._instruction(guard, negated)
+                line = tokens.line
+                self._instruction(tokens.take("word", "an instruction"), line, guard, negated)
             elif not tokens.accept(";"):
                 raise tokens.error(f"an instruction is expected, not {tokens.shown()}")
         self._resolve_branches()
@@ -101,10 +102,10 @@ class _Body:
     def _statement(self) -> None:
         """Read an instruction, or a label."""
         tokens = self.tokens
-        word, line, start = tokens.text, tokens.line, tokens.start
+        word, line = tokens.text, tokens.line
         tokens.advance()
         if not tokens.accept(":"):
-            self._rest(word, line, start, "", False)
+            self._instruction(word, line)
         elif tokens.kind == "directive" and tokens.text in (".branchtargets", ".calltargets",
                                                             ".callprototype"):  # fmt: skip
             self._directive(word)
@@ -145,12 +146,7 @@ class _Body:
 
     # Instructions
 
-    def _instruction(self, guard: str, negated: bool) -> None:
-        tokens = self.tokens
-        line, start = tokens.line, tokens.start
-        self._rest(tokens.take("word", "an instruction"), line, start, guard, negated)
-
-    def _rest(self, word: str, line: int, start: int, guard: str, negated: bool) -> None:
+    def _instruction(self, word: str, line: int, guard: str = "", negated: bool = False) -> None:
         """Read the operands of an instruction up to its semicolon."""
         tokens = self.tokens
         opcode, *modifiers = word.split(".")
@@ -162,7 +158,7 @@ class _Body:
             if not tokens.accept(",") and not tokens.sees(";"):
                 if tokens.kind == "end":
                     raise PtxError(f"'{word}' does not end: ';' is missing", line)
-                if tokens.kind in ("word", "directive") and len(operands) == 1 == tokens.line - line:
+                if tokens.line > line:
                     raise PtxError(f"';' is missing after '{word}'", line)
                 raise tokens.error(f"',' or ';' is expected, not {tokens.shown()}")
         tokens.advance()

@@ -71,11 +71,7 @@ def parse_variables(
         if space == "reg" and declare is not None:
             declare(name, f"v{vector}.{kind[1:]}" if vector > 1 else kind[1:], count)
         else:
-            found.append(
-                Variable(space, name, size, max(alignment, element, 1), line, pointed)
-                if not alignment
-                else Variable(space, name, size, alignment, line, pointed)
-            )
+            found.append(Variable(space, name, size, alignment or max(element, 1), line, pointed))
         if single or not tokens.accept(","):
             return found
 

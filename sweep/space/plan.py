@@ -27,7 +27,7 @@ VARIANTS = ("corrected", "printed")
 PRECISIONS = ("float32", "float64")
 KEYS = (
     "schema", "name", "description", "kernels", "devices", "models", "variant", "precision",
-    "outputs", "constraints", "store", "axes", "kernel", "options", "chunk_points",
+    "outputs", "constraints", "store", "axes", "kernel", "options", "derive", "chunk_points",
 )  # fmt: skip
 MAX_BYTES = 1 << 20
 
@@ -65,6 +65,9 @@ class Plan:
         Path of the store, ``False`` for none, ``None`` for ``./NAME.zarr``.
     options : mapping
         Model name to its options, e.g. ``{"wang_chu": {"dram_latency": "eq5a"}}``.
+    derive : bool
+        Whether parameters that a device file lacks are derived by the rules of
+        :mod:`sweep.derive`; without, such a device has the status ``missing_parameters``.
     chunk_points : int, optional
         Configurations per chunk; chosen by the planner if left out.
     origin : str
@@ -89,6 +92,7 @@ class Plan:
     precision: str = "float32"
     store: str | bool | None = None
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    derive: bool = True
     chunk_points: int | None = None
     origin: str = "plan"
 
@@ -117,6 +121,8 @@ class Plan:
             raise PlanError(f"{self.origin}: name = {self.name!r}: needs a word without '/'")
         if not (self.store is None or self.store is False or isinstance(self.store, str)):
             raise PlanError(f"{self.origin}: store = {self.store!r}: a path, or false for none")
+        if not isinstance(self.derive, bool):
+            raise PlanError(f"{self.origin}: derive = {self.derive!r}: true or false")
         points = self.chunk_points
         if points is not None and (isinstance(points, bool) or not isinstance(points, int)
                                    or points < 1):  # fmt: skip
@@ -178,6 +184,7 @@ class Plan:
             },
             "constraints": list(self.constraints),
             "options": {model: dict(options) for model, options in self.options.items()},
+            "derive": self.derive,
         }
         if self.outputs is not None:
             data["outputs"] = list(self.outputs)

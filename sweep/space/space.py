@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sweep.derive import with_derived
 from sweep.errors import PlanError, nearest
 from sweep.expressions import Expression
 from sweep.models import get_model, model_names
@@ -115,6 +116,9 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
             raise PlanError(f"{plan.origin}: {kind}: two of the files have the same name")
     for name in plan.models:
         _check_model(plan, name, devices)
+    if plan.derive:
+        # For all models, not the plan's alone: what one model's rule gives another may read.
+        devices = tuple(with_derived(device, model_names()) for device in devices)
     _check_axes(plan, kernels)
     spaces = tuple(_kernel_space(plan, kernel, devices) for kernel in kernels)
     _check_constraints(plan, kernels)

@@ -50,7 +50,7 @@ class Device:
         Numbers by dotted path without unit suffix (``clocks.core_nominal``), in base units: Hz,
         B/s, bytes, W, V, W/(V2 Hz); widths in bits.
     tables : mapping of str to tuple
-        Rows by dotted path (``power.core_voltage``), in base units; some columns hold words.
+        Rows by dotted path (``power.core_voltage``), in base units.
     model_parameters : mapping of str to mapping
         Per model, its parameters by the key of the file, in the unit of the key's suffix.
     sources : mapping of str to Source
@@ -69,7 +69,7 @@ class Device:
     architecture: str
     compute_capability: str
     values: Mapping[str, float]
-    tables: Mapping[str, tuple[tuple[Any, ...], ...]]
+    tables: Mapping[str, tuple[tuple[float, ...], ...]]
     model_parameters: Mapping[str, Mapping[str, ModelValue]]
     sources: Mapping[str, Source]
     text: str = field(repr=False)
@@ -157,7 +157,7 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     needed: list[str] = []  # valid values, each of which must have a source
     excused = set(identity.meant)
     values: dict[str, float] = {}
-    tables: dict[str, tuple[tuple[Any, ...], ...]] = {}
+    tables: dict[str, tuple[tuple[float, ...], ...]] = {}
     for section in DEVICE[1:]:
         content = table.get(section.name)
         if section.values or not isinstance(content, dict):
@@ -208,7 +208,7 @@ def _to_base_units(
     section: Section,
     checked: Checked,
     values: dict[str, float],
-    tables: dict[str, tuple[tuple[Any, ...], ...]],
+    tables: dict[str, tuple[tuple[float, ...], ...]],
 ) -> None:
     for key in section.keys:
         if key.name not in checked:
@@ -216,10 +216,7 @@ def _to_base_units(
         path = f"{section.name}.{key.stem}"
         if key.type == "rows":
             tables[path] = tuple(
-                tuple(
-                    cell if isinstance(cell, str) else to_base(cell, column)
-                    for cell, column in zip(row, key.columns, strict=True)
-                )
+                tuple(to_base(cell, column) for cell, column in zip(row, key.columns, strict=True))
                 for row in checked[key.name]
             )
         else:

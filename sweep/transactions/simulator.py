@@ -54,7 +54,7 @@ def strict(addresses: Any, start: Any, stop: Any, word_bytes: Any) -> Any:
 def segment(addresses: Any, start: Any, stop: Any, word_bytes: Any) -> Any:
     """Serve a half-warp by the rule of 1.2 and 1.3; return transactions and their bytes.
 
-    Zhang & Owens, HPCA 2011, Section 4.3, steps 1 to 4.
+    Zhang & Owens, HPCA 2011, Section 4.3, steps 1 to 4. Words lie at multiples of their size.
     """
     count = 0
     moved = 0

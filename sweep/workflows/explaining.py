@@ -209,12 +209,16 @@ def _regime(body: Trace, worked: Worked, model: Model) -> Section:
     lines = []
     for decision in body.decisions(_regime_variable(body)):
         codes = ", ".join(_errata(_comment_of(decision, body), model))
-        name = f"({decision.number})" if decision.number else decision.condition.replace("_", " ")
-        lines.append(Line(name, "holds" if decision.holds else "fails", comment=codes))
-        lines += [
-            Line("", formula=f"{_sides(made)}  {literal(made.holds)}", comparisons=(made,))
-            for made in decision.comparisons
-        ]
+        name = f"({decision.number})" if decision.number else ""
+        if not decision.number and decision.condition.isidentifier():
+            name = decision.condition.replace("_", " ")
+        sides = [f"{_sides(made)}  {literal(made.holds)}" for made in decision.comparisons]
+        verdict = "holds" if decision.holds else "fails"
+        lines.append(
+            Line(name, verdict, formula=sides[0], comment=codes,
+                 comparisons=decision.comparisons)
+        )  # fmt: skip
+        lines += [Line("", formula=text) for text in sides[1:]]
     taken = _regime_name(worked, model)
     bound = BOUND.meaning(int(worked.results["bound"]))
     return Section(f"Regime: {taken}, bound by {bound}", tuple(lines))

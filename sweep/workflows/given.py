@@ -266,6 +266,9 @@ def _registers(worked: Worked, limits: rules.Limits, warps: float) -> str:
 
 def inputs(one: Single, worked: Worked, model: Model, variant: str) -> Section:
     """Return the arguments of the model's equations, with where each comes from."""
+    at = worked.workload.clocks
+    swept = scalar(at.core != at.core_nominal) or scalar(at.memory != at.memory_nominal)
+    follows = swept and variant == "corrected" and "CLK" in model.errata
     lines = []
     for described in model.inputs:
         symbol = model.symbols[described.symbol]
@@ -275,17 +278,18 @@ def inputs(one: Single, worked: Worked, model: Model, variant: str) -> Section:
         for i, name in enumerate(names):
             value = worked.inputs[name]
             shown = f"{symbol.symbol}[{i}]" if described.sequence else symbol.symbol
-            origin, source, applied = _origin(one, described, value, variant)
+            origin, source = _origin(one, described, value)
+            applied = "CLK" if follows and described.clocked and described.device_keys else ""
             lines.append(
-                Line(shown, value, symbol.units, symbol.meaning, origin, source=source,
-                     comment=applied)
+                Line(shown, value, symbol.units, symbol.meaning, origin if i == 0 else "",
+                     source=source, comment=applied)
             )  # fmt: skip
     return Section("Inputs of the model", tuple(lines))
 
 
-def _origin(one: Single, described: Input, value: float, variant: str) -> tuple[str, str, str]:
-    """Return where an input comes from, the source in the device's file, the rule applied."""
-    texts, source, applied = [], "", ""
+def _origin(one: Single, described: Input, value: float) -> tuple[str, str]:
+    """Return where an input comes from, and the source in the device's file."""
+    texts, source = [], ""
     for key in described.device_keys:
         if key not in one.device.sources:
             texts.append(f"{key} is missing")
@@ -297,7 +301,5 @@ def _origin(one: Single, described: Input, value: float, variant: str) -> tuple[
             based = to_base(raw, key)
             if not np.isclose(based, value, rtol=1e-12, atol=0.0):
                 text = f"{key} = {literal(raw)} {'' if units == '1' else units}".rstrip()
-                if described.clocked and variant == "corrected":
-                    applied = "CLK"
         texts.append(text)
-    return ": ".join([described.origin, *(["; ".join(texts)] if texts else [])]), source, applied
+    return ": ".join([described.origin, *(["; ".join(texts)] if texts else [])]), source

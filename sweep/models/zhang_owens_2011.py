@@ -1,0 +1,493 @@
+"""Zhang & Owens 2011: throughput of the instruction pipeline, shared and global memory.
+
+Y. Zhang and J. D. Owens, "A Quantitative Performance Analysis Model for GPU Architectures", 17th
+International Symposium on High Performance Computer Architecture (HPCA), 2011, pages 382-393,
+doi:10.1109/HPCA.2011.5749745.
+
+Scope: three components, each with a throughput that micro-benchmarks measured; a kernel takes as
+long as the component that takes longest, its bottleneck. Stages between barriers follow one another
+where an SM holds one block, and overlap where it holds several. No caches. The paper has few
+equations: rules bear the number of their section, table or figure.
+
+Instruction types (Table 1) of the classes of a kernel file: ``special`` is type III, ``fp64`` type
+IV, everything else type II, shared accesses, barriers and the instructions of global accesses too;
+type I (mul) is no class of its own. A transaction of shared memory serves a warp, a word of 4 bytes
+a lane, once for each way of a bank conflict.
+
+Derived, where the paper has only a figure: throughput is linear between the warps that the device
+file gives and through (0, 0) below them; of another type than II it is type II's curve with both
+axes scaled by the functional units (the pipeline is as deep and saturates as well). A run of the
+global benchmark takes the latency of memory and the time of the cluster with most blocks; this
+is linear in the transactions far below the peak, and near it a sawtooth with the period of the
+clusters that becomes weaker with more blocks (Section 4.3).
+
+Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+
+ZO-1  The peaks have all SMs, also where the grid does not fill them: corrected takes the SMs that
+      a grid of whole rounds would keep busy, #blocks / #active blocks, so that no block is faster
+      than its own instructions.
+ZO-2  "For CR-NBC ... bank conflicts are removed": one word of padding in 16 leaves two-way
+      conflicts in steps 5 to 8 (a fact about data: no equation changes).
+ZO-3  Table 2 prints min(16, 348, 8) for min(16, 47, 8), and 512 threads, a block's limit, among
+      those of an SM; Section 4.3 rounds 158.98 GB/s to 160 (facts about data).
+CLK   corrected scales throughput of instructions and shared memory with the core clock, that of
+      global memory with the memory clock; printed has what was measured, at the nominal clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sweep._jit import Symbol, equations, joined
+from sweep.clocks import bandwidth, latency
+from sweep.fields import BOUND, Field, Flags, Parameter
+from sweep.models._model import Input, Model
+from sweep.workload import Array, Stage, Workload
+
+TYPES = ("I", "II", "III", "IV")
+_NAMES = tuple(kind.lower() for kind in TYPES)
+
+
+def _by_type(name: str, units: str, meaning: str) -> dict[str, Symbol]:
+    return {f"{name}_{k.lower()}": Symbol(f"{name}_{k}", units, f"{meaning}, type {k}")
+            for k in TYPES}  # fmt: skip
+
+
+SYMBOLS = {
+    "frequency": Symbol("frequency", "Hz", "core clock of the throughput"),
+    "frequency_measured": Symbol("frequency_0", "Hz", "core clock of the micro-benchmarks"),
+    "core_clock": Symbol("core clock", "Hz", "swept core clock"),
+    "number_functional_units": Symbol("numberFunctionalUnits", "1", "functional units of an SM"),
+    "number_sm": Symbol("numberSM", "1", "SMs of the GPU"),
+    "number_sp": Symbol("numberSP", "1", "scalar processors of an SM"),
+    "warp_size": Symbol("warpSize", "1", "threads of a warp"),
+    "peak_instruction": Symbol("peak", "Hz", "peak warp instructions per second"),
+    "peak_flops": Symbol("peak FLOPS", "Hz", "peak floating-point operations per second"),
+    "peak_shared": Symbol("peak shared bandwidth", "B/s", "peak of the shared memory"),
+    "peak_global": Symbol("peak global bandwidth", "B/s", "peak of the global memory"),
+    "memory_frequency": Symbol("memoryFrequency", "Hz", "data rate of the memory"),
+    "bus_width": Symbol("busWidth", "bit", "width of the memory's bus"),
+    "blocks": Symbol("#blocks", "1", "blocks of the grid"),
+    "active_blocks_per_sm": Symbol("#active blocks", "1", "blocks resident on an SM"),
+    "active_sm": Symbol("#active SMs", "1", "SMs that have work"),
+    "active_warps": Symbol("#active warps", "1", "warps resident on an SM"),
+    "busy_sm": Symbol("busy SMs", "1", "SMs that whole rounds of blocks keep busy"),
+    "scale": Symbol("scale", "1", "throughput over what was measured"),
+    "warps_per_block": Symbol("#warps of a block", "1", "warps of a block"),
+    "threads_per_block": Symbol("T", "1", "threads of a block"),
+    "warps": Symbol("#warps", "1", "warps of the grid"),
+    **_by_type("units", "1", "functional units of an SM"),
+    **_by_type("peak", "Hz", "peak warp instructions per second"),
+    **_by_type("n", "1", "instructions of a warp"),
+    **_by_type("throughput", "Hz", "warp instructions per second of the GPU"),
+    "instructions": Symbol("instructions", "1", "instructions of a warp"),
+    "issued": Symbol("issued", "s", "time of the instructions at the peak"),
+    "instruction_time": Symbol("t_instruction", "s", "time of the instruction pipeline"),
+    "shared_transactions": Symbol("transactions_shared", "1", "of a warp, conflicts included"),
+    "shared_bandwidth": Symbol("bandwidth_shared", "B/s", "sustained by the shared memory"),
+    "shared_time": Symbol("t_shared", "s", "time of the shared memory"),
+    "global_bytes": Symbol("bytes_global", "B", "bytes of a warp's hardware transactions"),
+    "global_transactions": Symbol("M", "1", "memory transactions of a thread"),
+    "requests": Symbol("M_stage", "1", "transactions of a thread from barrier to barrier"),
+    "moved": Symbol("bytes_moved", "B", "bytes that all warps move"),
+    "global_latency": Symbol("latency", "cycle", "latency of the memory pipeline"),
+    "global_share": Symbol("share", "1", "share of the peak that many blocks sustain"),
+    "cluster_count": Symbol("#clusters", "1", "clusters of SMs with a memory pipeline each"),
+    "global_bandwidth": Symbol("bandwidth_global", "B/s", "sustained by the global memory"),
+    "global_time": Symbol("t_global", "s", "time of the global memory"),
+    "executions": Symbol("executions", "1", "how often a thread passes a stage"),
+    "barriers": Symbol("barriers", "1", "barriers of a thread"),
+    "stage_time": Symbol("t_stage", "s", "time of the longest component"),
+    "total": Symbol("T", "s", "time of the kernel"),
+}
+_equation = equations("zhang_owens", SYMBOLS)
+
+# --- Sections 4.1 to 4.3: peaks -------------------------------------------------------------------
+
+
+@_equation("4.1")
+def peak_instruction(number_functional_units, frequency, number_sm, warp_size):
+    """Peak throughput of an instruction type, in warp instructions."""
+    return number_functional_units * frequency * number_sm / warp_size
+
+
+@_equation("4.1")
+def peak_flops(peak_instruction, warp_size):
+    """Peak floating-point performance: a multiply-add is two operations."""
+    return peak_instruction * warp_size * 2.0
+
+
+@_equation("4.2")
+def peak_shared(number_sp, number_sm, frequency):
+    """Peak bandwidth of the shared memory: a word of 4 bytes a processor and cycle."""
+    return number_sp * number_sm * frequency * 4.0
+
+
+@_equation("4.3")
+def peak_global(memory_frequency, bus_width):
+    """Peak bandwidth of the global memory."""
+    return memory_frequency * bus_width / 8.0
+
+
+# --- Figures 2 and 3: sustained throughput --------------------------------------------------------
+
+
+@_equation("Table 2")
+def active_warps(active_blocks_per_sm, warps_per_block):
+    """Warps resident on an SM."""
+    return active_blocks_per_sm * warps_per_block
+
+
+@_equation("guard")
+def busy_sm(number_sm, blocks, active_blocks_per_sm):
+    """SMs that whole rounds of active blocks keep busy (ZO-1)."""
+    return min(number_sm, blocks / active_blocks_per_sm)
+
+
+@_equation("Figure 2")
+def scale(frequency, frequency_measured, busy_sm, number_sm):
+    """What was measured on all SMs, on other SMs and at another clock."""
+    return frequency / frequency_measured * (busy_sm / number_sm)
+
+
+@_equation("Figure 3")
+def global_bandwidth(
+    blocks, threads_per_block, requests, global_latency, frequency, cluster_count, peak_global,
+    global_share,
+):  # fmt: skip
+    """Sustained bandwidth of a benchmark of words of 4 bytes: blocks go to clusters uniformly."""
+    of_block = 4.0 * threads_per_block * requests
+    cluster = np.ceil(blocks / cluster_count) * of_block / (peak_global * global_share)
+    return blocks * of_block / (global_latency / frequency + cluster * cluster_count)
+
+
+# --- Section 3: times of the components -----------------------------------------------------------
+
+
+@_equation("3")
+def instruction_time(
+    n_i, throughput_i, n_ii, throughput_ii, n_iii, throughput_iii, n_iv, throughput_iv, warps, scale
+):  # fmt: skip
+    """Time of the instruction pipeline: a linear combination over the types."""
+    first = n_i / throughput_i + n_ii / throughput_ii
+    return (first + n_iii / throughput_iii + n_iv / throughput_iv) * warps / scale
+
+
+@_equation("3")
+def shared_time(shared_transactions, warp_size, warps, shared_bandwidth, scale):
+    """Time of the shared memory, with the transactions that bank conflicts make."""
+    return shared_transactions * (4.0 * warp_size) * warps / (shared_bandwidth * scale)
+
+
+@_equation("3")
+def global_time(moved, global_bandwidth):
+    """Time of the global memory."""
+    return moved / global_bandwidth if moved > 0.0 else 0.0
+
+
+@_equation("3", kind="condition")
+def is_serial(active_blocks_per_sm):
+    """With one block on an SM, stages between barriers follow one another."""
+    return active_blocks_per_sm <= 1.0
+
+
+@_equation("3", "stage_time")
+def longest(instruction_time, shared_time, global_time):
+    """Time of a stage: that of its bottleneck, which covers the other components."""
+    return max(max(instruction_time, shared_time), global_time)
+
+
+# --- The model -----------------------------------------------------------------------------------
+
+COMPONENTS = ("instruction_pipeline", "shared_memory", "global_memory")
+BOTTLENECK = Flags({"none": 0, **{name: i for i, name in enumerate(COMPONENTS, start=1)}})
+REGIMES = {
+    "zhang_owens_instruction_serial": 40,
+    "zhang_owens_shared_serial": 41,
+    "zhang_owens_global_serial": 42,
+    "zhang_owens_instruction_overlapped": 43,
+    "zhang_owens_shared_overlapped": 44,
+    "zhang_owens_global_overlapped": 45,
+}
+SERIAL_I, SERIAL_S, SERIAL_G, OVERLAPPED_I, OVERLAPPED_S, OVERLAPPED_G = (
+    float(code) for code in REGIMES.values()
+)
+COMPUTE, SHARED, MEMORY = (float(BOUND[name]) for name in ("compute", "shared", "memory"))
+NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = (
+    float(code) for code in BOTTLENECK.codes.values()
+)
+
+
+def _body(corrected):
+    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+
+    @joined
+    def body(
+        blocks, active_blocks_per_sm, active_sm, number_sm, warps_per_block, threads_per_block,
+        warp_size, units_i, units_ii, units_iii, units_iv, cluster_count, global_share, n_i, n_ii,
+        n_iii, n_iv, throughput_i, throughput_ii, throughput_iii, throughput_iv,
+        shared_transactions, shared_bandwidth, global_bytes, global_transactions, executions,
+        barriers, frequency_measured, frequency, core_clock, peak_global, global_latency,
+    ):  # fmt: skip
+        sms = busy_sm(number_sm, blocks, active_blocks_per_sm) if corrected else number_sm  # ZO-1
+        factor = scale(frequency, frequency_measured, sms, number_sm)
+        peak_i = peak_instruction(units_i, frequency, number_sm, warp_size)
+        peak_ii = peak_instruction(units_ii, frequency, number_sm, warp_size)
+        peak_iii = peak_instruction(units_iii, frequency, number_sm, warp_size)
+        peak_iv = peak_instruction(units_iv, frequency, number_sm, warp_size)
+        serial = is_serial(active_blocks_per_sm)
+        warps = warps_per_block * blocks
+        instructions = issued = transferred = 0.0
+        t_i = t_s = requests = moved = 0.0  # since the last barrier that counts
+        all_i = all_s = all_g = total = 0.0
+        by_i = by_s = by_g = 0.0  # the time by bottleneck
+        i_less_s = i_less_g = s_less_i = s_less_g = g_less_i = g_less_s = 0.0
+        for k in range(len(n_i)):
+            instructions += n_i[k] + n_ii[k] + n_iii[k] + n_iv[k]
+            issued += (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
+                       + n_iv[k] / peak_iv) * warps  # fmt: skip
+            t_i += instruction_time(n_i[k], throughput_i[k], n_ii[k], throughput_ii[k], n_iii[k],
+                                    throughput_iii[k], n_iv[k], throughput_iv[k], warps,
+                                    factor)  # fmt: skip
+            t_s += shared_time(shared_transactions[k], warp_size, warps, shared_bandwidth[k],
+                               factor)  # fmt: skip
+            moved += global_bytes[k] * warps
+            requests += global_transactions[k] / (executions[k] if serial else 1.0)
+            sustained = global_bandwidth(blocks, threads_per_block, requests, global_latency,
+                                         frequency, cluster_count, peak_global,
+                                         global_share)  # fmt: skip
+            t_g = global_time(moved, sustained)
+            t_stage = longest(t_i, t_s, t_g)
+            # Where a stage ends: at a barrier with one block on an SM, else with the kernel.
+            ends = (k == len(n_i) - 1) or (serial and barriers[k] > 0.0)
+            is_i = ends and t_i >= max(t_s, t_g)
+            is_s = ends and t_s > t_i and t_s >= t_g
+            total += t_stage if ends else 0.0
+            by_i += t_stage if is_i else 0.0
+            by_s += t_stage if is_s else 0.0
+            by_g += t_stage if ends and t_g > max(t_i, t_s) else 0.0
+            # What is left if one component vanished, by its bottleneck.
+            s_less_i += t_s if ends and t_s >= t_g else 0.0
+            g_less_i += t_g if ends and t_g > t_s else 0.0
+            i_less_s += t_i if ends and t_i >= t_g else 0.0
+            g_less_s += t_g if ends and t_g > t_i else 0.0
+            i_less_g += t_i if ends and t_i >= t_s else 0.0
+            s_less_g += t_s if ends and t_s > t_i else 0.0
+            all_i += t_i if ends else 0.0
+            all_s += t_s if ends else 0.0
+            all_g += t_g if ends else 0.0
+            transferred += moved if ends else 0.0
+            t_i = 0.0 if ends else t_i
+            t_s = 0.0 if ends else t_s
+            moved = 0.0 if ends else moved
+            requests = 0.0 if ends else requests
+
+        instruction_bound = by_i >= max(by_s, by_g)
+        shared_bound = by_s >= by_g
+        serial_regime = SERIAL_I if instruction_bound else (SERIAL_S if shared_bound else SERIAL_G)
+        regime = serial_regime if serial else (
+            OVERLAPPED_I if instruction_bound else (
+                OVERLAPPED_S if shared_bound else OVERLAPPED_G))  # fmt: skip
+        bound = COMPUTE if instruction_bound else (SHARED if shared_bound else MEMORY)
+        bottleneck = INSTRUCTION_PIPELINE if instruction_bound else (
+            SHARED_MEMORY if shared_bound else GLOBAL_MEMORY)  # fmt: skip
+        left_i = 0.0 if instruction_bound else (i_less_s if shared_bound else i_less_g)
+        left_s = s_less_i if instruction_bound else (0.0 if shared_bound else s_less_g)
+        left_g = g_less_i if instruction_bound else (g_less_s if shared_bound else 0.0)
+        left = left_i + left_s + left_g
+        following = INSTRUCTION_PIPELINE if left_i >= max(left_s, left_g) else (
+            SHARED_MEMORY if left_s >= left_g else GLOBAL_MEMORY)  # fmt: skip
+        following = following if left > 0.0 else NONE
+        speedup = total / left  # infinite if nothing is left
+
+        cycles = total * core_clock
+        CPI = cycles / (instructions * warps / active_sm)
+        core_activity = min(1.0, issued / total)
+        memory_activity = min(1.0, transferred / peak_global / total)
+        return (
+            cycles, CPI, core_activity, memory_activity, regime, bound, bottleneck, following,
+            speedup, all_i, all_s, all_g,
+        )  # fmt: skip
+
+    return body
+
+
+def _device(*keys: str) -> tuple[str, ...]:
+    return tuple(f"model.zhang_owens.{key}" for key in keys)
+
+
+def sustained(rows: Any, warps: Array, relative_units: float = 1.0) -> Array:
+    """Return a throughput at a number of warps: linear between rows, and from (0, 0) to the first.
+
+    Parameters
+    ----------
+    rows : sequence of (warps, throughput), or None
+        What was measured; beyond the last row nothing is gained.
+    warps : ndarray
+        Warps on an SM [1].
+    relative_units : float
+        Functional units over those of the type that was measured: scales both axes [1].
+    """
+    if rows is None:
+        return np.full(np.shape(warps), np.nan)
+    at, values = np.array(sorted(rows), dtype=np.float64).T * relative_units
+    return np.interp(warps, [0.0, *at], [0.0, *values])
+
+
+def _sustained(work: Workload, table: str, warps: Array, relative_units: Any = None) -> Array:
+    """Return a throughput [1/s, B/s] by the devices' tables, which have it in units of 1e9."""
+    rows = work.tables[table]
+    parts = [warps[i : i + 1] if warps.shape[0] > 1 else warps for i in range(len(rows))]
+    factors = [1.0] * len(rows) if relative_units is None else relative_units
+    found = [sustained(*given) for given in zip(rows, parts, factors, strict=True)]
+    return np.concatenate(found) * 1e9
+
+
+def _units(work: Workload) -> dict[str, list[float]]:
+    """Return the functional units of each type by device; NaN where they are missing."""
+    tables = [dict(table or ()) for table in work.tables["functional_units"]]
+    return {kind: [float(table.get(kind, np.nan)) for table in tables] for kind in TYPES}
+
+
+def _total(accesses: Any, zero: Array, *factors: str) -> Array:
+    """Return the sum over accesses of their count times other attributes."""
+    return sum((np.prod([getattr(a, f) for f in factors], axis=0) * a.count if factors else a.count
+                for a in accesses), start=zero)  # fmt: skip
+
+
+def _stage(work: Workload, stage: Stage, units: dict[str, list[float]]) -> dict[str, Array]:
+    """Return one stage's part of the inputs; NaN only for what the stage uses."""
+    zero = np.zeros_like(work.n_sm)
+    warps = work.occupancy.active_blocks_per_sm * stage.warps
+    special, double = (stage.instructions.get(name, zero) for name in ("special", "fp64"))
+    requests = _total(stage.global_accesses, zero)
+    rest = np.maximum(stage.computation_instructions - special - double, 0.0)
+    counts = {"I": zero, "II": rest + requests, "III": special, "IV": double}
+    found = {}
+    for kind, count in counts.items():
+        relative = [own / two for own, two in zip(units[kind], units["II"], strict=True)]
+        throughput = _sustained(work, "instruction_throughput", warps, relative)
+        found[f"n_{kind.lower()}"] = count
+        found[f"throughput_{kind.lower()}"] = np.where(count > 0, throughput, 1.0)
+    transactions = _total(stage.shared_accesses, zero, "degree")
+    shared = _sustained(work, "shared_bandwidth", warps)
+    return found | {
+        "shared_transactions": transactions,
+        "shared_bandwidth": np.where(transactions > 0, shared, 1.0),
+        "global_bytes": _total(stage.global_accesses, zero, "moved_bytes"),
+        "global_transactions": requests,
+        "executions": np.maximum(stage.executions, 1.0),
+        "barriers": stage.barriers,
+    }
+
+
+def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
+    """Turn a workload into counts and throughput per stage."""
+    units = _units(work)
+    stages = [_stage(work, stage, units) for stage in work.stages]
+    inputs: dict[str, Array | list[Array]] = {n: [s[n] for s in stages] for n in stages[0]}
+    for kind, given in units.items():
+        needed = sum(inputs[f"n_{kind.lower()}"]) > 0
+        table = np.reshape(given, (-1,) + (1,) * (work.n_sm.ndim - 1))
+        inputs[f"units_{kind.lower()}"] = np.where(needed, table, 1.0)
+    clocks, launch, device = work.clocks, work.occupancy, work.parameters
+    frequency, peak = clocks.core_nominal, work.memory_bandwidth
+    delay = device["global_latency_cycles"]
+    if variant == "corrected":  # rule CLK
+        frequency, delay = clocks.core, latency(delay, clocks.ratio, work.dram_share)
+        peak = bandwidth(peak, clocks.memory, clocks.memory_nominal)
+    return inputs | {
+        "blocks": work.blocks,
+        "active_blocks_per_sm": launch.active_blocks_per_sm,
+        "active_sm": launch.active_sm,
+        "number_sm": work.n_sm,
+        "warps_per_block": launch.warps_per_block,
+        "threads_per_block": work.threads_per_block,
+        "warp_size": work.warp_size,
+        "cluster_count": device["cluster_count"],
+        "global_share": device["global_share_fraction"],
+        "frequency_measured": clocks.core_nominal,
+        "frequency": frequency,
+        "core_clock": clocks.core,
+        "peak_global": peak,
+        "global_latency": delay,
+    }
+
+
+MODEL = Model(
+    name="zhang_owens",
+    title="throughput of instruction pipeline, shared and global memory",
+    reference=(
+        "Y. Zhang and J. D. Owens, A Quantitative Performance Analysis Model for GPU "
+        "Architectures, HPCA 2011"
+    ),
+    doi="10.1109/HPCA.2011.5749745",
+    symbols=SYMBOLS,
+    inputs=(
+        Input("blocks", "kernel launch"),
+        Input("active_blocks_per_sm", "occupancy rules"),
+        Input("active_sm", "occupancy rules"),
+        Input("number_sm", "device", ("chip.sm_count",)),
+        Input("warps_per_block", "kernel launch"),
+        Input("threads_per_block", "kernel launch"),
+        Input("warp_size", "device", ("chip.warp_size",)),
+        *(Input(f"units_{n}", "device", _device("functional_units")) for n in _NAMES),
+        Input("cluster_count", "device", _device("cluster_count")),
+        Input("global_share", "device", _device("global_share_fraction")),
+        *(Input(f"n_{n}", "kernel instructions", sequence=True) for n in _NAMES),
+        *(Input(f"throughput_{n}", "device, at the stage's warps and the type's units",
+                _device("instruction_throughput", "functional_units"), sequence=True)
+          for n in _NAMES),
+        Input("shared_transactions", "kernel shared accesses and banks", sequence=True),
+        Input("shared_bandwidth", "device, at the stage's warps", _device("shared_bandwidth"),
+              sequence=True),
+        Input("global_bytes", "kernel access patterns by the device's rule", sequence=True),
+        Input("global_transactions", "kernel accesses", sequence=True),
+        Input("executions", "kernel stages", sequence=True),
+        Input("barriers", "kernel stages", sequence=True),
+        Input("frequency_measured", "device", ("clocks.core_nominal_MHz",)),
+        Input("frequency", "swept core clock; nominal as printed", (), True),
+        Input("core_clock", "swept core clock", (), True),
+        Input("peak_global", "device, at the clock", ("chip.memory_bandwidth_GBps",), True),
+        Input("global_latency", "device, at the clocks", _device("global_latency_cycles"), True),
+    ),
+    fields=(
+        Field("bottleneck", "1", "component that takes most of the time", "", "zhang_owens (3)",
+              "code", flags=BOTTLENECK),
+        Field("next_bottleneck", "1", "bottleneck if the present one vanished", "",
+              "zhang_owens (3)", "code", flags=BOTTLENECK),
+        Field("speedup_if_removed", "1", "speed-up if the bottleneck vanished", "",
+              "zhang_owens (3)"),
+        Field("instruction_pipeline_time", "s", "time of the instruction pipeline",
+              "t_instruction", "zhang_owens (3)"),
+        Field("shared_memory_time", "s", "time of the shared memory", "t_shared",
+              "zhang_owens (3)"),
+        Field("global_memory_time", "s", "time of the global memory", "t_global",
+              "zhang_owens (3)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": _body(True), "printed": _body(False)},
+    prepare=_prepare,
+    parameters=(
+        Parameter("functional_units", "numberFunctionalUnits", "1", "units by instruction type",
+                  maximum=1024, columns=("type_name", "units")),
+        Parameter("instruction_throughput", "throughput", "1/s",
+                  "type II warp instructions by warps on an SM, in 1e9 per second of the GPU",
+                  minimum=1e-3, maximum=1e6, columns=("warps", "throughput")),
+        Parameter("shared_bandwidth", "bandwidth", "B/s",
+                  "bandwidth of the shared memory by warps on an SM, of the GPU", minimum=1e-3,
+                  maximum=1e7, columns=("warps", "bandwidth_GBps")),
+        Parameter("global_latency_cycles", "latency", "cycle", "latency of the memory pipeline",
+                  minimum=1, maximum=1e5),
+        Parameter("global_share_fraction", "share", "1",
+                  "share of the peak bandwidth that many blocks sustain", minimum=0.01, maximum=1),
+        Parameter("cluster_count", "#clusters", "1",
+                  "clusters of SMs with a memory pipeline each", minimum=1, maximum=1024),
+    ),
+    errata={
+        "ZO-1": "SMs that whole rounds of blocks keep busy",
+        "CLK": "throughput follows the swept clocks",
+    },
+)  # fmt: skip

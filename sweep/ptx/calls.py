@@ -1,0 +1,126 @@
+"""Calls of functions of the same text, followed by putting the function's code in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sweep.ptx.body import LARGEST_BODY
+from sweep.ptx.module import Address, Function, Instruction, Label, Module, Operand
+
+__all__ = ["expand_calls"]
+
+MAX_CALLS = 50
+"""Most calls within each other that are followed."""
+
+
+def expand_calls(module: Module, function: Function) -> tuple[Function, tuple[str, ...]]:
+    """Return a function with the code of those that it calls, and what could not be followed.
+
+    Parameters
+    ----------
+    module : Module
+        Where the called functions are.
+    function : Function
+        Any function with a body; it is returned as it is if it calls none.
+
+    Returns
+    -------
+    function : Function
+        Its code; the calls themselves stay and count as one instruction.
+    notes : tuple of str
+        Calls that are counted as one instruction and no more, each with its line.
+    """
+    if not any(instruction.opcode == "call" for instruction in function.instructions()):
+        return function, ()
+    expansion = _Expansion(module, function)
+    expansion.add(function, "", (function.name,))
+    return expansion.result, tuple(dict.fromkeys(expansion.notes))
+
+
+def called_name(instruction: Instruction) -> str:
+    """Return the name of the called function: the first operand that is no list."""
+    return next((o for o in instruction.operands if isinstance(o, str)), "")
+
+
+class _Expansion:
+    def __init__(self, module: Module, function: Function) -> None:
+        self.module = module
+        self.result = replace(
+            function, body=[], variables=list(function.variables), targets=dict(function.targets)
+        )
+        self.notes: list[str] = []
+        self.n_copies = 0
+        self.n_left = LARGEST_BODY - len(function.body)
+
+    def add(self, function: Function, suffix: str, chain: tuple[str, ...]) -> None:
+        """Add a function's code under names that end in ``suffix``."""
+        body = self.result.body
+        end = f"end{suffix}"
+        for item in function.body:
+            if isinstance(item, Label):
+                body.append(Label(item.line, item.name, item.key + suffix))
+                continue
+            copy = self._copy(function, item, suffix, end) if suffix else item
+            body.append(copy)
+            if item.opcode == "call":
+                self._follow(item, chain)
+        if suffix:
+            body.append(Label(function.line, end, end))
+
+    def _follow(self, call: Instruction, chain: tuple[str, ...]) -> None:
+        name = called_name(call)
+        called = self.module.functions.get(name)
+        shown = f"the call of {name} in line {call.line}"
+        if called is None or not called.has_body:
+            self.notes.append(f"{shown}: its code is not in this text")
+        elif name in chain:
+            self.notes.append(f"{shown}: it calls itself")
+        elif len(chain) > MAX_CALLS or len(called.body) > self.n_left:
+            self.notes.append(f"{shown}: too much code")
+        else:
+            self.n_copies += 1
+            self.n_left -= len(called.body)
+            suffix = f"@{name}@{self.n_copies}"
+            self.result.registers.absorb(called.registers, suffix)
+            known = {variable.name for variable in self.result.variables}
+            self.result.variables += [v for v in called.variables if v.name not in known]
+            for key, targets in called.targets.items():
+                self.result.targets[key + suffix] = tuple(t + suffix for t in targets)
+            self.add(called, suffix, (*chain, name))
+
+    def _copy(self, function: Function, item: Instruction, suffix: str, end: str) -> Instruction:
+        if item.opcode in ("bra", "brx"):
+            *others, target = item.operands
+            renamed = [self._rename(function, operand, suffix) for operand in others]
+            return replace(
+                item,
+                operands=(*renamed, f"{target}{suffix}"),
+                predicate=self._name(function, item.predicate, suffix),
+            )
+        if item.opcode == "ret":
+            item = replace(item, opcode="bra", modifiers=("uni",), operands=(end,))
+            return replace(item, predicate=self._name(function, item.predicate, suffix))
+        return replace(
+            item,
+            operands=tuple(self._rename(function, operand, suffix) for operand in item.operands),
+            predicate=self._name(function, item.predicate, suffix),
+        )
+
+    def _rename(self, function: Function, operand: Operand, suffix: str) -> Operand:
+        if isinstance(operand, Address):
+            base = self._name(function, operand.base, suffix)
+            return Address(base, operand.offset, self._names(function, operand.parts, suffix))
+        if isinstance(operand, tuple):
+            return self._names(function, operand, suffix)
+        return self._name(function, operand, suffix)
+
+    def _names(self, function: Function, names: Iterable[str], suffix: str) -> tuple[str, ...]:
+        return tuple(self._name(function, name, suffix) for name in names)
+
+    def _name(self, function: Function, name: str, suffix: str) -> str:
+        """Return the name of a register in the copy; everything else keeps its name."""
+        stem, dot, part = name.partition(".")
+        if stem and function.registers.type_of(stem):
+            return f"{stem}{suffix}{dot}{part}"
+        return name
