@@ -35,5 +35,6 @@ class QueryError(SweepError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known word closest to ``word``, or ``""``."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean '{found[0]}'?" if found else ""
+    found = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    swapped = [name for name in found if sorted(name) == sorted(word)]  # 'setp' is step, not stop
+    return f"; did you mean '{(swapped or found)[0]}'?" if found else ""

@@ -212,8 +212,6 @@ def test_occupancy_is_shown_limit_by_limit():
          "launch.threads_per_block = `block_size` gives -4 with block_size = -4; it cannot be"),
         (sepia(core_clock=1e4), "clock_out_of_range",
          "The core clock of 10000 MHz is outside the range of devices/quadro_fx_5600.toml, 1080"),
-        (sepia(device="gtx_8800", model="wang_chu"), "missing_parameters",
-         "lacks what wang_chu needs: model.wang_chu.issue_cycles (issue cycles of a warp instr"),
     ],
 )  # fmt: skip
 def test_an_invalid_configuration_is_told_why(configuration, status, words):
@@ -222,6 +220,19 @@ def test_an_invalid_configuration_is_told_why(configuration, status, words):
     assert found.results == {}
     assert words in " ".join(found[f"No time: {status}"].notes)
     json.loads(found.to_json())
+
+
+def test_missing_parameters_are_named():
+    plan = Plan(("sepia",), ("gtx_8800",), ("wang_chu",), derive=False)
+    found = explain(plan, {"block_size": 128})
+    assert found.status == "missing_parameters"
+    (reason,) = found["No time: missing_parameters"].notes
+    assert reason.startswith("devices/gtx_8800.toml lacks what wang_chu needs: ")
+    assert "model.wang_chu.dm_del_table (DRAM service time by memory clock)" in reason
+    derived = explain(None, sepia(device="gtx_8800", model="wang_chu"))
+    assert derived.status == "valid"
+    sources = [line.source for line in derived["Parameters"].lines]
+    assert all(source.startswith("derived: ") for source in sources)
 
 
 def test_a_printed_model_without_sense_says_which_number_failed(tmp_path):

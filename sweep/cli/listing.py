@@ -72,8 +72,12 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
         if derived and not missing:
             text += f" (derived: {', '.join(derived)})"
         if kernel is not None:
-            share = valid_share(kernel.key if kernel.path is None else str(kernel.path),
-                                str(given.path or given.key), name, not arguments.no_derive)
+            share = valid_share(
+                kernel.key if kernel.path is None else str(kernel.path),
+                str(given.path or given.key),
+                name,
+                not arguments.no_derive,
+            )
             if not missing:
                 text += f"; {share[0]:,} of {share[1]:,} configurations of {kernel.key} have a time"
             if missing and share[0]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sweep import __version__
+from sweep.cli.ptx import add_ptx_arguments
 
 __all__ = ["build_parser", "parse"]
 
@@ -54,7 +55,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     def add(name: str, module: str, text: str, **defaults: Any) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        sub.set_defaults(command=_lazy(module, "list_" if name == "list" else name), **defaults)
+        sub.set_defaults(
+            command=_lazy(module, "list_" if name == "list" else name.replace("-", "_")), **defaults
+        )
         return sub
 
     _add_run(add("run", "running", "evaluate a plan into a store, or continue it"))
@@ -89,11 +92,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     info = add("info", "asking", "show what a store holds: points, statuses, regimes, minima")
     _add_question(info)
+    _add_compare_models(
+        add("compare-models", "comparing", "show where the models agree and where they part")
+    )
     _add_explain(add("explain", "asking", "show how a model arrives at one configuration's time"))
     _add_plot(add("plot", "plotting", "draw results"))
     _add_list(add("list", "listing", "list kernels, devices, models, plans or fields"))
     _add_show(add("show", "listing", "show a kernel, device, plan or model file"))
     _add_lint(add("lint", "listing", "check device, kernel and plan files"))
+    add_ptx_arguments(add("ptx", "ptx", "turn the PTX text of a kernel into a kernel file"))
     return parser
 
 
@@ -170,6 +177,24 @@ def _add_explain(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--format", choices=("text", "json"), default="text")
 
 
+def _add_compare_models(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("data", metavar="DATA", help=DATA)
+    sub.add_argument("select", nargs="*", metavar="NAME=VALUE", help=SELECT)
+    sub.add_argument(
+        "--objective",
+        default="execution_time",
+        metavar="VARIABLE",
+        help="what the models rank by (default: %(default)s)",
+    )
+    sub.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the figure: png, svg or pdf (default: compare-models.png)",
+    )
+    sub.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
 def _add_plot(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", metavar="DATA", help=DATA)
     sub.add_argument("kind", choices=("heatmap", "pareto", "clocks", "occupancy"))
@@ -187,8 +212,11 @@ def _add_list(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("what", choices=("kernels", "devices", "models", "plans", "fields"))
     sub.add_argument("--device", metavar="NAME", help="models: tell which can run on this device")
     sub.add_argument("--kernel", metavar="NAME", help="models: ... and with this kernel")
-    sub.add_argument("--no-derive", action="store_true",
-                     help="models: do not derive parameters that the device file lacks")
+    sub.add_argument(
+        "--no-derive",
+        action="store_true",
+        help="models: do not derive parameters that the device file lacks",
+    )
 
 
 def _add_show(sub: argparse.ArgumentParser) -> None:

@@ -30,9 +30,7 @@ def plot(arguments: argparse.Namespace) -> int:
             data, **({"x": arguments.x} if arguments.x else {}), select=select
         )
     if arguments.show:
-        import matplotlib.pyplot as plt
-
-        plt.show()
+        plots.show(figure)
         return 0
     output = arguments.output or f"{arguments.kind}.png"
     plots.save(figure, output)

@@ -1,8 +1,9 @@
 """Evaluation: from a space to numbers, chunk by chunk."""
 
-from sweep.evaluate.chunk import evaluate_box, launch_is_valid, valid_share, warm_up
+from sweep.evaluate.chunk import evaluate_box, valid_share, warm_up
 from sweep.evaluate.coordinates import assumptions, coordinates, group_attributes
 from sweep.evaluate.dataset import evaluate, kernel_dataset
+from sweep.evaluate.validity import obstacles
 from sweep.evaluate.variables import Variable, all_fields, variables
 
 __all__ = [
@@ -14,7 +15,7 @@ __all__ = [
     "evaluate_box",
     "group_attributes",
     "kernel_dataset",
-    "launch_is_valid",
+    "obstacles",
     "valid_share",
     "variables",
     "warm_up",

@@ -15,7 +15,7 @@ from sweep.evaluate.workloads import Launch, build_launch
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan, resolve
 
-__all__ = ["evaluate_box", "launch_is_valid", "valid_share", "warm_up"]
+__all__ = ["evaluate_box", "valid_share", "warm_up"]
 
 WHOLE_TABLES = 2_000_000
 """Launch configurations, and clock pairs, up to which tables are computed once for the whole
@@ -210,22 +210,6 @@ def _blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
             rest = tuple(slice(0, n) for n in shape[axis + 1 :])
             blocks.append((*(slice(i, i + 1) for i in lead), cut, *rest))
     return blocks
-
-
-def launch_is_valid(space: KernelSpace, plan: Plan) -> bool:
-    """Return whether any configuration of a kernel can be launched on any device.
-
-    Looks chunk by chunk and stops at the first that can.
-    """
-    for box in space.grid.boxes():
-        launch = _tables(space, plan, box).launch
-        if (launch.status == 0).any() and (launch.clock_status == 0).any():
-            return True
-        if launch.workload.n_sm.shape[0] == len(space.devices) and not isinstance(
-            _tables(space, plan, box), _Tables
-        ):
-            return False  # the launch covers the whole grid already
-    return False
 
 
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:

@@ -27,7 +27,7 @@ from sweep.space import Box, KernelSpace
 from sweep.specs import Device
 from sweep.workload import Array, Clocks, Workload
 
-__all__ = ["Launch", "axis_arrays", "build_launch", "build_workload"]
+__all__ = ["Launch", "axis_arrays", "build_launch", "build_workload", "clock_on_devices"]
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,14 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
         ),
     )
     clocks, clock_status = _clocks(space, axes, devices, ndim)
+    dram_latency = _parameter(devices, "hong_kim", "mem_ld_cycles", ndim)
+    l2_latency = _parameter(devices, "wang_chu", "l2_lat_cycles", ndim)
     share = clk.dram_share(
         *(_parameter(devices, "wang_chu", key, ndim) for key in
           ("dm_lat_slope_cycles", "dm_lat_intercept_cycles")),
-        _parameter(devices, "hong_kim", "mem_ld_cycles", ndim),
-        _parameter(devices, "wang_chu", "l2_lat_cycles", ndim),
+        dram_latency,
+        # A derived L2 latency may be DRAM's own, as an upper bound: it tells nothing of the share.
+        np.where(l2_latency < dram_latency, l2_latency, np.nan),
     )  # fmt: skip
     workload = Workload(
         threads_per_block=threads,
@@ -189,22 +192,40 @@ def _clocks(
     found, nominal = {}, {}
     status = np.zeros((1,) * ndim)
     for clock in ("core", "memory"):
-        nominal[clock] = _device_values(devices, f"clocks.{clock}_nominal", ndim)
-        if f"{clock}_clock" in axes:
-            hertz = axes[f"{clock}_clock"] * 1e6 * np.ones_like(nominal[clock])
-        elif f"{clock}_clock_ratio" in axes:
-            hertz = axes[f"{clock}_clock_ratio"] * nominal[clock]
-        else:
-            hertz = nominal[clock]
-        found[clock] = hertz
-        low = _device_values(devices, f"clocks.{clock}_min", ndim)
-        high = _device_values(devices, f"clocks.{clock}_max", ndim)
-        low = np.where(np.isfinite(low), low, nominal[clock])
-        high = np.where(np.isfinite(high), high, nominal[clock])
-        outside = (hertz < low * (1 - 1e-9)) | (hertz > high * (1 + 1e-9))
-        status = np.where(outside, float(STATUS["clock_out_of_range"]), status)
+        found[clock], nominal[clock], inside = clock_on_devices(clock, axes, devices, ndim)
+        status = np.where(inside, status, float(STATUS["clock_out_of_range"]))
     ratio = clk.clock_ratio(found["core"], nominal["core"], found["memory"], nominal["memory"])
     return Clocks(found["core"], found["memory"], nominal["core"], nominal["memory"], ratio), status
+
+
+def clock_on_devices(
+    clock: str, axes: Mapping[str, Any], devices: tuple[Device, ...], ndim: int
+) -> tuple[Array, Array, Any]:
+    """Return one clock, and its nominal value, in Hz, and whether it is in the device's range.
+
+    Parameters
+    ----------
+    clock : str
+        ``"core"`` or ``"memory"``.
+    axes : mapping
+        From :func:`axis_arrays`.
+    devices : tuple of Device
+        Along the first axis.
+    ndim : int
+        Number of axes.
+    """
+    nominal = _device_values(devices, f"clocks.{clock}_nominal", ndim)
+    if f"{clock}_clock" in axes:
+        hertz = axes[f"{clock}_clock"] * 1e6 * np.ones_like(nominal)
+    elif f"{clock}_clock_ratio" in axes:
+        hertz = axes[f"{clock}_clock_ratio"] * nominal
+    else:
+        hertz = nominal
+    low = _device_values(devices, f"clocks.{clock}_min", ndim)
+    high = _device_values(devices, f"clocks.{clock}_max", ndim)
+    low = np.where(np.isfinite(low), low, nominal)
+    high = np.where(np.isfinite(high), high, nominal)
+    return hertz, nominal, ~((hertz < low * (1 - 1e-9)) | (hertz > high * (1 + 1e-9)))
 
 
 def _parameter(devices: tuple[Device, ...], model: str, key: str, ndim: int) -> Array:

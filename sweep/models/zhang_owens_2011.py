@@ -76,7 +76,7 @@ SYMBOLS = {
     "busy_sm": Symbol("busy SMs", "1", "SMs that whole rounds of blocks keep busy"),
     "scale": Symbol("scale", "1", "throughput over what was measured"),
     "warps_per_block": Symbol("#warps of a block", "1", "warps of a block"),
-    "threads_per_block": Symbol("T", "1", "threads of a block"),
+    "threads_per_block": Symbol("#threads of a block", "1", "threads of a block"),
     "warps": Symbol("#warps", "1", "warps of the grid"),
     **_by_type("units", "1", "functional units of an SM"),
     **_by_type("peak", "Hz", "peak warp instructions per second"),
@@ -100,6 +100,14 @@ SYMBOLS = {
     "executions": Symbol("executions", "1", "how often a thread passes a stage"),
     "barriers": Symbol("barriers", "1", "barriers of a thread"),
     "stage_time": Symbol("t_stage", "s", "time of the longest component"),
+    "t_i": Symbol("t_I", "s", "time of the instruction pipeline since the last barrier"),
+    "t_s": Symbol("t_S", "s", "time of the shared memory since the last barrier"),
+    "t_g": Symbol("t_G", "s", "time of the global memory since the last barrier"),
+    "ends": Symbol("ends", "1", "1 where a stage ends"),
+    "by_i": Symbol("T_by_I", "s", "time bound by the instruction pipeline"),
+    "by_s": Symbol("T_by_S", "s", "time bound by the shared memory"),
+    "by_g": Symbol("T_by_G", "s", "time bound by the global memory"),
+    "left": Symbol("T_left", "s", "time without the bottleneck"),
     "total": Symbol("T", "s", "time of the kernel"),
 }
 _equation = equations("zhang_owens", SYMBOLS)
@@ -241,13 +249,12 @@ def _body(corrected):
         warps = warps_per_block * blocks
         instructions = issued = transferred = 0.0
         t_i = t_s = requests = moved = 0.0  # since the last barrier that counts
-        all_i = all_s = all_g = total = 0.0
-        by_i = by_s = by_g = 0.0  # the time by bottleneck
+        all_i = all_s = all_g = total = by_i = by_s = by_g = 0.0
         i_less_s = i_less_g = s_less_i = s_less_g = g_less_i = g_less_s = 0.0
         for k in range(len(n_i)):
             instructions += n_i[k] + n_ii[k] + n_iii[k] + n_iv[k]
-            issued += (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
-                       + n_iv[k] / peak_iv) * warps  # fmt: skip
+            issued += warps * (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
+                               + n_iv[k] / peak_iv)  # fmt: skip
             t_i += instruction_time(n_i[k], throughput_i[k], n_ii[k], throughput_ii[k], n_iii[k],
                                     throughput_iii[k], n_iv[k], throughput_iv[k], warps,
                                     factor)  # fmt: skip
@@ -255,34 +262,35 @@ def _body(corrected):
                                factor)  # fmt: skip
             moved += global_bytes[k] * warps
             requests += global_transactions[k] / (executions[k] if serial else 1.0)
-            sustained = global_bandwidth(blocks, threads_per_block, requests, global_latency,
-                                         frequency, cluster_count, peak_global,
-                                         global_share)  # fmt: skip
-            t_g = global_time(moved, sustained)
+            reached = global_bandwidth(blocks, threads_per_block, requests, global_latency,
+                                       frequency, cluster_count, peak_global,
+                                       global_share)  # fmt: skip
+            t_g = global_time(moved, reached)
             t_stage = longest(t_i, t_s, t_g)
-            # Where a stage ends: at a barrier with one block on an SM, else with the kernel.
-            ends = (k == len(n_i) - 1) or (serial and barriers[k] > 0.0)
-            is_i = ends and t_i >= max(t_s, t_g)
-            is_s = ends and t_s > t_i and t_s >= t_g
-            total += t_stage if ends else 0.0
-            by_i += t_stage if is_i else 0.0
-            by_s += t_stage if is_s else 0.0
-            by_g += t_stage if ends and t_g > max(t_i, t_s) else 0.0
-            # What is left if one component vanished, by its bottleneck.
-            s_less_i += t_s if ends and t_s >= t_g else 0.0
-            g_less_i += t_g if ends and t_g > t_s else 0.0
-            i_less_s += t_i if ends and t_i >= t_g else 0.0
-            g_less_s += t_g if ends and t_g > t_i else 0.0
-            i_less_g += t_i if ends and t_i >= t_s else 0.0
-            s_less_g += t_s if ends and t_s > t_i else 0.0
-            all_i += t_i if ends else 0.0
-            all_s += t_s if ends else 0.0
-            all_g += t_g if ends else 0.0
-            transferred += moved if ends else 0.0
-            t_i = 0.0 if ends else t_i
-            t_s = 0.0 if ends else t_s
-            moved = 0.0 if ends else moved
-            requests = 0.0 if ends else requests
+            # A stage ends at a barrier if they are serial, the last one with the kernel.
+            ends = 1.0 if k == len(n_i) - 1 or (serial and barriers[k] > 0.0) else 0.0
+            i_over_s = t_i >= t_s
+            i_over_g = t_i >= t_g
+            s_over_g = t_s >= t_g
+            total += ends * t_stage
+            by_i += ends * (t_stage if i_over_s and i_over_g else 0.0)
+            by_s += ends * (t_stage if s_over_g and not i_over_s else 0.0)
+            by_g += ends * (0.0 if i_over_g or s_over_g else t_stage)
+            # What is left if one component vanished, by the bottleneck that follows.
+            s_less_i += ends * (t_s if s_over_g else 0.0)
+            g_less_i += ends * (0.0 if s_over_g else t_g)
+            i_less_s += ends * (t_i if i_over_g else 0.0)
+            g_less_s += ends * (0.0 if i_over_g else t_g)
+            i_less_g += ends * (t_i if i_over_s else 0.0)
+            s_less_g += ends * (0.0 if i_over_s else t_s)
+            all_i += ends * t_i
+            all_s += ends * t_s
+            all_g += ends * t_g
+            transferred += ends * moved
+            t_i *= 1.0 - ends
+            t_s *= 1.0 - ends
+            moved *= 1.0 - ends
+            requests *= 1.0 - ends
 
         instruction_bound = by_i >= max(by_s, by_g)
         shared_bound = by_s >= by_g
@@ -458,13 +466,12 @@ MODEL = Model(
               "code", flags=BOTTLENECK),
         Field("next_bottleneck", "1", "bottleneck if the present one vanished", "",
               "zhang_owens (3)", "code", flags=BOTTLENECK),
-        Field("speedup_if_removed", "1", "speed-up if the bottleneck vanished", "",
-              "zhang_owens (3)"),
+        Field("speedup_if_removed", "1", "speed-up without the bottleneck", "", "zhang_owens (3)"),
         Field("instruction_pipeline_time", "s", "time of the instruction pipeline",
-              "t_instruction", "zhang_owens (3)"),
-        Field("shared_memory_time", "s", "time of the shared memory", "t_shared",
+              "T_instruction", "zhang_owens (3)"),
+        Field("shared_memory_time", "s", "time of the shared memory", "T_shared",
               "zhang_owens (3)"),
-        Field("global_memory_time", "s", "time of the global memory", "t_global",
+        Field("global_memory_time", "s", "time of the global memory", "T_global",
               "zhang_owens (3)"),
     ),
     regimes=REGIMES,

@@ -15,13 +15,23 @@ if TYPE_CHECKING:
     from sweep.plot._figure import save, show
     from sweep.plot._fronts import pareto_plot
     from sweep.plot._heatmap import heatmap
+    from sweep.plot._models import models_plot
     from sweep.plot._occupancy import occupancy_plot
 
-__all__ = ["clocks_plot", "heatmap", "occupancy_plot", "pareto_plot", "save", "show"]
+__all__ = [
+    "clocks_plot",
+    "heatmap",
+    "models_plot",
+    "occupancy_plot",
+    "pareto_plot",
+    "save",
+    "show",
+]
 
 _HOMES = {
     "clocks_plot": "_clocks",
     "heatmap": "_heatmap",
+    "models_plot": "_models",
     "occupancy_plot": "_occupancy",
     "pareto_plot": "_fronts",
     "save": "_figure",

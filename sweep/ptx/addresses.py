@@ -120,7 +120,7 @@ def _multiply(a: Value, b: Value) -> Value:
 
 
 def _mask(a: Value, b: Value) -> Value:
-    """``a & b``: within a warp the low five bits or more of an index count its lanes."""
+    """Return ``a & b``: the low five bits or more of an index count the lanes of a warp."""
     if a.is_uniform and not b.is_uniform:
         a, b = b, a
     if a.is_uniform and b.is_uniform:
@@ -237,9 +237,7 @@ class Values:
         if opcode in _TWO and len(sources) == 2 and "hi" not in modifiers:
             return _TWO[opcode](self.of(sources[0]), self.of(sources[1]))
         if opcode in ("mad", "mad24", "fma") and len(sources) >= 3 and "hi" not in modifiers:
-            return _add(
-                _multiply(self.of(sources[0]), self.of(sources[1])), self.of(sources[2])
-            )
+            return _add(_multiply(self.of(sources[0]), self.of(sources[1])), self.of(sources[2]))
         if opcode == "neg" and len(sources) == 1:
             return _add(number(0), self.of(sources[0]), -1)
         if opcode == "selp" and len(sources) == 3:

@@ -29,7 +29,7 @@ class _Scope:
         self.registers: set[str] = set()
         self.families: set[str] = set()
         self.labels: set[str] = set()
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
 
     def register(self, name: str) -> str:
         """Return the unique name of a register; part of it (``%v.x``) is the whole register."""
@@ -204,7 +204,9 @@ class _Body:
         while not self.tokens.accept(closing):
             found.append(self._word())
             if not self.tokens.accept(",") and not self.tokens.sees(closing):
-                raise self.tokens.error(f"',' or '{closing}' is expected, not {self.tokens.shown()}")
+                raise self.tokens.error(
+                    f"',' or '{closing}' is expected, not {self.tokens.shown()}"
+                )
         return tuple(found)
 
     def _address(self) -> Address:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sweep.ptx.body import LARGEST_BODY
-from sweep.ptx.module import Address, Function, Instruction, Label, Module, Operand
+from sweep.ptx.module import Address, Function, Instruction, Label, Operand, Registers
 
 __all__ = ["expand_calls"]
 
@@ -14,13 +14,11 @@ MAX_CALLS = 50
 """Most calls within each other that are followed."""
 
 
-def expand_calls(module: Module, function: Function) -> tuple[Function, tuple[str, ...]]:
+def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
     """Return a function with the code of those that it calls, and what could not be followed.
 
     Parameters
     ----------
-    module : Module
-        Where the called functions are.
     function : Function
         Any function with a body; it is returned as it is if it calls none.
 
@@ -33,7 +31,8 @@ def expand_calls(module: Module, function: Function) -> tuple[Function, tuple[st
     """
     if not any(instruction.opcode == "call" for instruction in function.instructions()):
         return function, ()
-    expansion = _Expansion(module, function)
+    known = function.module.functions if function.module is not None else {}
+    expansion = _Expansion(known, function)
     expansion.add(function, "", (function.name,))
     return expansion.result, tuple(dict.fromkeys(expansion.notes))
 
@@ -44,10 +43,16 @@ def called_name(instruction: Instruction) -> str:
 
 
 class _Expansion:
-    def __init__(self, module: Module, function: Function) -> None:
-        self.module = module
+    def __init__(self, known: Mapping[str, Function], function: Function) -> None:
+        self.known = known
+        registers = Registers()
+        registers.absorb(function.registers, "")
         self.result = replace(
-            function, body=[], variables=list(function.variables), targets=dict(function.targets)
+            function,
+            body=[],
+            registers=registers,
+            variables=list(function.variables),
+            targets=dict(function.targets),
         )
         self.notes: list[str] = []
         self.n_copies = 0
@@ -70,7 +75,7 @@ class _Expansion:
 
     def _follow(self, call: Instruction, chain: tuple[str, ...]) -> None:
         name = called_name(call)
-        called = self.module.functions.get(name)
+        called = self.known.get(name)
         shown = f"the call of {name} in line {call.line}"
         if called is None or not called.has_body:
             self.notes.append(f"{shown}: its code is not in this text")

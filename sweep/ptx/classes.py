@@ -213,7 +213,7 @@ def _matrix(instruction: Instruction) -> Meaning:
     """Matrix instructions; what they load and store is counted by the registers of a thread."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "wmma" and modifiers[:1] in (("load",), ("store",)):
-        fragment = next((o for o in instruction.operands if type(o) is tuple), ("",))
+        fragment = next((o for o in instruction.operands if isinstance(o, tuple)), ("",))
         size = 8 if "f64" in modifiers else 4
         direction = "load" if modifiers[0] == "load" else "store"
         return Meaning(_space(instruction), direction, size * len(fragment))

@@ -67,6 +67,8 @@ class Loop:
         The label of its header as written.
     names : tuple of str
         All labels of its header.
+    line : int
+        Where the label stands.
     header : int
         The block that every iteration begins with.
     latches : list of int
@@ -82,6 +84,7 @@ class Loop:
     number: int
     label: str
     names: tuple[str, ...]
+    line: int
     header: int
     latches: list[int]
     parent: int | None = None
@@ -245,9 +248,9 @@ def _find_loops(graph: Graph) -> None:
                 graph.irreducible.append((number, successor))
     headers = sorted(latches, key=lambda header: rank[header])
     for number, header in enumerate(headers):
-        names = tuple(label.name for label in blocks[header].labels)
-        label = names[0] if names else "the top"
-        graph.loops.append(Loop(number, label, names, header, latches[header]))
+        labels = blocks[header].labels  # one at least: it is jumped to
+        names = tuple(label.name for label in labels)
+        graph.loops.append(Loop(number, names[0], names, labels[0].line, header, latches[header]))
     # What belongs to a loop is represented by its header from then on.
     representative = list(range(len(blocks)))
 
@@ -283,8 +286,7 @@ def _describe(graph: Graph) -> None:
         if loop.parent is not None:
             loop.depth = graph.loops[loop.parent].depth + 1
         if loop.depth > MAX_DEPTH:
-            line = graph.blocks[loop.header].labels[0].line
-            raise PtxError(f"more than {MAX_DEPTH} loops within each other", line)
+            raise PtxError(f"more than {MAX_DEPTH} loops within each other", loop.line)
     for number in graph.order:
         block = graph.blocks[number]
         for successor in block.successors:

@@ -131,9 +131,7 @@ def count_blocks(
     return Counts(graph, shares, passages, loops, entered)
 
 
-def _is_tested(
-    graph: Graph, tests: list[LoopTest | None], block: int, loop: int | None
-) -> bool:
+def _is_tested(graph: Graph, tests: list[LoopTest | None], block: int, loop: int | None) -> bool:
     """Whether a block of a loop comes before the end of the loop's last test."""
     test = tests[loop] if loop is not None else None
     if test is None or test.is_last:

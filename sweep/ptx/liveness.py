@@ -69,8 +69,7 @@ def _uses(
 
 
 def _summary(uses: dict[int, Uses]) -> tuple[dict[int, set[str]], dict[int, set[str]], list[str]]:
-    """Return per block what it reads from before and what it overwrites, for registers that live
-    across blocks."""
+    """Return per block what it reads from before, what it overwrites, and all names so read."""
     exposed: dict[int, set[str]] = {}
     killed: dict[int, set[str]] = {}
     for number, listed in uses.items():

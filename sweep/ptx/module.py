@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from sweep.errors import SweepError
+from sweep.errors import SweepError, nearest
 
 __all__ = [
     "Address",
@@ -32,7 +31,8 @@ class PtxError(SweepError):
         super().__init__(f"line {line}: {reason}" if line else reason)
 
 
-class Address(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Address:
     """An operand in brackets: ``[base + offset]``, or ``[base, {parts}]`` of a texture."""
 
     base: str
@@ -192,6 +192,8 @@ class Function:
         Performance directives: ``{"maxntid": (256, 1, 1)}``.
     targets : mapping of str to tuple of str
         Lists of branch targets by name (``.branchtargets``).
+    module : Module or None
+        The text that it is part of.
     """
 
     name: str
@@ -204,6 +206,7 @@ class Function:
     variables: list[Variable] = field(default_factory=list)
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    module: Module | None = field(default=None, repr=False, compare=False)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the instructions in the order of the text."""
@@ -249,8 +252,6 @@ class Module:
         PtxError
             With the names of the kernels, if there is none of this name or a choice is needed.
         """
-        from sweep.errors import nearest
-
         if not self.entries:
             raise PtxError("there is no kernel (.entry with a body) in this text")
         listed = ", ".join(self.entries[:20]) + (", ..." if len(self.entries) > 20 else "")

@@ -73,7 +73,10 @@ class _Parser:
                 raise tokens.error(f"a directive is expected, not {tokens.shown()}")
         if not self.target:
             raise tokens.error("the directive .target is missing")
-        return Module(self.version, self.target, self.functions, tuple(self.variables))
+        module = Module(self.version, self.target, self.functions, tuple(self.variables))
+        for function in self.functions.values():
+            function.module = module
+        return module
 
     def _directive(self) -> None:
         tokens = self.tokens
@@ -138,7 +141,9 @@ class _Parser:
         if tokens.sees("{"):
             known = self.functions.get(name)
             if known is not None and known.has_body:
-                raise PtxError(f"the function '{name}' has a body already (line {known.line})", line)
+                raise PtxError(
+                    f"the function '{name}' has a body already (line {known.line})", line
+                )
             parse_body(tokens, function)
             function.has_body = True
             self.functions[name] = function

@@ -20,6 +20,9 @@ CLOCK_AXES = ("core_clock", "memory_clock", "core_clock_ratio", "memory_clock_ra
 MAX_AXIS = 10_000_000
 """Longest axis; a range beyond it is a slip (a step in the wrong unit)."""
 
+MAX_INTEGER = 1 << 53
+"""Largest integer up to which all are exact in the arithmetic of expressions."""
+
 
 def axis_values(where: str, given: Any) -> Values:
     """Return the values of one axis.
@@ -58,6 +61,8 @@ def _kind(where: str, value: Any) -> str:
     if isinstance(value, bool):
         return "booleans"
     if isinstance(value, (int, float)):
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise PlanError(f"{where}: an integer beyond 2**53, from where on not all are exact")
         if not math.isfinite(value):
             raise PlanError(f"{where}: {value} is not a finite number")
         return "numbers"
@@ -77,16 +82,17 @@ def _range(where: str, given: Mapping[str, Any]) -> Values:
         if not isinstance(given.get(key), (int, float)) or isinstance(given.get(key), bool):
             raise PlanError(f"{where}.{key}: a range needs the numbers start, stop and step")
     start, stop, step = (given[key] for key in allowed)
-    if not all(math.isfinite(v) for v in (start, stop, step)):
-        raise PlanError(f"{where}: start, stop and step must be finite")
+    for value in (start, stop, step):
+        _kind(where, value)
     if step <= 0:
         raise PlanError(f"{where}.step = {step}: must be above 0")
     if stop < start:
         raise PlanError(f"{where}: the axis is empty, stop = {stop} is below start = {start}")
     # The tolerance keeps 0.5..1.0 step 0.1 at six values although 0.1 is not exact.
-    count = math.floor((stop - start) / step + 1e-9) + 1
-    if count > MAX_AXIS:
-        raise PlanError(f"{where}: {count:,} values, more than {MAX_AXIS:,}; is the step right?")
+    steps = (stop - start) / step + 1e-9
+    if steps >= MAX_AXIS:
+        raise PlanError(f"{where}: {steps:.3g} values, more than {MAX_AXIS:,}; is the step right?")
+    count = math.floor(steps) + 1
     if all(isinstance(v, int) for v in (start, stop, step)):
         return tuple(start + i * step for i in range(count))
     # Twelve digits drop what binary fractions add: 0.30000000000000004 is 0.3.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import PlanError, nearest
-from sweep.expressions import Expression
+from sweep.expressions import Expression, ExpressionError
 from sweep.models import model_names
 from sweep.space.axes import CLOCK_AXES, Values, axis_values, check_clocks
 
@@ -113,20 +114,33 @@ class Plan:
         for kernel, axes in self._mapping("kernel", self.kernel_axes).items():
             kernel_axes[kernel] = self._axes(f"kernel.{kernel}", axes)
         put(self, "kernel_axes", kernel_axes)
-        for model in self._mapping("options", self.options):
+        for model, options in self._mapping("options", self.options).items():
             self._choice("options", model, self.models)
+            self._mapping(f"options.{model}", options)
         for text in self.constraints:
-            Expression.parse(text)
-        if not isinstance(self.name, str) or not self.name or "/" in self.name:
-            raise PlanError(f"{self.origin}: name = {self.name!r}: needs a word without '/'")
-        if not (self.store is None or self.store is False or isinstance(self.store, str)):
-            raise PlanError(f"{self.origin}: store = {self.store!r}: a path, or false for none")
+            try:
+                Expression.parse(text)
+            except ExpressionError as error:
+                raise PlanError(f"{self.origin}: constraints: {error}") from None
+        self._words()
         if not isinstance(self.derive, bool):
             raise PlanError(f"{self.origin}: derive = {self.derive!r}: true or false")
         points = self.chunk_points
         if points is not None and (isinstance(points, bool) or not isinstance(points, int)
                                    or points < 1):  # fmt: skip
             raise PlanError(f"{self.origin}: chunk_points = {points!r}: a whole number from 1 on")
+
+    def _words(self) -> None:
+        """Check name, description and store."""
+        if not isinstance(self.name, str) or not re.fullmatch(r"(?!\.)[^/\0-\37]+", self.name):
+            raise PlanError(
+                f"{self.origin}: name = {self.name!r}: needs a word without '/' or a leading dot"
+            )
+        if not isinstance(self.description, str):
+            raise PlanError(f"{self.origin}: description = {self.description!r}: needs a text")
+        is_path = isinstance(self.store, str) and self.store and "\0" not in self.store
+        if not (self.store is None or self.store is False or is_path):
+            raise PlanError(f"{self.origin}: store = {self.store!r}: a path, or false for none")
 
     def _names(self, key: str, given: Any, *, empty: bool = False) -> tuple[str, ...]:
         if isinstance(given, str) or not isinstance(given, (list, tuple)):
@@ -245,7 +259,9 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
         raise PlanError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a plan")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"{path}: not valid TOML: {error}") from None
     return parse_plan(data, name=path.stem, origin=str(path))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sweep.derive import with_derived
-from sweep.errors import PlanError, nearest
+from sweep.errors import PlanError, SpecError, nearest
 from sweep.expressions import Expression
 from sweep.models import get_model, model_names
 from sweep.space.axes import CLOCK_AXES, Values
@@ -25,6 +25,8 @@ from sweep.specs import (
 )
 
 __all__ = ["KernelSpace", "Space", "resolve"]
+
+Spec = TypeVar("Spec", Device, Kernel)
 
 LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
 """Names that a plan's constraints may use besides sizes, parameters and device attributes."""
@@ -105,8 +107,8 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
         none of its kernels.
     """
     if texts is None:
-        devices = tuple(load_device(name) for name in plan.devices)
-        kernels = tuple(load_kernel(name) for name in plan.kernels)
+        devices = tuple(_loaded(plan, "devices", name, load_device) for name in plan.devices)
+        kernels = tuple(_loaded(plan, "kernels", name, load_kernel) for name in plan.kernels)
     else:
         devices = tuple(parse_device(text, key) for key, text in texts["devices"].items())
         kernels = tuple(parse_kernel(text, key) for key, text in texts["kernels"].items())
@@ -125,12 +127,24 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
     return Space(plan, devices, spaces)
 
 
+def _loaded(plan: Plan, key: str, name: str, load: Callable[[str], Spec]) -> Spec:
+    """Load one spec; an error says which plan asked for it."""
+    try:
+        return load(name)
+    except SpecError as error:
+        raise SpecError(f"{plan.origin}: {key}: {error}") from None
+
+
 def _check_model(plan: Plan, name: str, devices: tuple[Device, ...]) -> None:
     model = get_model(name)
     for option, value in plan.options.get(name, {}).items():
         if option not in model.options:
             hint = nearest(option, model.options)
-            raise PlanError(f"{plan.origin}: options.{name}.{option}: unknown option{hint}")
+            known = f" (known: {', '.join(model.options)})" if model.options else ""
+            raise PlanError(
+                f"{plan.origin}: options.{name}.{option}: unknown option{hint}"
+                + (known or f"; {name} has none")
+            )
         if value not in model.options[option]:
             raise PlanError(
                 f"{plan.origin}: options.{name}.{option} = {value!r}: "

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from sweep.errors import SweepError
 from sweep.workflows.job import Job, Unit
 
-__all__ = ["execute"]
+__all__ = ["cluster", "execute"]
 
 Done = Callable[[Unit, dict[str, Any]], None]
 
@@ -22,7 +23,7 @@ def execute(
     units: Sequence[Unit],
     done: Done,
     *,
-    scheduler: str | None = None,
+    client: Any = None,
     threads: int | None = None,
 ) -> None:
     """Run all units of work; ``done`` is called in this thread as each is finished.
@@ -35,22 +36,46 @@ def execute(
         What is missing.
     done : callable
         Told the unit and its summary; it alone writes the journal.
-    scheduler : str, optional
-        Address of a Dask scheduler; by default this process's threads.
+    client : distributed.Client, optional
+        From :func:`cluster`; by default this process's threads.
     threads : int, optional
         Threads of this process, all cores by default.
 
     Raises
     ------
     SweepError
-        The scheduler cannot be reached or has no workers.
+        The cluster failed. What ``done`` was told is finished all the same.
     """
     if not units:
         return
-    if scheduler is None:
+    if client is None:
         _in_threads(job, units, done, threads or os.cpu_count() or 1)
     else:
-        _on_cluster(job, units, done, scheduler)
+        _on_cluster(job, units, done, client)
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[Any]:
+    """Connect to a Dask cluster, or to none without an address.
+
+    Raises
+    ------
+    SweepError
+        The scheduler does not answer, or has no workers.
+    """
+    if address is None:
+        yield None
+        return
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise SweepError(f"no Dask scheduler answers at '{address}': {error}") from None
+    with client:
+        if not any(client.nthreads().values()):
+            raise SweepError(f"the Dask scheduler at '{address}' has no workers")
+        yield client
 
 
 def _in_threads(job: Job, units: Sequence[Unit], done: Done, threads: int) -> None:
@@ -67,31 +92,26 @@ def _in_threads(job: Job, units: Sequence[Unit], done: Done, threads: int) -> No
         get(graph, list(graph), num_workers=threads)
 
 
-def _on_cluster(job: Job, units: Sequence[Unit], done: Done, address: str) -> None:
+def _on_cluster(job: Job, units: Sequence[Unit], done: Done, client: Any) -> None:
     """Run on a Dask cluster: a window of tasks in flight, summaries come back."""
-    from distributed import Client, as_completed
+    from distributed import CancelledError, KilledWorker, as_completed
+
+    slots = sum(client.nthreads().values())
+    waiting = iter(units)
+
+    def submit(unit: Unit) -> Any:
+        return client.submit(_apply, shared, unit, pure=False)
 
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise SweepError(f"no Dask scheduler answers at '{address}': {error}") from None
-    with client:
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        slots = sum(worker["nthreads"] for worker in workers.values())
-        if not slots:
-            raise SweepError(f"the Dask scheduler at '{address}' has no workers")
         shared = client.scatter(job, broadcast=True, hash=False)
-        waiting = iter(units)
-
-        def submit(unit: Unit) -> Any:
-            return client.submit(_apply, shared, unit, pure=False)
-
         futures = as_completed([submit(unit) for unit in islice(waiting, IN_FLIGHT * slots)])
         for future in futures:
             done(*future.result())
             future.release()
             for unit in islice(waiting, 1):
                 futures.add(submit(unit))
+    except (KilledWorker, CancelledError, OSError, TimeoutError) as error:
+        raise SweepError(f"the Dask cluster failed: {error}; the same command continues") from error
 
 
 def _apply(job: Job, unit: Unit) -> Any:

@@ -17,6 +17,7 @@ from sweep.models._model import HEAD, Model
 from sweep.power import voltage_at
 from sweep.query.render import scaled
 from sweep.workflows import given
+from sweep.workflows.bottlenecks import bottlenecks
 from sweep.workflows.configuration import Single, Source, single
 from sweep.workflows.explanation import Explanation, Line, Section
 from sweep.workflows.reasons import power_reason, reasons
@@ -71,6 +72,7 @@ def explain(source: Source, configuration: Mapping[str, Any]) -> Explanation:
         sections += [
             _equations(worked.body, model),
             _regime(worked.body, worked, model),
+            *bottlenecks(worked, model, variant),
             _result(one, worked, worked.finish),
         ]
     return Explanation(
@@ -93,6 +95,10 @@ def _named_results(worked: Worked, model: Model) -> dict[str, Any]:
         f"{model.name}_{name}" if name in own else name: value
         for name, value in worked.results.items()
     }
+    for described in model.fields:
+        if described.flags is not None:
+            code = int(worked.results[described.name])
+            found[f"{model.name}_{described.name}"] = described.flags.meaning(code)
     found["regime"] = _regime_name(worked, model)
     found["bound"] = BOUND.meaning(int(worked.results["bound"]))
     found["status"] = STATUS.meaning(worked.status)

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweep.errors import PlanError
-from sweep.evaluate import variables
+from sweep.evaluate import obstacles, variables
 from sweep.space import Space
 from sweep.store import free_bytes
 
-__all__ = ["Forecast", "KernelForecast", "forecast", "human_bytes", "parse_bytes"]
+__all__ = [
+    "Forecast",
+    "KernelForecast",
+    "check_fits",
+    "check_valid",
+    "forecast",
+    "human_bytes",
+    "parse_bytes",
+]
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}  # fmt: skip
@@ -134,6 +142,30 @@ def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> Non
                 f"plan {expected.plan}: {size} of results before compression, and "
                 f"{human_bytes(free)} free at '{store}'; keep fewer outputs or sweep fewer values"
             )
+
+
+def check_valid(space: Space) -> None:
+    """Refuse a plan in which no configuration can have a time.
+
+    Raises
+    ------
+    PlanError
+        With the reason on each device.
+    """
+    reasons: dict[str, list[str]] = {}
+    for kernel in space.kernels:
+        found = obstacles(kernel, space.plan)
+        if not found:
+            return
+        for device, reason in found.items():
+            reasons.setdefault(reason, []).append(f"{kernel.kernel.key} on {device}")
+    parts = [
+        f"{places[0]}{f' and {len(places) - 1} more' if len(places) > 1 else ''}: {reason}"
+        for reason, places in reasons.items()
+    ]
+    raise PlanError(
+        f"{space.plan.origin}: no configuration of the plan can be valid ({'; '.join(parts)})"
+    )
 
 
 def human_bytes(n: float) -> str:

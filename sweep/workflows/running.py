@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
-from sweep.evaluate import evaluate, launch_is_valid, warm_up
+from sweep.evaluate import evaluate, warm_up
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import open_or_create, open_store, read_record
-from sweep.workflows.execute import execute
-from sweep.workflows.forecasting import Forecast, check_fits, forecast
+from sweep.workflows.execute import cluster, execute
+from sweep.workflows.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.workflows.job import Job, Unit
 from sweep.workflows.record import layout_of, plan_of, texts_of
 
@@ -145,13 +145,11 @@ def run_space(
     started = time.perf_counter()
     is_new = path is None or overwrite or not (path / "zarr.json").exists()
     if is_new:
-        if not any(launch_is_valid(kernel, space.plan) for kernel in space.kernels):
-            raise PlanError(
-                f"{space.plan.origin}: no configuration of the plan can be valid on any of its "
-                "devices (constraints, block sizes, registers, shared memory, clock ranges)"
-            )
         check_fits(expected, path, limit)
+        check_valid(space)
     if path is None:
+        if scheduler is not None:
+            raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
         return Finished(space, None, expected, 0, 0, time.perf_counter() - started)
     computed, resumed = _fill(space, path, overwrite, scheduler, threads, progress)
     return Finished(space, path, expected, computed, resumed, time.perf_counter() - started)
@@ -169,7 +167,11 @@ def _fill(
     layout = layout_of(space)
     points = {k.kernel.key: k.grid for k in space.kernels}
     total = space.n_points
-    with open_or_create(path, layout, overwrite=overwrite) as store:
+    # The cluster first: an address that is wrong leaves no store behind.
+    with (
+        cluster(scheduler) as client,
+        open_or_create(path, layout, overwrite=overwrite) as store,
+    ):
         units = store.missing()
         todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
         before = total - todo
@@ -187,11 +189,11 @@ def _fill(
             if progress is not None:
                 progress(count, total, before)
 
-        if scheduler is None and units:
+        if client is None and units:
             warm_up(space.kernels, space.plan)
         if progress is not None:
             progress(count, total, before)
-        execute(job, units, done, scheduler=scheduler, threads=threads)
+        execute(job, units, done, client=client, threads=threads)
         store.complete({"configurations": total})
     return todo, before
 

@@ -1,0 +1,24 @@
+"""``sweep compare-models``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sweep import plot, query
+from sweep.cli.asking import open_data
+
+__all__ = ["compare_models"]
+
+
+def compare_models(arguments: argparse.Namespace) -> int:
+    """Show where models agree on the best configuration and the ranking, with a figure."""
+    data = open_data(arguments.data)
+    select = query.parse_selection(arguments.select, data)
+    answer = query.compare_models(data, arguments.objective, select=select)
+    text = {"table": answer.to_table, "json": answer.to_json, "csv": answer.to_csv}
+    print(text[arguments.format]().rstrip("\n"))
+    output = arguments.output or "compare-models.png"
+    plot.save(plot.models_plot(data, arguments.objective, select=select), output)
+    print(f"figure: {output}", file=sys.stderr if arguments.format != "table" else sys.stdout)
+    return 0

@@ -1,0 +1,193 @@
+"""``sweep ptx``: from the PTX text of a kernel to a kernel file."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweep.errors import SweepError
+
+if TYPE_CHECKING:
+    from sweep.ptx import Analysis
+
+__all__ = ["add_ptx_arguments", "ptx"]
+
+STAGES = ("tasks", "barriers", "none")
+
+
+def add_ptx_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``sweep ptx`` to its parser."""
+    parser.add_argument("file", metavar="FILE.ptx", help="PTX text of any version up to 9")
+    parser.add_argument("--entry", metavar="NAME", help="the kernel, where there are several")
+    parser.add_argument(
+        "--trip",
+        action="append",
+        default=[],
+        metavar="LABEL=N",
+        help="iterations of the loop at a label, whenever it is entered (a leading $ may be left"
+        " out); without it a loop of unknown length becomes a problem size",
+    )
+    parser.add_argument(
+        "--branch",
+        action="append",
+        default=[],
+        metavar="LABEL=SHARE",
+        help="share of the conditional branches to a label that are taken, 0 to 1; without it both"
+        " sides count in full",
+    )
+    parser.add_argument(
+        "--registers", type=int, metavar="N", help="registers of a thread, instead of an estimate"
+    )
+    parser.add_argument(
+        "--block", metavar="X[,Y[,Z]]", help="threads of a block (default: to be searched)"
+    )
+    parser.add_argument(
+        "--grid", metavar="X[,Y[,Z]]", help="blocks of the grid (default: 2**20 threads in all)"
+    )
+    parser.add_argument(
+        "--dynamic-shared", type=int, metavar="BYTES", help="shared memory that the launch adds"
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="tell the tasks' costs by this device's instruction table"
+    )
+    parser.add_argument(
+        "--stages",
+        choices=STAGES,
+        default=STAGES[0],
+        help="cut the code into computation and memory tasks, at barriers, or not"
+        " (default: %(default)s)",
+    )
+    parser.add_argument("-o", "--output", metavar="KEY.toml", help="a file (default: the screen)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+
+
+def ptx(arguments: argparse.Namespace) -> int:
+    """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
+    from sweep.ptx import analyse, instruction_costs, kernel_text, read_ptx
+    from sweep.specs import load_device
+
+    path = Path(arguments.file)
+    text = _read(path)
+    _check_numbers(arguments)
+    costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
+    block = _sides("--block", arguments.block)
+    try:
+        analysis = analyse(
+            read_ptx(text).entry(arguments.entry),
+            trips=_pairs("--trip", arguments.trip),
+            branches=_pairs("--branch", arguments.branch),
+            block=(block[0], block[1], block[2]) if block else None,
+            stages=arguments.stages,
+        )
+    except SweepError as error:
+        raise SweepError(f"{path}: {error}") from None
+    kernel = kernel_text(
+        analysis,
+        source=path.name,
+        registers=arguments.registers,
+        grid=_sides("--grid", arguments.grid),
+        dynamic_shared=arguments.dynamic_shared,
+        costs=costs,
+    )
+    if arguments.output:
+        _write(Path(arguments.output), kernel, overwrite=arguments.overwrite)
+    else:
+        print(kernel, end="")
+    for remark in _remarks(analysis):
+        print(f"sweep: {path.name}: {remark}", file=sys.stderr)
+    return 0
+
+
+def _remarks(analysis: Analysis) -> list[str]:
+    """Return what a user should know before trusting the file, a line each."""
+    remarks = [*(unknown.remark() for unknown in analysis.unknown), *analysis.notes]
+    for loop in analysis.counts.loops:
+        if loop.trips is None:
+            label = loop.loop.label
+            remarks.append(
+                f"the loop at {label} (line {loop.loop.line}) has no constant trip count:"
+                f" {loop.size} = 1, or give --trip '{label}=N'"
+            )
+    return remarks
+
+
+# ---------------------------------------------------------------------------- arguments and files
+
+
+def _read(path: Path) -> str:
+    from sweep.ptx import LARGEST_TEXT
+
+    try:
+        if not path.is_file():
+            other = "not a regular file" if path.exists() else "no such file"
+            raise SweepError(f"{path}: {'is a directory' if path.is_dir() else other}")
+        with path.open("rb") as file:
+            data = file.read(LARGEST_TEXT + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, SweepError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise SweepError(f"{path}: cannot be read: {reason}") from None
+    if len(data) > LARGEST_TEXT:
+        raise SweepError(f"{path}: larger than {LARGEST_TEXT} bytes, the most that is read")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SweepError(f"{path}: line {line}: not text (byte {error.start})") from None
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> None:
+    from sweep.specs import parse_kernel
+
+    if path.suffix != ".toml":
+        raise SweepError(f"{path}: a kernel file is named KEY.toml")
+    parse_kernel(text, path.stem, path)  # the name must be a key
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SweepError(f"{path}: is there already; --overwrite replaces it") from None
+    except OSError as error:
+        raise SweepError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _check_numbers(arguments: argparse.Namespace) -> None:
+    registers, shared = arguments.registers, arguments.dynamic_shared
+    if registers is not None and not 1 <= registers <= 255:
+        raise SweepError(f"--registers {registers}: outside the range 1 to 255")
+    if shared is not None and not 0 <= shared <= 2**20:
+        raise SweepError(f"--dynamic-shared {shared}: outside the range 0 to {2**20} bytes")
+
+
+def _pairs(option: str, words: Sequence[str]) -> dict[str, float]:
+    """Return the numbers of ``LABEL=NUMBER`` words by label."""
+    result: dict[str, float] = {}
+    for word in words:
+        label, equals, text = word.partition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            equals = ""
+            number = 0.0
+        if not label or not equals:
+            raise SweepError(f"{option} {word}: must be LABEL=NUMBER")
+        if label in result:
+            raise SweepError(f"{option} {word}: the label is given twice")
+        result[label] = number
+    return result
+
+
+def _sides(option: str, text: str | None) -> tuple[int, int, int] | None:
+    """Return three sides of a block or grid; those that are left out are 1."""
+    if text is None:
+        return None
+    parts = text.replace("x", ",").split(",")
+    if len(parts) > 3 or not all(re.fullmatch(r"[1-9][0-9]{0,9}", part) for part in parts):
+        raise SweepError(f"{option} {text}: must be one to three whole numbers, such as 16,16")
+    x, y, z = (*(int(part) for part in parts), 1, 1)[:3]
+    return x, y, z
