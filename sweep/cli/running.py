@@ -9,7 +9,14 @@ from tqdm import tqdm
 
 from sweep.errors import SweepError
 from sweep.space import Space, load_plan, resolve
-from sweep.workflows.forecasting import check_fits, forecast, human_bytes, parse_bytes
+from sweep.workflows.forecasting import (
+    check_fits,
+    check_valid,
+    counted,
+    forecast,
+    human_bytes,
+    parse_bytes,
+)
 from sweep.workflows.reporting import report
 from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
 
@@ -37,11 +44,13 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         raise SweepError(f"--threads {arguments.threads}: at least 1")
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     expected = forecast(space)
-    print(expected.to_text())
     if arguments.dry_run:
+        print(expected.to_text())
         check_fits(expected, path, limit)
+        check_valid(space)
         print("dry run: nothing was computed")
         return 0
+    print(expected.to_line())
     if path is not None:
         arguments.interrupted = f"; the same command continues '{path}'"
     with _bar(space.n_points) as bar:
@@ -76,7 +85,7 @@ def _progress(bar: tqdm) -> Progress:
 
 
 def _outcome(finished: Finished) -> str:
-    models = len(finished.space.plan.models)
+    models = counted(len(finished.space.plan.models), "model")
     if finished.path is None:
         return "the plan keeps no store: answers are computed as they are asked for"
     if not finished.computed:
@@ -84,7 +93,7 @@ def _outcome(finished: Finished) -> str:
     size = sum(f.stat().st_size for f in finished.path.rglob("*") if f.is_file())
     resumed = f", {finished.resumed:,} kept from an earlier run" if finished.resumed else ""
     return (
-        f"{finished.path}: {finished.computed:,} configurations x {models} models in "
+        f"{finished.path}: {finished.computed:,} configurations x {models} in "
         f"{finished.seconds:.1f} s{resumed}; {human_bytes(size)} on disk"
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
+from matplotlib.ticker import MaxNLocator
 
 from sweep.plot._figure import PALETTE, Picture, laid_out, scale_axis, style
 from sweep.query.agreement import PairOfModels, model_pairs
@@ -56,7 +57,7 @@ def _matrix(figure: Any, axes: Any, pairs: list[PairOfModels], rows: list[tuple[
         at = rows.index((pair.kernel, pair.device)), columns.index((pair.first, pair.second))
         table[at] = pair.correlation
         if pair.agrees_on_best:
-            axes.plot(at[1], at[0], "o", color="black", markersize=3)
+            axes.plot(at[1], at[0], "o", color="black", markeredgecolor="white", markersize=5)
     axes.set_facecolor("#d9d9d9")
     image = axes.imshow(table, cmap="RdBu", norm=TwoSlopeNorm(0, -1, 1), aspect="auto",
                         interpolation="none")  # fmt: skip
@@ -78,6 +79,8 @@ def _scatter(axes: Any, pair: PairOfModels, objective: str) -> None:
     both = np.array([max(x.min(), y.min()), min(x.max(), y.max())])
     if both[0] < both[1]:
         axes.plot(both, both, "-", color="#8c8c8c", linewidth=1.0, label="equal")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.ticklabel_format(style="sci", scilimits=(-3, 4))
     scale_axis(axes, "x", x)
     scale_axis(axes, "y", y)
     words = objective.replace("_", " ")

@@ -16,6 +16,7 @@ __all__ = [
     "KernelForecast",
     "check_fits",
     "check_valid",
+    "counted",
     "forecast",
     "human_bytes",
     "parse_bytes",
@@ -25,9 +26,29 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}  # fmt: skip
 
 
+MAX_CHUNKS = 1_000_000
+"""Most units of work: each is several files, and a task that a scheduler keeps in memory."""
+
+
 @dataclass(frozen=True)
 class KernelForecast:
-    """One kernel's share of a run."""
+    """One kernel's share of a run.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name.
+    dims : dict
+        Dimension to length, without the models.
+    n_points : int
+        Configurations.
+    n_bytes : int
+        Size of the results before compression [B].
+    n_chunks : int
+        Units of work.
+    chunk_bytes : int
+        Results of one unit of work [B].
+    """
 
     kernel: str
     dims: dict[str, int]
@@ -43,16 +64,12 @@ class Forecast:
 
     Attributes
     ----------
-    n_points : int
-        Configurations over all kernels and devices.
-    n_evaluations : int
-        Model evaluations: configurations times models.
-    n_bytes : int
-        Size of the results before compression [B].
-    n_chunks : int
-        Units of work.
-    memory_bytes : int
-        Results in memory at once, per thread [B].
+    plan : str
+        The plan's name.
+    n_models : int
+        Models that evaluate each configuration.
+    kernels : tuple of KernelForecast
+        Every kernel's share.
     """
 
     plan: str
@@ -60,44 +77,68 @@ class Forecast:
     kernels: tuple[KernelForecast, ...]
 
     @property
-    def n_points(self) -> int:  # noqa: D102 - in the class docstring
+    def n_points(self) -> int:
+        """Configurations over all kernels and devices."""
         return sum(k.n_points for k in self.kernels)
 
     @property
-    def n_evaluations(self) -> int:  # noqa: D102
+    def n_evaluations(self) -> int:
+        """Model evaluations: configurations times models."""
         return self.n_points * self.n_models
 
     @property
-    def n_bytes(self) -> int:  # noqa: D102
+    def n_bytes(self) -> int:
+        """Size of the results before compression [B]."""
         return sum(k.n_bytes for k in self.kernels)
 
     @property
-    def n_chunks(self) -> int:  # noqa: D102
+    def n_chunks(self) -> int:
+        """Units of work."""
         return sum(k.n_chunks for k in self.kernels)
 
     @property
-    def memory_bytes(self) -> int:  # noqa: D102
+    def memory_bytes(self) -> int:
+        """Results in memory at once, per thread [B]."""
         return max((k.chunk_bytes for k in self.kernels), default=0)
 
+    def to_line(self) -> str:
+        """Return the forecast in one line."""
+        return (
+            f"plan {self.plan}: {self.n_points:,} configurations x "
+            f"{counted(self.n_models, 'model')}, {human_bytes(self.n_bytes)} before compression "
+            f"in {counted(self.n_chunks, 'chunk')}"
+        )
+
     def to_text(self) -> str:
-        """Return the forecast for people."""
-        lines = [f"plan {self.plan}: {self.n_points:,} configurations x {self.n_models} models"]
+        """Return the forecast with each kernel's share."""
+        lines = [self.to_line()]
         for kernel in self.kernels:
-            dims = " x ".join(f"{name} {n}" for name, n in kernel.dims.items())
+            dims = " x ".join(f"{n} {name}" for name, n in kernel.dims.items())
             lines.append(
-                f"  {kernel.kernel}: {kernel.n_points:,} = {dims}; "
-                f"{human_bytes(kernel.n_bytes)} in {kernel.n_chunks:,} chunks"
+                f"  {kernel.kernel}: {kernel.n_points:,} configurations, "
+                f"{human_bytes(kernel.n_bytes)} in {counted(kernel.n_chunks, 'chunk')}\n"
+                f"    {dims}"
             )
         lines.append(
-            f"  in all {self.n_evaluations:,} model evaluations, {human_bytes(self.n_bytes)} "
-            f"before compression, {self.n_chunks:,} chunks of at most "
-            f"{human_bytes(self.memory_bytes)}"
+            f"  {self.n_evaluations:,} model evaluations; results in memory at once: "
+            f"{human_bytes(self.memory_bytes)} per thread"
         )
         return "\n".join(lines)
 
 
 def forecast(space: Space) -> Forecast:
-    """Return the size of a run without running anything."""
+    """Return the size of a run without running anything.
+
+    Parameters
+    ----------
+    space : Space
+        What would run.
+
+    Returns
+    -------
+    Forecast
+        Points, bytes and chunks, in all and per kernel.
+    """
     plan = space.plan
     kernels = []
     for kernel in space.kernels:
@@ -124,6 +165,15 @@ def forecast(space: Space) -> Forecast:
 def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> None:
     """Refuse a run whose results fit neither a given limit nor the disk.
 
+    Parameters
+    ----------
+    expected : Forecast
+        The run.
+    store : Path or None
+        Where the results go.
+    limit : int or None
+        Most bytes of results, before compression.
+
     Raises
     ------
     PlanError
@@ -142,6 +192,11 @@ def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> Non
                 f"plan {expected.plan}: {size} of results before compression, and "
                 f"{human_bytes(free)} free at '{store}'; keep fewer outputs or sweep fewer values"
             )
+    if expected.n_chunks > MAX_CHUNKS:
+        raise PlanError(
+            f"plan {expected.plan}: {expected.n_chunks:,} chunks, more than {MAX_CHUNKS:,}; "
+            "raise chunk_points or sweep fewer values"
+        )
 
 
 def check_valid(space: Space) -> None:
@@ -168,17 +223,30 @@ def check_valid(space: Space) -> None:
     )
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun in the right form: ``1 chunk``, ``2 chunks``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def human_bytes(n: float) -> str:
-    """Return a size in words, in decimal units."""
-    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
-        if n < 1000 or unit == "PB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
-        n /= 1000
-    raise AssertionError
+    """Return a size in words, in decimal units.
+
+    >>> human_bytes(206_600_000)
+    '207 MB'
+    """
+    unit = "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if n < 999.5:
+            break
+        n, unit = n / 1000, larger
+    return f"{n:,.0f} {unit}" if unit == "B" or n > 999 else f"{n:.3g} {unit}"
 
 
 def parse_bytes(text: str) -> int:
     """Return a size in bytes: ``"500MB"``, ``"2 GiB"``, ``"1e9"``.
+
+    >>> parse_bytes("2 GiB")
+    2147483648
 
     Raises
     ------
@@ -189,6 +257,9 @@ def parse_bytes(text: str) -> int:
     number = word.rstrip("KMGTI ")
     unit = word[len(number):].strip()  # fmt: skip
     try:
-        return int(float(number) * UNITS[unit])
+        size = int(float(number) * UNITS[unit])
+        if size < 0:
+            raise ValueError
+        return size
     except (ValueError, KeyError, OverflowError):
         raise PlanError(f"'{text}' is not a size: write 500MB, 2GiB or a number") from None
