@@ -24,6 +24,9 @@ Index = tuple[slice, ...]
 OUTPUTS = ("execution_time", "execution_cycles", "cycles_per_instruction", "power", "energy")
 """Five numbers that both models give."""
 
+N_TASKS = 16
+"""Tasks for the threads: few enough to cost nothing, enough that no thread waits for another."""
+
 
 def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
     """Return cycles, cycles per instruction, core and memory activity after Hong & Kim 2009."""
@@ -147,10 +150,8 @@ def whole_grid(model: str, t: Tables, out: Sequence[Array]) -> None:
     outputs(model, t, out)
 
 
-def in_blocks(
-    model: str, t: Tables, out: Sequence[Array], block: int, threads: Executor, n_tasks: int
-) -> None:
-    """Evaluate the grid in blocks of at most ``block`` points, in tasks of many blocks each."""
+def in_blocks(model: str, t: Tables, out: Sequence[Array], block: int, threads: Executor) -> None:
+    """Evaluate the grid in blocks of at most ``block`` points; a task takes many blocks in turn."""
     indices = list(blocks(out[0].shape, block))
 
     def work(part: Sequence[Index]) -> None:
@@ -158,7 +159,7 @@ def in_blocks(
             inputs = {name: restricted(table, index) for name, table in t.items()}
             outputs(model, inputs, [array[index] for array in out])
 
-    step = math.ceil(len(indices) / n_tasks)
+    step = math.ceil(len(indices) / N_TASKS)
     list(threads.map(work, [indices[i : i + step] for i in range(0, len(indices), step)]))
 
 

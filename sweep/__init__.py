@@ -43,6 +43,8 @@ _PUBLIC = {
     "model_names": "sweep.models",
     "open_store": "sweep.store",
     "pareto": "sweep.query",
+    "compare_models": "sweep.query",
+    "reproduce": "sweep.workflows",
     "rerun": "sweep.workflows",
     "run": "sweep.workflows",
     "top": "sweep.query",

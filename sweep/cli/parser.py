@@ -95,6 +95,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_compare_models(
         add("compare-models", "comparing", "show where the models agree and where they part")
     )
+    _add_reproduce(
+        add("reproduce", "reproducing", "compute a paper's tables and figures beside the printed")
+    )
     _add_explain(add("explain", "asking", "show how a model arrives at one configuration's time"))
     _add_plot(add("plot", "plotting", "draw results"))
     _add_list(add("list", "listing", "list kernels, devices, models, plans or fields"))
@@ -193,6 +196,15 @@ def _add_compare_models(sub: argparse.ArgumentParser) -> None:
         help="the figure: png, svg or pdf (default: compare-models.png)",
     )
     sub.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
+def _add_reproduce(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "paper",
+        metavar="PAPER",
+        help="hong_kim_2009, luo_suda_2011, wang_chu_2017, zhang_owens_2011 or lemeire_2016",
+    )
+    sub.add_argument("-o", "--output", metavar="DIR", help="the folder (default: ./PAPER)")
 
 
 def _add_plot(sub: argparse.ArgumentParser) -> None:

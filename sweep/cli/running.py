@@ -67,7 +67,8 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     arguments.interrupted = ""
     if not arguments.no_report:
         print()
-        print(report(finished.results, _figure_path(path, space)))
+        source = str(path) if path is not None else arguments.plan
+        print(report(finished.results, _figure_path(path, space), source))
     return 0
 
 

@@ -50,6 +50,4 @@ def with_derived(device: Device, models: Iterable[str]) -> Device:
 def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
     """Return the required parameters of a model that a device lacks."""
     given = device.model_parameters.get(model, {})
-    return tuple(
-        p.key for p in get_model(model).parameters if p.required and p.key not in given
-    )
+    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in given)

@@ -20,7 +20,7 @@ __all__ = ["evaluate_box", "valid_share", "warm_up"]
 WHOLE_TABLES = 2_000_000
 """Launch configurations, and clock pairs, up to which tables are computed once for the whole
 grid."""
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 """Configurations of one call of a pass, except where tables are small beside results: bounds the
 memory of tables that are spread over the inner loop's axes."""
 
@@ -195,7 +195,7 @@ def _blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
     A box with launches besides clocks is one block: its tables have a number for each launch and
     for each pair of clocks, its results for each of both.
     """
-    is_one = form_of(shape) == "clocks" and math.prod(shape[-2:]) <= 4 * BLOCK
+    is_one = form_of(shape) == "clocks" and math.prod(shape[-2:]) <= 2 * BLOCK
     if is_one or math.prod(shape) <= BLOCK:
         return [tuple(slice(0, n) for n in shape)]
     axis, inner = 0, math.prod(shape[1:])

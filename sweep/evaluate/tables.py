@@ -23,7 +23,7 @@ MISSING = float(STATUS["missing_parameters"])
 CONSTRAINT = float(STATUS["constraint"])
 CLOCKS_FORM = 32
 """Clock pairs from which on the inner loop runs over the clocks alone."""
-SHORT_ROW, ROW = 16, 1024
+SHORT_ROW, ROW = 16, 2048
 """Inner rows of configurations take in whole axes up to ROW points, where the tables that depend on
 nothing else stay in the cache, and beyond it only if they would be shorter than SHORT_ROW."""
 

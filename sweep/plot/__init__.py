@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from sweep.plot._figure import save, show
     from sweep.plot._fronts import pareto_plot
     from sweep.plot._heatmap import heatmap
+    from sweep.plot._lines import line_plot
     from sweep.plot._models import models_plot
     from sweep.plot._occupancy import occupancy_plot
 
 __all__ = [
     "clocks_plot",
     "heatmap",
+    "line_plot",
     "models_plot",
     "occupancy_plot",
     "pareto_plot",
@@ -31,6 +33,7 @@ __all__ = [
 _HOMES = {
     "clocks_plot": "_clocks",
     "heatmap": "_heatmap",
+    "line_plot": "_lines",
     "models_plot": "_models",
     "occupancy_plot": "_occupancy",
     "pareto_plot": "_fronts",

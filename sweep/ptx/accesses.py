@@ -93,6 +93,12 @@ def shapes_of(
         return (
             Shape("global", meaning.direction, size, words, "coalesced", 0, 0, 0, why, "texture"),
         )
+    if instruction.opcode in ("wmma", "ldmatrix", "stmatrix"):
+        value = value._replace(x=RUNTIME)  # one address stands for a row of a matrix
+        shape = _shape(space, meaning.direction, meaning.bytes, value, block, origin)
+        pattern = "strided" if space == "shared" else "coalesced"
+        why = "a warp accesses a matrix together"
+        return (shape._replace(pattern=pattern, assumed=why),)
     return (_shape(space, meaning.direction, meaning.bytes, value, block, origin),)
 
 

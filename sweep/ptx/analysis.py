@@ -147,7 +147,7 @@ def analyse(
     definitions = Definitions(graph, expanded.registers, values)
     tests = [loop_test(loop, definitions) for loop in graph.loops]
     counts = count_blocks(graph, tests, trips or {}, branches or {})
-    cut, unknown, how = cut_into_stages(counts, values, block, stages)
+    cut = cut_into_stages(counts, values, block, stages)
     fixed, is_dynamic = _shared_memory(expanded, module.variables)
     most = function.limits.get("maxntid")
     return Analysis(
@@ -155,15 +155,15 @@ def analyse(
         version=module.version,
         target=module.target,
         counts=counts,
-        stages=cut,
-        how=how,
+        stages=cut.stages,
+        how=cut.how,
         registers=_registers(graph, expanded),
         shared_bytes=fixed,
         has_dynamic_shared=is_dynamic,
         block=block,
         max_threads=math.prod(most) if most else None,
-        unknown=unknown,
-        notes=(*notes, *_notes(graph, stages, how)),
+        unknown=cut.unknown,
+        notes=(*notes, *cut.remarks, *_notes(graph, stages, cut.how)),
     )
 
 

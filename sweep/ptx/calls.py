@@ -95,22 +95,15 @@ class _Expansion:
             self.add(called, suffix, (*chain, name))
 
     def _copy(self, function: Function, item: Instruction, suffix: str, end: str) -> Instruction:
-        if item.opcode in ("bra", "brx"):
-            *others, target = item.operands
-            renamed = [self._rename(function, operand, suffix) for operand in others]
-            return replace(
-                item,
-                operands=(*renamed, f"{target}{suffix}"),
-                predicate=self._name(function, item.predicate, suffix),
-            )
-        if item.opcode == "ret":
-            item = replace(item, opcode="bra", modifiers=("uni",), operands=(end,))
-            return replace(item, predicate=self._name(function, item.predicate, suffix))
-        return replace(
-            item,
-            operands=tuple(self._rename(function, operand, suffix) for operand in item.operands),
-            predicate=self._name(function, item.predicate, suffix),
-        )
+        """Return an instruction of a called function with the names of its copy."""
+        opcode, modifiers = item.opcode, item.modifiers
+        operands = tuple(self._rename(function, operand, suffix) for operand in item.operands)
+        if opcode in ("bra", "brx"):
+            operands = (*operands[:-1], f"{item.operands[-1]}{suffix}")
+        elif opcode == "ret":  # it goes on after the call
+            opcode, modifiers, operands = "bra", ("uni",), (end,)
+        guard = self._name(function, item.predicate, suffix)
+        return Instruction(item.line, opcode, modifiers, operands, guard, item.negated)
 
     def _rename(self, function: Function, operand: Operand, suffix: str) -> Operand:
         if isinstance(operand, Address):

@@ -18,6 +18,7 @@ Classes are those of kernel files. Beyond what the names say:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sweep.ptx.module import Address, Instruction, bytes_of_type
 
@@ -46,6 +47,8 @@ class Meaning:
         Whether the opcode is one that PTX has.
     is_told : bool
         For an unknown opcode, whether its types or state space tell the class.
+    remark : str
+        What the count leaves out, ``""`` if nothing.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Meaning:
     also_shared: str = ""
     is_known: bool = True
     is_told: bool = True
+    remark: str = ""
 
     @property
     def is_access(self) -> bool:
@@ -79,6 +83,8 @@ _FIXED = {
 }
 _CLASS_OF = {name: kind for kind, names in _FIXED.items() for name in names.split()}
 _MATRIX = frozenset({"mma", "wmma", "wgmma", "tcgen05"})
+_UNSIZED = "copies as much as a register says: its access to memory is not counted"
+_PRODUCT = "multiplies whole matrices and counts as one instruction"
 _LOADS = frozenset({"ld", "ldu", "atom", "tex", "tld4", "suld", "ldmatrix"})
 _STORES = frozenset({"st", "red", "sust", "sured", "stmatrix"})
 _TEXTURE = frozenset({"tex", "tld4", "suld", "sust", "sured"})
@@ -106,30 +112,37 @@ def meaning_of(instruction: Instruction) -> Meaning:
     Meaning
         For an unknown opcode what its types and state space tell, else ``integer``.
     """
-    opcode = instruction.opcode
-    if opcode in _CLASS_OF:
-        return Meaning(_CLASS_OF[opcode])
-    if opcode in _BY_TYPE:
-        return Meaning(_arithmetic(instruction))
-    if opcode in _LOADS or opcode in _STORES:
-        return _access(instruction)
-    if opcode in ("bar", "barrier"):
-        return Meaning("barrier" if _waits(instruction) else "control")
-    if opcode == "cp":
+    known = _by_opcode(instruction.opcode, instruction.modifiers)
+    if known is not None:
+        return known
+    if instruction.opcode == "cp":
         return _copy(instruction)
-    if opcode == "multimem":
-        is_load = instruction.modifiers[:1] == ("ld_reduce",)
-        return Meaning("global", "load" if is_load else "store", _bytes(instruction))
-    if opcode in _MATRIX:
+    if instruction.opcode in _MATRIX:
         return _matrix(instruction)
     return _unknown(instruction)
 
 
-def _arithmetic(instruction: Instruction) -> str:
+@lru_cache(maxsize=4096)
+def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
+    """Return what an instruction counts as if its operands do not matter, and it is known."""
+    if opcode in _CLASS_OF:
+        return Meaning(_CLASS_OF[opcode])
+    if opcode in _BY_TYPE:
+        return Meaning(_arithmetic(opcode, modifiers))
+    if opcode in _LOADS or opcode in _STORES:
+        return _access(opcode, modifiers)
+    if opcode in ("bar", "barrier"):
+        return Meaning("barrier" if _waits(modifiers) else "control")
+    if opcode == "multimem":
+        is_load = modifiers[:1] == ("ld_reduce",)
+        return Meaning("global", "load" if is_load else "store", _bytes(modifiers))
+    return None
+
+
+def _arithmetic(opcode: str, modifiers: tuple[str, ...]) -> str:
     """Return the class by the types of an instruction; comparisons name theirs last."""
-    modifiers = instruction.modifiers
-    kind = _class_of_types(modifiers[-1:] if instruction.opcode == "set" else modifiers)
-    if instruction.opcode not in _SPECIAL or kind == "integer":
+    kind = _class_of_types(modifiers[-1:] if opcode == "set" else modifiers)
+    if opcode not in _SPECIAL or kind == "integer":
         return kind
     return "fp64" if kind == "fp64" and "approx" not in modifiers else "special"
 
@@ -140,9 +153,8 @@ def _class_of_types(modifiers: tuple[str, ...]) -> str:
     return "fp32" if not _FLOATS.isdisjoint(modifiers) else "integer"
 
 
-def _waits(instruction: Instruction) -> bool:
+def _waits(modifiers: tuple[str, ...]) -> bool:
     """Whether a barrier instruction waits for other warps (``bar.arrive`` does not)."""
-    modifiers = instruction.modifiers
     if "warp" in modifiers:
         return False
     if "cluster" in modifiers:
@@ -153,35 +165,34 @@ def _waits(instruction: Instruction) -> bool:
 # ---------------------------------------------------------------------------- accesses
 
 
-def _space(instruction: Instruction) -> str:
-    for modifier in instruction.modifiers:
+def _space(modifiers: tuple[str, ...]) -> str:
+    for modifier in modifiers:
         space = modifier.partition("::")[0].partition("[")[0]
         if space in _SPACES:
             return space
     return "generic"
 
 
-def _access(instruction: Instruction) -> Meaning:
-    opcode = instruction.opcode
-    if opcode == "st" and instruction.modifiers[:1] in (("async",), ("bulk",)):
-        return Meaning("shared", "store", _bytes(instruction))  # of another block of the cluster
-    if opcode == "red" and instruction.modifiers[:1] == ("async",):
-        return Meaning("shared", "store", _bytes(instruction))
-    space = "texture" if opcode in _TEXTURE else _space(instruction)
+def _access(opcode: str, modifiers: tuple[str, ...]) -> Meaning:
+    if opcode == "st" and modifiers[:1] == ("bulk",):
+        return Meaning("control", remark=_UNSIZED)
+    if opcode in ("st", "red") and modifiers[:1] == ("async",):
+        return Meaning("shared", "store", _bytes(modifiers))  # of a block of the cluster
+    space = "texture" if opcode in _TEXTURE else _space(modifiers)
     if space in ("const", "param"):
         return Meaning("move")
     if space == "tex":
         space = "texture"
     direction = "load" if opcode in _LOADS else "store"
     if opcode in ("ldmatrix", "stmatrix"):
-        return Meaning("shared", direction, _matrix_bytes(instruction))
-    return Meaning(space, direction, _bytes(instruction))
+        return Meaning("shared", direction, _matrix_bytes(modifiers))
+    return Meaning(space, direction, _bytes(modifiers))
 
 
-def _bytes(instruction: Instruction) -> int:
+def _bytes(modifiers: tuple[str, ...]) -> int:
     """Return what a thread accesses: the vector's length times the size of its elements."""
     length, size = 1, 0
-    for modifier in instruction.modifiers:
+    for modifier in modifiers:
         if modifier in ("v2", "v4", "v8"):
             length = int(modifier[1:])
         elif not size:  # of a texture's types the first is what it returns
@@ -189,9 +200,9 @@ def _bytes(instruction: Instruction) -> int:
     return length * size
 
 
-def _matrix_bytes(instruction: Instruction) -> int:
+def _matrix_bytes(modifiers: tuple[str, ...]) -> int:
     """Return a thread's share of ``ldmatrix``: a 32-bit register a matrix."""
-    for modifier in instruction.modifiers:
+    for modifier in modifiers:
         if modifier in ("x1", "x2", "x4"):
             return 4 * int(modifier[1:])
     return 4
@@ -201,9 +212,9 @@ def _copy(instruction: Instruction) -> Meaning:
     """Asynchronous copies; bulk copies leave it to a register how much one thread copies."""
     modifiers = instruction.modifiers
     has_addresses = any(isinstance(operand, Address) for operand in instruction.operands)
-    if modifiers[:1] != ("async",) or not has_addresses or "bulk" in modifiers:
-        return Meaning("control")
-    if "mbarrier" in modifiers:
+    if "bulk" in modifiers and has_addresses:
+        return Meaning("control", remark=_UNSIZED)
+    if modifiers[:1] != ("async",) or not has_addresses or "mbarrier" in modifiers:
         return Meaning("control")
     sizes = [o for o in instruction.operands if isinstance(o, str) and o in ("4", "8", "16")]
     return Meaning("global", "load", int(sizes[0]) if sizes else LARGEST_WORD, also_shared="store")
@@ -216,12 +227,13 @@ def _matrix(instruction: Instruction) -> Meaning:
         fragment = next((o for o in instruction.operands if isinstance(o, tuple)), ("",))
         size = 8 if "f64" in modifiers else 4
         direction = "load" if modifiers[0] == "load" else "store"
-        return Meaning(_space(instruction), direction, size * len(fragment))
+        return Meaning(_space(modifiers), direction, size * len(fragment))
     is_product = opcode in ("mma", "wmma") or {"mma", "mma_async"} & set(modifiers[:1])
     if not is_product:
         return Meaning("control" if opcode == "wgmma" else "move")
     types = [m for m in modifiers if m in _FLOATS or m in _INTEGERS or m == "f64"]
-    return Meaning(_class_of_types(tuple(types[:1])) if types else "fp32")
+    kind = _class_of_types(tuple(types[:1])) if types else "fp32"
+    return Meaning(kind, remark=_PRODUCT)
 
 
 # ---------------------------------------------------------------------------- the unknown
@@ -230,11 +242,11 @@ def _matrix(instruction: Instruction) -> Meaning:
 def _unknown(instruction: Instruction) -> Meaning:
     """Judge an opcode that is not listed by its state space and types."""
     modifiers = instruction.modifiers
-    space = _space(instruction)
+    space = _space(modifiers)
     addresses = [isinstance(operand, Address) for operand in instruction.operands]
     if any(addresses) and space in ("global", "shared", "local"):
         direction = "store" if addresses[0] else "load"
-        return Meaning(space, direction, _bytes(instruction), is_known=False)
+        return Meaning(space, direction, _bytes(modifiers), is_known=False)
     if any(m in _FLOATS or m in _INTEGERS or m == "f64" for m in modifiers):
         return Meaning(_class_of_types(modifiers), is_known=False)
     return Meaning("integer", is_known=False, is_told=False)

@@ -77,6 +77,8 @@ class Loop:
         The loop around it.
     depth : int
         1 for an outermost loop.
+    span : (int, int)
+        First and last place of its latches in the dominator tree.
     exits : list of (int, int)
         Edges (block, successor) that leave it.
     """
@@ -87,6 +89,7 @@ class Loop:
     line: int
     header: int
     latches: list[int]
+    span: tuple[int, int]
     parent: int | None = None
     depth: int = 1
     exits: list[tuple[int, int]] = field(default_factory=list)
@@ -124,6 +127,12 @@ class Graph:
         """Whether every path to ``second`` passes ``first`` (a block dominates itself)."""
         begin, end = self._spans[first]
         return 0 <= begin <= self._spans[second][0] < end
+
+    def is_on_every_path(self, block: int, loop: Loop) -> bool:
+        """Whether every iteration of a loop passes a block, once."""
+        begin, end = self._spans[block]
+        first, last = loop.span  # of the latches; between them they all lie
+        return self.blocks[block].loop == loop.number and begin <= first and last < end
 
     def is_inside(self, block: int, loop: int | None) -> bool:
         """Whether a block is part of a loop, at any depth; ``None`` is the whole function."""
@@ -249,8 +258,14 @@ def _find_loops(graph: Graph) -> None:
     headers = sorted(latches, key=lambda header: rank[header])
     for number, header in enumerate(headers):
         labels = blocks[header].labels  # one at least: it is jumped to
+        named = {str(b.operands[-1]) for n in latches[header] if (b := blocks[n].branch)}
+        label = next((label for label in labels if label.key in named), labels[0])
+        places = [graph._spans[latch][0] for latch in latches[header]]
+        span = (min(places), max(places))
         names = tuple(label.name for label in labels)
-        graph.loops.append(Loop(number, names[0], names, labels[0].line, header, latches[header]))
+        graph.loops.append(
+            Loop(number, label.name, names, label.line, header, latches[header], span)
+        )
     # What belongs to a loop is represented by its header from then on.
     representative = list(range(len(blocks)))
 

@@ -37,7 +37,8 @@ class LoopCount:
     trips : float or None
         Iterations for every time the loop is entered; ``None`` where it is open.
     origin : str
-        ``constant`` (in the text), ``given`` (by the user) or ``open``.
+        ``constant`` (in the text), ``most`` (the text has a bound, and other reasons to leave),
+        ``given`` (by the user) or ``open``.
     size : str
         The name that an open count has in the kernel file, else ``""``.
     """
@@ -195,6 +196,10 @@ def _refuse_unused(
             raise PtxError(f"{place}{nearest(name, listed)}{there_are}")
 
 
+MAX_OPEN = 200
+"""Most loops without a trip count: each makes a problem size."""
+
+
 def _loop_counts(
     graph: Graph, tests: list[LoopTest | None], given: Mapping[int, float]
 ) -> list[LoopCount]:
@@ -205,9 +210,13 @@ def _loop_counts(
         if loop.number in given:
             result.append(LoopCount(loop, given[loop.number], "given"))
         elif test is not None and test.trips is not None:
-            result.append(LoopCount(loop, float(test.trips), "constant"))
+            origin = "constant" if test.is_exact else "most"
+            result.append(LoopCount(loop, float(test.trips), origin))
         else:
             result.append(LoopCount(loop, None, "open", _size_name(loop.label, names)))
+            if len(names) > MAX_OPEN:
+                reason = f"more than {MAX_OPEN} loops have no constant trip count"
+                raise PtxError(f"{reason}; this is one", loop.line)
     return result
 
 

@@ -22,6 +22,7 @@ BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 TOTAL_THREADS = 2**20
 MOST_SHAPES = 200
 MOST_LINES = 6
+MOST_LOOPS = 100
 _CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
 
@@ -132,11 +133,15 @@ class _Writer:
         yield "#"
         yield "# Counts are dynamic, of one thread. Both sides of a branch count in full unless its"
         yield "# share was given; instructions under a predicate count as executed."
-        for loop in analysis.counts.loops:
-            trips = {"open": f"open, {loop.size} below"}.get(loop.origin, "")
-            trips = trips or f"{shown(loop.trips or 0)} iterations, {loop.origin}"
+        for loop in analysis.counts.loops[:MOST_LOOPS]:
+            trips = f"open, {loop.size} below"
+            if loop.trips is not None:
+                how = {"most": "the most that the text allows"}.get(loop.origin, loop.origin)
+                trips = f"{shown(loop.trips)} iterations, {how}"
             place = f"{_plain(loop.loop.label)} (line {loop.loop.line})"
             yield f"# Loop at {place}, depth {loop.loop.depth}: {trips}."
+        if len(analysis.counts.loops) > MOST_LOOPS:
+            yield f"# There are {len(analysis.counts.loops)} loops in all."
         for note in analysis.notes:
             yield f"# Note: {_plain(note)}."
         for unknown in analysis.unknown:

@@ -62,6 +62,8 @@ class Instruction:
         The register that guards it, ``""`` without one.
     negated : bool
         Whether it is executed where the predicate is false.
+    names : tuple of list of str, or None
+        What it reads and writes, once :func:`~sweep.ptx.operands.reads_and_writes` has been asked.
     """
 
     line: int
@@ -70,6 +72,7 @@ class Instruction:
     operands: tuple[Operand, ...]
     predicate: str = ""
     negated: bool = False
+    names: tuple[list[str], list[str]] | None = None
 
     @property
     def name(self) -> str:

@@ -29,6 +29,12 @@ def reads_and_writes(instruction: Instruction) -> tuple[list[str], list[str]]:
     reads, writes : list of str
         Names without the part that they may select (``%v.x`` is ``%v``).
     """
+    if instruction.names is None:
+        instruction.names = _find(instruction)
+    return instruction.names
+
+
+def _find(instruction: Instruction) -> tuple[list[str], list[str]]:
     operands = instruction.operands
     reads: list[str] = [instruction.predicate] if instruction.predicate else []
     writes: list[str] = []
@@ -66,7 +72,7 @@ def _names(operand: Operand) -> list[str]:
 
 def _whole(name: str) -> str:
     """Return a register without the part that is selected by ``.x``."""
-    return name.partition(".")[0]
+    return name.partition(".")[0] if "." in name else name
 
 
 def address_of(instruction: Instruction, place: int = 0) -> Address | None:

@@ -21,7 +21,16 @@ from sweep.ptx.counts import Amount, Counts, Passage
 from sweep.ptx.module import Instruction
 from sweep.ptx.operands import constant_of
 
-__all__ = ["MAX_STAGES", "STAGES", "CostKey", "Stage", "Unknown", "cut_into_stages", "linear_order"]
+__all__ = [
+    "MAX_STAGES",
+    "STAGES",
+    "CostKey",
+    "Cut",
+    "Stage",
+    "Unknown",
+    "cut_into_stages",
+    "linear_order",
+]
 
 STAGES = ("tasks", "barriers", "none")
 """How code is cut: into calculate periods, at barriers, not at all."""
@@ -112,6 +121,15 @@ class Stage:
         self.has_barrier |= other.has_barrier
 
 
+class Cut(NamedTuple):
+    """Code cut into stages, how that was done, unknown opcodes, and what counts leave out."""
+
+    stages: list[Stage]
+    how: str
+    unknown: tuple[Unknown, ...]
+    remarks: tuple[str, ...]
+
+
 def _add(table: dict, key: object, passage: Passage, number: float) -> None:
     amount = table.setdefault(key, {})
     amount[passage] = amount.get(passage, 0.0) + number
@@ -151,6 +169,7 @@ class _Cutter:
         self.how = how
         self.stages: list[Stage] = []
         self.unknown: dict[str, Unknown] = {}
+        self.remarks: dict[str, str] = {}
 
     def add(self, instruction: Instruction, number: int) -> None:
         meaning = meaning_of(instruction)
@@ -188,6 +207,9 @@ class _Cutter:
         return last
 
     def _note_unknown(self, instruction: Instruction, meaning: Meaning, kind: str) -> None:
+        if meaning.remark:
+            place = f"{instruction.name} in line {instruction.line}"
+            self.remarks.setdefault(instruction.name, f"{place} {meaning.remark}")
         if meaning.is_known:
             return
         name = instruction.name
@@ -196,9 +218,7 @@ class _Cutter:
         self.unknown[name] = Unknown(name, kind, count + 1, line, meaning.is_told)
 
 
-def cut_into_stages(
-    counts: Counts, values: Values, block: Block | None, how: str
-) -> tuple[list[Stage], tuple[Unknown, ...], str]:
+def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: str) -> Cut:
     """Return the code as a sequence of stages, and the unknown instructions.
 
     Parameters
@@ -214,16 +234,14 @@ def cut_into_stages(
 
     Returns
     -------
-    stages : list of Stage
-        In the order of the flow; one with everything for ``none``.
-    unknown : tuple of Unknown
-        The opcodes that are not known.
-    how : str
-        How the code was cut in the end.
+    Cut
+        The stages, in the order of the flow; one with everything for ``none``.
     """
     for attempt in STAGES[STAGES.index(how) :]:
         cutter = _Cutter(counts, values, block, attempt)
         for number in linear_order(counts.graph):
+            if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
+                break  # closing periods leaves more than half of them
             if counts.shares[number] > 0.0:
                 for instruction in counts.graph.blocks[number].instructions:
                     cutter.add(instruction, number)
@@ -232,7 +250,12 @@ def cut_into_stages(
             stages = _close_periods(stages)
         if len(stages) <= MAX_STAGES:
             break
-    return stages or [Stage(None, (None, False))], tuple(cutter.unknown.values()), attempt
+    return Cut(
+        stages or [Stage(None, (None, False))],
+        attempt,
+        tuple(cutter.unknown.values()),
+        tuple(cutter.remarks.values()),
+    )
 
 
 def _close_periods(stages: list[Stage]) -> list[Stage]:

@@ -16,11 +16,11 @@ from sweep.ptx.operands import reads_and_writes
 
 __all__ = ["Definitions", "LoopTest", "loop_test"]
 
-MAX_STEPS = 4096
+MAX_STEPS = 128
 """Iterations that are followed one by one: enough for every loop that halves or doubles."""
 
 MAX_CHAIN = 64
-"""Instructions that an exit test may rest on."""
+"""Instructions that an exit test may rest on, and places where a register may be written."""
 
 Place = tuple[int, int]
 """An instruction: rank of its block, index in it."""
@@ -52,11 +52,14 @@ class LoopTest:
         blocks up to it are executed once more than those after it.
     trips : int or None
         The number of iterations; ``None`` if it depends on what is not known here.
+    is_exact : bool
+        Whether the test depends on nothing else, so that it is not just the most there can be.
     """
 
     block: int
     is_last: bool
     trips: int | None = None
+    is_exact: bool = True
 
 
 class Definitions:
@@ -87,9 +90,11 @@ class Definitions:
         return self.graph.blocks[self.graph.order[place[0]]].instructions[place[1]]
 
     def inside(self, name: str, loop: Loop) -> list[Place]:
-        """Return where a register is written inside a loop."""
+        """Return where a register is written inside a loop, or all places if they are many."""
         order = self.graph.order
         places = self.places.get(name, [])
+        if len(places) > MAX_CHAIN:
+            return places
         return [p for p in places if self.graph.is_inside(order[p[0]], loop.number)]
 
 
@@ -110,43 +115,66 @@ def loop_test(loop: Loop, definitions: Definitions) -> LoopTest | None:
         ``None`` where no block that every iteration passes can leave the loop.
     """
     graph = definitions.graph
-    leaving = [block for block, _ in loop.exits if _passed_always(graph, loop, block)]
-    tests = [
-        LoopTest(block, loop.latches == [block], _count(loop, block, definitions))
-        for block in dict.fromkeys(leaving)
-    ]
-    tests.sort(key=lambda t: (t.trips is None, not t.is_last, t.block != loop.header, t.block))
+    leaving = [block for block, _ in loop.exits if graph.is_on_every_path(block, loop)]
+    tests = [_judge(loop, block, definitions) for block in dict.fromkeys(leaving)]
+    tests.sort(
+        key=lambda t: (
+            t.trips is None, not t.is_exact, not t.is_last, t.block != loop.header, t.block
+        )
+    )  # fmt: skip
     return tests[0] if tests else None
 
 
-def _passed_always(graph: Graph, loop: Loop, block: int) -> bool:
-    """Whether every iteration passes a block, once."""
-    is_own = graph.blocks[block].loop == loop.number
-    return is_own and all(graph.dominates(block, latch) for latch in loop.latches)
-
-
-def _count(loop: Loop, block: int, definitions: Definitions) -> int | None:
-    """Return the number of iterations that the branch at the end of a block allows."""
+def _judge(loop: Loop, block: int, definitions: Definitions) -> LoopTest:
+    """Return how many iterations the branch at the end of a block allows."""
     graph = definitions.graph
+    is_last = loop.latches == [block]
     branch = graph.blocks[block].branch
     if branch is None or branch.opcode != "bra" or not branch.predicate:
-        return None
-    tests = definitions.inside(branch.predicate, loop)
-    if len(tests) != 1 or not _passed_always(graph, loop, graph.order[tests[0][0]]):
-        return None
-    test = definitions.instruction(tests[0])
+        return LoopTest(block, is_last)
+    is_inside = graph.is_inside(graph.blocks[block].successors[0], loop.number)
+    goes_on = is_inside != branch.negated
+    tests = _comparisons(loop, branch.predicate, definitions, goes_on=goes_on)
+    found = [_iterations(loop, test, definitions, goes_on=goes_on) for test in tests]
+    known = [iterations for iterations in found if iterations is not None]
+    if not known:
+        return LoopTest(block, is_last)
+    return LoopTest(block, is_last, min(known) - (not is_last), len(found) == 1)
+
+
+def _comparisons(
+    loop: Loop, predicate: str, definitions: Definitions, *, goes_on: bool
+) -> list[Place]:
+    """Return the comparisons that must all come out as ``goes_on`` for the loop to go on."""
+    joined = "and" if goes_on else "or"
+    result: list[Place] = []
+    waiting = [predicate]
+    for _ in range(MAX_CHAIN):
+        if not waiting:
+            break
+        places = definitions.inside(waiting.pop(), loop)
+        if len(places) != 1:
+            continue
+        definition = definitions.instruction(places[0])
+        if definition.opcode == joined and definition.modifiers == ("pred",):
+            waiting += [operand for operand in definition.operands[1:] if isinstance(operand, str)]
+        result.append(places[0])
+    return result
+
+
+def _iterations(loop: Loop, place: Place, definitions: Definitions, *, goes_on: bool) -> int | None:
+    """Return in which iteration a comparison does not come out as ``goes_on``."""
+    graph, test = definitions.graph, definitions.instruction(place)
     is_plain = test.opcode == "setp" and len(test.operands) == 3 and len(test.modifiers) == 2
-    if not is_plain or test.operands[0] != branch.predicate or test.predicate:
+    if not is_plain or not isinstance(test.operands[0], str) or test.predicate:
         return None
     comparison, kind = test.modifiers
     if comparison not in _COMPARE or kind[0] not in "bus":
         return None
-    goes_on = graph.is_inside(graph.blocks[block].successors[0], loop.number) != branch.negated
-    walk = _Walk(loop, tests[0], definitions)
-    iterations = walk.iterations(comparison, kind, goes_on=goes_on) if walk.is_known else None
-    if iterations is None or loop.latches == [block]:
-        return iterations
-    return iterations - 1
+    if not graph.is_on_every_path(graph.order[place[0]], loop):
+        return None
+    walk = _Walk(loop, place, definitions)
+    return walk.iterations(comparison, kind, goes_on=goes_on) if walk.is_known else None
 
 
 class _Walk:
@@ -182,7 +210,7 @@ class _Walk:
                 return False
             step = self.definitions.instruction(places[0])
             block = graph.order[places[0][0]]
-            if not _passed_always(graph, self.loop, block) or not _is_step(step):
+            if not graph.is_on_every_path(block, self.loop) or not _is_step(step):
                 return False
             self.chain.append(places[0])
             waiting += [o for o in step.operands[1:] if isinstance(o, str)]

@@ -10,6 +10,7 @@ _PUBLIC = {
     "Forecast": "forecasting",
     "explain": "explaining",
     "forecast": "forecasting",
+    "reproduce": "reproduction",
     "rerun": "running",
     "run": "running",
     "store_path": "running",

@@ -1,21 +1,56 @@
-"""What a run says at its end: the best configurations, the fronts, a figure."""
+"""What a run says at its end: the best configurations, the fronts, a figure, what to ask next."""
 
 from __future__ import annotations
 
+import shlex
+import textwrap
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sweep.errors import QueryError
 from sweep.query import Answer, Row, best, pareto
+from sweep.query.render import scaled
 
-__all__ = ["best_table", "front_table", "report"]
+__all__ = ["Front", "best_text", "fronts_of", "fronts_text", "report"]
 
-BEST_COLUMNS = ("kernel", "device", "model", "execution_time", "energy", "occupancy", "regime",
-                "bound", "runner_up")  # fmt: skip
+WIDTH = 110
+MOST_ROWS = 48
+"""Rows of a table; who wants more asks for it."""
+
+Key = tuple[str, str, str]
+"""Kernel, device and model."""
 
 
-def report(results: Any, figure: Path | None) -> str:
+@dataclass(frozen=True)
+class Front:
+    """A time-energy Pareto front in three points.
+
+    Attributes
+    ----------
+    key : tuple of str
+        Kernel, device and model.
+    size : int
+        Configurations of the front.
+    fastest, knee, thriftiest : Row
+        Its ends, and the point furthest below the line between them.
+    """
+
+    key: Key
+    size: int
+    fastest: Row
+    knee: Row
+    thriftiest: Row
+
+    @property
+    def saving(self) -> float:
+        """Share of the fastest point's energy that the thriftiest saves [1]."""
+        return 1.0 - float(self.thriftiest["energy"] / self.fastest["energy"])
+
+
+def report(results: Any, figure: Path | None, source: str) -> str:
     """Return the answers that a run ends with, and save its figure.
 
     Parameters
@@ -23,90 +58,149 @@ def report(results: Any, figure: Path | None) -> str:
     results : xarray.DataTree
         Results of a run.
     figure : Path, optional
-        Where to save the figure; none is drawn where no configuration has an energy.
+        Where to save the figure: time and energy over the clocks, or the Pareto front, of the
+        kernel, device and model whose front spans most. None is drawn where there is no energy.
+    source : str
+        What the commands at the end ask: the store, or the plan that keeps none.
 
     Returns
     -------
     str
-        Best configuration per kernel, device and model; time-energy fronts in three points each.
-    """
-    parts = [best_table(results)]
-    fronts = front_table(results)
-    if fronts is not None:
-        parts.append(fronts.to_table())
-    if figure is not None and fronts is not None and len(fronts):
-        from sweep.plot import pareto_plot, save
-
-        first = fronts[0]
-        chosen = {name: first[name] for name in ("kernel", "device")}
-        save(pareto_plot(results, select=chosen), figure)
-        parts.append(f"figure: {figure}")
-    return "\n\n".join(part.rstrip("\n") for part in parts)
-
-
-def best_table(results: Any) -> str:
-    """Return the best configuration per kernel, device and model as text.
-
-    Groups without any time are named below the table, by reason, not listed.
+        Best configuration per kernel, device and model, fronts in three points each, the figure's
+        path, and commands to go on with.
     """
     answer = best(results)
-    found = [row for row in answer if row["execution_time"] is not None]
-    absent: dict[tuple[str, str], set[str]] = defaultdict(set)
+    parts = [best_text(results, answer)]
+    fronts, notes = fronts_of(results)
+    if fronts:
+        parts.append(fronts_text(fronts, notes))
+    # The front that spans most has most to tell.
+    shown = max(fronts, key=lambda front: front.saving).key if fronts else _first(answer)
+    if shown is not None:
+        last = _figure_line(results, figure, shown) if fronts and figure is not None else []
+        parts.append("\n".join([*last, *_commands(results, source, shown, bool(fronts))]))
+    return "\n\n".join(parts)
+
+
+def best_text(results: Any, answer: Answer) -> str:
+    """Return the best configuration per kernel, device and model as text.
+
+    Models that choose the same configuration share a row. Groups without any time are named below
+    the table, by reason, not listed.
+    """
+    valid = [row for row in answer if row["execution_time"] is not None]
+    if not valid:
+        return "\n".join(["No configuration has a time.", *_absent(answer)])
+    models = list(dict.fromkeys(row["model"] for row in valid))
+    table: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    for row in valid:
+        dataset = results[row["kernel"]]
+        place = (row["device"], _configuration(dataset, row), _clocks(row))
+        cells = table.setdefault(_titled(dataset), {}).setdefault(place, {})
+        cells[row["model"]] = _prediction(row, len(models) < 3)
+    rows: list[tuple[str, ...]] = [("device", "configuration", "core/memory", *models)]
+    heads: dict[int, str] = {}
+    for title, places in table.items():
+        if rows[MOST_ROWS:]:
+            break
+        heads[len(rows)] = title
+        last = ""
+        for (device, *rest), cells in places.items():
+            shown = "" if device == last else f"  {device}"
+            rows.append((shown, *rest, *(cells.get(model, "") for model in models)))
+            last = device
+    text = _aligned(rows)
+    for number in sorted(heads, reverse=True):
+        text.insert(number, heads[number])
+    left = len(table) - len(heads)
+    return "\n".join(
+        [
+            "Fastest configuration of each kernel on each device, as the models predict it "
+            "(clocks in MHz)",
+            "",
+            *text,
+            *([f"... and {left} more kernels: sweep best"] if left else []),
+            *_notes(answer.notes),
+            *_absent(answer),
+        ]
+    )
+
+
+def _titled(dataset: Any) -> str:
+    """Return a kernel's name with the problem sizes that were not swept."""
+    sizes = [
+        f"{name}={float(coordinate):.15g}"
+        for name, coordinate in dataset.coords.items()
+        if not coordinate.ndim and coordinate.dtype.kind in "iuf" and name not in CLOCKS
+    ]
+    return f"{dataset.attrs['kernel']} ({', '.join(sizes)})" if sizes else dataset.attrs["kernel"]
+
+
+CLOCKS = ("core_clock", "memory_clock", "core_clock_ratio", "memory_clock_ratio")
+
+
+def _configuration(dataset: Any, row: Row) -> str:
+    values = [(name, row[name]) for name in _axes(dataset) if name not in CLOCKS]
+    return " ".join(f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in values) or "-"
+
+
+def _axes(dataset: Any) -> list[str]:
+    """Return sizes, parameters and clocks that were swept (a store has more dimensions)."""
+    return [d for d in dataset.dims if d in dataset.coords and d not in ("model", "device")]
+
+
+def _clocks(row: Row) -> str:
+    core, memory = (row.get(f"{name}_clock") for name in ("core", "memory"))
+    return "/".join("-" if value is None else f"{value:.4g}" for value in (core, memory))
+
+
+def _prediction(row: Row, with_bound: bool) -> str:
+    """Return a time, marked where it rests on assumed values, and what bounds it."""
+    time = _quantity(row["execution_time"], "s") + ("*" if row["rests_on_assumed"] else "")
+    return f"{time:>9} {row['bound']}" if with_bound and row.get("bound") else f"{time:>9}"
+
+
+def _quantity(value: float, unit: str) -> str:
+    factor, unit = scaled([value], unit)
+    return f"{value / factor:#.4g}".rstrip(".") + f" {unit}"
+
+
+def _absent(answer: Answer) -> list[str]:
+    """Return which models give no time where, and why."""
+    kernels = {row["kernel"] for row in answer}
+    places: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for row in answer:
         if row["execution_time"] is None:
-            absent[row["model"], str(row["status"])].add(row["device"])
-    dropped = {"status", "power", "core_clock_ratio", "memory_clock_ratio", "active_blocks_per_sm"}
-    columns = tuple(name for name in answer.columns if name not in dropped)
-    notes = [
-        f"{model} gives no time on {', '.join(sorted(devices))}: {status}"
-        for (model, status), devices in absent.items()
-    ]
-    shown = Answer(
-        answer.title, columns, found, answer.units, answer.coordinates, (*answer.notes, *notes)
+            places[row["model"], str(row["status"]), row["device"]].append(row["kernel"])
+    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (model, status, device), missing in places.items():
+        everywhere = len(missing) == len(kernels)
+        reasons[model, status].append(device if everywhere else f"{device} ({', '.join(missing)})")
+    lines = (
+        f"{model} gives no time on {', '.join(devices)}: {status.replace('_', ' ')}"
+        for (model, status), devices in reasons.items()
     )
-    return shown.to_table()
+    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]
 
 
-def front_table(results: Any) -> Answer | None:
-    """Return every time-energy front in three points: fastest, knee, least energy.
+def fronts_of(results: Any) -> tuple[list[Front], tuple[str, ...]]:
+    """Return every time-energy front in three points, and what must be known about them.
 
-    ``None`` where the results have no energy.
+    Empty where the results have no energy.
     """
     try:
         answer = pareto(results)
     except QueryError:
-        return None
-    fronts: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        return [], ()
+    rows: dict[Key, list[Row]] = defaultdict(list)
     for row in answer:
         if row["energy"] is not None:
-            fronts[tuple(row[name] for name in ("kernel", "device", "model"))].append(row)
-    if not fronts:
-        return None
-    rows = []
-    for key, points in fronts.items():
-        labels = dict(zip(("kernel", "device", "model"), key, strict=True))
-        picked = {"fastest": 0, "knee": _knee(points), "least energy": len(points) - 1}
-        for name, index in picked.items():
-            point = points[index]
-            rows.append(
-                Row(
-                    {**labels, "front": len(points), "point": name}
-                    | {c: point.get(c) for c in CHOSEN},
-                    answer.coordinates,
-                )
-            )
-    units = dict(answer.units)
-    return Answer(
-        "time-energy Pareto fronts, three points of each",
-        ("kernel", "device", "model", "front", "point", *CHOSEN),
-        rows,
-        units,
-        ("kernel", "device", "model"),
-        tuple(note for note in answer.notes if "no valid" not in note),
-    )
-
-
-CHOSEN = ("core_clock", "memory_clock", "execution_time", "power", "energy")
+            rows[row["kernel"], row["device"], row["model"]].append(row)
+    fronts = [
+        Front(key, len(points), points[0], points[_knee(points)], points[-1])
+        for key, points in rows.items()
+    ]
+    return fronts, tuple(note for note in answer.notes if note.startswith("*"))
 
 
 def _knee(points: list[Row]) -> int:
@@ -119,3 +213,108 @@ def _knee(points: list[Row]) -> int:
         for t, e in zip(times, energies, strict=True)
     ]
     return max(range(len(points)), key=gains.__getitem__)
+
+
+def fronts_text(fronts: Sequence[Front], notes: Iterable[str]) -> str:
+    """Return fronts as text: the fastest point, and what the others cost and save."""
+    notes = _notes(notes)
+    shown = fronts[:MOST_ROWS]
+    devices = list(dict.fromkeys(front.key[1] for front in fronts))
+    head = ("clocks", "time", "energy*" if notes else "energy")
+    points = {
+        "fastest": [_point(front.fastest, None) for front in shown],
+        "knee": [_point(front.knee, front.fastest) for front in shown],
+        "least energy": [_point(front.thriftiest, front.fastest) for front in shown],
+    }
+    columns: list[list[str]] = [
+        ["", title, *(front.key[i] for front in shown)]
+        for i, title in enumerate(("kernel", "device", "model"))
+        if i != 1 or len(devices) > 1
+    ]
+    columns.append(["", "points", *(f"{front.size:>6}" for front in shown)])
+    for title, cells in points.items():
+        columns.append([title, *_aligned([head, *cells], right=(1, 2))])
+    where = f" on {devices[0]}" if len(devices) == 1 else ""
+    left = len(fronts) - len(shown)
+    return "\n".join(
+        [
+            f"Time against energy{where}: three points of each Pareto front, with the change from "
+            "its fastest",
+            "",
+            *_aligned(list(zip(*columns, strict=True))),
+            *([f"... and {left} more fronts: sweep pareto"] if left > 0 else []),
+            *notes,
+        ]
+    )
+
+
+def _point(row: Row, fastest: Row | None) -> tuple[str, str, str]:
+    """Return a point's clocks, time and energy, the latter two relative to the fastest."""
+    clocks = _clocks(row)
+    if fastest is None:
+        return clocks, _quantity(row["execution_time"], "s"), _quantity(row["energy"], "J")
+    if row is fastest:
+        return "same", "", ""
+    time, energy = (float(row[n] / fastest[n]) - 1.0 for n in ("execution_time", "energy"))
+    return clocks, f"{100 * time:+.1f} %", f"{100 * energy:+.1f} %"
+
+
+def _aligned(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Return rows as text with aligned columns; ``right`` are those aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    numbers = set(right)
+    return [
+        "  ".join(
+            cell.rjust(width) if number in numbers else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _notes(notes: Iterable[str]) -> list[str]:
+    return [
+        line for note in notes for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")
+    ]
+
+
+def _first(answer: Answer) -> Key | None:
+    """Return kernel, device and model of the first row with a time."""
+    for row in answer:
+        if row["execution_time"] is not None:
+            return row["kernel"], row["device"], row["model"]
+    return None
+
+
+def _figure_line(results: Any, path: Path, shown: Key) -> list[str]:
+    """Save the figure; return the line that names it."""
+    from sweep.plot import clocks_plot, pareto_plot, save
+
+    kernel, device, model = shown
+    select = {"kernel": kernel, "device": device}
+    dims = set(results[kernel].dims)
+    try:
+        if all({f"{clock}_clock", f"{clock}_clock_ratio"} & dims for clock in ("core", "memory")):
+            picture = clocks_plot(results, select={**select, "model": model})
+        else:
+            picture = pareto_plot(results, select=select)
+        save(picture, path)
+    except QueryError as error:
+        return [f"No figure: {error}"]
+    return [f"Figure: {path} ({picture.get_suptitle()})"]
+
+
+def _commands(results: Any, source: str, shown: Key, has_energy: bool) -> list[str]:
+    """Return commands that ask on about one kernel on one device."""
+    kernel, device, model = shown
+    place = f"kernel={kernel} device={device}"
+    given = shlex.quote(source)
+    dims = [name for name in _axes(results[kernel]) if results[kernel].sizes[name] > 1]
+    lines = [f"sweep explain {given} {place} model={model}"]
+    lines.append(
+        f"sweep pareto {given} {place} model={model}" if has_energy
+        else f"sweep top {given} 10 {place}"
+    )  # fmt: skip
+    if len(dims) > 1:
+        lines.append(f"sweep plot {given} heatmap -x {dims[0]} -y {dims[1]} {place} model={model}")
+    return ["Next:", *(f"  {line}" for line in lines)]

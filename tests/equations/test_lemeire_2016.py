@@ -137,8 +137,8 @@ def test_erratum_le2__only_sattolos_shuffle_walks_through_the_whole_array(seed):
     length = 64
     corrected = le.random_walk_array(length, np.random.default_rng(seed))
     assert walk(corrected) == length
-    printed = [le.random_walk_array(length, np.random.default_rng(100 * seed + i), variant="printed")
-               for i in range(20)]  # fmt: skip
+    streams = [np.random.default_rng(100 * seed + i) for i in range(20)]
+    printed = [le.random_walk_array(length, rng, variant="printed") for rng in streams]
     assert any(walk(array) < length for array in printed)
     assert all(sorted(array) == list(range(length)) for array in [*printed, corrected])
 

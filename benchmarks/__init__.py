@@ -1,0 +1,1 @@
+"""How fast evaluation, writing and queries are, as ratios against what one would do without."""

@@ -1,0 +1,76 @@
+"""Evaluation in memory: compiled passes and NumPy over the same tables, into arrays that exist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.numpy_models import OUTPUTS, blocks, restricted
+from sweep.evaluate._passes import get_pass
+from sweep.evaluate.tables import form_of, model_inputs, pack
+from sweep.evaluate.workloads import build_launch
+from sweep.models import get_model
+from sweep.space import KernelSpace, Plan
+
+__all__ = ["CHUNK", "Tables", "compiled", "grid_shape", "same", "tables", "touched"]
+
+Array = NDArray[Any]
+Tables = Mapping[str, Array]
+
+CHUNK = {"clocks": 1 << 21, "rows": 1 << 18}
+"""Points of one call of a pass by its form, as the package itself cuts its boxes."""
+
+
+def grid_shape(space: KernelSpace) -> tuple[int, ...]:
+    """Return the grid's shape with both clocks at the end."""
+    kinds = [d.kind for d in space.grid.dimensions]
+    shape = tuple(
+        n for n, kind in zip(space.grid.shape, kinds, strict=True) if kind not in ("core", "memory")
+    )
+    clocks = [
+        space.grid.shape[kinds.index(kind)] if kind in kinds else 1 for kind in ("core", "memory")
+    ]
+    return (*shape, *clocks)
+
+
+def tables(space: KernelSpace, plan: Plan, model: str) -> Tables:
+    """Return what a model reads, over the whole grid; a table has length 1 where it is constant."""
+    whole = space.grid.whole
+    launch = build_launch(space, whole)
+    found = model_inputs(space, whole, launch, get_model(model), plan.variant, {})
+    return {name: np.asarray(table) for name, table in found.items()}
+
+
+def touched(shape: tuple[int, ...]) -> list[Array]:
+    """Return output arrays whose memory the system has handed out already."""
+    return [np.full(shape, 1.0, np.float32) for _ in OUTPUTS]
+
+
+def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> None:
+    """Fill :data:`OUTPUTS` of a model by its compiled pass, as :func:`evaluate_box` does."""
+    declared = get_model(model)
+
+    def work(index: tuple[slice, ...]) -> None:
+        part = {name: restricted(table, index) for name, table in t.items()}
+        packed = pack(part, declared, out[0][index].shape)
+        function = get_pass(model, "corrected", packed.form, OUTPUTS, packed.length)
+        rows = (packed.n_rows, packed.n_inner)
+        function(*packed.arguments, *(array[index].reshape(rows) for array in out))
+
+    shape = out[0].shape
+    list(threads.map(work, blocks(shape, CHUNK[form_of(shape)])))
+
+
+def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
+    """Return whether two sets of outputs are equal to the bit, NaN where NaN."""
+    step = 1 << 22
+    return all(
+        np.array_equal(a[i : i + step], b[i : i + step], equal_nan=True)
+        for a, b in zip(map(np.ravel, one), map(np.ravel, other), strict=True)
+        for i in range(0, math.prod(a.shape), step)
+    )

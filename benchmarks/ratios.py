@@ -1,0 +1,211 @@
+"""Ratios measured in one run on this machine, as a Markdown table: ``python -m benchmarks.ratios``.
+
+What is compared runs in turn, round after round, on the same grid and with as many threads; the
+table gives medians over the rounds. Absolute numbers are this machine's, ratios carry over.
+Compilation and imports are left out. On the default 50 million configurations it takes some ten
+minutes, 14 GB of memory and 3 GB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks import evaluation, numpy_models
+from benchmarks.numpy_models import blocks, restricted
+from benchmarks.peak import peak_bytes
+from benchmarks.querying import scan_best
+from benchmarks.spaces import KINDS, MODELS, kernel_space, space
+from benchmarks.storing import PLAIN, THREADS, finished_arrays, run_fresh
+from sweep.query import best
+
+BLOCK_SIZES = (4096, 8192, 16384, 32768, 65536)
+"""Points of a NumPy block to choose from: about the size of the first or second level cache."""
+
+HEADER = ("what", "ours", "against", "theirs", "ratio", "at least")
+Row = tuple[str, ...]
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Return how long a call takes."""
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def in_turn(
+    functions: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    before: Callable[[], Any] = lambda: None,
+) -> dict[str, list[float]]:
+    """Return the seconds of each function in each round."""
+    found: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            before()
+            found[name].append(seconds(function))
+    return found
+
+
+def ratio(theirs: list[float], ours: list[float]) -> float:
+    """Return how many times faster ours is: the median over the rounds."""
+    return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
+
+
+def rate(points: int, times: list[float]) -> str:
+    """Return points per second in words."""
+    return f"{points / statistics.median(times) / 1e6:.3g} M/s"
+
+
+def evaluation_rows(kind: str, points: int, rounds: int, threads: Executor) -> list[Row]:
+    """Compare evaluation in memory, five outputs into touched arrays."""
+    kernel, plan = kernel_space(kind, points)
+    shape = evaluation.grid_shape(kernel)
+    ours, theirs = evaluation.touched(shape), evaluation.touched(shape)
+    rows = []
+    for model in MODELS:
+        t = evaluation.tables(kernel, plan, model)
+        block = best_block(model, t, theirs, threads)
+        evaluation.compiled(model, t, ours, threads)
+        found = in_turn(
+            {
+                "compiled": lambda m=model, t=t: evaluation.compiled(m, t, ours, threads),
+                "blocked NumPy": lambda m=model, t=t, b=block: numpy_models.in_blocks(
+                    m, t, theirs, b, threads
+                ),
+                "whole-grid NumPy": lambda m=model, t=t: numpy_models.whole_grid(m, t, theirs),
+            },
+            rounds,
+        )
+        if not evaluation.same(ours, theirs):
+            raise AssertionError(f"{model}: NumPy gives other numbers")
+        what = f"evaluate {model}, {kind}, {kernel.n_points / 1e6:.3g} M"
+        blocked = f"NumPy in blocks of {block // 1024}k, two threads"
+        for name, label, least in (
+            ("whole-grid NumPy", "NumPy on the whole grid", 20),
+            ("blocked NumPy", blocked, 10),
+        ):
+            rows.append(
+                (
+                    what,
+                    rate(kernel.n_points, found["compiled"]),
+                    label,
+                    rate(kernel.n_points, found[name]),
+                    f"{ratio(found[name], found['compiled']):.3g}",
+                    str(least) if kind == "clocks" else "",
+                )
+            )
+    return rows
+
+
+def best_block(
+    model: str, t: evaluation.Tables, out: list[evaluation.Array], threads: Executor
+) -> int:
+    """Return the block size with which NumPy is fastest, tried on a part of the grid."""
+    index = next(blocks(out[0].shape, 1 << 22))
+    part = {name: restricted(table, index) for name, table in t.items()}
+    views = [array[index] for array in out]
+    found = in_turn(
+        {
+            str(size): lambda size=size: numpy_models.in_blocks(model, part, views, size, threads)
+            for size in BLOCK_SIZES
+        },
+        3,
+    )
+    return int(min(found, key=lambda size: statistics.median(found[size])))
+
+
+def store_rows(points: int, rounds: int, directory: Path) -> list[Row]:
+    """Compare a run into a store with writing its finished arrays, and queries with scans."""
+    whole = space("clocks", points)
+    store, plain = directory / "run.zarr", directory / "plain.zarr"
+    kernel = whole.kernels[0].kernel.key
+    run_fresh(space("clocks", 1), store)  # compiles
+    run_fresh(whole, store)
+    finished = finished_arrays(store, kernel)
+    functions = {name: lambda f=f: f(finished, plain) for name, f in PLAIN.items()}
+    found = in_turn({"run": lambda: run_fresh(whole, store), **functions}, rounds, os.sync)
+    n = whole.n_evaluations
+    quicker = min(PLAIN, key=lambda name: statistics.median(found[name]))
+    rows: list[Row] = [
+        (
+            f"run to a store, {n / 1e6:.3g} M model evaluations",
+            rate(n, found["run"]),
+            f"zarr writing the finished arrays, {quicker}",
+            rate(n, found[quicker]),
+            f"{ratio(found[quicker], found['run']):.2f}",
+            "0.7",
+        )
+    ]
+    finished = {}
+    scan_best(store, kernel)
+    asked = in_turn({"ours": lambda: best(store), "scan": lambda: scan_best(store, kernel)}, rounds)
+    mine, scan = (statistics.median(asked[name]) for name in ("ours", "scan"))
+    rows.append(
+        (
+            f"best by device and model, store of {n / 1e6:.3g} M",
+            f"{mine:.2g} s",
+            "xarray and Dask, all chunks",
+            f"{scan:.2g} s",
+            f"{ratio(asked['scan'], asked['ours']):.2g}",
+            "",
+        )
+    )
+    return rows
+
+
+def memory_rows(points: int, directory: Path) -> list[Row]:
+    """Compare the peak memory of a run with that of one five times smaller."""
+    small, large = (peak_bytes(n, directory) for n in (points // 5, points))
+    return [
+        (
+            f"peak memory of a run, {points / 1e6:.3g} M configurations",
+            f"{large / 2**20:.0f} MiB",
+            f"the same of {points / 5e6:.3g} M",
+            f"{small / 2**20:.0f} MiB",
+            f"{large / small:.2f}",
+            "(1)",
+        )
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--points", type=int, default=50_000_000, help="configurations of a grid")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--directory", type=Path, help="where stores are written and removed")
+    parts = ("evaluation", "store", "memory")
+    parser.add_argument("--only", choices=parts, nargs="+", default=parts)
+    given = parser.parse_args()
+    print("| " + " | ".join(HEADER) + " |")
+    print("|" + " --- |" * len(HEADER))
+
+    def show(rows: list[Row]) -> None:
+        for row in rows:
+            print("| " + " | ".join(row) + " |", flush=True)
+
+    if "evaluation" in given.only:
+        with ThreadPoolExecutor(THREADS) as threads:
+            for kind in KINDS:
+                show(evaluation_rows(kind, given.points, given.rounds, threads))
+    with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as place:
+        if "store" in given.only:
+            show(store_rows(given.points, given.rounds, Path(place)))
+        if "memory" in given.only:
+            show(memory_rows(given.points, Path(place)))
+    print()
+    for kind, described in KINDS.items():
+        print(f"{kind}: {described}. All configurations are valid.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
