@@ -25,7 +25,7 @@ from sweep.evaluate._passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass
 from sweep.evaluate.chunk import LAUNCH_SOURCES
 from sweep.evaluate.tables import model_inputs, pack
 from sweep.evaluate.workloads import build_launch
-from sweep.fields import POWER_STATUS, STATUS
+from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model, model_names
 from sweep.models._model import HEAD, VARIANTS
 from sweep.space import resolve
@@ -286,22 +286,24 @@ def steps(values, axis):
     return np.delete(values, -1, axis), np.delete(values, 0, axis)
 
 
-# Models with regimes in which one side alone sets the time, among the battery's configurations.
+# Models in which one side alone can set the time, in the battery's configurations.
 SATURATING = ("hong_kim", "wang_chu")
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("busy", "own_axis"), [("core_activity", -2), ("memory_activity", -1)])
-def test_the_busy_side_sets_the_time(results, model, busy, own_axis):
+@pytest.mark.parametrize(("bound", "own_axis"), [("compute", -2), ("memory", -1)])
+def test_the_busy_side_sets_the_time(results, model, bound, own_axis):
     # At a fixed memory clock, what keeps DRAM busy gains (almost) nothing from a higher core clock,
     # what keeps the SMs busy gains in proportion; and the reverse.
     ratios = {-2: np.array([1.6, 1.25, 1.2])[:, np.newaxis], -1: np.array([1.25, 1.2])}
+    activity = {"compute": "core_activity", "memory": "memory_activity"}[bound]
     seen = {-2: 0, -1: 0}
     for found in results[model, "corrected"].values():
+        busy = (found["bound"] == BOUND[bound]) & (np.nan_to_num(found[activity]) > 0.99)
         for axis, ratio in ratios.items():
-            before, after = steps(found[busy], axis)
+            before, after = steps(busy, axis)
             slow, fast = steps(found["execution_time"], axis)
-            both = (np.nan_to_num(before) > 0.99) & (np.nan_to_num(after) > 0.99)
+            both = before & after
             gain = (slow / fast)[both]
             expected = np.broadcast_to(ratio, both.shape)[both] if axis == own_axis else 1.0
             seen[axis] += gain.size

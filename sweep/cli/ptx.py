@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_ptx_arguments", "ptx"]
 
+MOST_REMARKS = 100
 STAGES = ("tasks", "barriers", "none")
 
 
@@ -104,7 +105,10 @@ def ptx(arguments: argparse.Namespace) -> int:
 
 def _remarks(analysis: Analysis) -> list[str]:
     """Return what a user should know before trusting the file, a line each."""
-    remarks = [*(unknown.remark() for unknown in analysis.unknown), *analysis.notes]
+    remarks = [unknown.remark() for unknown in analysis.unknown[:MOST_REMARKS]]
+    if len(analysis.unknown) > MOST_REMARKS:
+        remarks.append(f"{len(analysis.unknown) - MOST_REMARKS} more opcodes are unknown")
+    remarks += analysis.notes
     for loop in analysis.counts.loops:
         if loop.trips is None:
             label = loop.loop.label

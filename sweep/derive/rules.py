@@ -1,141 +1,33 @@
 """Rules by which a model's missing device parameter follows from what the device file has.
 
-Each rule is a function of the device alone, with its reasoning in the docstring; the first line is
-what ``sweep explain`` and the results quote as the source. A rule returns ``None`` where the
-device lacks what it needs. All cycles are core cycles at the device's nominal clocks.
+The rules that several models share are in :mod:`sweep.derive.facts`; here are those of one model,
+and the table of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from sweep.derive.facts import (
+    SECTOR,
+    departure_del_coal,
+    departure_del_uncoal,
+    dram_latency,
+    dram_service_table,
+    instruction_latency,
+    issue_cycles,
+    l2_latency,
+    l2_service,
+    number,
+    service,
+    shared_latency,
+)
 from sweep.specs import Device
 from sweep.specs.device import ModelValue
 
 __all__ = ["RULES", "Rule"]
 
 Rule = Callable[[Device], ModelValue | None]
-
-SECTOR = 32.0
-LINE = 128.0
-
-
-def _number(device: Device, *paths: str) -> float | None:
-    """Return the first of the paths that the device file has."""
-    for path in paths:
-        if path in device.values:
-            return device.values[path]
-    return None
-
-
-def issue_cycles(device: Device) -> float | None:
-    """Threads of a warp over lanes of an SM: cycles to issue one warp instruction."""
-    lanes = _number(device, "chip.lanes_per_sm")
-    warp = _number(device, "chip.warp_size")
-    return None if not lanes or not warp else warp / lanes
-
-
-def dram_latency(device: Device) -> float | None:
-    """DRAM latency by micro-benchmark, else that of another model's table of this device."""
-    found = _number(device, "microbenchmark.dram_latency", "microbenchmark.dram_large_latency")
-    if found:
-        return found
-    for model, key in (("hong_kim", "mem_ld_cycles"), ("luo_suda", "t_mem_cycles"),
-                       ("wang_chu", "dm_lat_cycles")):  # fmt: skip
-        value = device.model_parameters.get(model, {}).get(key)
-        if isinstance(value, (int, float)):
-            return float(value)
-    rows = device.model_parameters.get("lemeire", {}).get("global_memory")
-    if isinstance(rows, tuple):
-        by_width = {float(row[0]): float(row[2]) for row in rows}
-        return by_width.get(4.0)
-    return None
-
-
-def _service(device: Device, size: float) -> float | None:
-    """Return the cycles in which one SM's share of the bandwidth moves ``size`` bytes."""
-    numbers = [
-        _number(device, path)
-        for path in ("chip.sm_count", "clocks.core_nominal", "chip.memory_bandwidth")
-    ]
-    if not all(numbers):
-        return None
-    n_sm, core, bandwidth = (float(n) for n in numbers if n is not None)
-    return size * n_sm * core / bandwidth
-
-
-def departure_del_coal(device: Device) -> float | None:
-    """Service time of 128 bytes at an SM's share of the DRAM bandwidth."""
-    return _service(device, LINE)
-
-
-def departure_del_uncoal(device: Device) -> float | None:
-    """Service time of a 32-byte sector at an SM's share of the DRAM bandwidth."""
-    return _service(device, SECTOR)
-
-
-def shared_latency(device: Device) -> float | None:
-    """Latency of a load from shared memory by micro-benchmark or another model's table.
-
-    An SM of compute capability 1.x without either is given the 38 cycles that Wong et al. (ISPASS
-    2010) measured on the GTX 280.
-    """
-    found = _number(device, "microbenchmark.shared_latency")
-    given = device.model_parameters.get("wang_chu", {}).get("sh_lat_cycles")
-    rows = device.model_parameters.get("lemeire", {}).get("local_memory")
-    if found:
-        return found
-    if isinstance(given, (int, float)):
-        return float(given)
-    if isinstance(rows, tuple):
-        return float(rows[0][2])
-    return 38.0 if device.compute_capability.startswith("1.") else None
-
-
-def l2_latency(device: Device) -> float | None:
-    """L2 latency by micro-benchmark (nearest partition), else that of DRAM, an upper bound."""
-    found = _number(device, "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
-    return found or dram_latency(device)
-
-
-def l2_service(device: Device) -> float | None:
-    """One sector a core cycle, as Wang & Chu take it for the GTX 980."""
-    return 1.0
-
-
-def dram_service_table(device: Device) -> ModelValue | None:
-    """Service time of a sector at the nominal memory clock, without a dependence on the clock."""
-    service = _service(device, SECTOR)
-    memory = _number(device, "clocks.memory_nominal")
-    return None if service is None or not memory else ((memory / 1e6, service),)
-
-
-def instruction_latency(device: Device) -> float | None:
-    """Latency of a dependent single-precision instruction: measured, or another model's table.
-
-    A Tesla-generation SM without either is given 24 cycles, the read-after-write latency that
-    NVIDIA's programming guide states for compute capability 1.x.
-    """
-    found = _number(device, "microbenchmark.fp32_latency")
-    if found:
-        return found
-    row = _lemeire(device, "sp")
-    if row is not None:
-        return row[1]
-    given = device.model_parameters.get("wang_chu", {}).get("inst_latency_cycles")
-    if isinstance(given, (int, float)):
-        return float(given)
-    return 24.0 if device.compute_capability.startswith("1.") else None
-
-
-def _lemeire(device: Device, kind: str) -> tuple[float, float] | None:
-    """Return issue and completion latency of a type at ILP 1 from Lemeire's table, if given."""
-    rows = device.model_parameters.get("lemeire", {}).get("latencies")
-    for row in rows if isinstance(rows, tuple) else ():
-        if row[0] == kind and float(row[1]) == 1.0:
-            return float(row[2]), float(row[3])
-    return None
-
 
 UNITS = {
     "sp": "chip.lanes_per_sm",
@@ -152,17 +44,17 @@ def latencies(device: Device) -> ModelValue | None:
     single precision, at least their own issue latency.
     """
     base = instruction_latency(device)
-    warp = _number(device, "chip.warp_size")
+    warp = number(device, "chip.warp_size")
     if base is None or not warp:
         return None
     measured = {
-        "int": _number(device, "microbenchmark.integer_latency"),
-        "dp": _number(device, "microbenchmark.fp64_latency"),
-        "sf": _number(device, "microbenchmark.exp2_latency"),
+        "int": number(device, "microbenchmark.integer_latency"),
+        "dp": number(device, "microbenchmark.fp64_latency"),
+        "sf": number(device, "microbenchmark.exp2_latency"),
     }
     rows = []
     for kind, path in UNITS.items():
-        lanes = _number(device, path)
+        lanes = number(device, path)
         if lanes:
             issue = warp / lanes
             rows.append((kind, 1.0, issue, max(measured.get(kind) or base, issue)))
@@ -172,8 +64,8 @@ def latencies(device: Device) -> ModelValue | None:
 def global_memory(device: Device) -> ModelValue | None:
     """Issue latency: a warp's bytes at the unit's share of the bandwidth; completion: DRAM's."""
     latency = dram_latency(device)
-    warp = _number(device, "chip.warp_size")
-    one = _service(device, 1.0)
+    warp = number(device, "chip.warp_size")
+    one = service(device, 1.0)
     if latency is None or one is None or not warp:
         return None
     return tuple(
@@ -186,8 +78,8 @@ def global_memory(device: Device) -> ModelValue | None:
 def local_memory(device: Device) -> ModelValue | None:
     """Issue latency: threads of a warp over banks of shared memory; completion: its latency."""
     latency = shared_latency(device)
-    banks, warp = _number(device, "chip.shared_banks"), _number(device, "chip.warp_size")
-    core, n_sm = _number(device, "clocks.core_nominal"), _number(device, "chip.sm_count")
+    banks, warp = number(device, "chip.shared_banks"), number(device, "chip.warp_size")
+    core, n_sm = number(device, "clocks.core_nominal"), number(device, "chip.sm_count")
     if latency is None or not banks or not warp or not core or not n_sm:
         return None
     return ((4.0, warp / banks, latency, 4.0 * banks * core * n_sm / 1e9),)
@@ -240,6 +132,60 @@ def cpd_d(device: Device) -> float | None:
     return None if scale is None else 80.0 * scale
 
 
+def functional_units(device: Device) -> ModelValue | None:
+    """Lanes of an SM by instruction type; type I (mul) also has the special units on 1.x."""
+    lanes = number(device, "chip.lanes_per_sm")
+    special = number(device, "chip.special_lanes_per_sm")
+    double = number(device, "chip.fp64_lanes_per_sm")
+    if not lanes:
+        return None
+    mul = lanes + (special or 0.0) if device.compute_capability.startswith("1.") else lanes
+    rows = [("I", mul), ("II", lanes)]
+    rows += [("III", special)] if special else []
+    rows += [("IV", double)] if double else []
+    return tuple(rows)
+
+
+def _rate(device: Device, per_sm_cycle: float) -> float | None:
+    """Return 1e9 per second of the whole GPU of something an SM does per core cycle."""
+    core, n_sm = number(device, "clocks.core_nominal"), number(device, "chip.sm_count")
+    return None if not core or not n_sm else per_sm_cycle * core * n_sm / 1e9
+
+
+def instruction_throughput(device: Device) -> ModelValue | None:
+    """Peak of the lanes, reached when latency over issue cycles warps hide the latency."""
+    issue, wait = issue_cycles(device), instruction_latency(device)
+    rate = None if issue is None else _rate(device, 1.0 / issue)
+    if issue is None or wait is None or rate is None:
+        return None
+    return ((max(wait / issue, 1.0), rate),)
+
+
+def shared_bandwidth(device: Device) -> ModelValue | None:
+    """Four bytes a bank (a lane, where these are fewer) and core cycle, once latency is hidden."""
+    banks, lanes = number(device, "chip.shared_banks"), number(device, "chip.lanes_per_sm")
+    wait, warp = shared_latency(device), number(device, "chip.warp_size")
+    if not banks or not lanes or wait is None or not warp:
+        return None
+    words = min(banks, lanes)
+    rate = _rate(device, 4.0 * words)
+    return None if rate is None else ((max(wait * words / warp, 1.0), rate),)
+
+
+def global_share(device: Device) -> float | None:
+    """Measured DRAM read bandwidth over the peak; 0.85, as the GTX 285 sustains, without one."""
+    measured = number(device, "microbenchmark.dram_read_bandwidth")
+    peak = number(device, "chip.memory_bandwidth")
+    return min(measured / peak, 1.0) if measured and peak else 0.85
+
+
+def cluster_count(device: Device) -> float | None:
+    """Clusters of 2 or 3 SMs on compute capability 1.x; later every SM has its own pipeline."""
+    n_sm = number(device, "chip.sm_count")
+    per_cluster = {"1.0": 2.0, "1.1": 2.0, "1.2": 3.0, "1.3": 3.0}
+    return None if not n_sm else max(1.0, n_sm // per_cluster.get(device.compute_capability, 1.0))
+
+
 RULES: Mapping[tuple[str, str], Rule] = {
     ("hong_kim", "issue_cycles"): issue_cycles,
     ("hong_kim", "mem_ld_cycles"): dram_latency,
@@ -258,6 +204,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("luo_suda", "d"): cpd_d,
     ("luo_suda", "t_mem_cycles"): dram_latency,
     ("luo_suda", "class_cost"): class_cost,
+    ("zhang_owens", "functional_units"): functional_units,
+    ("zhang_owens", "instruction_throughput"): instruction_throughput,
+    ("zhang_owens", "shared_bandwidth"): shared_bandwidth,
+    ("zhang_owens", "global_latency_cycles"): dram_latency,
+    ("zhang_owens", "global_share_fraction"): global_share,
+    ("zhang_owens", "cluster_count"): cluster_count,
     ("lemeire", "latencies"): latencies,
     ("lemeire", "global_memory"): global_memory,
     ("lemeire", "local_memory"): local_memory,

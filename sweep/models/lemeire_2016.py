@@ -435,6 +435,9 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         issue = service_time(issue, work.clocks.ratio)
         completion = latency(completion, work.clocks.ratio, work.dram_share)
     launch = work.occupancy
+    share = launch.occupancy
+    # A launch that fails is no lack of parameters.
+    held = np.where(share > 0, launch.active_warps_per_sm / share, 1.0)
     local_rows = _local(work)
     return {
         "n_cu": work.n_sm,
@@ -442,7 +445,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "max_conc_wg": launch.limit_by_blocks,
         "conc_wg": launch.limit_by_shared_memory,
         "active_wg": launch.active_blocks_per_sm,
-        "max_conc_warps": launch.active_warps_per_sm / launch.occupancy,
+        "max_conc_warps": held,
         "wg": work.blocks,
         "wg_size": work.threads_per_block,
         "warp_size": work.warp_size,

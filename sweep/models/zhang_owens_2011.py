@@ -269,20 +269,20 @@ def _body(corrected):
             t_stage = longest(t_i, t_s, t_g)
             # A stage ends at a barrier if they are serial, the last one with the kernel.
             ends = 1.0 if k == len(n_i) - 1 or (serial and barriers[k] > 0.0) else 0.0
-            i_over_s = t_i >= t_s
-            i_over_g = t_i >= t_g
-            s_over_g = t_s >= t_g
+            i_over_s = 1.0 if t_i >= t_s else 0.0
+            i_over_g = 1.0 if t_i >= t_g else 0.0
+            s_over_g = 1.0 if t_s >= t_g else 0.0
             total += ends * t_stage
-            by_i += ends * (t_stage if i_over_s and i_over_g else 0.0)
-            by_s += ends * (t_stage if s_over_g and not i_over_s else 0.0)
-            by_g += ends * (0.0 if i_over_g or s_over_g else t_stage)
+            by_i += ends * t_stage * i_over_s * i_over_g
+            by_s += ends * t_stage * s_over_g * (1.0 - i_over_s)
+            by_g += ends * t_stage * (1.0 - i_over_g) * (1.0 - s_over_g)
             # What is left if one component vanished, by the bottleneck that follows.
-            s_less_i += ends * (t_s if s_over_g else 0.0)
-            g_less_i += ends * (0.0 if s_over_g else t_g)
-            i_less_s += ends * (t_i if i_over_g else 0.0)
-            g_less_s += ends * (0.0 if i_over_g else t_g)
-            i_less_g += ends * (t_i if i_over_s else 0.0)
-            s_less_g += ends * (0.0 if i_over_s else t_s)
+            s_less_i += ends * t_s * s_over_g
+            g_less_i += ends * t_g * (1.0 - s_over_g)
+            i_less_s += ends * t_i * i_over_g
+            g_less_s += ends * t_g * (1.0 - i_over_g)
+            i_less_g += ends * t_i * i_over_s
+            s_less_g += ends * t_s * (1.0 - i_over_s)
             all_i += ends * t_i
             all_s += ends * t_s
             all_g += ends * t_g

@@ -19,6 +19,7 @@ from sweep.ptx.trips import Definitions, loop_test
 __all__ = ["Analysis", "analyse"]
 
 MOST_REGISTERS = 255
+MOST_NOTES = 40
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,14 @@ def analyse(
         block=block,
         max_threads=math.prod(most) if most else None,
         unknown=cut.unknown,
-        notes=(*notes, *cut.remarks, *_notes(graph, stages, cut.how)),
+        notes=_limited([*_notes(graph, stages, cut.how), *cut.remarks, *notes]),
     )
+
+
+def _limited(notes: list[str]) -> tuple[str, ...]:
+    """Return the first notes and how many there are beyond them."""
+    rest = len(notes) - MOST_NOTES
+    return (*notes[:MOST_NOTES], *([f"{rest} more notes of this kind"] if rest > 0 else ()))
 
 
 def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Block | None) -> None:

@@ -17,6 +17,9 @@ __all__ = ["MAX_DEPTH", "Block", "Graph", "Loop", "control_flow"]
 MAX_DEPTH = 64
 """Most loops within each other; more is a mistake, or meant as an attack."""
 
+MAX_EDGES = 2_000_000
+"""Most edges between blocks: lists of branch targets could make far more than there are lines."""
+
 _LEAVING = frozenset({"ret", "exit", "trap"})
 
 
@@ -203,6 +206,7 @@ def _ends_block(instruction: Instruction) -> bool:
 
 def _connect(function: Function, blocks: Sequence[Block]) -> None:
     place = {label.key: block.number for block in blocks for label in block.labels}
+    n_edges = 0
     for block in blocks:
         last = block.instructions[-1] if block.instructions else None
         following = block.number + 1 if block.number + 1 < len(blocks) else None
@@ -218,6 +222,9 @@ def _connect(function: Function, blocks: Sequence[Block]) -> None:
             block.fall = following
             targets = [*targets, following]
         block.successors = list(dict.fromkeys(targets))
+        n_edges += len(targets)
+        if n_edges > MAX_EDGES and last is not None:
+            raise PtxError(f"more than {MAX_EDGES} branch targets", last.line)
         for target in block.successors:
             blocks[target].predecessors.append(block.number)
 

@@ -23,6 +23,7 @@ TOTAL_THREADS = 2**20
 MOST_SHAPES = 200
 MOST_LINES = 6
 MOST_LOOPS = 100
+MOST_UNKNOWN = 100
 _CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
 
@@ -144,8 +145,11 @@ class _Writer:
             yield f"# There are {len(analysis.counts.loops)} loops in all."
         for note in analysis.notes:
             yield f"# Note: {_plain(note)}."
-        for unknown in analysis.unknown:
+        for unknown in analysis.unknown[:MOST_UNKNOWN]:
             yield f"# {_plain(unknown.remark())}."
+        if len(analysis.unknown) > MOST_UNKNOWN:
+            rest = sum(unknown.count for unknown in analysis.unknown[MOST_UNKNOWN:])
+            yield f"# {rest} more unknown instructions are counted likewise."
         yield from self._proportion()
         yield "schema = 1"
         yield f"name = {_quoted(analysis.name)}"

@@ -20,7 +20,7 @@ _NUMBER = (
 _TOKEN = re.compile(
     rf"{_SKIP}(?:(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*+)"
     rf"|(?P<number>{_NUMBER})(?!\w)|(?P<string>\"(?:[^\"\\\n]|\\[^\n])*+\")"
-    r"|(?P<mark>[{}\[\](),;:@!<>=|+*/&^~?.-]))",
+    r"|(?P<mark>[{}\[\](),;:@!<>=|+*&^~?.-]|/(?!\*)))",
     re.ASCII,
 )
 _BLANK = re.compile(_SKIP, re.ASCII)
