@@ -7,8 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from sweep import Plan
+from sweep.evaluate.workloads import build_launch, build_workload
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
+from sweep.space import resolve
 
 A, B, C, D, M = 3.0, 11.0, 0.5, 80.0, 32.0  # GTX 260, Section 3.4
 GTX_260_BW, N_SM, CORE_HZ, T_MEM = 111.9e9, 24.0, 1.242e9, 200.0  # Tables 1 and 2
@@ -152,3 +155,13 @@ def test_sequence__of_any_length_is_the_sum_over_its_periods():
 def test_equation_14__accuracy():
     assert ls.accuracy(2.0, 3.0) == ls.accuracy(3.0, 2.0) == 2 / 3
     assert ls.accuracy(5.0, 5.0) == 1.0
+
+
+@pytest.mark.parametrize(("name", "p"), TABLE_3.items())
+def test_table_3__kernel_files_have_the_printed_proportions(name, p):
+    model = get_model("luo_suda")
+    plan = Plan(["luo_suda_" + name.replace("-", "_")], ["gtx_260"], ["luo_suda"])
+    space = resolve(plan).kernels[0]
+    launch = build_launch(space, space.grid.whole)
+    work = build_workload(launch, space, space.grid.whole, model, {})
+    assert np.unique(model.prepare(work, "corrected")["p"]) == pytest.approx(p, abs=5e-5)
