@@ -105,6 +105,7 @@ def test_some_shipped_device_has_its_parameters(model):
     assert devices_of(model)
 
 
+@pytest.mark.slow
 @models
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_field_is_produced(model, variant):
@@ -170,6 +171,7 @@ def test_codes__flags(flags, words):
 # --- Machine code ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64") or bool(config.DISABLE_JIT),
     reason="names of x86 instructions, in compiled code",

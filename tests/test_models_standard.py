@@ -30,6 +30,8 @@ from sweep.models import get_model, model_names
 from sweep.models._model import HEAD, VARIANTS
 from sweep.space import resolve
 
+pytestmark = pytest.mark.slow  # every pass is compiled in both of its forms
+
 # A model that no shipped device has parameters for fails in test_models_registry.py.
 MODELS = [model for model in model_names() if devices_of(model)]
 EVERY = [(model, variant) for model in MODELS for variant in VARIANTS]
@@ -271,11 +273,11 @@ def test_finite_and_positive_or_flagged(results, model, variant):
 @every
 def test_missing_parameters__of_the_device_and_kernel(results, model, variant):
     # Block sizes and clocks leave a model no less to know; what fails there is something else.
-    for kernel, found in results[model, variant].items():
-        for i, status in enumerate(found["status"][0]):
-            configurations = status[status != STATUS["constraint"]]
-            missing = configurations == STATUS["missing_parameters"]
-            assert missing.all() or not missing.any(), (kernel, i)
+    # (But for the first of the micro-benchmarks, which needs no latency of memory.)
+    for kernel in set(AXES) - {"micro_coalesced"}:
+        for i, status in enumerate(results[model, variant][kernel]["status"][0]):
+            codes = set(np.unique(status))
+            assert not codes >= {STATUS["valid"], STATUS["missing_parameters"]}, (kernel, i)
 
 
 # --- Clocks as a device has them ------------------------------------------------------------------
@@ -296,10 +298,11 @@ def test_the_busy_side_sets_the_time(results, model, bound, own_axis):
     # At a fixed memory clock, what keeps DRAM busy gains (almost) nothing from a higher core clock,
     # what keeps the SMs busy gains in proportion; and the reverse.
     ratios = {-2: np.array([1.6, 1.25, 1.2])[:, np.newaxis], -1: np.array([1.25, 1.2])}
-    activity = {"compute": "core_activity", "memory": "memory_activity"}[bound]
+    activities = ("core_activity", "memory_activity")
+    own, other = activities if bound == "compute" else activities[::-1]
     seen = {-2: 0, -1: 0}
     for found in results[model, "corrected"].values():
-        busy = (found["bound"] == BOUND[bound]) & (np.nan_to_num(found[activity]) > 0.99)
+        busy = (found["bound"] == BOUND[bound]) & (found[own] > 0.99) & (found[other] < 0.99)
         for axis, ratio in ratios.items():
             before, after = steps(busy, axis)
             slow, fast = steps(found["execution_time"], axis)

@@ -5,9 +5,12 @@ Nothing heavy is imported before a command needs it, so that ``--help`` is immed
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from sweep.cli.parser import parse
 from sweep.errors import SweepError
@@ -39,8 +42,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         hint = getattr(arguments, "interrupted", "")
         print(f"\nsweep: interrupted{hint}", file=sys.stderr)
+        if argv is None:
+            _leave(130)
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has gone; keep Python from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has gone.
+        _drop_output()
         return 0
+    except OSError as error:
+        # What belongs to stores and files is explained there; here the output itself has failed.
+        _drop_output()
+        print(f"sweep: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once, as Ctrl-C asks.
+
+    Threads are still computing, and reading stores; they would complain about the interpreter's
+    end. A store takes no harm: it may be killed at any moment.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _drop_output() -> None:
+    """Keep Python from complaining when it flushes at exit what nobody takes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

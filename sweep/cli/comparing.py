@@ -1,4 +1,4 @@
-"""``sweep compare-models``."""
+"""``sweep compare`` and ``sweep compare-models``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from sweep import plot, query
 from sweep.cli.asking import open_data
 
-__all__ = ["compare_models"]
+__all__ = ["compare", "compare_models"]
 
 
 def compare_models(arguments: argparse.Namespace) -> int:
@@ -22,3 +22,20 @@ def compare_models(arguments: argparse.Namespace) -> int:
     plot.save(plot.models_plot(data, arguments.objective, select=select), output)
     print(f"figure: {output}", file=sys.stderr if arguments.format != "table" else sys.stdout)
     return 0
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Show what changed between two results; 1 where something became slower at its best."""
+    before, after = open_data(arguments.before), open_data(arguments.after)
+    answer = query.compare_results(
+        before, after, arguments.objective, tolerance=arguments.tolerance
+    )
+    text = {"table": answer.to_table, "json": answer.to_json, "csv": answer.to_csv}
+    print(text[arguments.format]().rstrip("\n"))
+    if arguments.output:
+        figure = plot.changes_plot(
+            before, after, arguments.objective, tolerance=arguments.tolerance
+        )
+        plot.save(figure, arguments.output)
+        print(f"figure: {arguments.output}", file=sys.stderr)
+    return 1 if any(row["verdict"] == "slower" for row in answer) else 0

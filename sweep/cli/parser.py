@@ -92,6 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     info = add("info", "asking", "show what a store holds: points, statuses, regimes, minima")
     _add_question(info)
+    _add_compare(add("compare", "comparing", "show what changed between two results"))
     _add_compare_models(
         add("compare-models", "comparing", "show where the models agree and where they part")
     )
@@ -178,6 +179,30 @@ def _add_explain(sub: argparse.ArgumentParser) -> None:
         help="what the best is the best of (default: %(default)s)",
     )
     sub.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def _add_compare(sub: argparse.ArgumentParser) -> None:
+    sub.description = (
+        "Show what changed between two results. Exit code 1 if the best of any kernel, device and "
+        "model became slower by more than the tolerance, or was lost."
+    )
+    sub.add_argument("before", metavar="BEFORE", help=DATA)
+    sub.add_argument("after", metavar="AFTER", help=DATA)
+    sub.add_argument(
+        "--objective",
+        default="execution_time",
+        metavar="VARIABLE",
+        help="what to compare, smaller is better (default: %(default)s)",
+    )
+    sub.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="relative change that is let pass (default: %(default)s)",
+    )
+    sub.add_argument("-o", "--output", metavar="FILE", help="a figure: png, svg or pdf")
+    sub.add_argument("--format", choices=("table", "json", "csv"), default="table")
 
 
 def _add_compare_models(sub: argparse.ArgumentParser) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -52,8 +56,9 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         return 0
     print(expected.to_line())
     if path is not None:
-        arguments.interrupted = f"; the same command continues '{path}'"
-    with _bar(space.n_points) as bar:
+        without = " without --overwrite" if arguments.overwrite else ""
+        arguments.interrupted = f"; the same command{without} continues '{path}'"
+    with _noticed_interrupts() as check, _bar(space.n_points) as bar:
         finished = run_space(
             space,
             path,
@@ -61,7 +66,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
             scheduler=arguments.scheduler,
             threads=arguments.threads,
             limit=limit,
-            progress=_progress(bar),
+            progress=_progress(bar, check),
         )
     print(_outcome(finished))
     arguments.interrupted = ""
@@ -74,11 +79,52 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
 
 def _bar(total: int) -> tqdm:
     """Return a progress bar with rate and time left; quiet where nobody watches."""
-    return tqdm(total=total, unit=" configurations", unit_scale=True, disable=None, leave=False)
+    return tqdm(
+        total=total,
+        desc="compiling the models",
+        unit=" configurations",
+        unit_scale=True,
+        disable=None,
+        leave=False,
+    )
 
 
-def _progress(bar: tqdm) -> Progress:
+@contextmanager
+def _noticed_interrupts() -> Iterator[Callable[[], None]]:
+    """Notice Ctrl-C wherever it lands; yield a function that raises it again.
+
+    One that lands in a callback of the compiler is dropped there, after a complaint.
+    """
+    seen = False
+
+    def note(*_: object) -> None:
+        nonlocal seen
+        seen = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if seen:
+            raise KeyboardInterrupt
+
+    # Not where somebody else decides: another thread, a shell that ignores it for its jobs.
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if is_ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _progress(bar: tqdm, check: Callable[[], None]) -> Progress:
     def update(done: int, total: int, before: int) -> None:
+        check()
+        if bar.desc:
+            bar.set_description_str(None)
         bar.initial = before  # what an earlier run did is not this run's speed
         bar.update(done - bar.n)
 

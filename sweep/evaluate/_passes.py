@@ -108,12 +108,14 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
     launch, clocked = input_names(model, length)
     is_constant = {name: form == "clocks" and name in launch for name in launch + clocked}
     loads = [
-        f"in_{name} = tables[{i}][at[{i}]" + ("]" if constant else f" + start : at[{i}] + stop]")
+        f"in_{name} = table_{i}[at[{i}]" + ("]" if constant else f" + start : at[{i}] + stop]")
         for i, (name, constant) in enumerate(is_constant.items())
     ]
     arguments = ", ".join(f"out_{name}" for name in outputs)
     lines = [
         f"def evaluate_{model.name}(tables, stride, shape, n, {arguments}):",
+        # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
+        f"    {', '.join(f'table_{i}' for i in range(len(loads)))} = tables",
         "    n_inputs, n_outer = stride.shape",
         "    index = np.zeros(n_outer, np.int64)",
         "    at = np.zeros(n_inputs, np.int64)",

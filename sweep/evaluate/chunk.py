@@ -15,7 +15,7 @@ from sweep.evaluate.workloads import Launch, build_launch
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan, resolve
 
-__all__ = ["evaluate_box", "valid_share", "warm_up"]
+__all__ = ["Buffers", "evaluate_box", "valid_share", "warm_up"]
 
 WHOLE_TABLES = 2_000_000
 """Launch configurations, and clock pairs, up to which tables are computed once for the whole
@@ -34,8 +34,16 @@ LAUNCH_SOURCES = (
 )
 
 
+Buffers = dict[str, np.ndarray]
+"""Memory of results, by variable, to be used again for the next box."""
+
+
 def evaluate_box(
-    space: KernelSpace, plan: Plan, box: Box, wanted: Sequence[Variable] | None = None
+    space: KernelSpace,
+    plan: Plan,
+    box: Box,
+    wanted: Sequence[Variable] | None = None,
+    buffers: Buffers | None = None,
 ) -> dict[str, np.ndarray]:
     """Evaluate all models of a plan over a box.
 
@@ -49,6 +57,9 @@ def evaluate_box(
         The part of the grid.
     wanted : sequence of Variable, optional
         What to compute; all variables of the plan by default.
+    buffers : dict, optional
+        Where results lie, filled as needed: the caller has done with the last box's results when
+        it evaluates the next with the same buffers. Fresh memory costs as much as the evaluation.
 
     Returns
     -------
@@ -65,7 +76,7 @@ def evaluate_box(
             result[variable.name] = _launch_variable(variable, tables.launch, tables.index[:-2])
         else:
             models = (n_models,) if variable.model is None else ()
-            result[variable.name] = np.empty(models + box.shape, variable.dtype)
+            result[variable.name] = _memory(variable, models + box.shape, buffers)
     for i, name in enumerate(plan.models):
         outputs, arrays = [], []
         for variable in wanted:
@@ -77,6 +88,17 @@ def evaluate_box(
         if outputs:
             _run(tables.inputs(name), plan, name, shape, tuple(outputs), arrays)
     return result
+
+
+def _memory(variable: Variable, shape: tuple[int, ...], buffers: Buffers | None) -> np.ndarray:
+    """Return an array for a variable's results, its content arbitrary."""
+    if buffers is None:
+        return np.empty(shape, variable.dtype)
+    size = math.prod(shape)
+    held = buffers.get(variable.name)
+    if held is None or held.size < size:
+        held = buffers[variable.name] = np.empty(size, variable.dtype)
+    return held[:size].reshape(shape)
 
 
 class _Tables:

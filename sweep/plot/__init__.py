@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sweep.plot._changes import changes_plot
     from sweep.plot._clocks import clocks_plot
     from sweep.plot._figure import save, show
     from sweep.plot._fronts import pareto_plot
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sweep.plot._occupancy import occupancy_plot
 
 __all__ = [
+    "changes_plot",
     "clocks_plot",
     "heatmap",
     "line_plot",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "changes_plot": "_changes",
     "clocks_plot": "_clocks",
     "heatmap": "_heatmap",
     "line_plot": "_lines",

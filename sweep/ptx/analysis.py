@@ -225,7 +225,7 @@ def _notes(graph: Graph, wanted: str, how: str) -> list[str]:
         last = graph.blocks[before].instructions[-1:]
         line = f" in line {last[0].line}" if last else ""
         notes.append(
-            f"the jump to {label}{line} repeats code that has several entries: counted once"
+            f"the jump to {label}{line} repeats code with several entries: counted once"
         )
         if len(notes) > 20:
             break

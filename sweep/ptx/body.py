@@ -153,9 +153,11 @@ class _Body:
         if not opcode[0].isalpha():
             raise PtxError(f"an instruction is expected, not '{word[:40]}'", line)
         operands: list[Operand] = []
-        while not tokens.sees(";"):
+        if not tokens.sees(";"):
             operands.append(self._operand())
-            if not tokens.accept(",") and not tokens.sees(";"):
+            while tokens.accept(","):
+                operands.append(self._operand())
+            if not tokens.sees(";"):
                 if tokens.kind == "end":
                     raise PtxError(f"'{word}' does not end: ';' is missing", line)
                 if tokens.line > line:

@@ -133,6 +133,8 @@ def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
         return _access(opcode, modifiers)
     if opcode in ("bar", "barrier"):
         return Meaning("barrier" if _waits(modifiers) else "control")
+    if opcode == "multimem" and "bulk" in modifiers:
+        return Meaning("control", remark=_UNSIZED)
     if opcode == "multimem":
         is_load = modifiers[:1] == ("ld_reduce",)
         return Meaning("global", "load" if is_load else "store", _bytes(modifiers))

@@ -181,5 +181,6 @@ class _Parser:
                 values.append(tokens.integer())
             else:
                 tokens.advance()
-        tokens.accept(";")
+        if name == "pragma":
+            tokens.accept(";")
         limits[name] = tuple(values)

@@ -9,7 +9,18 @@ from __future__ import annotations
 from sweep.query.agreement import compare_models
 from sweep.query.answer import Answer, Row
 from sweep.query.ask import best, pareto, top
+from sweep.query.changes import compare_results
 from sweep.query.selection import parse_selection
 from sweep.query.summary import summary
 
-__all__ = ["Answer", "Row", "best", "compare_models", "pareto", "parse_selection", "summary", "top"]
+__all__ = [
+    "Answer",
+    "Row",
+    "best",
+    "compare_models",
+    "compare_results",
+    "pareto",
+    "parse_selection",
+    "summary",
+    "top",
+]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from sweep.evaluate import evaluate_box, variables
+from sweep.evaluate import Buffers, evaluate_box, variables
 from sweep.space import Space, parse_plan, resolve
 from sweep.store import ChunkWriter
 
@@ -31,10 +32,11 @@ class Job:
     writer: ChunkWriter
     digest: str
     _local: list[Space] = field(default_factory=list, compare=False, repr=False)
+    _spare: list[Buffers] = field(default_factory=list, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the laid-out space behind: the other side makes its own."""
-        return {**self.__dict__, "_local": []}
+        """Leave the laid-out space and buffers behind: the other side makes its own."""
+        return {**self.__dict__, "_local": [], "_spare": []}
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -45,10 +47,24 @@ class Job:
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Evaluate and write one chunk; return its summary for the journal."""
+        with self._buffers() as buffers:
+            return unit, self._fill(unit, buffers)
+
+    @contextmanager
+    def _buffers(self) -> Iterator[Buffers]:
+        """Lend buffers that no other thread uses meanwhile."""
+        try:
+            held = self._spare.pop()
+        except IndexError:
+            held = {}
+        yield held
+        self._spare.append(held)
+
+    def _fill(self, unit: Unit, buffers: Buffers) -> dict[str, Any]:
         kernel, chunk = unit
         space = self.space()
         part = space[kernel]
-        arrays = evaluate_box(part, space.plan, part.grid.box(chunk))
+        arrays = evaluate_box(part, space.plan, part.grid.box(chunk), buffers=buffers)
         index = dict(zip(part.grid.names, part.grid.chunk_index(chunk), strict=True))
         for variable in variables(part, space.plan):
             absent = [i for name, i in index.items() if name not in variable.dims]
@@ -63,7 +79,7 @@ class Job:
                 place = tuple(index[d] for d in variable.dims)
                 self.writer.write(kernel, variable.name, place, values)
         status = arrays["status"]
-        return unit, {"points": int(status.size), "valid": int(np.count_nonzero(status == 0))}
+        return {"points": int(status.size), "valid": int(np.count_nonzero(status == 0))}
 
 
 @lru_cache(maxsize=4)

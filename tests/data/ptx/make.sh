@@ -12,14 +12,15 @@ keep() {
             sed -n "s/.*Compiling entry function '\([^']*\)'.*/\1/p; s/.*Used \([0-9]* registers\).*/\1/p" |
             paste -sd' ')
     fi
-    { echo "// $3. ptxas: $used."; sed "s#\"/[^\"]*/\([^\"/]*\)\"#\"\1\"#" "$1"; } > "$2.ptx"
+    # Without the folders of source files, blanks at ends of lines and empty lines at the end.
+    { echo "// $3. ptxas: $used."; sed "s#\"/[^\"]*/\([^\"/]*\)\"#\"\1\"#" "$1"; } |
+        sed 's/[[:space:]]*$//' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' > "$2.ptx"
 }
 
-cuda() { # $1: source, $2: architecture, $3...: options
-    name=$1 arch=$2
-    shift 2
-    nvcc -ptx -arch="compute_$arch" "$@" "$name.cu" -o "$work/text"
-    keep "$work/text" "$name" "$name.cu, nvcc 13.0 (V13.0.88) -arch=compute_$arch $*" "sm_$arch"
+cuda() { # $1: source, $2: architecture, $3: an option
+    options="-arch=compute_$2${3:+ $3}"
+    nvcc -ptx $options "$1.cu" -o "$work/text"
+    keep "$work/text" "$1" "$1.cu, nvcc 13.0 (V13.0.88) $options" "sm_$2"
 }
 
 work=$(mktemp -d)
@@ -46,8 +47,19 @@ print(machine.emit_assembly(llvm.parse_assembly(open("saxpy_strided.ll").read())
 END
 keep "$work/text" saxpy_strided "saxpy_strided.ll, LLVM 22.1 (llvmlite 0.50), sm_20 with PTX 3.2" ""
 
-python stencil.py > "$work/text"
-keep "$work/text" stencil "stencil.py, Numba 0.68.1 with NVVM 13.0, compute capability 7.5" sm_75
+python - > "$work/text" <<'END'
+from numba import cuda, float32, int32
+
+
+def stencil(a, b, n):
+    i = cuda.grid(1)
+    if 0 < i < n - 1:
+        b[i] = a[i - 1] + float32(2) * a[i] + a[i + 1]
+
+
+print(cuda.compile_ptx(stencil, (float32[::1], float32[::1], int32), cc=(7, 5))[0])
+END
+keep "$work/text" stencil "make.sh, Numba 0.68.1 with NVVM 13.0, compute capability 7.5" sm_75
 
 if [ -n "${NVRTC:-}" ]; then
     python - "$NVRTC" > "$work/text" <<'END'

@@ -1,0 +1,228 @@
+"""What changed between two results: configurations, optima, fronts, and in which regimes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError
+from sweep.query.answer import Answer, Row
+from sweep.query.grid import Grid, grids_of
+from sweep.query.select import front
+
+__all__ = ["Change", "changes", "compare_results"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One kernel on one device by one model, before and after.
+
+    Attributes
+    ----------
+    before, after : array
+        The objective of the configurations that both results have, NaN where invalid.
+    before_regimes, after_regimes : array or None
+        Names of the regimes.
+    before_energy, after_energy : array or None
+        Energy, for the fronts.
+    only_before, only_after : int
+        Configurations that only one of the results has.
+    """
+
+    kernel: str
+    device: str
+    model: str
+    before: Array
+    after: Array
+    before_regimes: Array | None
+    after_regimes: Array | None
+    before_energy: Array | None
+    after_energy: Array | None
+    only_before: int
+    only_after: int
+
+    @property
+    def ratio(self) -> Array:
+        """After over before where both are valid."""
+        both = np.isfinite(self.before) & np.isfinite(self.after)
+        return self.after[both] / self.before[both]
+
+    @property
+    def optimum(self) -> float | None:
+        """Relative change of the best value; ``None`` where either has none."""
+        if not (np.isfinite(self.before).any() and np.isfinite(self.after).any()):
+            return None
+        return float(np.nanmin(self.after) / np.nanmin(self.before) - 1.0)
+
+    @property
+    def moved(self) -> bool:
+        """Whether no configuration that was best is best still."""
+        if self.optimum is None:
+            return bool(np.isfinite(self.before).any() != np.isfinite(self.after).any())
+        was = self.before == np.nanmin(self.before)
+        now = self.after == np.nanmin(self.after)
+        return not bool((was & now).any())
+
+    @property
+    def front_changes(self) -> int | None:
+        """Configurations that entered or left the time-energy front; ``None`` without energy."""
+        if self.before_energy is None or self.after_energy is None:
+            return None
+        was = set(front([self.before, self.before_energy]).tolist())
+        now = set(front([self.after, self.after_energy]).tolist())
+        return len(was ^ now)
+
+    def worst_regime(self) -> str | None:
+        """Return the regimes (before > after) of the configuration that slowed down most."""
+        if self.before_regimes is None or self.after_regimes is None or not self.ratio.size:
+            return None
+        both = np.flatnonzero(np.isfinite(self.before) & np.isfinite(self.after))
+        worst = both[np.argmax(self.ratio)]
+        one, other = str(self.before_regimes[worst]), str(self.after_regimes[worst])
+        return one if one == other else f"{one} > {other}"
+
+    def fails(self, tolerance: float) -> bool:
+        """Whether this is a regression: a slower optimum, or a best value lost."""
+        lost = np.isfinite(self.before).any() and not np.isfinite(self.after).any()
+        return bool(lost) or (self.optimum is not None and self.optimum > tolerance)
+
+    def row(self, tolerance: float) -> Row:
+        """Return the change as a row of the answer."""
+        ratio = self.ratio
+        changed = int((np.abs(ratio - 1.0) > tolerance).sum())
+        invalid = int((np.isfinite(self.before) & ~np.isfinite(self.after)).sum())
+        valid = int((~np.isfinite(self.before) & np.isfinite(self.after)).sum())
+        return Row(
+            {
+                "kernel": self.kernel,
+                "device": self.device,
+                "model": self.model,
+                "compared": int(self.before.size),
+                "changed": changed,
+                "became_invalid": invalid,
+                "became_valid": valid,
+                "only_before": self.only_before,
+                "only_after": self.only_after,
+                "largest_slowdown": float(ratio.max() - 1.0) if ratio.size else None,
+                "largest_speedup": float(1.0 - ratio.min()) if ratio.size else None,
+                "optimum_change": self.optimum,
+                "optimum_moved": "yes" if self.moved else "no",
+                "front_changes": self.front_changes,
+                "worst_regime": self.worst_regime(),
+                "verdict": "slower" if self.fails(tolerance) else "ok",
+            },
+            ("kernel", "device", "model"),
+        )
+
+
+def changes(before: Any, after: Any, objective: str = "execution_time") -> list[Change]:
+    """Return what changed, per kernel, device and model that both results have.
+
+    Parameters
+    ----------
+    before, after : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; configurations are matched by their labels.
+    objective : str
+        A variable of all models; smaller is better.
+
+    Raises
+    ------
+    QueryError
+        The results have no kernel, device or model in common.
+    """
+    old = {grid.kernel: grid for grid in grids_of(before)}
+    new = {grid.kernel: grid for grid in grids_of(after)}
+    found = [c for k in old if k in new for c in _of_kernel(old[k], new[k], objective)]
+    if not found:
+        raise QueryError("the two results have no kernel, device and model in common")
+    return found
+
+
+def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
+    name = old.resolve(objective)
+    if name not in new.variables:
+        raise QueryError(f"kernel '{new.kernel}' has no variable '{name}' in the later results")
+    if set(old.dims) != set(new.dims):
+        raise QueryError(
+            f"kernel '{old.kernel}': other dimensions ({', '.join(old.dims)} before, "
+            f"{', '.join(new.dims)} after)"
+        )
+    places = {dim: _common(old, new, dim) for dim in old.dims}
+    inner = [dim for dim in old.dims if dim not in ("model", "device")]
+    shared = int(np.prod([len(places[d][0]) for d in inner], dtype=object))
+    sizes = [int(np.prod([grid.sizes[d] for d in inner], dtype=object)) for grid in (old, new)]
+    names = [n for n in (name, "regime", "energy") if n in old.variables and n in new.variables]
+    for m in range(len(places["model"][0])):
+        for d in range(len(places["device"][0])):
+            sides = []
+            for grid, side in ((old, 0), (new, 1)):
+                index = {dim: places[dim][side] for dim in old.dims}
+                index["model"], index["device"] = (
+                    index["model"][m : m + 1],
+                    index["device"][d : d + 1],
+                )
+                read = grid.read(names, index)
+                order = [grid.dims.index(dim) for dim in old.dims]
+                sides.append({n: v.transpose(order).ravel() for n, v in read.items()})
+            one, other = sides
+            regimes = [
+                grid.meanings("regime")[side["regime"]].astype(str) if "regime" in side else None
+                for grid, side in ((old, one), (new, other))
+            ]
+            yield Change(
+                old.kernel,
+                str(old.coordinates["device"].values[places["device"][0][d]]),
+                str(old.coordinates["model"].values[places["model"][0][m]]),
+                one[name],
+                other[name],
+                *regimes,
+                one.get("energy"),
+                other.get("energy"),
+                sizes[0] - shared,
+                sizes[1] - shared,
+            )
+
+
+def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
+    """Return the indices of a dimension's common labels, in the order of the earlier results."""
+    was = old.coordinates[dim].values.tolist()
+    now = {label: i for i, label in enumerate(new.coordinates[dim].values.tolist())}
+    pairs = [(i, now[label]) for i, label in enumerate(was) if label in now]
+    if not pairs:
+        raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
+    first, second = np.array(pairs).T
+    return first, second
+
+
+def compare_results(
+    before: Any, after: Any, objective: str = "execution_time", *, tolerance: float = 0.01
+) -> Answer:
+    """Return what changed between two results as a table.
+
+    Parameters
+    ----------
+    before, after, objective
+        As in :func:`changes`.
+    tolerance : float
+        Relative change that counts: a configuration is ``changed`` beyond it, and a group's
+        ``verdict`` is ``slower`` where its best value became worse by more than it, or was lost.
+
+    Returns
+    -------
+    Answer
+        One row per kernel, device and model.
+    """
+    if not 0 <= tolerance < np.inf:
+        raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
+    rows = [change.row(tolerance) for change in changes(before, after, objective)]
+    worse = sum(row["verdict"] == "slower" for row in rows)
+    note = f"{worse} of {len(rows)} groups are slower at their best by more than {tolerance:.3g}"
+    return Answer(
+        f"changes of {objective}", tuple(rows[0]), rows, {}, ("kernel", "device", "model"), (note,)
+    )
