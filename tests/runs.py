@@ -20,8 +20,8 @@ SMALL: dict[str, Any] = {
     "devices": ["gtx_280", "gtx_980"],
     "models": ["hong_kim"],
     "derive": False,
-    # 60 configurations of sepia in 20 chunks, 24 of mat_tiled in 8.
-    "chunk_points": 3,
+    # 60 configurations of sepia in 30 chunks, 24 of mat_tiled in 12.
+    "chunk_points": 2,
     "axes": {
         "block_size": [64, 128, 192, 256, 2000],
         "tile": [8, 16],
@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
 }
 """All tests that compute use this model with these outputs: one compilation for a process."""
 
-POINTS, CHUNKS = 84, 28
+POINTS, CHUNKS = 84, 42
 
 
 def plan(**changes: Any) -> Plan:

@@ -39,13 +39,13 @@ def pattern(body, **options):
         ("add.s32 %r5, %r4, 1;", "ld.global.f32 %f1, [%rd4]", ("misaligned", 0, False)),
         ("mov.u32 %r5, %r4;", "ld.global.f32 %f1, [%rd4+-4]", ("misaligned", 0, False)),
         ("add.s32 %r5, %r4, 32;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("sub.s32 %r5, 1023, %r4;", "ld.global.f32 %f1, [%rd4+4]", ("coalesced", 0, False)),
+        ("sub.s32 %r5, 1023, %r4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
         ("shl.b32 %r5, %r4, 1;", "st.global.f32 [%rd4], %f1", ("strided", 2, False)),
         ("mul.lo.s32 %r5, %r4, 3;", "ld.global.f32 %f1, [%rd4+8]", ("strided", 3, False)),
         ("shl.b32 %r5, %r4, 2;", "ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd4]",
          ("coalesced", 0, False)),
         ("shl.b32 %r5, %r4, 1;", "ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd4]",
-         ("coalesced", 1, True)),  # words overlap
+         ("coalesced", 0, True)),  # words overlap
         ("mul.lo.s32 %r5, %r4, 3;", "ld.global.v2.f32 {%f1,%f2}, [%rd4]", ("strided", 2, True)),
         ("mov.u32 %r5, %r2;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
         ("mov.u32 %r5, 7;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
@@ -66,7 +66,7 @@ def pattern(body, **options):
         ("mul.lo.s32 %r5, %r1, %r1;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
         ("shl.b32 %r5, %r2, %r1;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
         ("mov.u32 %r5, %laneid;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("neg.s32 %r5, %r4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
+        ("neg.s32 %r5, %r4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
         ("mov.u32 %r5, %r77;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
     ],
 )  # fmt: skip
@@ -137,8 +137,8 @@ def test_shared_memory__strides_in_words(index, bytes_, stride):
 
 
 def test_rows_within_a_warp__are_affine():
-    body = """mov.u32 %r5, %tid.y; shl.b32 %r6, %r5, 6; mov.u32 %r7, tile; add.s32 %r7, %r7, %r6;
-        shl.b32 %r8, %r1, 2; add.s32 %r8, %r7, %r8; ld.shared.f32 %f1, [%r8];"""
+    body = """mov.u32 %r5, %tid.y; shl.b32 %r6, %r5, 6; mov.u32 %r7, tile; add.s32 %r10, %r7, %r6;
+        shl.b32 %r11, %r1, 2; add.s32 %r8, %r10, %r11; ld.shared.f32 %f1, [%r8];"""
     narrow = shape(body, block=(16, 16, 1))
     assert (narrow.pattern, narrow.x, narrow.y, narrow.z) == ("affine", 1, 16, 0)
     for block in (None, (32, 8, 1), (16, 1, 1)):

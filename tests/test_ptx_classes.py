@@ -20,13 +20,14 @@ OPCODES = {
         slct.f32.s32 and.b32 or.pred xor.b64 not.b32 cnot.b32 lop3.b32 shf.l.wrap.b32 shl.b32
         shr.s64 prmt.b32 vote.sync.ballot.b32 vote.all.pred match.any.sync.b32 redux.sync.add.s32
         activemask.b32 elect.sync isspacep.shared istypep.texref getctarank.u32 mapa.u64
-        vadd.s32.u32.s32 vmad.u32.u32.u32 vabsdiff4.u32.u32.u32.add vavrg2.s32.s32.s32 vset.s32.u32.lt
-        min.s16x2 add.u16x2""",
+        vadd.s32.u32.s32 vmad.u32.u32.u32 vabsdiff4.u32.u32.u32.add vavrg2.s32.s32.s32
+        vset.s32.u32.lt min.s16x2 add.u16x2""",
     "fp32": """
         add.rn.f32 sub.ftz.f32 mul.f32 fma.rn.f32 mad.f32 abs.f32 neg.f32 min.NaN.f32 max.f32
         setp.lt.and.f32 set.gt.u32.f32 testp.finite.f32 copysign.f32 add.f16 fma.rn.f16x2 mul.bf16
         fma.rn.relu.bf16x2 add.rn.f32x2 add.rn.f32.f16 setp.gt.f16x2 max.xorsign.abs.f32
-        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32
+        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+        wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32
         wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 tcgen05.mma.cta_group::1.kind::f16""",
     "fp64": """
         add.rn.f64 mul.f64 fma.rn.f64 setp.lt.f64 set.le.f32.f64 div.rn.f64 rcp.rn.f64 sqrt.rn.f64
@@ -39,14 +40,16 @@ OPCODES = {
     "conversion": "cvt.rn.f32.s32 cvt.u32.u16 cvt.rn.f16x2.f32 cvt.pack.sat.u8.s32.b32 cvt.s64.s32",
     "move": """
         mov.u32 mov.b64 mov.pred cvta.to.global.u64 cvta.shared.u64 shfl.sync.down.b32 shfl.idx.b32
-        movmatrix.sync.aligned.m8n8.trans.b16 createpolicy.fractional.L2::evict_last.b64 txq.width.b32
+        movmatrix.sync.aligned.m8n8.trans.b16 createpolicy.fractional.L2::evict_last.b64
+        txq.width.b32
         suq.height.b32 stacksave.u64 alloca.u64 ld.param.u64 ld.const.f32 st.param.b32
         ld.param::entry.u32 ldu.const.b32 tcgen05.cp.cta_group::1.128x256b
         tcgen05.ld.sync.aligned.32x32b.x1.b32""",
     "control": """
         bra bra.uni brx.idx ret exit call.uni trap brkpt nanosleep.u32 pmevent membar.gl
         fence.acq_rel.gpu fence.proxy.async setmaxnreg.inc.sync.aligned.u32
-        griddepcontrol.wait prefetch.global.L2 prefetchu.L1 discard.global.L2 applypriority.global.L2
+        griddepcontrol.wait prefetch.global.L2 prefetchu.L1 discard.global.L2
+        applypriority.global.L2
         stackrestore.u64 mbarrier.init.shared.b64 mbarrier.try_wait.parity.b64 mbarrier.arrive.b64
         bar.arrive bar.warp.sync barrier.cluster.arrive barrier.cta.arrive cp.async.commit_group
         cp.async.wait_group cp.async.wait_all cp.async.bulk.commit_group wgmma.fence.sync.aligned
@@ -116,9 +119,10 @@ def test_asynchronous_copies__access_both_memories():
 
 
 def test_bulk_copies__are_told_not_to_be_counted():
+    copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
     found = kernel(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];"
-        "cp.async.bulk.commit_group; multimem.cp.async.bulk.global.shared::cta [%rd1], [%r1], %r2;"
+        f"{copy} [%r1], [%rd1], %r2, [%r3]; cp.async.bulk.commit_group;"
+        "multimem.cp.async.bulk.global.shared::cta [%rd1], [%r1], %r2;"
     )
     assert found.instructions() == {"control": 3} and not found.accesses()
     assert [note.split(" in line 13 ")[1] for note in found.notes] == [
@@ -128,7 +132,8 @@ def test_bulk_copies__are_told_not_to_be_counted():
 
 def test_matrix_accesses__are_counted_by_their_registers():
     body = """
-        wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1], %r9;
+        wmma.load.a.sync.aligned.row.m16n16k16.global.f16
+            {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1], %r9;
         wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%rd1], {%f1,%f2,%f3,%f4}, %r9;
         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1, %r2}, [%r3];
     """

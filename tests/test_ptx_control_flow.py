@@ -11,7 +11,6 @@ from sweep.ptx import PtxError
 from sweep.ptx.control_flow import control_flow
 from sweep.ptx.liveness import live_registers
 from sweep.ptx.operands import reads_and_writes
-from sweep.ptx.tasks import linear_order
 
 
 @st.composite
@@ -79,7 +78,7 @@ def test_loops__are_the_natural_ones(body):
         assert set(loop.exits) == exits
         around = [o for o in found.loops if loop.header in members[o.header]]
         assert loop.depth == len(around)
-    order = linear_order(found)
+    order = found.linear_order()
     assert sorted(order) == sorted(found.order)
     for blocks in members.values():
         places = [order.index(block) for block in blocks]

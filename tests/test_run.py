@@ -35,9 +35,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     boxes: list[tuple] = []
     evaluate_box = job.evaluate_box
 
-    def counting(space, given, box, *rest):
+    def counting(space, given, box, *rest, **options):
         boxes.append((space.kernel.key, box))
-        return evaluate_box(space, given, box, *rest)
+        return evaluate_box(space, given, box, *rest, **options)
 
     monkeypatch.setattr(job, "evaluate_box", counting)
     return boxes

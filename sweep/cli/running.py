@@ -123,7 +123,7 @@ def _noticed_interrupts() -> Iterator[Callable[[], None]]:
 def _progress(bar: tqdm, check: Callable[[], None]) -> Progress:
     def update(done: int, total: int, before: int) -> None:
         check()
-        if bar.desc:
+        if not bar.disable and bar.desc:
             bar.set_description_str(None)
         bar.initial = before  # what an earlier run did is not this run's speed
         bar.update(done - bar.n)

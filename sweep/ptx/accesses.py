@@ -159,6 +159,8 @@ def _global(shape: Shape, value: Value, size: int) -> Shape:
     distance = abs(value.x)
     if distance == 0:
         return shape._replace(pattern="broadcast")
+    if value.x == -size:
+        return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
     if distance == size:
         # A warp's first word must begin a segment (of half a warp on the earliest devices).
         is_aligned = value.alignment >= min(max(16 * size, WARP), 128)

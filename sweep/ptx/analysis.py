@@ -224,9 +224,7 @@ def _notes(graph: Graph, wanted: str, how: str) -> list[str]:
         label = next((item.name for item in graph.blocks[after].labels), "a block")
         last = graph.blocks[before].instructions[-1:]
         line = f" in line {last[0].line}" if last else ""
-        notes.append(
-            f"the jump to {label}{line} repeats code with several entries: counted once"
-        )
+        notes.append(f"the jump to {label}{line} repeats code with several entries: counted once")
         if len(notes) > 20:
             break
     if how != wanted:

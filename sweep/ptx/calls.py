@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sweep.ptx.body import LARGEST_BODY
 from sweep.ptx.module import Address, Function, Instruction, Label, Operand, Registers
 
 __all__ = ["expand_calls"]
 
 MAX_CALLS = 50
 """Most calls within each other that are followed."""
+
+LARGEST_EXPANSION = 50_000
+"""Most instructions and labels that following calls may add."""
 
 
 def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
@@ -56,7 +58,7 @@ class _Expansion:
         )
         self.notes: list[str] = []
         self.n_copies = 0
-        self.n_left = LARGEST_BODY - len(function.body)
+        self.n_left = LARGEST_EXPANSION
 
     def add(self, function: Function, suffix: str, chain: tuple[str, ...]) -> None:
         """Add a function's code under names that end in ``suffix``."""

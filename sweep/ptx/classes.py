@@ -76,7 +76,7 @@ _FIXED = {
     " istypep getctarank mapa vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2"
     " vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4",
     "conversion": "cvt",
-    "move": "mov cvta shfl movmatrix createpolicy txq suq istypep stacksave alloca",
+    "move": "mov cvta shfl movmatrix createpolicy txq suq stacksave alloca",
     "control": "bra brx ret exit call trap brkpt nanosleep pmevent membar fence setmaxnreg"
     " griddepcontrol prefetch prefetchu discard applypriority stackrestore mbarrier tensormap"
     " clusterlaunchcontrol",

@@ -146,6 +146,28 @@ class Graph:
             found = self.loops[found].parent
         return found == loop
 
+    def linear_order(self) -> list[int]:
+        """Return the blocks that can be reached, each after its predecessors, loops in one piece.
+
+        (But for edges back.)
+        """
+        members: dict[int | None, list[tuple[int, int | None]]] = {}
+        for rank, number in enumerate(self.order):
+            members.setdefault(self.blocks[number].loop, []).append((rank, None))
+        for loop in self.loops:
+            members.setdefault(loop.parent, []).append((self.rank[loop.header], loop.number))
+        result: list[int] = []
+        stack = [iter(sorted(members[None], key=lambda member: member[0]))]
+        while stack:
+            member = next(stack[-1], None)
+            if member is None:
+                stack.pop()
+            elif member[1] is None:
+                result.append(self.order[member[0]])
+            else:
+                stack.append(iter(sorted(members[member[1]], key=lambda member: member[0])))
+        return result
+
     def nest(self, loop: int | None) -> list[int]:
         """Return a loop and those around it, the innermost first."""
         found = []

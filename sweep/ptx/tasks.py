@@ -9,14 +9,12 @@ period, and what follows a kernel's last memory task to the last one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sweep.ptx.accesses import Block, Shape, shapes_of
 from sweep.ptx.addresses import Values
 from sweep.ptx.classes import Meaning, meaning_of
-from sweep.ptx.control_flow import Graph
 from sweep.ptx.counts import Amount, Counts, Passage
 from sweep.ptx.module import Instruction
 from sweep.ptx.operands import constant_of
@@ -29,7 +27,6 @@ __all__ = [
     "Stage",
     "Unknown",
     "cut_into_stages",
-    "linear_order",
 ]
 
 STAGES = ("tasks", "barriers", "none")
@@ -135,30 +132,6 @@ def _add(table: dict, key: object, passage: Passage, number: float) -> None:
     amount[passage] = amount.get(passage, 0.0) + number
 
 
-def linear_order(graph: Graph) -> list[int]:
-    """Return the blocks that can be reached, each after its predecessors, every loop in one piece.
-
-    Parameters
-    ----------
-    graph : Graph
-        The control-flow graph.
-    """
-    members: dict[int | None, list[tuple[int, int | None]]] = {}
-    for number in graph.order:
-        members.setdefault(graph.blocks[number].loop, []).append((graph.rank[number], None))
-    for loop in graph.loops:
-        members.setdefault(loop.parent, []).append((graph.rank[loop.header], loop.number))
-
-    def emit(loop: int | None) -> Iterator[int]:
-        for rank, inner in sorted(members.get(loop, ()), key=lambda m: m[0]):
-            if inner is None:
-                yield graph.order[rank]
-            else:
-                yield from emit(inner)
-
-    return list(emit(None))
-
-
 class _Cutter:
     """Collects stages; ``is_memory`` and so on refer to the instruction that is being added."""
 
@@ -239,7 +212,7 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
     """
     for attempt in STAGES[STAGES.index(how) :]:
         cutter = _Cutter(counts, values, block, attempt)
-        for number in linear_order(counts.graph):
+        for number in counts.graph.linear_order():
             if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
                 break  # closing periods leaves more than half of them
             if counts.shares[number] > 0.0:

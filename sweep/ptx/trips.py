@@ -6,6 +6,7 @@ where they only move and add, the rest follows by arithmetic.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,10 +21,10 @@ MAX_STEPS = 128
 """Iterations that are followed one by one: enough for every loop that halves or doubles."""
 
 MAX_CHAIN = 64
-"""Instructions that an exit test may rest on, and places where a register may be written."""
+"""Instructions that an exit test may rest on."""
 
 Place = tuple[int, int]
-"""An instruction: rank of its block, index in it."""
+"""An instruction: place of its block in the linear order, index in the block."""
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
@@ -63,7 +64,7 @@ class LoopTest:
 
 
 class Definitions:
-    """Where each register is written, and whether it has a known value.
+    """Where each register is written, and which of that a loop begins with.
 
     Parameters
     ----------
@@ -78,24 +79,54 @@ class Definitions:
     def __init__(self, graph: Graph, registers: Registers, values: Values) -> None:
         self.graph = graph
         self.values = values
-        self.places: dict[str, list[Place]] = {}
-        for rank, number in enumerate(graph.order):
+        self.order = graph.linear_order()
+        self._places: dict[str, list[Place]] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
+        for position, number in enumerate(self.order):
+            for loop in graph.nest(graph.blocks[number].loop):
+                first, _ = self._spans.get(loop, (position, position))
+                self._spans[loop] = (first, position)
             for index, instruction in enumerate(graph.blocks[number].instructions):
                 for name in reads_and_writes(instruction)[1]:
                     if registers.type_of(name):
-                        self.places.setdefault(name, []).append((rank, index))
+                        self._places.setdefault(name, []).append((position, index))
 
     def instruction(self, place: Place) -> Instruction:
         """Return the instruction at a place."""
-        return self.graph.blocks[self.graph.order[place[0]]].instructions[place[1]]
+        return self.graph.blocks[self.order[place[0]]].instructions[place[1]]
 
-    def inside(self, name: str, loop: Loop) -> list[Place]:
-        """Return where a register is written inside a loop, or all places if they are many."""
-        order = self.graph.order
-        places = self.places.get(name, [])
-        if len(places) > MAX_CHAIN:
-            return places
-        return [p for p in places if self.graph.is_inside(order[p[0]], loop.number)]
+    def inside(self, name: str, loop: int) -> list[Place]:
+        """Return where a register is written inside a loop."""
+        places = self._places.get(name, [])
+        first, last = self._spans[loop]
+        return places[bisect_left(places, (first, 0)) : bisect_left(places, (last + 1, 0))]
+
+    def entering(self, name: str, loop: Loop) -> int | None:
+        """Return the number that a register or literal is when a loop is entered, if it is one.
+
+        That is what was written last before the loop, on all ways to it.
+        """
+        places = self._places.get(name)
+        if places is None:
+            value = self.values.of(name)
+            return value.constant if value.is_uniform else None
+        before = bisect_left(places, (self._spans[loop.number][0], 0)) - 1
+        if before < 0:
+            return None
+        block = self.order[places[before][0]]
+        if not self.graph.dominates(block, loop.header):
+            return None
+        # An outer loop, into which the register comes from outside, must not write it otherwise.
+        own = self.inside(name, loop.number)
+        for outer in self.graph.nest(loop.parent):
+            if self.graph.is_inside(block, outer):
+                break
+            if len(self.inside(name, outer)) > len(own):
+                return None
+        instruction = self.instruction(places[before])
+        value = self.values.result(instruction)
+        is_sure = value.is_uniform and not instruction.predicate
+        return value.constant if is_sure else None
 
 
 def loop_test(loop: Loop, definitions: Definitions) -> LoopTest | None:
@@ -152,7 +183,7 @@ def _comparisons(
     for _ in range(MAX_CHAIN):
         if not waiting:
             break
-        places = definitions.inside(waiting.pop(), loop)
+        places = definitions.inside(waiting.pop(), loop.number)
         if len(places) != 1:
             continue
         definition = definitions.instruction(places[0])
@@ -171,7 +202,7 @@ def _iterations(loop: Loop, place: Place, definitions: Definitions, *, goes_on: 
     comparison, kind = test.modifiers
     if comparison not in _COMPARE or kind[0] not in "bus":
         return None
-    if not graph.is_on_every_path(graph.order[place[0]], loop):
+    if not graph.is_on_every_path(definitions.order[place[0]], loop):
         return None
     walk = _Walk(loop, place, definitions)
     return walk.iterations(comparison, kind, goes_on=goes_on) if walk.is_known else None
@@ -190,8 +221,8 @@ class _Walk:
 
     def _follow(self) -> bool:
         """Collect the chain and the values that it begins with; return whether all is known."""
-        graph = self.definitions.graph
-        operands = self.definitions.instruction(self.test).operands[1:]
+        definitions, loop = self.definitions, self.loop
+        operands = definitions.instruction(self.test).operands[1:]
         waiting = [operand for operand in operands if isinstance(operand, str)]
         seen: set[str] = set()
         while waiting:
@@ -199,40 +230,24 @@ class _Walk:
             if name in seen:
                 continue
             seen.add(name)
-            places = self.definitions.inside(name, self.loop)
+            places = definitions.inside(name, loop.number)
+            start = definitions.entering(name, loop)
+            if start is not None:
+                self.start[name] = start
+            elif not places:
+                return False
             if not places:
-                constant = self._constant(name)
-                if constant is None:
-                    return False
-                self.start[name] = constant
                 continue
             if len(places) > 1 or len(self.chain) >= MAX_CHAIN:
                 return False
-            step = self.definitions.instruction(places[0])
-            block = graph.order[places[0][0]]
-            if not graph.is_on_every_path(block, self.loop) or not _is_step(step):
+            step = definitions.instruction(places[0])
+            block = definitions.order[places[0][0]]
+            if not definitions.graph.is_on_every_path(block, loop) or not _is_step(step):
                 return False
             self.chain.append(places[0])
             waiting += [o for o in step.operands[1:] if isinstance(o, str)]
-            self._set_start(name)
         self.chain.sort()
         return True
-
-    def _constant(self, name: str) -> int | None:
-        value = self.definitions.values.of(name)
-        return value.constant if value.is_uniform else None
-
-    def _set_start(self, name: str) -> None:
-        """Note the value that a register enters the loop with, if it is one number."""
-        inside = set(self.definitions.inside(name, self.loop))
-        before = [p for p in self.definitions.places[name] if p not in inside]
-        found = {
-            self.definitions.values.result(self.definitions.instruction(place)) for place in before
-        }
-        if len(found) == 1:
-            value = found.pop()
-            if value.is_uniform and value.constant is not None:
-                self.start[name] = value.constant
 
     def iterations(self, comparison: str, kind: str, *, goes_on: bool) -> int | None:
         """Return in which iteration, from 1, the test does not come out as ``goes_on``."""

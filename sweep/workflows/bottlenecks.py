@@ -114,8 +114,9 @@ def bottlenecks(worked: Worked, model: Model, variant: str) -> Iterator[Section]
     yield Section(f"Bottleneck: {bottleneck}", tuple(lines), tuple(notes))
 
 
-def _number(value: Any) -> float:
-    return float(np.reshape(value, -1)[0])
+def _number(value: Any) -> np.float64:
+    """Return an array's only number; by NumPy's arithmetic it divides by zero without raising."""
+    return np.float64(np.reshape(value, -1)[0])
 
 
 # ---------------------------------------------------------------------------- without a cause
