@@ -171,18 +171,19 @@ TABLES: dict[str, Callable[[], str]] = {
     "attributes": attributes,
 }
 
-MARKED = re.compile(r"(<!-- (\w+): made by tests/readme_tables.py -->\n\n)(.*?)(\n\n<!-- end -->)",
-                    re.DOTALL)  # fmt: skip
+MARKED = re.compile(
+    r"(<!-- (\w+): made by tests/readme_tables.py -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
 
 
 def tables_in(text: str) -> dict[str, str]:
     """Return the tables of a README by name, as they are."""
-    return {match[2]: match[3] for match in MARKED.finditer(text)}
+    return {match[2]: match[3].strip() for match in MARKED.finditer(text)}
 
 
 def renewed(text: str) -> str:
     """Return a README with the tables as they should be."""
-    return MARKED.sub(lambda match: match[1] + TABLES[match[2]]() + match[4], text)
+    return MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n\n{match[4]}", text)
 
 
 if __name__ == "__main__":

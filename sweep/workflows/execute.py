@@ -104,7 +104,8 @@ def _on_cluster(job: Job, units: Sequence[Unit], done: Done, client: Any) -> Non
 
     try:
         shared = client.scatter(job, broadcast=True, hash=False)
-        futures = as_completed([submit(unit) for unit in islice(waiting, IN_FLIGHT * slots)])
+        first = [submit(unit) for unit in islice(waiting, IN_FLIGHT * slots)]
+        futures = as_completed(first, loop=client.loop)
         for future in futures:
             done(*future.result())
             future.release()

@@ -22,8 +22,8 @@ __all__ = [
     "parse_bytes",
 ]
 
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
-         "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}  # fmt: skip
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
+         "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40, "PI": 2**50}  # fmt: skip
 
 
 MAX_CHUNKS = 1_000_000
@@ -254,7 +254,7 @@ def parse_bytes(text: str) -> int:
         It is not a size.
     """
     word = text.strip().upper().removesuffix("B")
-    number = word.rstrip("KMGTI ")
+    number = word.rstrip("KMGTPI ")
     unit = word[len(number):].strip()  # fmt: skip
     try:
         size = int(float(number) * UNITS[unit])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sweep.models._model import HEAD
@@ -17,8 +18,10 @@ def call(paper: ModuleType, variant: str, inputs: Mapping[str, Any]) -> dict[str
     """Return a model's results for one configuration, by name; ``regime`` as a word."""
     model = paper.MODEL
     names = (*HEAD, *(field.name for field in model.fields))
-    arguments = (float(inputs[i.symbol]) for i in model.inputs)
-    found = dict(zip(names, model.bodies[variant](*arguments), strict=True))
+    # NumPy's numbers: without compilation, Python's would raise on the 0/0 of cases not taken.
+    arguments = (np.float64(inputs[i.symbol]) for i in model.inputs)
+    with np.errstate(all="ignore"):
+        found = dict(zip(names, model.bodies[variant](*arguments), strict=True))
     words = {code: word.removeprefix(f"{model.name}_") for word, code in model.regimes.items()}
     return found | {"regime": words[found["regime"]]}
 

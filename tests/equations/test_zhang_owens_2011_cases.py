@@ -126,6 +126,9 @@ def test_figure7b__transactions_remain_constant():
 def test_section52__one_block_and_warps_of_the_steps():
     assert CR.occupancy.active_blocks_per_sm.item() == 1
     assert [s.warps.item() for s in CR.stages] == [8, 8, 4, 2, 1, 1, 1, 1, 1, 1]
+    # The kernel's totals are means over the 8 warps, of which 8, 4, 2 and 1 pass a step.
+    assert CR.instructions["fp32"].item() == 8 * (8 + 4 + 2 + 6 * 1) / 8
+    assert CR.barriers.item() == 1 + (8 + 4 + 2 + 6 * 1) / 8
 
 
 def test_figure6a__bottlenecks_step_by_step():
