@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
-from sweep.evaluate._passes import get_pass
-from sweep.evaluate.tables import form_of, model_inputs, pack
-from sweep.evaluate.workloads import build_launch
+from sweep.evaluation._passes import get_pass
+from sweep.evaluation.tables import form_of, model_inputs, pack
+from sweep.evaluation.workloads import build_launch
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan
 

@@ -31,7 +31,7 @@ _PUBLIC = {
     "StoreError": "sweep.errors",
     "SweepError": "sweep.errors",
     "best": "sweep.query",
-    "evaluate": "sweep.evaluate",
+    "evaluate": "sweep.evaluation",
     "explain": "sweep.workflows",
     "get_model": "sweep.models",
     "list_devices": "sweep.specs",

@@ -11,8 +11,8 @@ from spec_texts import KERNEL, spoilt
 
 from sweep import specs
 from sweep.errors import SpecError
-from sweep.evaluate.chunk import evaluate_box
-from sweep.evaluate.workloads import build_launch
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.workloads import build_launch
 from sweep.fields import STATUS
 from sweep.space import Box, Plan, resolve
 from sweep.specs.reference import format_table

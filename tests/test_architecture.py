@@ -21,7 +21,7 @@ SOURCES = sorted(
 MAX_LINES = 400
 
 # The compiled passes are generated from the package's own registry of models, nowhere else.
-MAY_EXECUTE = {"sweep/evaluate/_passes.py"}
+MAY_EXECUTE = {"sweep/evaluation/_passes.py"}
 
 COMPILERS = {"numba", "llvmlite"}
 HEAVY = COMPILERS | {"dask", "distributed", "matplotlib", "pandas", "xarray", "zarr"}

@@ -19,7 +19,7 @@ from store_samples import start as start_other_store
 
 from sweep.cli import main
 from sweep.errors import PlanError
-from sweep.evaluate import evaluate_box
+from sweep.evaluation import evaluate_box
 from sweep.fields import STATUS
 from sweep.space import resolve
 from sweep.workflows.forecasting import check_valid

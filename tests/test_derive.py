@@ -7,7 +7,7 @@ import pytest
 
 from sweep import Plan
 from sweep.derive import RULES, missing_parameters, with_derived
-from sweep.evaluate import kernel_dataset
+from sweep.evaluation import kernel_dataset
 from sweep.fields import STATUS
 from sweep.models import get_model, model_names
 from sweep.space import resolve

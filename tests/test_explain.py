@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from sweep.errors import QueryError, SweepError
-from sweep.evaluate import evaluate, evaluate_box
-from sweep.evaluate.variables import variables
+from sweep.evaluation import evaluate, evaluate_box
+from sweep.evaluation.variables import variables
 from sweep.fields import STATUS
 from sweep.models import model_names
 from sweep.query import best

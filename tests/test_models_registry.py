@@ -13,8 +13,8 @@ from numba import config
 from standard import devices_of, plan_for, whole
 
 from sweep.errors import PlanError
-from sweep.evaluate import _passes, all_fields
-from sweep.evaluate.variables import regime_attributes
+from sweep.evaluation import _passes, all_fields
+from sweep.evaluation.variables import regime_attributes
 from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
 from sweep.models import MODULES, get_model, model_names
 from sweep.models._model import HEAD, VARIANTS
@@ -183,10 +183,10 @@ def test_pass_is_vectorised(model, variant):
     get_pass = _passes.get_pass
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "sweep.evaluate.chunk.get_pass", lambda *key: passes.setdefault(key, get_pass(*key))
+            "sweep.evaluation.chunk.get_pass", lambda *key: passes.setdefault(key, get_pass(*key))
         )
         for pairs in (1, 10**9):  # both forms
-            patch.setattr("sweep.evaluate.tables.CLOCKS_FORM", pairs)
+            patch.setattr("sweep.evaluation.tables.CLOCKS_FORM", pairs)
             whole(plan_for(model, variant, kernels=["micro_coalesced"]))
     assert {form for _, _, form, *_ in passes} == {"clocks", "rows"}
     for compiled in passes.values():

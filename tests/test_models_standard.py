@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from numba import config
 from standard import AXES, assembled, devices_of, plan_for, same_bits, whole
 
-import sweep.evaluate.chunk as chunk_module
-import sweep.evaluate.tables as tables_module
-from sweep.evaluate import evaluate, variables
-from sweep.evaluate._passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass
-from sweep.evaluate.chunk import LAUNCH_SOURCES
-from sweep.evaluate.tables import model_inputs, pack
-from sweep.evaluate.workloads import build_launch
+import sweep.evaluation.chunk as chunk_module
+import sweep.evaluation.tables as tables_module
+from sweep.evaluation import evaluate, variables
+from sweep.evaluation._passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass
+from sweep.evaluation.chunk import LAUNCH_SOURCES
+from sweep.evaluation.tables import model_inputs, pack
+from sweep.evaluation.workloads import build_launch
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model, model_names
 from sweep.models._model import HEAD, VARIANTS

@@ -14,7 +14,7 @@ from runs import POINTS, SMALL, plan, write_plan
 
 from sweep import Plan
 from sweep.errors import PlanError
-from sweep.evaluate import evaluate
+from sweep.evaluation import evaluate
 from sweep.space import Dimension, Grid, list_plans, load_plan, parse_plan, resolve
 from sweep.space.axes import axis_values
 from sweep.workflows import forecast
@@ -188,9 +188,9 @@ def test_chunks_cover_the_grid_once(shape, chunk_points):
 
 
 def test_forecast_without_running(monkeypatch):
-    import sweep.evaluate.chunk
+    import sweep.evaluation.chunk
 
-    monkeypatch.setattr(sweep.evaluate.chunk, "get_pass", None)
+    monkeypatch.setattr(sweep.evaluation.chunk, "get_pass", None)
     expected = forecast(resolve(plan()))
     assert (expected.n_points, expected.n_evaluations) == (POINTS, POINTS)
     assert expected.kernels[0].dims == {

@@ -24,7 +24,7 @@ def test_screen__holds_the_file_and_the_error_stream_the_remarks(capsys):
     file = parse_kernel(out, "k")
     assert file.name == "matrix_tiled" and file.sizes["trip_L__BB0_2"] == 1
     assert err == (
-        "sweep: matrix_tiled.ptx: the loop at $L__BB0_2 (line 72) has no constant trip count:"
+        "sweep: matrix_tiled.ptx: the loop at $L__BB0_2 (line 77) has no constant trip count:"
         " trip_L__BB0_2 = 1, or give --trip '$L__BB0_2=N'\n"
     )
 
@@ -75,7 +75,7 @@ def test_unknown_instructions__are_told_twice(capsys, tmp_path):
     assert code == 0
     remarks = err.splitlines()
     assert len(remarks) == 2
-    assert "Unknown instruction frob.f32 (line 44, 1 in the text) is counted as fp32" in remarks[0]
+    assert "Unknown instruction frob.f32 (line 47, 1 in the text) is counted as fp32" in remarks[0]
     assert "Unknown instruction zork (line " in remarks[1]
     assert "is counted as integer, though nothing tells its class" in remarks[1]
     for remark in remarks:

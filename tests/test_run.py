@@ -15,7 +15,7 @@ from spec_texts import KERNEL
 from store_samples import digest
 
 from sweep.errors import StoreError, SweepError
-from sweep.evaluate import evaluate
+from sweep.evaluation import evaluate
 from sweep.space import resolve
 from sweep.store import inspect, open_store
 from sweep.workflows import forecast, job, rerun, run, store_path

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweep._jit import Symbol, equations, joined
-from sweep.evaluate import formula
-from sweep.evaluate.trace import trace
+from sweep.evaluation import formula
+from sweep.evaluation.trace import trace
 from sweep.models import get_model, model_names
 
 SYMBOLS = {

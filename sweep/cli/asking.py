@@ -25,7 +25,7 @@ def open_data(name: str) -> Any:
         from sweep.store import open_store
 
         return open_store(path)
-    from sweep.evaluate import evaluate
+    from sweep.evaluation import evaluate
     from sweep.space import load_plan
 
     return evaluate(load_plan(name))

@@ -38,7 +38,7 @@ def list_(arguments: argparse.Namespace) -> int:
     elif arguments.what == "plans":
         rows = ((name, load_plan(name).description) for name in list_plans())
     else:
-        from sweep.evaluate import all_fields
+        from sweep.evaluation import all_fields
 
         rows = (
             (name, f"{field.long_name} [{field.units}] {field.equation}".rstrip())
@@ -54,7 +54,7 @@ def list_(arguments: argparse.Namespace) -> int:
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return every model with whether it runs, on what derived parameters, or what is missing."""
     from sweep.derive import missing_parameters, with_derived
-    from sweep.evaluate import valid_share
+    from sweep.evaluation import valid_share
 
     if not arguments.device:
         raise SweepError("list models: --kernel needs a --device to run on")

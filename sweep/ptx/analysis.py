@@ -183,6 +183,8 @@ def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Blo
             raise PtxError(f"share of branch {label} = {share:g}: outside the range 0 to 1")
     if block is not None and not all(1 <= side <= 1024 for side in block):
         raise PtxError(f"a block of {' x '.join(map(str, block))}: sides are 1 to 1024 threads")
+    if block is not None and math.prod(block) > 1024:
+        raise PtxError(f"a block of {math.prod(block)} threads: 1024 at most")
 
 
 def _registers(graph: Graph, function: Function) -> int:

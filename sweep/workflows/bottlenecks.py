@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluate.formula import literal
-from sweep.evaluate.worked import Worked
+from sweep.evaluation.formula import literal
+from sweep.evaluation.worked import Worked
 from sweep.models import get_model
 from sweep.models._model import HEAD, Model
 from sweep.workflows.explanation import Line, Section

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sweep.evaluate import assumptions
-from sweep.evaluate.formula import Comparison, literal
-from sweep.evaluate.steps import Decision, Step, Trace
-from sweep.evaluate.worked import Worked, scalar, work_out
+from sweep.evaluation import assumptions
+from sweep.evaluation.formula import Comparison, literal
+from sweep.evaluation.steps import Decision, Step, Trace
+from sweep.evaluation.worked import Worked, scalar, work_out
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.models._model import HEAD, Model

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep.evaluate.formula import Comparison, literal
+from sweep.evaluation.formula import Comparison, literal
 
 __all__ = ["Explanation", "Line", "Section"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweep.errors import PlanError
-from sweep.evaluate import obstacles, variables
+from sweep.evaluation import obstacles, variables
 from sweep.space import Space
 from sweep.store import free_bytes
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sweep import occupancy as rules
-from sweep.evaluate.formula import literal
-from sweep.evaluate.worked import Worked, scalar
+from sweep.evaluation.formula import literal
+from sweep.evaluation.worked import Worked, scalar
 from sweep.fields import LIMITER
 from sweep.models._model import Input, Model
 from sweep.specs import Device, Kernel

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluate import Buffers, evaluate_box, variables
+from sweep.evaluation import Buffers, evaluate_box, variables
 from sweep.space import Space, parse_plan, resolve
 from sweep.store import ChunkWriter
 

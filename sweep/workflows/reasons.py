@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sweep import occupancy as rules
-from sweep.evaluate.formula import literal
-from sweep.evaluate.worked import Worked, scalar
+from sweep.evaluation.formula import literal
+from sweep.evaluation.worked import Worked, scalar
 from sweep.expressions import Expression
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models._model import Model

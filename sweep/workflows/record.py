@@ -6,7 +6,7 @@ import importlib.metadata
 from typing import Any
 
 from sweep import __version__
-from sweep.evaluate import assumptions, coordinates, group_attributes, variables
+from sweep.evaluation import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, parse_plan
 from sweep.store import Coordinate, GroupLayout, StoreLayout, Variable

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
-from sweep.evaluate import evaluate, warm_up
+from sweep.evaluation import evaluate, warm_up
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import open_or_create, open_store, read_record
 from sweep.workflows.execute import cluster, execute

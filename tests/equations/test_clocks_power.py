@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import sweep.models.hong_kim_2009 as hk
 import sweep.models.wang_chu_2017 as wc
 from sweep.clocks import bandwidth, clock_ratio, dram_share, latency, service_time
-from sweep.evaluate import evaluate_box
-from sweep.evaluate.tables import model_inputs
-from sweep.evaluate.workloads import build_launch
+from sweep.evaluation import evaluate_box
+from sweep.evaluation.tables import model_inputs
+from sweep.evaluation.workloads import build_launch
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.power import dynamic_power, voltage_at

@@ -11,7 +11,7 @@ import pytest
 from equations.calling import digits, exact
 
 import sweep.models.hong_kim_2009 as hk
-from sweep.evaluate import evaluate_box
+from sweep.evaluation import evaluate_box
 from sweep.space import Plan, resolve
 from sweep.specs import load_device
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweep import Plan
-from sweep.evaluate.workloads import build_launch, build_workload
+from sweep.evaluation.workloads import build_launch, build_workload
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
 from sweep.space import resolve

@@ -14,7 +14,7 @@ from equations import golden
 from equations.calling import call, digits, exact
 
 import sweep.models.wang_chu_2017 as wc
-from sweep.evaluate import evaluate_box
+from sweep.evaluation import evaluate_box
 from sweep.fields import STATUS
 from sweep.space import Plan, resolve
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import sweep.models.zhang_owens_2011 as zo
-from sweep.evaluate.workloads import build_launch, build_workload
+from sweep.evaluation.workloads import build_launch, build_workload
 from sweep.models._model import HEAD
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluate import evaluate
+from sweep.evaluation import evaluate
 from sweep.models import get_model
 from sweep.models import hong_kim_2009 as hk
 from sweep.plot import line_plot

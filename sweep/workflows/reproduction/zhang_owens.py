@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluate.workloads import build_launch, build_workload
+from sweep.evaluation.workloads import build_launch, build_workload
 from sweep.models import zhang_owens_2011 as zo
 from sweep.models._model import HEAD
 from sweep.plot import line_plot

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sweep._jit import Symbol
-from sweep.evaluate._passes import _finish
-from sweep.evaluate.steps import Trace
-from sweep.evaluate.tables import model_inputs
-from sweep.evaluate.trace import trace
-from sweep.evaluate.workloads import Launch, build_launch, build_workload
+from sweep.evaluation._passes import _finish
+from sweep.evaluation.steps import Trace
+from sweep.evaluation.tables import model_inputs
+from sweep.evaluation.trace import trace
+from sweep.evaluation.workloads import Launch, build_launch, build_workload
 from sweep.fields import COMMON_FIELDS, Field
 from sweep.models._model import HEAD, Input, Model
 from sweep.space import KernelSpace

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sweep.evaluate._passes import get_pass
-from sweep.evaluate.tables import form_of, model_inputs, pack
-from sweep.evaluate.variables import Variable, variables
-from sweep.evaluate.workloads import Launch, build_launch
+from sweep.evaluation._passes import get_pass
+from sweep.evaluation.tables import form_of, model_inputs, pack
+from sweep.evaluation.variables import Variable, variables
+from sweep.evaluation.workloads import Launch, build_launch
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan, resolve
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluate._passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, parts_of
-from sweep.evaluate.workloads import Launch, build_workload
+from sweep.evaluation._passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, parts_of
+from sweep.evaluation.workloads import Launch, build_workload
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models._model import Model
 from sweep.power import dynamic_power, voltage_at

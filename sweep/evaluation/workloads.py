@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep import clocks as clk
-from sweep.evaluate.counts import (
+from sweep.evaluation.counts import (
     Evaluator,
     block_of,
     by_class,

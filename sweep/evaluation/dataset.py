@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.evaluate.chunk import evaluate_box
-from sweep.evaluate.coordinates import assumptions, coordinates, group_attributes
-from sweep.evaluate.variables import Variable, variables
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.coordinates import assumptions, coordinates, group_attributes
+from sweep.evaluation.variables import Variable, variables
 from sweep.space import Box, KernelSpace, Plan, Space, resolve
 
 if TYPE_CHECKING:

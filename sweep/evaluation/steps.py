@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweep._jit import Symbol
-from sweep.evaluate.formula import Comparison, Operand
+from sweep.evaluation.formula import Comparison, Operand
 
 __all__ = ["Decision", "Frame", "Statement", "Step", "Trace"]
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from sweep._jit import EquationInfo, Symbol
-from sweep.evaluate import formula
-from sweep.evaluate.formula import Comparison, Operand
-from sweep.evaluate.source import is_ambiguous, returned_by, source_of
-from sweep.evaluate.steps import Decision, Frame, Statement, Step, Trace
+from sweep.evaluation import formula
+from sweep.evaluation.formula import Comparison, Operand
+from sweep.evaluation.source import is_ambiguous, returned_by, source_of
+from sweep.evaluation.steps import Decision, Frame, Statement, Step, Trace
 
 __all__ = ["Decision", "Step", "Trace", "trace"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sweep.evaluate.tables import model_inputs
-from sweep.evaluate.workloads import axis_arrays, build_launch, clock_on_devices
+from sweep.evaluation.tables import model_inputs
+from sweep.evaluation.workloads import axis_arrays, build_launch, clock_on_devices
 from sweep.fields import STATUS
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan
