@@ -273,9 +273,7 @@ def _aligned(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[
 
 
 def _notes(notes: Iterable[str]) -> list[str]:
-    return [
-        line for note in notes for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")
-    ]
+    return [line for note in notes for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
 
 
 def _first(answer: Answer) -> Key | None:
