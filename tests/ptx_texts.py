@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from sweep.ptx import analyse, read_ptx
 from sweep.ptx.control_flow import control_flow
 from sweep.ptx.module import Instruction, Label
@@ -42,6 +44,13 @@ def function(body):
 
 def graph(body):
     return control_flow(function(body))
+
+
+def value(expression, **sizes):
+    """Return an expression of a kernel file as a number."""
+    result, fault = expression.evaluate(sizes)
+    assert not np.any(fault)
+    return float(result)
 
 
 _COMPARE = {"lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__", "eq": "__eq__",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from ptx_texts import FOLDER
 
+import sweep.ptx
 from sweep.cli import main
+from sweep.cli.ptx import STAGES
 from sweep.specs import load_kernel, parse_kernel
 
 TILED = str(FOLDER / "matrix_tiled.ptx")
@@ -27,6 +29,10 @@ def test_screen__holds_the_file_and_the_error_stream_the_remarks(capsys):
         "sweep: matrix_tiled.ptx: the loop at $L__BB0_2 (line 77) has no constant trip count:"
         " trip_L__BB0_2 = 1, or give --trip '$L__BB0_2=N'\n"
     )
+
+
+def test_choices__are_those_of_the_package():
+    assert STAGES == sweep.ptx.STAGES
 
 
 def test_options__reach_the_file(capsys):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ptx_texts import execute, function, graph, kernel
 
-from sweep.ptx import PtxError
+from sweep.ptx import STAGES, PtxError, kernel_text
 from sweep.ptx.control_flow import control_flow
 from sweep.ptx.liveness import live_registers
 from sweep.ptx.operands import reads_and_writes
@@ -133,16 +133,16 @@ def test_live_registers__widths_and_predicates():
     assert kernel("ret;").registers == 1  # a thread has at least one
 
 
-@given(bodies(6))
-def test_shares__count_every_block_once_between_0_and_1(body):
-    f = function(body)
-    try:
-        shares = kernel(body).counts.shares
-    except PtxError:
-        return
-    found = control_flow(f)
-    for number in range(len(found.blocks)):
-        assert shares[number] == (1.0 if number in found.order else 0.0)
+@given(bodies(), st.sampled_from(STAGES))
+def test_code_of_any_shape__is_counted_and_written(body, stages):
+    found = kernel(body, stages=stages)
+    graph_ = found.counts.graph
+    reached = [graph_.blocks[number] for number in graph_.order]
+    assert {found.counts.shares[block.number] for block in reached} == {1.0}
+    # With one iteration each, loops that test at their end pass every instruction once.
+    total = sum(found.instructions().values())
+    assert total >= sum(len(block.instructions) for block in reached)
+    kernel_text(found)
 
 
 DIAMOND = """

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ptx_texts import FOLDER, HEAD, fixture, function
 
 from sweep.errors import SweepError
-from sweep.ptx import PtxError, read_ptx
+from sweep.ptx import PtxError, analyse, kernel_text, read_ptx
 from sweep.ptx import parser as parser_module
 from sweep.ptx.module import Address, Label
 from sweep.ptx.tokens import integer_of
@@ -272,12 +272,15 @@ def test_garbage__is_refused_or_read(text):
 
 
 @given(st.sampled_from(sorted(FOLDER.glob("*.ptx"))), st.data())
-def test_cut_fixture__is_refused_or_read(path, data):
+def test_damaged_fixture__is_refused_or_read(path, data):
     text = path.read_text(encoding="utf-8")
     start = data.draw(st.integers(0, len(text)))
     length = data.draw(st.integers(1, 80))
+    put = data.draw(st.sampled_from(["", "", "%r1", "-", "$L__BB0_2", "9", ".f64", "bra", "}"]))
     try:
-        read_ptx(text[:start] + text[start + length :])
+        module = read_ptx(f"{text[:start]}{put}{text[start + length :]}")
+        for name in module.entries:
+            kernel_text(analyse(module.functions[name], block=(64, 1, 1)))
     except SweepError as error:
         assert "\n" not in str(error)
 

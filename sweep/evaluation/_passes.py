@@ -58,7 +58,7 @@ NO_TIME = float(POWER_STATUS["no_time"])
 
 
 @joined
-def _finish(cycles, core_activity, memory_activity, launch_status, clock_status,
+def _finish(cycles, core_activity, memory_activity, launch_status, clock_status,  # type: ignore[no-untyped-def]
             power_input_status, static_power, core_hz, core_watts, memory_watts):  # fmt: skip
     """Join what all models share: status, seconds, power after equation (1), energy."""
     status = launch_status if launch_status != 0.0 else clock_status
@@ -228,7 +228,7 @@ def _build(
 ) -> Callable[..., Any]:
     model = get_model(name)
     source = pass_source(model, form, outputs, length)
-    namespace = {"np": np, "body": model.bodies[variant], "finish": _finish}
+    namespace: dict[str, Any] = {"np": np, "body": model.bodies[variant], "finish": _finish}
     # The text comes from the package's own registry, never from a file.
     exec(compile(source, f"<pass of {name}, {form}>", "exec"), namespace)
     return compile_pass(namespace[f"evaluate_{name}"])

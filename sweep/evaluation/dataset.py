@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import product
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sweep.errors import PlanError
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.coordinates import assumptions, coordinates, group_attributes
 from sweep.evaluation.variables import Variable, variables
-from sweep.space import Box, KernelSpace, Plan, Space, resolve
+from sweep.space import KernelSpace, Plan, Space, resolve
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["evaluate", "kernel_dataset"]
+
+MAX_CHUNKS = 1_000_000
+"""Most chunks of a lazy dataset: each is a task that a scheduler keeps in memory."""
 
 
 def evaluate(plan: Plan | Space) -> xr.DataTree:
@@ -52,55 +55,62 @@ def kernel_dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
     import xarray as xr
 
     found = variables(space, plan)
-    data = {v.name: (v.dims, _lazy_array(space, plan, v, found), dict(v.attributes)) for v in found}
+    boxes = _Boxes(space, plan, found)
+    data = {v.name: (v.dims, boxes.array(v), dict(v.attributes)) for v in found}
     for item in assumptions(space, plan):
         data[item.name] = (item.dims, item.values.astype(np.dtypes.StringDType()), item.attributes)
     coords = {c.name: xr.Variable(c.dims, c.values, c.attributes) for c in coordinates(space, plan)}
     return xr.Dataset(data, coords, group_attributes(space, plan))
 
 
-def _lazy_array(
-    space: KernelSpace, plan: Plan, variable: Variable, together: Sequence[Variable]
-) -> Any:
-    """Return one variable as a Dask array whose chunks share the evaluation of their box."""
-    import dask.array as da
-    from dask.base import tokenize
+class _Boxes:
+    """The graph of one kernel: a task evaluates a box, every variable takes its part from it.
 
-    grid = space.grid
-    evaluated = _shared_box(space, plan, tuple(together))
-    positions = [grid.names.index(name) for name in variable.dims if name != "model"]
-    has_model = "model" in variable.dims
-    name = f"{variable.name}-{tokenize(plan.digest(), space.kernel.sha256, variable.name)}"
-    counts = [grid.chunk_grid[i] for i in positions]
-    graph = {}
-    for index in product(*(range(n) for n in counts)):
-        full = [0] * len(grid.names)
-        for position, i in zip(positions, index, strict=True):
-            full[position] = i
-        chunk = 0
-        for count, i in zip(grid.chunk_grid, full, strict=True):
-            chunk = chunk * count + i
-        key = (name, *((0,) if has_model else ()), *index)
-        graph[key] = (_pick, evaluated, chunk, variable.name)
-    chunks: list[tuple[int, ...]] = [(len(plan.models),)] if has_model else []
-    for position in positions:
-        size, length = grid.chunk_shape[position], grid.shape[position]
-        chunks.append(tuple(min(size, length - i) for i in range(0, length, size)))
-    return da.Array(graph, name, tuple(chunks), dtype=variable.dtype)
+    What is computed together therefore evaluates each box once.
+    """
 
+    def __init__(self, space: KernelSpace, plan: Plan, found: tuple[Variable, ...]) -> None:
+        from dask.base import tokenize
 
-def _shared_box(
-    space: KernelSpace, plan: Plan, wanted: tuple[Variable, ...]
-) -> Callable[[int], dict[str, np.ndarray]]:
-    """Return a function from chunk to its variables that remembers the last few chunks."""
+        if space.grid.n_chunks > MAX_CHUNKS:
+            raise PlanError(
+                f"{plan.origin}: {space.kernel.key} has {space.grid.n_chunks:,} chunks, more than "
+                f"{MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
+            )
+        self.grid = space.grid
+        self.n_models = len(plan.models)
+        specs = [space.kernel.sha256, *(device.sha256 for device in space.devices)]
+        self.token = tokenize(plan.digest(), space.kernel.key, specs)
+        self.name = f"{space.kernel.key}-{self.token}"
 
-    @lru_cache(maxsize=4)
-    def evaluated(chunk: int) -> dict[str, np.ndarray]:
-        box: Box = space.grid.box(chunk)
-        return evaluate_box(space, plan, box, wanted)
+        def evaluated(chunk: int) -> dict[str, np.ndarray]:
+            return evaluate_box(space, plan, space.grid.box(chunk), found)
 
-    return evaluated
+        self.graph = {(self.name, chunk): (evaluated, chunk) for chunk in range(self.grid.n_chunks)}
 
+    def array(self, variable: Variable) -> Any:
+        """Return one variable as a Dask array with the grid's chunks."""
+        import dask.array as da
+        from dask.highlevelgraph import HighLevelGraph
 
-def _pick(evaluated: Callable[[int], dict[str, np.ndarray]], chunk: int, name: str) -> np.ndarray:
-    return evaluated(chunk)[name]
+        grid = self.grid
+        positions = [grid.names.index(name) for name in variable.dims if name != "model"]
+        model = (0,) if "model" in variable.dims else ()
+        name = f"{variable.name}-{self.token}"
+        graph = {}
+        for index in product(*(range(grid.chunk_grid[i]) for i in positions)):
+            # First along what the variable does not depend on.
+            full = [0] * len(grid.names)
+            for position, i in zip(positions, index, strict=True):
+                full[position] = i
+            chunk = 0
+            for count, i in zip(grid.chunk_grid, full, strict=True):
+                chunk = chunk * count + i
+            graph[name, *model, *index] = (getitem, (self.name, chunk), variable.name)
+        chunks: list[tuple[int, ...]] = [(self.n_models,)] if model else []
+        for position in positions:
+            size, length = grid.chunk_shape[position], grid.shape[position]
+            chunks.append(tuple(min(size, length - i) for i in range(0, length, size)))
+        parts: dict[str, Any] = {self.name: self.graph, name: graph}
+        layers = HighLevelGraph(parts, {self.name: set(), name: {self.name}})
+        return da.Array(layers, name, tuple(chunks), dtype=variable.dtype)

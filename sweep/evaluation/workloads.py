@@ -141,12 +141,12 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     dram_latency = _parameter(devices, "hong_kim", "mem_ld_cycles", ndim)
     l2_latency = _parameter(devices, "wang_chu", "l2_lat_cycles", ndim)
     share = clk.dram_share(
-        *(_parameter(devices, "wang_chu", key, ndim) for key in
-          ("dm_lat_slope_cycles", "dm_lat_intercept_cycles")),
+        _parameter(devices, "wang_chu", "dm_lat_slope_cycles", ndim),
+        _parameter(devices, "wang_chu", "dm_lat_intercept_cycles", ndim),
         dram_latency,
         # A derived L2 latency may be DRAM's own, as an upper bound: it tells nothing of the share.
         np.where(l2_latency < dram_latency, l2_latency, np.nan),
-    )  # fmt: skip
+    )
     workload = Workload(
         threads_per_block=threads,
         blocks=blocks,
@@ -240,7 +240,8 @@ def build_workload(
     """Return the launch's workload with one model's device parameters and options."""
     devices = space.devices[box.slices[0]]
     ndim = launch.workload.n_sm.ndim
-    parameters, tables = {}, {}
+    parameters: dict[str, Array] = {}
+    tables: dict[str, Any] = {}
     for parameter in model.parameters:
         if parameter.columns:
             tables[parameter.key] = tuple(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sweep.ptx.accesses import Shape
 from sweep.ptx.analysis import Analysis
 from sweep.ptx.costs import InstructionCosts, computation_proportion, tasks_of
-from sweep.ptx.counts import Amount, Counts
+from sweep.ptx.counts import Amount, Counts, Passage
 from sweep.ptx.formulas import Formulas, shown
 from sweep.ptx.tasks import Stage
 from sweep.specs import parse_kernel
@@ -308,25 +308,31 @@ class _Writer:
 
     def _loops(self) -> Iterator[str]:
         """Yield the loop of most accesses to global memory, as the phases of Wang & Chu."""
-        stages = [s for s in self.analysis.stages if s.has_memory]
-        loads: dict[int | None, float] = {}
-        for stage in stages:
-            for shape, amount in stage.accesses.items():
-                for (loop, _), number in amount.items():
-                    weight = number if shape.space == "global" else 0.0
-                    loads[loop] = loads.get(loop, 0.0) + weight * (loop is not None)
-        best = max(loads, key=lambda loop: loads[loop], default=None)
-        if best is None or not loads[best]:
+        counts, sizes = self.analysis.counts, self.analysis.sizes
+        weights: dict[int, float] = {}
+        for passage, number in self._amounts("global", ("load", "store")):
+            if passage[0] is not None:
+                executed = number * counts.value(passage, sizes)
+                weights[passage[0]] = weights.get(passage[0], 0.0) + executed
+        if not weights:
             return
+        best = max(weights, key=lambda loop: (weights[loop], counts.loops[loop].loop.depth))
         outer = self.formulas.value({(best, False): 1.0})
-        inner = 0.0
+        inner: Amount = {}
+        for passage, number in self._amounts("shared", ("load",)):
+            if best in counts.graph.nest(passage[0]):
+                inner[passage] = inner.get(passage, 0.0) + number
+        yield from ("", "[loops]", f"outer = {outer}")
+        if inner:
+            total = self.formulas.value(inner).strip('"')
+            yield f'inner = "max(1, ({total}) / max(1, {outer.strip(chr(34))}))"'
+
+    def _amounts(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
+        """Yield the accesses to one memory by passage."""
         for stage in self.analysis.stages:
             for shape, amount in stage.accesses.items():
-                if shape.space == "shared" and shape.direction == "load":
-                    inner += sum(n for (loop, _), n in amount.items() if loop == best)
-        yield from ("", "[loops]", f"outer = {outer}")
-        if inner > 1:
-            yield f"inner = {shown(inner)}"
+                if shape.space == space and shape.direction in directions:
+                    yield from amount.items()
 
 
 def _loop_names(counts: Counts) -> list[str]:

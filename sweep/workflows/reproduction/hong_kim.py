@@ -168,7 +168,8 @@ def _figure_14() -> Figure:
     for device in devices:
         parts = []
         for kernel in kernels:
-            values = tree[kernel]["cycles_per_instruction"].isel(model=0).sel(device=device)
+            found: Any = tree[kernel]["cycles_per_instruction"]
+            values = found.isel(model=0).sel(device=device)
             others = [d for d in values.dims if d != "benchmark"]
             parts.append(values.max(others).values)
         both = np.concatenate(parts)

@@ -40,7 +40,7 @@ def build() -> Reproduction:
             "latencies only with the core fixed at 400 MHz.",
         ],
     )
-    device = load_device("gtx_980").model_parameters["wang_chu"]
+    device: Any = load_device("gtx_980").model_parameters["wang_chu"]
     slope, intercept = (float(device[f"dm_lat_{k}_cycles"]) for k in ("slope", "intercept"))
     rows = [
         Quantity(f"dm_lat at 400 / {mhz} MHz", "cycle",
@@ -96,7 +96,8 @@ def _speedups() -> tuple[Table, Figure]:
     curves: dict[tuple[str, int], dict[str, Any]] = {}
     rows = []
     for kernel, short in KERNELS.items():
-        times = tree[kernel]["execution_time"].isel(model=0, device=0)
+        found: Any = tree[kernel]["execution_time"]
+        times = found.isel(model=0, device=0)
         free = [d for d in times.dims if d not in ("core_clock", "memory_clock")]
         best = times.min(free).compute()
         for moving, fixed in (("memory_clock", "core_clock"), ("core_clock", "memory_clock")):
@@ -105,9 +106,9 @@ def _speedups() -> tuple[Table, Figure]:
                 gain = (line.isel({moving: 0}) / line).values
                 curves.setdefault((moving, mhz), {})[short] = (np.array(CLOCKS, float), gain)
                 rows.append([short, moving.replace("_", " "), mhz, float(gain[-1])])
-    for (moving, mhz), found in curves.items():
+    for (moving, mhz), lines in curves.items():
         fixed = "core" if moving == "memory_clock" else "memory"
-        panels.append((f"{fixed} clock at {mhz} MHz, {moving.replace('_', ' ')} moving", found))
+        panels.append((f"{fixed} clock at {mhz} MHz, {moving.replace('_', ' ')} moving", lines))
     table = Table(
         "figure_2",
         "Figure 2: speed-up of 2.5 times the clock, each kernel's best configuration",

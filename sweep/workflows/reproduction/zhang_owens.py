@@ -44,7 +44,7 @@ def build() -> Reproduction:
 def _workload(kernel: str, **parameters: float) -> Workload:
     """Return one configuration of a shipped kernel on the GTX 285."""
     first = {name: values[0] for name, values in load_kernel(kernel).parameters.items()}
-    axes = {name: [value] for name, value in (first | parameters).items()}
+    axes = {name: (value,) for name, value in (first | parameters).items()}
     plan = Plan((kernel,), ("gtx_285",), ("zhang_owens",), kernel_axes={kernel: axes})
     (space,) = resolve(plan).kernels
     launch = build_launch(space, space.grid.whole)
