@@ -68,8 +68,9 @@ def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
     total = cycles + synch  # (27)
     warps = t["threads_per_block"] / t["threads_per_warp"]
     cpi = total / (total_insts * warps * (t["blocks"] / t["active_sm"]))  # (25)
-    core_activity = np.minimum(1.0, comp_cycles * issued / total)
-    return total, cpi, core_activity, np.minimum(1.0, memory_busy * issued / total)
+    used = issued / total
+    core_activity = np.minimum(1.0, comp_cycles * used)
+    return total, cpi, core_activity, np.minimum(1.0, memory_busy * used)
 
 
 def wang_chu(t: Tables) -> tuple[Array, Array, Array, Array]:

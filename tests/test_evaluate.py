@@ -127,7 +127,7 @@ def test_outputs_kept_do_not_change_each_other(results):
     few = evaluate(plan(outputs=["energy", "regime"]))
     for kernel in KERNELS:
         assert set(few[kernel].data_vars) == {
-            "energy", "regime", "status", "power_status", "assumed", "power_assumed",
+            "energy", "regime", "status", "power_status",
         }  # fmt: skip
         for name in ("energy", "regime", "status"):
             assert np.array_equal(few[kernel][name], results[kernel][name], equal_nan=True)
@@ -164,6 +164,15 @@ def test_dimensions(results):
     assert sepia.coords["width"].ndim == 0  # a size that is not swept
     assert sepia["model"].values.tolist() == ["hong_kim"]
     assert sepia["device"].values.tolist() == ["gtx_280", "gtx_980"]
+
+
+def test_texts_leave_arithmetic_alone(results):
+    """As variables they would keep a dataset from being masked, reduced or subtracted."""
+    sepia = results["sepia"]
+    kept = sepia.where(sepia["status"] == 0).min("block_size")
+    assert kept["execution_time"].notnull().all()
+    assert kept["assumed"].equals(sepia["assumed"])
+    assert float((sepia - sepia)["execution_time"].max()) == 0
 
 
 def test_every_variable_says_what_it_is(results):

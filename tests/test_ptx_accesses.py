@@ -146,7 +146,9 @@ def test_rows_within_a_warp__are_affine():
     # Rows whose distance is only known at run time: by what is known, along x.
     rows = """mov.u32 %r5, %tid.y; mad.lo.s32 %r6, %r5, %r9, %r1; mul.wide.s32 %rd3, %r6, 4;
         add.s64 %rd4, %rd2, %rd3; ld.global.f32 %f1, [%rd4];"""
-    assert shape(rows, block=(16, 16, 1)).pattern == "coalesced"
+    found = shape(rows, block=(16, 16, 1))
+    assert found.pattern == "coalesced" and "several rows" in found.assumed
+    assert not shape(rows, block=(32, 8, 1)).assumed
 
 
 def test_wide_vectors__are_several_words():

@@ -57,9 +57,10 @@ def kernel_dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
     found = variables(space, plan)
     boxes = _Boxes(space, plan, found)
     data = {v.name: (v.dims, boxes.array(v), dict(v.attributes)) for v in found}
-    for item in assumptions(space, plan):
-        data[item.name] = (item.dims, item.values.astype(np.dtypes.StringDType()), item.attributes)
     coords = {c.name: xr.Variable(c.dims, c.values, c.attributes) for c in coordinates(space, plan)}
+    for item in assumptions(space, plan):
+        texts = item.values.astype(np.dtypes.StringDType())
+        coords[item.name] = xr.Variable(item.dims, texts, item.attributes)
     return xr.Dataset(data, coords, group_attributes(space, plan))
 
 

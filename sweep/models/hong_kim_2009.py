@@ -357,8 +357,9 @@ def _body(corrected):  # fmt: skip
         bound = SYNCHRONISATION if Synch > Exec else bound
         CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
 
-        core_activity = min(1.0, Comp_cycles * issued / Total)
-        memory_activity = min(1.0, memory_busy * issued / Total)
+        used = issued / Total
+        core_activity = min(1.0, Comp_cycles * used)
+        memory_activity = min(1.0, memory_busy * used)
         return (
             Total, CPI, core_activity, memory_activity, regime, bound, MWP, CWP, Rep, Synch
         )  # fmt: skip

@@ -122,14 +122,21 @@ def _shape(
     across = _across_rows(shape, value, block)
     if across is not None:
         return across
-    if space == "shared":
-        return _shared(shape, value, size)
-    return _global(shape, value, size)
+    found = _shared(shape, value, size) if space == "shared" else _global(shape, value, size)
+    if _has_short_rows(block) and RUNTIME in (value.y, value.z) and not found.assumed:
+        why = "a warp holds several rows, whose distance is only known at run time"
+        return found._replace(assumed=why)
+    return found
+
+
+def _has_short_rows(block: Block | None) -> bool:
+    """Whether a warp holds several rows of a block."""
+    return block is not None and block[0] % WARP != 0 and block[1] * block[2] > 1
 
 
 def _across_rows(shape: Shape, value: Value, block: Block | None) -> Shape | None:
     """Return the shape where a warp holds several rows of a block and all distances are known."""
-    if block is None or block[0] % WARP == 0 or block[1] * block[2] == 1 or shape.words > 1:
+    if not _has_short_rows(block) or shape.words > 1:
         return None
     if value.y == 0 and value.z == 0 and value.x == 0:
         return None

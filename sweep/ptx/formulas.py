@@ -68,6 +68,12 @@ class Formulas:
 
     def value(self, amount: Amount) -> str:
         """Return an amount as TOML: a number, or an expression in quotes."""
+        text = self.text(amount)
+        is_open = any(self.passage(passage)[1] for passage in amount)
+        return f'"{text}"' if is_open else text
+
+    def text(self, amount: Amount) -> str:
+        """Return an amount as an expression, which may be a number."""
         terms: dict[str, float] = {}
         for passage, number in amount.items():
             factor, name = self.passage(passage)
@@ -82,7 +88,7 @@ class Formulas:
             return shown(constant)
         if constant:
             parts.append(shown(constant))
-        return f'"{" + ".join(self._shorten(parts))}"'
+        return " + ".join(self._shorten(parts))
 
     def _shorten(self, parts: list[str]) -> list[str]:
         """Name the beginning of a long sum, as often as needed."""

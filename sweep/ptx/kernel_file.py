@@ -317,15 +317,15 @@ class _Writer:
         if not weights:
             return
         best = max(weights, key=lambda loop: (weights[loop], counts.loops[loop].loop.depth))
-        outer = self.formulas.value({(best, False): 1.0})
+        outer: Amount = {(best, False): 1.0}
         inner: Amount = {}
         for passage, number in self._amounts("shared", ("load",)):
             if best in counts.graph.nest(passage[0]):
                 inner[passage] = inner.get(passage, 0.0) + number
-        yield from ("", "[loops]", f"outer = {outer}")
+        yield from ("", "[loops]", f"outer = {self.formulas.value(outer)}")
         if inner:
-            total = self.formulas.value(inner).strip('"')
-            yield f'inner = "max(1, ({total}) / max(1, {outer.strip(chr(34))}))"'
+            total, often = self.formulas.text(inner), self.formulas.text(outer)
+            yield f'inner = "max(1, ({total}) / max(1, {often}))"'
 
     def _amounts(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
         """Yield the accesses to one memory by passage."""

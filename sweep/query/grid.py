@@ -31,6 +31,9 @@ UNWRITTEN = 255  # what a code reads as where a run has not come to yet
 CLOCKS = ("core_clock_ratio", "memory_clock_ratio", "core_clock", "memory_clock")
 """Coordinates that stand last in answers."""
 
+TEXTS = ("assumed", "power_assumed")
+"""Texts about results; coordinates of a dataset, but not of a configuration."""
+
 POWER_VARIABLES = frozenset({"power", "energy"})
 """Variables whose validity and sources are those of the device's power parameters too."""
 
@@ -74,6 +77,7 @@ class Grid:
         """Every coordinate over the grid's dimensions: dimensions first, clocks last."""
         names = [*self.dims, *(str(c) for c in self.dataset.coords if c not in self.dims)]
         found = {}
+        names = [name for name in names if name not in TEXTS]
         for name in [n for n in names if n not in CLOCKS] + [n for n in CLOCKS if n in names]:
             if name not in self.dataset.coords:
                 found[name] = Coordinate((name,), np.arange(self.sizes[name]), "1")
@@ -91,7 +95,9 @@ class Grid:
     @cached_property
     def variables(self) -> dict[str, xr.Variable]:
         """Every result by its full name."""
-        return {str(name): array.variable for name, array in self.dataset.data_vars.items()}
+        arrays = {**self.dataset.data_vars}
+        arrays |= {name: self.dataset.coords[name] for name in TEXTS if name in self.dataset.coords}
+        return {str(name): array.variable for name, array in arrays.items()}
 
     def resolve(self, name: str) -> str:
         """Return the full name of a result; a model's own may be given without the model.

@@ -86,16 +86,13 @@ def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
         )
         for v in variables(space, plan)
     ]
-    for item in assumptions(space, plan):
-        shape = item.values.shape
-        found.append(
-            Variable(item.name, item.dims, shape, shape, "string", item.attributes, item.values)
-        )
     return GroupLayout(
         name=space.kernel.key,
         attrs=group_attributes(space, plan),
+        # Texts about the results are coordinates: arithmetic and masks leave them alone.
         coordinates=[
-            Coordinate(c.name, c.dims, c.values, c.attributes) for c in coordinates(space, plan)
+            Coordinate(c.name, c.dims, c.values, c.attributes)
+            for c in (*coordinates(space, plan), *assumptions(space, plan))
         ],
         variables=found,
         n_chunks=grid.n_chunks,
