@@ -351,28 +351,29 @@ def occupancy(
         by_grid = np.asarray(blocks_by_grid(grid, np.asarray(n_sm, dtype=np.float64)))
         launchable = (threads > 0) & (registers >= 0) & (shared_memory >= 0) & (grid > 0)
         launchable &= np.isfinite(threads + registers + shared_memory + grid)
+        # What a block takes is the same in every grid, so the grid is looked at last: its size
+        # may be swept, and each operation then runs over many times as many numbers.
         fitting = np.minimum(np.minimum(by_warps, by_registers), by_shared_memory)
-        active = np.minimum(np.minimum(fitting, by_blocks), by_grid)
-        active = np.where(launchable, active, 0.0)
+        fitting = np.minimum(fitting, by_blocks)
+        active = np.where(launchable, np.minimum(fitting, by_grid), 0.0)
         active_warps = np.where(active > 0, active * warps, 0.0)
         active_sm = np.where(grid > 0, np.minimum(n_sm, grid), 0.0)
     limiter = _first(
-        launchable,
-        (by_warps == active, LIMITER["warps"]),
-        (by_registers == active, LIMITER["registers"]),
-        (by_shared_memory == active, LIMITER["shared_memory"]),
-        (by_blocks == active, LIMITER["blocks_per_sm"]),
-        (by_grid == active, LIMITER["grid"]),
-        otherwise=LIMITER["none"],
+        (by_warps == fitting, LIMITER["warps"]),
+        (by_registers == fitting, LIMITER["registers"]),
+        (by_shared_memory == fitting, LIMITER["shared_memory"]),
+        otherwise=LIMITER["blocks_per_sm"],
+    )
+    limiter = _first(
+        (~launchable, LIMITER["none"]), (by_grid < fitting, LIMITER["grid"]), otherwise=limiter
     )
     status = _first(
-        launchable & (active == 0),
         (by_warps == 0, STATUS["block_too_large"]),
         (by_registers == 0, STATUS["registers"]),
         (by_shared_memory == 0, STATUS["shared_memory"]),
         otherwise=STATUS["valid"],
     )
-    status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
+    status = _first((~launchable, STATUS["no_active_block"]), otherwise=status)
     return Occupancy(
         warps_per_block=warps,
         limit_by_blocks=by_blocks,
@@ -389,9 +390,9 @@ def occupancy(
     )
 
 
-def _first(where: Array, *cases: tuple[Array, int], otherwise: int) -> Array:
-    """Return the code of the first case that holds, ``otherwise`` if none does or not ``where``."""
-    code: Array = np.full(np.shape(where), otherwise, dtype=np.uint8)
+def _first(*cases: tuple[Array, int], otherwise: Array | int) -> Array:
+    """Return the code of the first case that holds, ``otherwise`` if none does."""
+    code = np.asarray(otherwise, dtype=np.uint8)
     for holds, value in reversed(cases):
-        code = np.where(where & holds, np.uint8(value), code)
+        code = np.where(holds, np.uint8(value), code)
     return code

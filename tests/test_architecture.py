@@ -142,6 +142,18 @@ def test_ruff_is_silent(check):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
+def test_types_agree(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_notebooks_carry_no_outputs():
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

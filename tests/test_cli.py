@@ -104,8 +104,8 @@ def test_run(folder, said):
     write_plan(folder / "small.toml")
     out = said("run", "small.toml", "--no-report")
     first, last = out.splitlines()
-    assert first == "plan small: 84 configurations x 1 model, 3.48 kB before compression in 42 chun" \
-                    "ks"  # fmt: skip
+    assert first.startswith("plan small: 84 configurations x 1 model, ")
+    assert first.endswith(" kB before compression in 42 chunks")
     assert last.startswith("small.zarr: 84 configurations x 1 model in ")
     assert sorted(os.listdir(folder)) == ["small.toml", "small.zarr"]
     again = said("run", "small.toml", "--no-report").splitlines()[-1]
@@ -166,7 +166,7 @@ def test_interrupt(folder, capsys, monkeypatch, flags, hint):
     "words",
     [
         ("best", "DATA", "--where", "occupancy > 0.5 and block_size % 64 == 0", "kernel=sepia"),
-        ("best", "DATA", *HERE, "--by", "block_size", "--include", "active_warps_per_sm"),
+        ("best", "DATA", *HERE, "--by", "block_size", "--include", "cycles_per_instruction"),
         ("best", "DATA", "--objective", "energy", "--max", "device=gtx_980"),
         ("best", "DATA", "--by", "", "block_size=64:128"),
         ("top", "DATA", "3", "device=gtx_280,gtx_980", "--by", "kernel"),
@@ -209,7 +209,7 @@ def test_explain(folder, said, store):
     for row, expected in enumerate(best, 1):
         found = json.loads(said("explain", store, *HERE, "--row", str(row), "--format", "json"))
         assert found["results"]["execution_time"] == pytest.approx(expected["execution_time"])
-    invalid = said("explain", store, *HERE, "block_size=2000")
+    invalid = said("explain", store, *HERE, "block_size=2000", *words[4:])
     assert "block_too_large" in invalid
 
 

@@ -10,7 +10,7 @@ from runs import plan
 
 import sweep
 from sweep.errors import PlanError
-from sweep.evaluation import dataset, evaluate, evaluate_box, variables
+from sweep.evaluation import chunk, dataset, evaluate, evaluate_box, variables
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.space import resolve
@@ -121,6 +121,22 @@ def test_bits_do_not_depend_on_chunks_over_many_clocks(model):
         for name, variable in whole.data_vars.items():
             if variable.dtype.kind in "fu":
                 assert variable.values.tobytes() == other[name].values.tobytes(), name
+
+
+def test_one_compilation_serves_all_kernels(monkeypatch):
+    passes, get_pass = [], chunk.get_pass
+
+    def noting(*arguments):
+        passes.append(get_pass(*arguments))
+        return passes[-1]
+
+    space = resolve(plan(kernels=["sepia", "mat_tiled", "vector_add", "transpose"], axes={}))
+    monkeypatch.setattr(chunk, "get_pass", noting)
+    for kernel in space.kernels:
+        evaluate_box(kernel, space.plan, kernel.grid.whole)
+    assert len(passes) >= 4
+    assert len(set(map(id, passes))) == 1
+    assert len(passes[0].signatures) == 1
 
 
 def test_outputs_kept_do_not_change_each_other(results):

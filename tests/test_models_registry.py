@@ -33,13 +33,12 @@ def equations_of(model):
 # --- Equations ------------------------------------------------------------------------------------
 
 # Every number of the papers whose equations are numbered throughout. Not functions of the module:
-# (1) of wang_chu, the power of all models, is sweep.power.dynamic_power; (14) is the case that (8),
-# (10) and (12) leave.
+# (1) of wang_chu, the power of all models, is sweep.power.dynamic_power.
 NUMBERS = {
     "hong_kim": {str(n) for n in range(1, 28)},
-    "wang_chu": {str(n) for n in range(2, 22) if n not in (5, 7, 14)} | {"5a", "5b", "7a", "7b"},
+    "wang_chu": {str(n) for n in range(2, 22) if n not in (5, 7)} | {"5a", "5b", "7a", "7b"},
 }
-CONDITIONS = {"hong_kim": {"22", "23"}, "wang_chu": {"8", "10", "12", "16"}}
+CONDITIONS = {"hong_kim": {"22", "23"}, "wang_chu": {"8", "10", "12", "14", "16"}}
 
 
 def numbers_of(infos):

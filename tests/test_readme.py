@@ -104,10 +104,11 @@ def test_commands_exist(path):
 
 
 def cleaned(text: str) -> str:
-    """Return lines without blanks at their ends and without what varies."""
+    """Return lines without what varies, and without the widths of columns."""
     for pattern, instead in VARYING:
         text = re.sub(pattern, instead, text)
-    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
+    lines = text.strip("\n").splitlines()
+    return "".join(f"{re.sub('(?<=[ -])[ -]+', '', line).strip()}\n" for line in lines)
 
 
 def matches(shown: str, printed: str) -> bool:

@@ -17,6 +17,7 @@ from store_samples import digest
 from sweep.errors import StoreError, SweepError
 from sweep.evaluation import evaluate
 from sweep.space import resolve
+from sweep.specs import load_device, load_kernel
 from sweep.store import inspect, open_store
 from sweep.workflows import forecast, job, rerun, run, store_path
 
@@ -84,6 +85,21 @@ def test_store_opens_without_this_package(reference):
     tree = xr.open_datatree(reference, engine="zarr", chunks=None)
     assert float(tree["sepia/execution_time"].min()) > 0
     assert inspect(reference).is_finished
+
+
+def test_root_says_how_the_results_were_made(reference):
+    found = inspect(reference)
+    record = found.record
+    assert record["plan"] == plan().as_dict()
+    assert record["variant"] == "corrected"
+    for kind, load in (("devices", load_device), ("kernels", load_kernel)):
+        assert list(record[kind]) == list(getattr(plan(), kind))
+        for key, spec in record[kind].items():
+            assert spec["text"] == load(key).text
+            assert spec["sha256"] == load(key).sha256
+    assert {"python", "numba", "numpy", "zarr"} <= set(record["versions"])
+    assert record["models"]["hong_kim"]["doi"]
+    assert found.run["created"] <= found.run["finished"]
 
 
 def test_every_chunk_is_in_the_journal_once(reference):

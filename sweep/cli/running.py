@@ -36,11 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
 def rerun(arguments: argparse.Namespace) -> int:
     """Evaluate what a store's record says into another store."""
     source = Path(arguments.source)
-    name = f"{source.name.removesuffix('.zarr')}-rerun.zarr"
-    target = Path(arguments.store) if arguments.store else source.with_name(name)
+    space = recorded_space(source)
+    if arguments.store:
+        target = Path(arguments.store)
+    else:
+        named = source if source.name else source.resolve()
+        target = named.with_name(f"{named.name.removesuffix('.zarr')}-rerun.zarr")
     if target.resolve() == source.resolve():
         raise SweepError(f"--store {target}: is the store itself; give another path")
-    return _run(arguments, recorded_space(source), target)
+    return _run(arguments, space, target)
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:

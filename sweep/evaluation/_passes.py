@@ -55,6 +55,8 @@ POWERED = ("power", "energy")
 
 MODEL_DOMAIN = float(STATUS["model_domain"])
 NO_TIME = float(POWER_STATUS["no_time"])
+LARGEST = float(np.finfo(np.float64).max)
+"""To compare with it costs less than with infinity, which becomes a test of the number's class."""
 
 
 @joined
@@ -62,7 +64,7 @@ def _finish(cycles, core_activity, memory_activity, launch_status, clock_status,
             power_input_status, static_power, core_hz, core_watts, memory_watts):  # fmt: skip
     """Join what all models share: status, seconds, power after equation (1), energy."""
     status = launch_status if launch_status != 0.0 else clock_status
-    sound = (cycles > 0.0) and (cycles < np.inf)
+    sound = (cycles > 0.0) and (cycles <= LARGEST)
     status = status if (status != 0.0 or sound) else MODEL_DOMAIN
     time = cycles / core_hz
     power = static_power + core_activity * core_watts + memory_activity * memory_watts

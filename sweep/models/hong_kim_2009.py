@@ -20,6 +20,8 @@ HK-2  (26) is kept as printed in both variants.
 HK-4  MWP below 1 makes (MWP - 1) negative: corrected takes max(MWP - 1, 0).
 HK-5  #Rep (21) below 1, for a grid that does not fill the GPU, is less than one warp's own
       latency: corrected takes max(1, #Rep).
+HK-6  (25) divides Exec_cycles_app, without the barriers of (27): corrected takes the total, so that
+      the CPI is that of the time given.
 CLK   corrected re-expresses DRAM latency, departure delays and bandwidth at the swept clocks (see
       :mod:`sweep.clocks`); printed has the core clock in (7) and in the conversion to seconds only.
 
@@ -355,7 +357,8 @@ def _body(corrected):  # fmt: skip
         memory_busy = 0.0 if no_memory else memory_busy
         Total = exec_cycles_with_synch(Exec, Synch)
         bound = SYNCHRONISATION if Synch > Exec else bound
-        CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+        timed = Total if corrected else Exec  # HK-6
+        CPI = cpi(timed, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
 
         used = issued / Total
         core_activity = min(1.0, Comp_cycles * used)
@@ -473,6 +476,7 @@ MODEL = Model(
         "HK-3": "the larger of (23) and (24), so that no time is below the issue bound",
         "HK-4": "max(MWP - 1, 0)",
         "HK-5": "max(1, #Rep)",
+        "HK-6": "CPI (25) of the total time (27)",
         "CLK": "DRAM quantities follow the swept clocks",
     },
 )  # fmt: skip

@@ -273,10 +273,13 @@ def _costs(work: Workload) -> dict[str, Array]:
 def _task(stage: Stage, costs: dict[str, Array], zero: Array) -> Array:
     """Return the cost of a stage's computation over all its executions [cycle].
 
-    A class that does not occur needs no cost.
+    A class that does not occur needs no cost. One number for all computation instructions has
+    shared accesses and barriers in it already.
     """
-    shared = sum((access.count for access in stage.shared_accesses), start=zero)
-    counts = {"barrier": stage.barriers, "shared": shared, **stage.instructions}
+    counts = dict(stage.instructions)
+    if "computation" not in counts:
+        counts["barrier"] = stage.barriers
+        counts["shared"] = sum((a.count for a in stage.shared_accesses), start=zero)
     total = zero
     for name, count in counts.items():
         total = total + np.where(count > 0, count * costs.get(name, np.nan), 0.0)

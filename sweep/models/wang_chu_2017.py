@@ -191,6 +191,12 @@ def t_active_13(agl_del, aw, agl_lat, avr_comp, o_itrs):
     return agl_del * aw + agl_lat + avr_comp + (avr_comp + agl_lat) * (o_itrs - 1.0)
 
 
+@_equation("14", kind="condition")
+def is_few_long(avr_comp, agl_del, aw, agl_lat):
+    """Few warps, long computation: what remains when (8), (10) and (12) do not hold."""
+    return (avr_comp >= agl_del) and (avr_comp * (aw - 1.0) <= agl_lat)
+
+
 @_equation("15", "t_active")
 def t_active_15(avr_comp, aw, latency_comp, agl_lat, o_itrs):
     """Few warps with long computation periods, the case (14) that remains."""

@@ -75,7 +75,9 @@ class Grid:
     @cached_property
     def coordinates(self) -> dict[str, Coordinate]:
         """Every coordinate over the grid's dimensions: dimensions first, clocks last."""
-        names = [*self.dims, *(str(c) for c in self.dataset.coords if c not in self.dims)]
+        # A store gives the others in the order of their names; so does everything else.
+        others = sorted(str(c) for c in self.dataset.coords if c not in self.dims)
+        names = [*self.dims, *others]
         found = {}
         names = [name for name in names if name not in TEXTS]
         for name in [n for n in names if n not in CLOCKS] + [n for n in CLOCKS if n in names]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import platform
 from typing import Any
 
 from sweep import __version__
@@ -13,7 +14,7 @@ from sweep.store import Coordinate, GroupLayout, StoreLayout, Variable
 
 __all__ = ["layout_of", "plan_of", "record_of", "texts_of"]
 
-PACKAGES = ("numba", "numpy", "xarray", "dask", "zarr", "numcodecs")
+PACKAGES = ("numba", "llvmlite", "numpy", "xarray", "dask", "zarr", "numcodecs")
 
 
 def record_of(space: Space) -> dict[str, Any]:
@@ -43,7 +44,10 @@ def record_of(space: Space) -> dict[str, Any]:
         "devices": devices,
         "kernels": kernels,
         "models": models,
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
+        },
     }
 
 

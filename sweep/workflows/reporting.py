@@ -92,12 +92,14 @@ def best_text(results: Any, answer: Answer) -> str:
     if not valid:
         return "\n".join(["No configuration has a time.", *_absent(answer)])
     models = list(dict.fromkeys(row["model"] for row in valid))
+    width = max(len(_time(row)) for row in valid)
     table: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for row in valid:
         dataset = results[row["kernel"]]
         place = (row["device"], _configuration(dataset, row), _clocks(row))
         cells = table.setdefault(_titled(dataset), {}).setdefault(place, {})
-        cells[row["model"]] = _prediction(row, len(models) < 3)
+        bound = f" {row['bound']}" if len(models) < 3 and row.get("bound") else ""
+        cells[row["model"]] = _time(row).rjust(width) + bound
     rows: list[tuple[str, ...]] = [("device", "configuration", "core/memory", *models)]
     heads: dict[int, str] = {}
     for title, places in table.items():
@@ -130,7 +132,7 @@ def _titled(dataset: Any) -> str:
     """Return a kernel's name with the problem sizes that were not swept."""
     sizes = [
         f"{name}={float(coordinate):.15g}"
-        for name, coordinate in dataset.coords.items()
+        for name, coordinate in sorted(dataset.coords.items())
         if not coordinate.ndim and coordinate.dtype.kind in "iuf" and name not in CLOCKS
     ]
     return f"{dataset.attrs['kernel']} ({', '.join(sizes)})" if sizes else dataset.attrs["kernel"]
@@ -154,10 +156,9 @@ def _clocks(row: Row) -> str:
     return "/".join("-" if value is None else f"{value:.4g}" for value in (core, memory))
 
 
-def _prediction(row: Row, with_bound: bool) -> str:
-    """Return a time, marked where it rests on assumed values, and what bounds it."""
-    time = _quantity(row["execution_time"], "s") + ("*" if row["rests_on_assumed"] else "")
-    return f"{time:>9} {row['bound']}" if with_bound and row.get("bound") else f"{time:>9}"
+def _time(row: Row) -> str:
+    """Return a time, marked where it rests on assumed values."""
+    return _quantity(row["execution_time"], "s") + ("*" if row["rests_on_assumed"] else "")
 
 
 def _quantity(value: float, unit: str) -> str:

@@ -145,7 +145,9 @@ def _hong_kim_end(q, variant, regime, time, synch):
     q[f"{variant}_regime"] = Fraction(regime)
     q[f"{variant}_synch_cost"] = synch
     q[f"{variant}_total"] = time + synch
-    q[f"{variant}_cpi"] = (time + synch) / q["total_insts"] / warps
+    # HK-6: (25) as printed leaves the barriers out.
+    timed = time + synch if variant == "corrected" else time
+    q[f"{variant}_cpi"] = timed / q["total_insts"] / warps
 
 
 # --- Wang & Chu 2017 ------------------------------------------------------------------------------
