@@ -357,7 +357,9 @@ def _body(corrected):  # fmt: skip
         memory_busy = 0.0 if no_memory else memory_busy
         Total = exec_cycles_with_synch(Exec, Synch)
         bound = SYNCHRONISATION if Synch > Exec else bound
-        timed = Total if corrected else Exec  # HK-6
+        timed = Exec
+        if corrected:
+            timed = Total  # HK-6
         CPI = cpi(timed, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
 
         used = issued / Total
