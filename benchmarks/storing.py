@@ -14,7 +14,7 @@ import zarr
 from sweep.space import Space
 from sweep.workflows import run
 
-__all__ = ["PLAIN", "finished_arrays", "plain_by_chunk", "plain_whole", "run_fresh"]
+__all__ = ["PLAIN", "finished_arrays", "run_fresh"]
 
 Finished = Mapping[str, tuple[zarr.Array[Any], Any]]
 """By name: an array of a finished store (for its metadata), and its content in memory."""
@@ -78,6 +78,12 @@ def plain_by_chunk(finished: Finished, path: Path) -> None:
         list(pool.map(write, tasks))
 
 
+def plain_with_fill(finished: Finished, path: Path) -> None:
+    """The same without looking for chunks of nothing but fill, which zarr would leave out."""
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        plain_by_chunk(finished, path)
+
+
 def plain_whole(finished: Finished, path: Path) -> None:
     """Write array by array; zarr itself encodes chunks in two threads."""
     for name, array in _created(finished, path).items():
@@ -86,5 +92,6 @@ def plain_whole(finished: Finished, path: Path) -> None:
 
 PLAIN: Mapping[str, Callable[[Finished, Path], None]] = {
     "chunk by chunk": plain_by_chunk,
+    "chunk by chunk with empty ones": plain_with_fill,
     "whole arrays": plain_whole,
 }

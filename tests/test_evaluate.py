@@ -132,11 +132,14 @@ def test_one_compilation_serves_all_kernels(monkeypatch):
 
     space = resolve(plan(kernels=["sepia", "mat_tiled", "vector_add", "transpose"], axes={}))
     monkeypatch.setattr(chunk, "get_pass", noting)
+    compiled = []
     for kernel in space.kernels:
         evaluate_box(kernel, space.plan, kernel.grid.whole)
+        compiled.append(len(passes[-1].signatures))
     assert len(passes) >= 4
     assert len(set(map(id, passes))) == 1
-    assert len(passes[0].signatures) == 1
+    # Elsewhere in this process the pass may have been compiled for other precisions too.
+    assert len(set(compiled)) == 1
 
 
 def test_outputs_kept_do_not_change_each_other(results):
