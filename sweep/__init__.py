@@ -30,6 +30,7 @@ _PUBLIC = {
     "SpecError": "sweep.errors",
     "StoreError": "sweep.errors",
     "SweepError": "sweep.errors",
+    "TuningError": "sweep.errors",
     "best": "sweep.query",
     "evaluate": "sweep.evaluation",
     "explain": "sweep.workflows",

@@ -10,7 +10,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["SweepError", "SpecError", "PlanError", "StoreError", "QueryError", "nearest"]
+__all__ = [
+    "SweepError",
+    "SpecError",
+    "PlanError",
+    "StoreError",
+    "QueryError",
+    "TuningError",
+    "nearest",
+]
 
 
 class SweepError(ValueError):
@@ -31,6 +39,10 @@ class StoreError(SweepError):
 
 class QueryError(SweepError):
     """A question does not fit the results it is asked of."""
+
+
+class TuningError(SweepError):
+    """A tuner's file is wrong, or does not fit what it is imported for."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -21,8 +21,14 @@ __all__ = [
     "LIMITER",
     "POWER_STATUS",
     "Parameter",
+    "STACKED",
     "STATUS",
 ]
+
+STACKED = "configuration"
+"""The dimension of results over a list of configurations. Its coordinate names the parameters that
+it stacks (attribute ``stacks``, in order); each is a coordinate over it, with the values that its
+axis would have (attribute ``axis_values``)."""
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,8 @@ def _about(path: str) -> str:
     from sweep.store import inspect
 
     found = inspect(path)
+    if "measured" in found.record:
+        return f"{path}: measured times, from {', '.join(found.record['measured'])}\n"
     plan = found.record["plan"]
     state = "finished " + found.run["finished"] if found.is_finished else "unfinished"
     versions = ", ".join(f"{name} {v}" for name, v in found.record["versions"].items())

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from sweep import __version__
 from sweep.cli.ptx import add_ptx_arguments
+from sweep.cli.tuning_arguments import add_import_arguments
 
 __all__ = ["build_parser", "parse"]
 
@@ -56,7 +57,10 @@ def build_parser() -> argparse.ArgumentParser:
     def add(name: str, module: str, text: str, **defaults: Any) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         sub.set_defaults(
-            command=_lazy(module, "list_" if name == "list" else name.replace("-", "_")), **defaults
+            command=_lazy(
+                module, f"{name}_" if name in ("list", "import") else name.replace("-", "_")
+            ),
+            **defaults,
         )
         return sub
 
@@ -104,6 +108,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_list(add("list", "listing", "list kernels, devices, models, plans or fields"))
     _add_show(add("show", "listing", "show a kernel, device, plan or model file"))
     _add_lint(add("lint", "listing", "check device, kernel and plan files"))
+    add_import_arguments(
+        add("import", "tuning", "turn tuners' files into kernel files, plans and measured stores")
+    )
     add_ptx_arguments(add("ptx", "ptx", "turn the PTX text of a kernel into a kernel file"))
     return parser
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sweep.expressions import FUNCTIONS
-from sweep.fields import COMMON_FIELDS
+from sweep.fields import COMMON_FIELDS, STACKED
 from sweep.specs.check import is_number
 from sweep.specs.formats import DEVICE_NAMES, LARGEST_NUMBER
 from sweep.specs.report import Report, quoted_path, show
@@ -42,6 +42,7 @@ RESERVED_DIMENSIONS = frozenset(
         "memory_clock_ratio",
         "assumed",
         "power_assumed",
+        STACKED,
         *COMMON_FIELDS,
     }
 )

@@ -7,6 +7,7 @@ import platform
 from typing import Any
 
 from sweep import __version__
+from sweep.errors import StoreError
 from sweep.evaluation import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, parse_plan
@@ -52,7 +53,15 @@ def record_of(space: Space) -> dict[str, Any]:
 
 
 def plan_of(record: Any) -> Plan:
-    """Return the plan that a record keeps."""
+    """Return the plan that a record keeps.
+
+    Raises
+    ------
+    StoreError
+        It keeps none: the store holds measured times.
+    """
+    if "plan" not in record:
+        raise StoreError("the store holds measured times; only predictions have a plan")
     return parse_plan(record["plan"], origin="the store's plan")
 
 

@@ -1,0 +1,30 @@
+"""What can be typed after the commands that deal with tuners."""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["add_import_arguments"]
+
+
+def add_import_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``sweep import``."""
+    sub.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a T1 search space, a cache of Kernel Tuner, T4 results, KTT's output or CSV; .gz too",
+    )
+    sub.add_argument("-o", "--output", default=".", metavar="DIR", help="(default: %(default)s)")
+    sub.add_argument("--kernel", metavar="NAME", help="the kernel's name, if not the files' own")
+    sub.add_argument("--device", metavar="NAME", help="the device, if the files do not tell it")
+    sub.add_argument(
+        "--layout",
+        choices=("auto", "grid", "stacked"),
+        default="auto",
+        help="a dimension per parameter, or one of configurations (default: %(default)s)",
+    )
+    sub.add_argument("--parameters", metavar="A,B,...", help="CSV: columns of tuning parameters")
+    sub.add_argument("--time", metavar="COLUMN", help="CSV: the column of times")
+    sub.add_argument("--unit", choices=("s", "ms", "us", "ns"), help="CSV: the unit of times")
+    sub.add_argument("--overwrite", action="store_true", help="replace files that exist")

@@ -1,0 +1,34 @@
+"""Files of auto-tuners: search spaces and measured times in, restrictions and rankings out."""
+
+from sweep.tuning.kernel_tuner import read_cache
+from sweep.tuning.ktt import read_ktt
+from sweep.tuning.labelled import axes_of, joined, measured_dataset
+from sweep.tuning.measurements import MEASURED, Measurements
+from sweep.tuning.reading import Source, read_source
+from sweep.tuning.recognise import Columns, read_measurements, recognise
+from sweep.tuning.search_space import SearchSpace, read_t1
+from sweep.tuning.skeleton import kernel_text, key_of, plan_text
+from sweep.tuning.t4 import read_t4
+from sweep.tuning.table import read_table
+
+__all__ = [
+    "MEASURED",
+    "Columns",
+    "Measurements",
+    "SearchSpace",
+    "Source",
+    "axes_of",
+    "joined",
+    "kernel_text",
+    "key_of",
+    "measured_dataset",
+    "plan_text",
+    "read_cache",
+    "read_ktt",
+    "read_measurements",
+    "read_source",
+    "read_t1",
+    "read_t4",
+    "read_table",
+    "recognise",
+]
