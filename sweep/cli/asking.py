@@ -13,7 +13,7 @@ __all__ = ["best", "explain", "info", "open_data", "pareto", "selection_of", "to
 
 
 def open_data(name: str) -> Any:
-    """Return the results of a store, or of a plan evaluated as it is read.
+    """Return the path of a store, or a plan's results, evaluated as they are read.
 
     Raises
     ------
@@ -22,9 +22,7 @@ def open_data(name: str) -> Any:
     """
     path = Path(name)
     if path.is_dir() or name.rstrip("/").endswith(".zarr"):
-        from sweep.store import open_store
-
-        return open_store(path)
+        return path  # queries of a path use the store's index
     from sweep.evaluation import evaluate
     from sweep.space import load_plan
 

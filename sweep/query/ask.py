@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError
 from sweep.expressions import Expression
 from sweep.query.answer import Answer
+from sweep.query.cells import NEVER, Cells
+from sweep.query.pruning import exact_minima, fronts_of_cells, unbeaten, undominated
 from sweep.query.question import Question, ask, check_rows, title_of
 from sweep.query.reasons import why_empty
 from sweep.query.rows import Chosen, answer_of
@@ -26,7 +28,7 @@ from sweep.query.select import (
     relative_distance,
     spread,
 )
-from sweep.query.view import Slab
+from sweep.query.view import Block, Slab
 
 __all__ = ["best", "pareto", "top"]
 
@@ -81,18 +83,7 @@ def best(
         The question does not fit the results.
     """
     question = ask(data, [objective], [sense], by, where, select)
-    minima = no_minima(len(question.groups))
-
-    def reduce(slab: Slab, numbers: Array, offset: int) -> tuple[Array, Minima]:
-        value, column, runner_up = first_min(slab.columns[0])
-        rows = np.arange(len(value))
-        position = offset + slab.positions(rows, np.maximum(column, 0))
-        return numbers, Minima(value, position, runner_up)
-
-    for numbers, found in question.reduced(reduce):
-        merged = merge_minima(Minima(*(part[numbers] for part in minima)), found)
-        for whole, part in zip(minima, merged, strict=True):
-            whole[numbers] = part
+    minima = _minima(question)
     empty = {int(number) for number in np.flatnonzero(np.isnan(minima.value))}
     reasons, missing = why_empty(question, empty)
     positions: list[int] = []
@@ -119,6 +110,39 @@ def best(
         include=include,
         notes=(*question.notes, *missing),
     )
+
+
+def _minima(question: Question) -> Minima:
+    """Return the first minimum of every group and its runner-up."""
+    minima = no_minima(len(question.groups))
+
+    def reduce(slab: Slab, numbers: Array, offset: int) -> tuple[Array, Minima]:
+        value, column, runner_up = first_min(slab.columns[0])
+        rows = np.arange(len(value))
+        position = offset + slab.positions(rows, np.maximum(column, 0))
+        return numbers, Minima(value, position, runner_up)
+
+    def merge(numbers: Array, found: Minima) -> None:
+        merged = merge_minima(Minima(*(part[numbers] for part in minima)), found)
+        for whole, part in zip(minima, merged, strict=True):
+            whole[numbers] = part
+
+    def blocks(cells: Cells, numbers: Array, offset: int) -> Iterable[Block]:
+        known = exact_minima(cells)
+        merge(numbers, known._replace(position=known.position + offset))
+
+        def limits() -> tuple[Array, Array]:
+            # A configuration matters as the runner-up, or as the best one of several equal.
+            value, position, runner_up = (part[numbers] for part in minima)
+            tied = np.where(value == runner_up, position - offset, -1)
+            is_open = np.isnan(runner_up)
+            return np.where(is_open, np.inf, runner_up), np.where(is_open, NEVER, tied)
+
+        return unbeaten(cells, limits, exact=True)
+
+    for numbers, found in question.reduced(reduce, blocks):
+        merge(numbers, found)
+    return minima
 
 
 def top(
@@ -160,6 +184,7 @@ def top(
     check_rows(min(int(n), points) * len(question.groups), "ask for fewer")
     held: dict[int, tuple[Array, Array]] = {}
     bounds = np.full(len(question.groups), np.inf)  # the n-th best so far: no row lies above it
+    last = np.full(len(question.groups), NEVER)  # and where it is: no equal row lies behind it
 
     def reduce(slab: Slab, numbers: Array, offset: int) -> list[tuple[int, Array, Array]]:
         found = []
@@ -170,7 +195,14 @@ def top(
             found.append((number, values[columns], positions))
         return found
 
-    for parts in question.reduced(reduce):
+    def blocks(cells: Cells, numbers: Array, offset: int) -> Iterable[Block]:
+        def limits() -> tuple[Array, Array]:
+            is_open = last[numbers] == NEVER
+            return bounds[numbers], np.where(is_open, NEVER, last[numbers] - offset)
+
+        return unbeaten(cells, limits, exact=False)
+
+    for parts in question.reduced(reduce, blocks):
         for number, values, positions in parts:
             if number in held:
                 values = np.concatenate([held[number][0], values])
@@ -178,7 +210,7 @@ def top(
             kept = merge_best(values, positions, n)
             held[number] = values[kept], positions[kept]
             if len(kept) == n:
-                bounds[number] = values[kept[-1]]
+                bounds[number], last[number] = values[kept[-1]], positions[kept[-1]]
     word = "smallest" if sense == "min" else "largest"
     title = title_of(f"{n} {word} {objective}", question.by, where, select)
     return _listed(question, title, {g: p for g, (_, p) in held.items()}, True, include)
@@ -236,14 +268,26 @@ def pareto(
             found.append((number, [column[chosen] for column in columns], positions))
         return found
 
-    for parts in question.reduced(reduce):
+    def merge(number: int, columns: list[Array], positions: Array) -> None:
+        if number in held:
+            columns = [np.concatenate(pair) for pair in zip(held[number][0], columns, strict=True)]
+            positions = np.concatenate([held[number][1], positions])
+        kept = merge_fronts(columns, positions)
+        held[number] = [column[kept] for column in columns], positions[kept]
+
+    def blocks(cells: Cells, numbers: Array, offset: int) -> Iterable[Block]:
+        for group, (columns, positions) in fronts_of_cells(cells).items():
+            merge(int(numbers[group]), columns, positions + offset)
+
+        def local() -> dict[int, tuple[list[Array], Array]]:
+            mine = ((group, held.get(int(number))) for group, number in enumerate(numbers))
+            return {group: (f[0], f[1] - offset) for group, f in mine if f is not None}
+
+        return undominated(cells, local)
+
+    for parts in question.reduced(reduce, blocks):
         for number, columns, positions in parts:
-            if number in held:
-                pairs = zip(held[number][0], columns, strict=True)
-                columns = [np.concatenate(pair) for pair in pairs]
-                positions = np.concatenate([held[number][1], positions])
-            kept = merge_fronts(columns, positions)
-            held[number] = [column[kept] for column in columns], positions[kept]
+            merge(number, columns, positions)
     ordered = {
         number: positions[np.lexsort((positions, *columns[::-1]))]
         for number, (columns, positions) in held.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from sweep.fields import COMMON_FIELDS
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from sweep.store import GroupIndex
 
 __all__ = ["CLOCKS", "Coordinate", "Grid", "AbsentError", "POWER_VARIABLES", "grids_of"]
 
@@ -60,11 +62,17 @@ class Grid:
         The kernel's key.
     dataset : xarray.Dataset
         Its results.
+
+    Attributes
+    ----------
+    index : GroupIndex or None
+        What the store that it was opened from knows of its chunks.
     """
 
     def __init__(self, kernel: str, dataset: xr.Dataset) -> None:
         self.kernel = kernel
         self.dataset = dataset
+        self.index: GroupIndex | None = None
         # The variable that depends on most keeps the documented order; a dataset's own does not.
         variables = sorted(dataset.data_vars.values(), key=lambda v: -v.ndim)
         self.dims = tuple(dict.fromkeys(str(d) for v in variables for d in v.dims))
@@ -273,9 +281,7 @@ def grids_of(data: Any) -> list[Grid]:
         There are no results in it.
     """
     if isinstance(data, str | os.PathLike):
-        from sweep.store import open_store
-
-        data = open_store(Path(data))
+        return _of_store(*_identity(Path(data)))
     import xarray as xr
 
     if isinstance(data, xr.Dataset):
@@ -292,3 +298,24 @@ def grids_of(data: Any) -> list[Grid]:
         raise QueryError("there are no results to query")
     # A store lists its groups by name, a tree in memory does not: the order must not depend on it.
     return [Grid(kernel, found[kernel]) for kernel in sorted(found)]
+
+
+def _identity(path: Path) -> tuple[Path, tuple[int, ...]]:
+    """Return a store's path, and what changes with its root record."""
+    try:
+        found = os.stat(path / "zarr.json")
+    except OSError:
+        return path, ()  # opening it tells what is wrong
+    return path.resolve(), (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _of_store(path: Path, _: tuple[int, ...]) -> list[Grid]:
+    """Return the grids of a store, with what it knows of their chunks; opened once."""
+    from sweep.store import open_store, read_index
+
+    index = read_index(path)
+    grids = grids_of(open_store(path))
+    for grid in grids:
+        grid.index = None if index is None else index.group(grid.kernel)
+    return grids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.expressions import Expression
 from sweep.query._threads import each
+from sweep.query.cells import Cells, cells_of
 from sweep.query.grid import AbsentError, grids_of
 from sweep.query.selection import clearest, select_kernels
 from sweep.query.view import SENSES, Block, Slab, View
@@ -95,9 +96,19 @@ class Question:
         more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
         return f" for {'; '.join(words)}{more}" if any(words) else ""
 
-    def reduced(self, function: Callable[[Slab, Array, int], T]) -> Iterator[T]:
-        """Yield ``function(slab, numbers of its groups, view's offset)`` block by block."""
+    def reduced(
+        self,
+        function: Callable[[Slab, Array, int], T],
+        blocks: Callable[[Cells, Array, int], Iterable[Block]],
+    ) -> Iterator[T]:
+        """Yield ``function(slab, numbers of its groups, view's offset)`` block by block.
+
+        ``blocks(cells, numbers of the view's groups, view's offset)`` tells what to read of a store
+        with an index.
+        """
         for view, numbers, offset in zip(self.views, self.numbers, self.offsets, strict=True):
+            cells = cells_of(view)
+            chosen = view.blocks() if cells is None else blocks(cells, numbers, int(offset))
 
             def work(
                 block: Block, view: View = view, numbers: Array = numbers, offset: int = offset
@@ -105,7 +116,7 @@ class Question:
                 slab = view.slab(block)
                 return None if slab is None else function(slab, numbers[slab.groups], int(offset))
 
-            yield from (found for found in each(work, view.blocks()) if found is not None)
+            yield from (found for found in each(work, chosen) if found is not None)
 
 
 def check_rows(rows: int, advice: str) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from sweep.query._threads import each
+from sweep.query.cells import cells_of
 from sweep.query.question import Question
 from sweep.query.view import Block, View
 
@@ -46,6 +47,12 @@ def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tupl
             continue
         of_view = bool(view.condition and view.condition.variables)
         on_results.update(dict.fromkeys(numbers[local].tolist(), of_view))
+        known = _from_index(view, local)
+        if known is not None:
+            for group, counted in known.items():
+                satisfied[int(numbers[group])].update(counted)
+                selected[int(numbers[group])].update(counted)
+            continue
         count = partial(_count, view, set(local.tolist()))
         for groups, kept, everything in each(count, view.blocks()):
             for group, some, every in zip(groups, kept, everything, strict=True):
@@ -56,13 +63,38 @@ def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tupl
     for number in sorted(empty):
         invalid = "no value" not in selected[number]
         if satisfied[number]:
-            reasons[number] = satisfied[number].most_common(1)[0][0]
+            reasons[number] = _commonest(satisfied[number])
         elif on_results.get(number) and invalid and selected[number]:
-            reasons[number] = selected[number].most_common(1)[0][0]
+            reasons[number] = _commonest(selected[number])
         else:
             missing.append(number)
     note = f"no configuration satisfies the condition{question.named(missing)}"
     return reasons, (note,) if missing else ()
+
+
+def _commonest(reasons: Counter[str]) -> str:
+    """Return what occurs most often; of several the first word."""
+    return min(reasons, key=lambda reason: (-reasons[reason], reason))
+
+
+def _from_index(view: View, groups: np.ndarray) -> dict[int, dict[str, int]] | None:
+    """Return how often each reason occurs in groups that the index of a store knows whole."""
+    cells = cells_of(view)
+    if cells is None or not cells.is_grouped:
+        return None
+    wanted = cells.selected & np.isin(cells.groups, groups)
+    if not (cells.is_whole | ~wanted).all() or "status" not in view.status_names:
+        return None
+    counts = {code: n for code, n in cells.counts("status").items() if code}
+    timed = {NO_REASON: cells.counts("status").get(0, np.zeros(cells.shape, np.int64))}
+    if "power_status" in view.status_names:
+        timed = {NO_REASON + code: n for code, n in cells.counts("power_status").items()}
+    found: dict[int, dict[str, int]] = {int(group): {} for group in groups}
+    for reason, n in {**counts, **timed}.items():
+        sums = np.bincount(cells.groups[wanted], n[wanted], minlength=view.groups)
+        for group in groups[sums[groups] > 0].tolist():
+            found[group][view.reason_name(reason)] = int(sums[group])
+    return found
 
 
 def _count(

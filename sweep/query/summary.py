@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sweep.query._threads import each
 from sweep.query.answer import Answer, Row
 from sweep.query.ask import best
+from sweep.query.cells import cells_of
 from sweep.query.grid import AbsentError
 from sweep.query.question import ask, title_of
 from sweep.query.view import Block, Slab, View
@@ -58,7 +60,8 @@ def summary(
     question = ask(data, ["execution_time"], ["min"], by, where, select)
     tallies = {number: Tally() for number, _ in question.ordered()}
     for view, numbers in zip(question.views, question.numbers, strict=True):
-        for parts in each(partial(_tallies, view), view.blocks()):
+        known, blocks = _from_index(view)
+        for parts in chain([known], each(partial(_tallies, view), blocks)):
             for group, part in parts:
                 tallies[int(numbers[group])].add(part)
     energies = _smallest_energies(data, question.by, where, select)
@@ -96,9 +99,52 @@ class Tally:
             "points": self.points,
             "valid": self.valid,
             "execution_time": self.execution_time if self.valid else None,
-            "statuses": dict(self.statuses.most_common()),
-            "regimes": {name: n / self.valid for name, n in self.regimes.most_common()},
+            "statuses": dict(_commonest_first(self.statuses)),
+            "regimes": {name: n / self.valid for name, n in _commonest_first(self.regimes)},
         }
+
+
+def _commonest_first(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _from_index(view: View) -> tuple[list[tuple[int, Tally]], Iterable[Block]]:
+    """Return what the index of a store knows, group by group, and the blocks of the rest."""
+    cells = cells_of(view)
+    bounds = None if cells is None else cells.bounds(0)
+    if cells is None or bounds is None or not cells.is_grouped:
+        return [], view.blocks()
+    whole = cells.is_exact(0)
+    groups = cells.groups[whole]
+
+    def summed(numbers: Array) -> Array:
+        of_group = np.bincount(groups, numbers[whole], minlength=view.groups)
+        return np.asarray(of_group.astype(np.int64))
+
+    counts = {
+        name: {code: summed(n) for code, n in cells.counts(name).items()}
+        for name in CODES
+        if name in view.grid.variables
+    }
+    points = summed(np.sum(list(cells.counts("status").values()), axis=0))
+    valid = summed(cells.value_counts(0))
+    # A scan counts the statuses of what has no time, and the regimes of what has one.
+    for name, uncounted in (("status", valid), ("regime", points - valid)):
+        if 0 in counts.get(name, ()):
+            counts[name][0] = counts[name][0] - uncounted
+    shortest = np.full(view.groups, np.inf)
+    np.fmin.at(shortest, groups, bounds.lowest[whole])
+    known = []
+    for group in np.unique(groups).tolist():
+        named = [
+            Counter({str(view.grid.meanings(name)[code]): int(n[group])
+                     for code, n in counts.get(name, {}).items() if n[group]})
+            for name in CODES
+        ]  # fmt: skip
+        tally = Tally(int(points[group]), int(valid[group]), float(shortest[group]), *named)
+        known.append((group, tally))
+    open_cells = (cells.selected & ~whole).reshape(-1, cells.shape[-1]).any(axis=1)
+    return known, [cells.block(int(i)) for i in np.flatnonzero(open_cells)]
 
 
 def _tallies(view: View, block: Block) -> list[tuple[int, Tally]]:

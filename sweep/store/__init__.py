@@ -13,29 +13,49 @@ Layout on disk::
     STORE/chunk_index/                  an array: which chunks are finished
     STORE/chunk_index/journal.jsonl     the same while the run goes on, and each chunk's summary
     STORE/chunk_index/lock              while a run writes
+    STORE/chunk_minimum/ ...            arrays: the summaries of all chunks of a finished store
 """
 
 from __future__ import annotations
 
 from sweep.store.chunks import ChunkWriter
-from sweep.store.layout import UNWRITTEN_CODE, Coordinate, GroupLayout, StoreLayout, Variable
+from sweep.store.index import GroupIndex, Index
+from sweep.store.layout import (
+    UNWRITTEN_CODE,
+    Coordinate,
+    GroupLayout,
+    StoreLayout,
+    Units,
+    Variable,
+)
 from sweep.store.local import free_bytes
-from sweep.store.reading import StoreInfo, inspect, open_store, read_record, read_summaries
+from sweep.store.reading import (
+    StoreInfo,
+    inspect,
+    open_store,
+    read_index,
+    read_record,
+    read_summaries,
+)
 from sweep.store.writing import Store, open_or_create
 
 __all__ = [
     "ChunkWriter",
     "Coordinate",
+    "GroupIndex",
     "GroupLayout",
+    "Index",
     "Store",
     "StoreInfo",
     "StoreLayout",
     "UNWRITTEN_CODE",
+    "Units",
     "Variable",
     "free_bytes",
     "inspect",
     "open_or_create",
     "open_store",
+    "read_index",
     "read_record",
     "read_summaries",
 ]

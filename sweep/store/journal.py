@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store.local import explained, write_all
 
-__all__ = ["Entry", "Finished", "Journal", "journal_header", "read_journal"]
+__all__ = ["Entry", "Finished", "Journal", "journal_entries", "journal_header", "read_journal"]
 
 Entry = tuple[str, int, Mapping[str, Any]]
 """Group, number of the chunk, summary."""
@@ -33,7 +33,9 @@ def journal_header(binding: str) -> bytes:
     return _line({"sweep_journal": _VERSION, "store": binding})
 
 
-def read_journal(path: Path, binding: str, counts: Mapping[str, int]) -> tuple[Finished, int]:
+def read_journal(
+    path: Path, binding: str, counts: Mapping[str, int], *, summaries: bool = True
+) -> tuple[Finished, int]:
     """Return the finished chunks and the length in bytes of the journal's sound part.
 
     Parameters
@@ -44,6 +46,8 @@ def read_journal(path: Path, binding: str, counts: Mapping[str, int]) -> tuple[F
         Hash that the first line must carry.
     counts : mapping
         Number of chunks by group.
+    summaries : bool
+        Whether to keep the summaries, which are many in a large store; else they are empty.
 
     Raises
     ------
@@ -72,9 +76,19 @@ def read_journal(path: Path, binding: str, counts: Mapping[str, int]) -> tuple[F
             group, chunk = entry.get("group"), entry.get("chunk")
             if not isinstance(chunk, int) or not 0 <= chunk < counts.get(str(group), 0):
                 raise StoreError(f"'{path}', line {number}: no chunk {chunk} of '{group}' exists")
-            finished[str(group), chunk] = entry.get("summary", {})
+            finished[str(group), chunk] = entry.get("summary", {}) if summaries else {}
         sound += len(line)
     return finished, sound
+
+
+def journal_entries(path: Path) -> Iterator[Entry]:
+    """Yield the entries of a journal that was read before, one by one, also superseded ones."""
+    with explained(f"read '{path}'"), path.open("rb") as lines:
+        next(lines, None)  # the header
+        for line in lines:
+            entry = _parsed(line)
+            if entry is not None:
+                yield str(entry["group"]), int(entry["chunk"]), entry.get("summary", {})
 
 
 class Journal:
@@ -91,6 +105,11 @@ class Journal:
     durable : bool
         Whether an entry is on the disk when :meth:`append` returns.
 
+    Attributes
+    ----------
+    finished : dict
+        Its keys are the finished chunks, in order; what they hold stays in the file.
+
     Raises
     ------
     StoreError
@@ -102,7 +121,8 @@ class Journal:
     ) -> None:
         self._path = path
         self._durable = durable
-        self.finished, self._length = read_journal(path, binding, counts)
+        found, self._length = read_journal(path, binding, counts, summaries=False)
+        self.finished = dict.fromkeys(found)
         with explained(f"write '{path}'"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(path, flags, 0o666)
@@ -122,16 +142,11 @@ class Journal:
         StoreError
             If the journal cannot be written; it is then as it was before.
         """
-        batch: Finished = {}
-        lines = []
-        for group, chunk, summary in entries:
-            line = _line({"group": group, "chunk": int(chunk), "summary": summary})
-            lines.append(line)
-            # What a resumed run would read, not the caller's own objects.
-            batch[group, int(chunk)] = json.loads(line)["summary"]
+        entries = list(entries)
+        lines = [_line({"group": g, "chunk": int(c), "summary": s}) for g, c, s in entries]
         if lines:
             self._write(b"".join(lines))
-            self.finished.update(batch)
+            self.finished.update(dict.fromkeys((g, int(c)) for g, c, _ in entries))
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""

@@ -28,6 +28,7 @@ __all__ = [
     "Coordinate",
     "GroupLayout",
     "StoreLayout",
+    "Units",
     "Variable",
     "fill_value",
 ]
@@ -158,12 +159,38 @@ class Variable:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
+@dataclass(frozen=True)
+class Units:
+    """How units of work cover a group: boxes of a grid, numbered in C order.
+
+    Parameters
+    ----------
+    dims : tuple of str
+        The grid's dimensions. The first is cut into cells of length 1 in a unit's summary.
+    shape, chunks : tuple of int
+        Length of the grid and of a unit along each dimension.
+    models : int
+        Length of the dimension that units span whole and that variables have outside the grid's.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    models: int
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of units along each dimension."""
+        return tuple(-(-n // chunk) for n, chunk in zip(self.shape, self.chunks, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class GroupLayout:
     """One group of the store: the results of one kernel.
 
     ``n_chunks`` is the number of units of work that the caller counts for this group. What a unit
     writes is the caller's business; the journal knows it by its number, 0 to ``n_chunks - 1``.
+    With ``units``, which say what a unit covers, a finished store has an index of its summaries.
     """
 
     name: str
@@ -171,6 +198,7 @@ class GroupLayout:
     coordinates: Sequence[Coordinate]
     variables: Sequence[Variable]
     n_chunks: int
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         """Refuse doubled or impossible names and dimensions of two sizes."""

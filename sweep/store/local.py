@@ -81,7 +81,7 @@ class LocalFiles:
         partial = f"{final}.{os.getpid():x}-{secrets.token_hex(6)}{_PARTIAL}"
         with explained(f"write '{final}'", "; the same command continues from what is finished"):
             try:
-                descriptor = os.open(partial, _NEW_FILE, 0o666)
+                descriptor = _created(partial)
                 try:
                     for part in parts:
                         write_all(descriptor, part)
@@ -115,6 +115,16 @@ class LocalFiles:
                     if name.endswith(_PARTIAL):
                         with contextlib.suppress(FileNotFoundError):
                             os.unlink(os.path.join(directory, name))
+
+
+def _created(path: str) -> int:
+    """Open a new file; its directory is made if just that is missing, never a whole store."""
+    try:
+        return os.open(path, _NEW_FILE, 0o666)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(os.path.dirname(path))
+        return os.open(path, _NEW_FILE, 0o666)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -21,6 +21,8 @@ from sweep.store.layout import CHUNK_INDEX, GroupLayout, StoreLayout, Variable, 
 __all__ = [
     "SEPARATOR",
     "STORE_VERSION",
+    "Document",
+    "array_document",
     "chunk_index_array",
     "chunk_key",
     "document",
@@ -66,11 +68,11 @@ def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, byt
         cannot be renamed into place as a whole, writing it last makes the store appear at once.
     """
     objects: dict[str, bytes] = {}
-    index = _array_document(chunk_index_array(layout))
+    index = array_document(chunk_index_array(layout))
     everything: dict[str, Document] = {CHUNK_INDEX: index}
     objects[f"{CHUNK_INDEX}/zarr.json"] = document(index)
     for group in layout.groups:
-        arrays = {array.name: _array_document(array) for array in group.arrays()}
+        arrays = {array.name: array_document(array) for array in group.arrays()}
         attributes = _group_attributes(group)
         everything[group.name] = _group_document(attributes, {})
         everything.update({f"{group.name}/{name}": doc for name, doc in arrays.items()})
@@ -114,7 +116,8 @@ def chunk_index_array(layout: StoreLayout) -> Variable:
     return Variable(CHUNK_INDEX, ("store_chunk",), (total,), (max(total, 1),), "uint8", attrs)
 
 
-def _array_document(array: Variable) -> Document:
+def array_document(array: Variable) -> Document:
+    """Return the metadata document of an array."""
     # An index of chunks that was never written means "missing", not "unknown".
     fill = 0 if array.name == CHUNK_INDEX else fill_value(array.dtype)
     if isinstance(fill, float) and math.isnan(fill):

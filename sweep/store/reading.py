@@ -15,15 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import StoreError
+from sweep.store.index import Index, index_of
 from sweep.store.journal import Finished, read_journal
 from sweep.store.layout import CHUNK_INDEX
-from sweep.store.local import explained
+from sweep.store.local import LocalFiles, explained
 from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["StoreInfo", "binding_of", "inspect", "open_store", "read_record", "read_summaries"]
+__all__ = [
+    "StoreInfo",
+    "binding_of",
+    "inspect",
+    "open_store",
+    "read_index",
+    "read_record",
+    "read_summaries",
+]
 
 _MIGRATIONS: dict[int, str] = {}
 """How to bring a store of an older version up to date, by that version."""
@@ -136,6 +145,21 @@ def read_summaries(path: str | os.PathLike[str]) -> Finished:
     """
     info = inspect(path)
     return read_journal(info.journal_path, info.binding, info.counts)[0]
+
+
+def read_index(path: str | os.PathLike[str]) -> Index | None:
+    """Return the index of a finished store, None of an unfinished one or without one.
+
+    Raises
+    ------
+    StoreError
+        As :func:`inspect`.
+    """
+    info = inspect(path)
+    if not info.is_finished:
+        return None
+    document = _root_document(path, info.path)
+    return index_of(LocalFiles(info.path), document["consolidated_metadata"]["metadata"])
 
 
 def open_store(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from sweep.errors import StoreError
 from sweep.store.chunks import ArrayShape, ChunkWriter
 from sweep.store.codec import encode
 from sweep.store.creation import create, place
-from sweep.store.journal import Entry, Journal, journal_header
+from sweep.store.gathering import index_objects
+from sweep.store.journal import Entry, Journal, journal_entries, journal_header
 from sweep.store.layout import CHUNK_INDEX, Array, StoreLayout
 from sweep.store.local import LocalFiles, explained
 from sweep.store.lock import StoreLock
@@ -76,11 +77,11 @@ class Store:
         return self._info.is_finished
 
     @property
-    def finished(self) -> Mapping[tuple[str, int], Mapping[str, Any]]:
-        """Summary of every finished chunk by group and number of the chunk."""
+    def finished(self) -> Collection[tuple[str, int]]:
+        """Group and number of every finished chunk; :func:`read_summaries` has what they hold."""
         if self._journal is not None:
-            return self._journal.finished
-        return read_summaries(self.path)
+            return self._journal.finished.keys()
+        return read_summaries(self.path).keys()
 
     def missing(self) -> list[tuple[str, int]]:
         """Return the chunks still to be computed, in order."""
@@ -139,6 +140,11 @@ class Store:
             whole = ArrayShape.of(index).padded((0,), ones)
             self._files.put(f"{CHUNK_INDEX}/{chunk_key((0,))}", *encode(whole))
         root = json.loads(self._files.get(ROOT_DOCUMENT))
+        documents, files = index_objects(self._layout, journal_entries(self._info.journal_path))
+        for key, parts in files:
+            self._files.put(key, *parts)
+        members = root["consolidated_metadata"]["metadata"] | documents
+        root["consolidated_metadata"]["metadata"] = dict(sorted(members.items()))
         root["attributes"]["run"] |= {**(run or {}), "finished": _now()}
         self._files.put(ROOT_DOCUMENT, document(root))
         self._info = inspect(self.path)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from sweep.evaluation import Buffers, evaluate_box, variables
 from sweep.space import Space, parse_plan, resolve
 from sweep.store import ChunkWriter
+from sweep.workflows.summaries import summarise
 
 __all__ = ["Job", "Unit"]
 
@@ -64,9 +63,11 @@ class Job:
         kernel, chunk = unit
         space = self.space()
         part = space[kernel]
-        arrays = evaluate_box(part, space.plan, part.grid.box(chunk), buffers=buffers)
+        box = part.grid.box(chunk)
+        arrays = evaluate_box(part, space.plan, box, buffers=buffers)
         index = dict(zip(part.grid.names, part.grid.chunk_index(chunk), strict=True))
-        for variable in variables(part, space.plan):
+        found = variables(part, space.plan)
+        for variable in found:
             absent = [i for name, i in index.items() if name not in variable.dims]
             if any(absent):
                 continue  # another chunk, first along what the variable does not depend on, has it
@@ -78,8 +79,7 @@ class Job:
             else:
                 place = tuple(index[d] for d in variable.dims)
                 self.writer.write(kernel, variable.name, place, values)
-        status = arrays["status"]
-        return {"points": int(status.size), "valid": int(np.count_nonzero(status == 0))}
+        return summarise(part.grid, space.plan, box, found, arrays)
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ from sweep.errors import StoreError
 from sweep.evaluation import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, parse_plan
-from sweep.store import Coordinate, GroupLayout, StoreLayout, Variable
+from sweep.store import Coordinate, GroupLayout, StoreLayout, Units, Variable
 
 __all__ = ["layout_of", "plan_of", "record_of", "texts_of"]
 
@@ -109,4 +109,5 @@ def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
         ],
         variables=found,
         n_chunks=grid.n_chunks,
+        units=Units(grid.names, grid.shape, grid.chunk_shape, len(plan.models)),
     )

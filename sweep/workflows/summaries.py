@@ -1,0 +1,283 @@
+"""What a chunk holds, in a few numbers: what queries need to pass over it.
+
+A chunk is summarised cell by cell: a cell is what one model gives on one device. The results are
+read in pieces that stay in the cache, a few passes over each, right after the evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.evaluation import Variable
+from sweep.query.select import front
+from sweep.space import Box, Grid, Plan
+
+__all__ = ["FRONT_POINTS", "summarise"]
+
+Array = NDArray[Any]
+
+PIECE = 1 << 17
+"""Values of a piece: with its temporaries it stays in a core's second level cache."""
+
+FRONT_POINTS = 64
+"""Most points of a cell's Pareto front that a summary holds."""
+
+FRONT = ("execution_time", "energy")
+COUNTED = ("status", "power_status", "regime")
+SAMPLE = 512  # points whose front gives the first ones to test against
+SMALL = 1 << 12  # codes below which one call counts those of all cells
+
+
+def summarise(
+    grid: Grid, plan: Plan, box: Box, found: Sequence[Variable], arrays: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Return the summary of a chunk, of JSON values.
+
+    Parameters
+    ----------
+    grid : Grid
+        The kernel's grid.
+    plan : Plan
+        The plan.
+    box : Box
+        The chunk's part of the grid.
+    found : sequence of Variable
+        The kernel's variables.
+    arrays : mapping
+        The chunk's results by variable. Left as they were, though written to in between.
+
+    Returns
+    -------
+    dict
+        ``points`` and ``valid`` of the chunk over all models; ``cells``, how many models and
+        devices it covers. The rest is given cell by cell, models outside, devices inside:
+        ``largest_status``; under ``numbers`` for each float variable minimum, maximum, the second
+        smallest and the second largest number, the first positions of minimum and maximum in the
+        kernel's whole grid with the model outside (-1 without any), and how many numbers there
+        are; under ``codes`` how often each code of ``status`` and ``regime`` occurs, and of
+        ``power_status`` where there is a time; ``front``, the times, energies and positions of
+        the Pareto front, or None where it has more than :data:`FRONT_POINTS`.
+    """
+    n_models, n_devices = len(plan.models), box.shape[0]
+    numbers = {v.name: _numbers(v, grid, plan, box, arrays[v.name]) for v in found if not v.is_code}
+    codes = {}
+    rows = {
+        name: arrays[name].reshape(n_models * n_devices, -1) for name in COUNTED if name in arrays
+    }
+    status = rows["status"]
+    for name, values in rows.items():
+        counted = _counts(values, status if name == "power_status" else None)
+        codes[name] = {str(c): counted[:, c].tolist() for c in np.flatnonzero(counted.any(axis=0))}
+    counts = {int(code): np.array(n) for code, n in codes["status"].items()}
+    largest = np.max([np.where(n > 0, code, 0) for code, n in counts.items()], axis=0)
+    summary: dict[str, Any] = {
+        "points": int(status.size),
+        "valid": int(counts.get(0, np.zeros(1)).sum()),
+        "cells": [n_models, n_devices],
+        "largest_status": largest.tolist(),
+        "numbers": numbers,
+        "codes": codes,
+    }
+    if all(name in arrays for name in FRONT):
+        summary["front"] = _fronts(grid, plan, box, [arrays[name] for name in FRONT], numbers)
+    return summary
+
+
+# ---------------------------------------------------------------------------- numbers
+
+
+def _numbers(variable: Variable, grid: Grid, plan: Plan, box: Box, array: Array) -> list[list[Any]]:
+    """Return one float variable's seven numbers, each for every cell."""
+    n_models, n_devices = len(plan.models), box.shape[0]
+    has_model = "model" in variable.dims
+    values = array.reshape(n_models * n_devices if has_model else n_devices, -1)
+    *extremes, low_at, high_at, count = _extremes(values)
+    extent = tuple(
+        n if name in variable.dims else 1 for name, n in zip(grid.names, box.shape, strict=True)
+    )
+    # Cells of the models that give the variable; what has no model is the same for all of them.
+    owners = range(n_models) if variable.model is None else [plan.models.index(variable.model)]
+    shape = (n_models, n_devices)
+    columns: list[Array] = []
+    for part in extremes:
+        whole = np.full(shape, np.nan)
+        whole[owners] = part.reshape(-1, n_devices)
+        columns.append(whole)
+    for part in (low_at, high_at):
+        whole_at = np.full(shape, -1, np.int64)
+        whole_at[owners] = part.reshape(-1, n_devices)
+        columns.append(_positions(grid, box, extent, whole_at))
+    number = np.zeros(shape, np.int64)
+    number[owners] = count.reshape(-1, n_devices)
+    return [_plain(column) for column in (*columns, number)]
+
+
+def _positions(grid: Grid, box: Box, extent: tuple[int, ...], local: Array) -> Array:
+    """Return positions in the whole grid, model outside, of positions in the cells of a box.
+
+    ``local`` has entries per model and device, -1 for none; ``extent`` is the box with length 1
+    along the dimensions that the variable does not have.
+    """
+    shape = grid.shape
+    index = np.unravel_index(np.maximum(local, 0), extent[1:]) if extent[1:] else ()
+    models, devices = np.ogrid[tuple(slice(n) for n in local.shape)][:2]
+    position = models * shape[0] + box.start[0] + devices
+    for part, start, length in zip(index, box.start[1:], shape[1:], strict=True):
+        position = position * length + start + part
+    return np.where(local < 0, -1, position)
+
+
+def _extremes(values: Array) -> tuple[Array, ...]:
+    """Return the extremes of every row.
+
+    Lowest, highest, second lowest, second highest, where lowest and highest first are, and how
+    many numbers there are; NaN is none.
+    """
+    rows, size = values.shape
+    width = max(min(size, PIECE), 1)
+    step = max(1, PIECE // width)
+    pieces = [slice(i, i + width) for i in range(0, size, width)]
+    low, high = (np.empty((rows, len(pieces)), values.dtype) for _ in range(2))
+    count = np.zeros(rows, np.int64)
+    for first in range(0, rows, step):
+        some = slice(first, first + step)
+        for number, piece in enumerate(pieces):
+            part = values[some, piece]
+            lowest = np.minimum.reduce(part, axis=1)
+            if np.isnan(lowest).any():
+                low[some, number] = np.fmin.reduce(part, axis=1)
+                high[some, number] = np.fmax.reduce(part, axis=1)
+                count[some] += np.count_nonzero(part == part, axis=1)
+            else:
+                low[some, number] = lowest
+                high[some, number] = np.maximum.reduce(part, axis=1)
+                count[some] += part.shape[1]
+    lowest, second_low, low_at = _first(values, low, pieces, np.fmin)
+    highest, second_high, high_at = _first(values, high, pieces, np.fmax)
+    return lowest, highest, second_low, second_high, low_at, high_at, count
+
+
+def _first(
+    values: Array, found: Array, pieces: Sequence[slice], reduce: np.ufunc
+) -> tuple[Array, Array, Array]:
+    """Return each row's extreme, the second one, and where the first is, from those of pieces."""
+    extreme = reduce.reduce(found, axis=1)
+    piece = np.argmax(found == extreme[:, np.newaxis], axis=1)
+    every = np.arange(len(values))
+    found[every, piece] = np.nan
+    second = reduce.reduce(found, axis=1)
+    at = np.empty(len(values), np.int64)
+    for number in np.unique(piece).tolist():
+        mine = every[piece == number] if len(pieces) > 1 else slice(None)
+        part = values[mine, pieces[number]]
+        inside = np.argmax(part == extreme[mine, np.newaxis], axis=1)
+        rows = np.arange(len(part))
+        held = part[rows, inside]
+        part[rows, inside] = np.nan
+        second[mine] = reduce(second[mine], reduce.reduce(part, axis=1))
+        part[rows, inside] = held
+        at[mine] = pieces[number].start + inside
+    return extreme, second, np.where(np.isnan(extreme), -1, at)
+
+
+def _plain(values: Array) -> list[Any]:
+    """Return numbers as JSON holds them: None for NaN, infinities as text."""
+    plain: list[Any] = values.ravel().tolist()
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        return [None if v != v else v if math.isfinite(v) else str(v) for v in plain]
+    return plain
+
+
+# ---------------------------------------------------------------------------- codes
+
+
+def _counts(codes: Array, status: Array | None) -> Array:
+    """Return how often each of 256 codes occurs in each row, where ``status`` is valid if given."""
+    rows, size = codes.shape
+    if size <= SMALL:
+        keys = codes + 256 * np.arange(rows)[:, np.newaxis]
+        keys = keys.ravel() if status is None else keys[status == 0]
+        return np.bincount(keys, minlength=256 * rows).reshape(rows, 256)
+    counts = np.zeros((rows, 256), np.int64)
+    seen: list[int] = []
+    for row in range(rows):
+        for first in range(0, size, PIECE):
+            part = codes[row, first : first + PIECE]
+            if status is not None:
+                timed = status[row, first : first + PIECE] == 0
+                part = part if timed.all() else part[timed]
+            counts[row] += _count(part, seen)
+    return counts
+
+
+def _count(codes: Array, seen: list[int]) -> Array:
+    """Return how often each of 256 codes occurs, trying those first that were seen already."""
+    counts = np.zeros(256, np.int64)
+    left = codes.size
+    for code in seen:
+        if not left:
+            return counts
+        counts[code] = np.count_nonzero(codes == code)
+        left -= int(counts[code])
+    if left:
+        counts = np.bincount(codes, minlength=256)
+        seen += [c for c in np.flatnonzero(counts).tolist() if c not in seen]
+    return counts
+
+
+# ---------------------------------------------------------------------------- Pareto fronts
+
+
+def _fronts(
+    grid: Grid, plan: Plan, box: Box, arrays: Sequence[Array], numbers: Mapping[str, list[Any]]
+) -> list[Any]:
+    """Return the front of each cell; None where it is too long to keep."""
+    n_models, n_devices = len(plan.models), box.shape[0]
+    times, energies = (array.reshape(n_models * n_devices, -1) for array in arrays)
+    powered = numbers["energy"][-1]
+    found: list[Any] = []
+    for cell in range(len(times)):
+        if not powered[cell]:
+            found.append([[], [], []])
+            continue
+        at = _front(times[cell], energies[cell])
+        if at.size > FRONT_POINTS:
+            found.append(None)
+            continue
+        local = np.full((len(times), at.size), -1, np.int64)
+        local[cell] = at
+        places = _positions(grid, box, box.shape, local.reshape(n_models, n_devices, -1))
+        of_cell = places.reshape(local.shape)[cell]
+        found.append([_plain(v) for v in (times[cell, at], energies[cell, at], of_cell)])
+    return found
+
+
+def _front(x: Array, y: Array) -> Array:
+    """Return where the points are that no other one beats, in ascending order."""
+    if x.size <= 4 * SAMPLE:
+        return front([x, y])
+    sample = slice(None, None, x.size // SAMPLE)
+    few = front([x[sample], y[sample]])
+    if not few.size:
+        return front([x, y])
+    # The middle of the sample's front first: it beats most.
+    few = few[np.argsort(x[sample][few], kind="stable")]
+    order = few[[few.size // 2, few.size // 4, 3 * few.size // 4, 0, -1]]
+    against = list(zip(x[sample][order], y[sample][order], strict=True))
+    kept = []
+    for first in range(0, x.size, PIECE):
+        here_x, here_y = x[first : first + PIECE], y[first : first + PIECE]
+        at = None
+        for limit_x, limit_y in against:
+            # With equal points of the second objective: the first of those equal to it is kept.
+            keep = np.flatnonzero((here_x < limit_x) | (here_y <= limit_y))
+            here_x, here_y = here_x[keep], here_y[keep]
+            at = first + keep if at is None else at[keep]
+        kept.append(at)
+    left = np.concatenate([part for part in kept if part is not None])
+    return left[front([x[left], y[left]])]
