@@ -142,6 +142,9 @@ def undominated(
 ) -> Iterable[Block]:
     """Return the blocks that can hold a point of their groups' Pareto fronts.
 
+    A cell is bounded by the points of its own front where the index keeps them: whatever a
+    selection leaves of the cell is nowhere below one of them. Else by its smallest numbers.
+
     Parameters
     ----------
     cells : Cells
@@ -149,9 +152,6 @@ def undominated(
     held : callable
         Returns the fronts found up to now by the view's groups: columns, and positions in the
         view's grid (of points of kernels before it negative).
-
-    A cell is bounded by the points of its own front where the index keeps them: whatever a
-    selection leaves of the cell is nowhere below one of them. Else by its smallest numbers.
     """
     view = cells.view
     every = [cells.bounds(k) for k in range(len(view.objectives))]
