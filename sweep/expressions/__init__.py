@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.expressions.bounds import Bounds, bounds_of, conjuncts
 from sweep.expressions.error import ExpressionError
 from sweep.expressions.machine import run
 from sweep.expressions.parser import FUNCTIONS, MAX_NESTING, Instruction, parse
@@ -35,6 +36,7 @@ __all__ = [
     "MAX_DIGITS",
     "MAX_LENGTH",
     "MAX_NESTING",
+    "Bounds",
     "Expression",
     "ExpressionError",
 ]
@@ -117,6 +119,27 @@ class Expression:
             If the shapes do not broadcast.
         """
         return run(self.text, self._program, values, faults or {})
+
+    def conjuncts(self) -> tuple[Expression, ...]:
+        """Return the conditions that must all hold for this one to hold.
+
+        They are the operands of the outermost ``and``; each keeps the text of the whole.
+        """
+        parts = conjuncts(self._program)
+        return tuple(
+            Expression(self.text, frozenset(s.argument for s in p if s.operation == "name"), p)
+            for p in parts
+        )
+
+    def bounds(self, names: Mapping[str, Bounds]) -> Bounds:
+        """Return between which numbers the value lies; see :mod:`sweep.expressions.bounds`.
+
+        Parameters
+        ----------
+        names : mapping of str to Bounds
+            What is known of each name.
+        """
+        return bounds_of(self._program, names)
 
     @property
     def is_constant(self) -> bool:

@@ -22,7 +22,7 @@ from sweep.errors import nearest
 from sweep.expressions.error import ExpressionError
 from sweep.expressions.parser import Instruction
 
-__all__ = ["run"]
+__all__ = ["operand_count", "run"]
 
 _EXACT = 2.0**53  # the integers that float64 tells apart
 
@@ -64,7 +64,7 @@ def run(
                     loaded[argument] = _load(text, step, values, faults)
                 stack.append(loaded[argument])
                 continue
-            count = _operand_count(operation, argument)
+            count = operand_count(operation, argument)
             operands = stack[-count:]
             del stack[-count:]
             stack.append(_step(text, step, operands))
@@ -83,7 +83,10 @@ def _finish(result: _Operand) -> tuple[np.ndarray, np.ndarray]:
     return np.where(fault, replacement, value), fault.copy()
 
 
-def _operand_count(operation: str, argument: Any) -> int:
+def operand_count(operation: str, argument: Any) -> int:
+    """Return how many operands an operation takes from the stack."""
+    if operation in ("constant", "name"):
+        return 0
     if operation in ("negate", "plus", "not"):
         return 1
     if operation == "select":

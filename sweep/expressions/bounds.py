@@ -1,0 +1,232 @@
+"""Whether a condition can still hold when some of its names are only known within bounds.
+
+Interval arithmetic over NumPy arrays: every operand is the pair of its smallest and largest value.
+The pairs cover every value that a choice of names within their bounds gives without a fault, so
+that "cannot hold" is certain and "can hold" is not. A truth value is a number from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sweep.expressions.machine import operand_count
+from sweep.expressions.parser import Instruction
+
+__all__ = ["Bounds", "bounds_of", "conjuncts", "everything"]
+
+
+class Bounds(NamedTuple):
+    """The smallest and the largest value that an operand can have."""
+
+    low: Any
+    high: Any
+
+    @property
+    def is_point(self) -> Any:
+        """Where there is only one value."""
+        return self.low == self.high
+
+    @property
+    def can_hold(self) -> Any:
+        """Where the operand can be true."""
+        return (self.low != 0) | (self.high != 0)
+
+    @property
+    def can_fail(self) -> Any:
+        """Where the operand can be false."""
+        return (self.low <= 0) & (self.high >= 0)
+
+
+def everything() -> Bounds:
+    """Return the bounds of what nothing is known about."""
+    return Bounds(np.float64(-np.inf), np.float64(np.inf))
+
+
+def conjuncts(program: Sequence[Instruction]) -> list[tuple[Instruction, ...]]:
+    """Return the parts of a condition that must all hold: the operands of its outermost ``and``."""
+    if program[-1].operation != "and":
+        return [tuple(program)]
+    start, wanted = len(program) - 1, 1
+    while wanted:  # back to where the right operand begins
+        start -= 1
+        wanted += operand_count(program[start].operation, program[start].argument) - 1
+    return [*conjuncts(program[:start]), *conjuncts(program[start:-1])]
+
+
+def bounds_of(program: Sequence[Instruction], names: Mapping[str, Bounds]) -> Bounds:
+    """Return the bounds of what a program computes.
+
+    Parameters
+    ----------
+    program : sequence of Instruction
+        The parsed expression.
+    names : mapping of str to Bounds
+        What is known of each name; nothing is known of a name that is not there.
+    """
+    stack: list[Bounds] = []
+    with np.errstate(all="ignore"):
+        for operation, argument, _ in program:
+            if operation == "constant":
+                is_text = isinstance(argument, str)
+                point = np.float64(0.0 if is_text else argument)
+                stack.append(everything() if is_text else Bounds(point, point))
+            elif operation == "name":
+                stack.append(names.get(argument, everything()))
+            else:
+                count = operand_count(operation, argument)
+                operands = stack[-count:]
+                del stack[-count:]
+                stack.append(_step(operation, argument, operands))
+    return stack[0]
+
+
+def _step(operation: str, argument: Any, operands: Sequence[Bounds]) -> Bounds:
+    if operation == "compare":
+        return _compare(argument[0], argument[1], operands)
+    if operation == "call":
+        operation = argument[0]
+    if operation in _FOLDED:
+        fold = _FOLDED[operation]
+        low, high = operands[0]
+        for other in operands[1:]:
+            low, high = fold(low, other.low), fold(high, other.high)
+        return Bounds(low, high)
+    found = _STEPS.get(operation)
+    return everything() if found is None else _sound(found(*operands))
+
+
+def _sound(bounds: Bounds) -> Bounds:
+    """Return bounds without NaN, which stands for what is not known (0 times infinity)."""
+    low, high = bounds
+    return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+
+
+def _corners(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:
+    """Return the bounds of what is monotone in each operand."""
+    values = [function(x, y) for x in a for y in b]
+    low, high = values[0], values[0]
+    for value in values[1:]:
+        low, high = np.minimum(low, value), np.maximum(high, value)
+    return Bounds(low, high)
+
+
+def _unless(known: Any, bounds: Bounds) -> Bounds:
+    """Return bounds where something is known, else no bounds."""
+    return Bounds(np.where(known, bounds.low, -np.inf), np.where(known, bounds.high, np.inf))
+
+
+def _quotient(a: Bounds, b: Bounds) -> Bounds:
+    return _unless((b.low > 0) | (b.high < 0), _corners(np.divide, a, b))
+
+
+def _whole_quotient(a: Bounds, b: Bounds) -> Bounds:
+    low, high = _quotient(a, b)
+    return Bounds(np.floor(low) - 1.0, np.floor(high) + 1.0)  # a quotient may be rounded
+
+
+def _remainder(a: Bounds, b: Bounds) -> Bounds:
+    """Return the remainder's bounds: between 0 and the divisor, exact where both are known."""
+    largest = np.maximum(np.abs(b.low), np.abs(b.high))
+    low = np.where(b.low >= 0, 0.0, -largest)
+    high = np.where(b.high <= 0, 0.0, largest)
+    small = (a.low >= 0) & (b.low > 0)
+    high = np.where(small, np.minimum(high, a.high), high)
+    both = a.is_point & b.is_point
+    exact = np.remainder(a.low, b.low)
+    return Bounds(np.where(both, exact, low), np.where(both, exact, high))
+
+
+def _power(a: Bounds, b: Bounds) -> Bounds:
+    low, high = _corners(np.power, a, b)
+    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))  # vector instructions round differently
+    return _unless(a.low > 0, Bounds(low - slack, high + slack))
+
+
+def _absolute(a: Bounds) -> Bounds:
+    low, high = np.abs(a.low), np.abs(a.high)
+    inside = (a.low <= 0) & (a.high >= 0)
+    return Bounds(np.where(inside, 0.0, np.minimum(low, high)), np.maximum(low, high))
+
+
+def _root(a: Bounds) -> Bounds:
+    return Bounds(np.sqrt(np.maximum(a.low, 0.0)), np.sqrt(np.maximum(a.high, 0.0)))
+
+
+def _logarithm(a: Bounds) -> Bounds:
+    low, high = np.log2(np.maximum(a.low, 0.0)), np.log2(np.maximum(a.high, 0.0))
+    return Bounds(low - 1e-9, high + 1e-9)
+
+
+def _hull(a: Bounds, has_a: Any, b: Bounds, has_b: Any) -> Bounds:
+    """Return the bounds of what is one of two operands, each where it can be."""
+    low = np.minimum(np.where(has_a, a.low, np.inf), np.where(has_b, b.low, np.inf))
+    high = np.maximum(np.where(has_a, a.high, -np.inf), np.where(has_b, b.high, -np.inf))
+    return Bounds(low, high)
+
+
+ZERO = Bounds(np.float64(0.0), np.float64(0.0))
+
+
+def _truth(can_hold: Any, can_fail: Any) -> Bounds:
+    return Bounds(np.where(can_fail, 0.0, 1.0), np.where(can_hold, 1.0, 0.0))
+
+
+def _compare(operators: Sequence[str], members: int, operands: Sequence[Bounds]) -> Bounds:
+    left, *rest = operands
+    can_hold: Any = np.bool_(True)
+    can_fail: Any = np.bool_(False)
+    for operator in operators:
+        size = members if operator in ("in", "not in") else 1
+        right, rest = rest[:size], rest[size:]
+        if operator in ("in", "not in"):
+            pairs = [_pair("==", left, member) for member in right]
+            holds: Any = np.bool_(False)
+            fails: Any = np.bool_(True)
+            for can_equal, can_differ in pairs:
+                holds, fails = holds | can_equal, fails & can_differ
+            holds, fails = (fails, holds) if operator == "not in" else (holds, fails)
+        else:
+            holds, fails = _pair(operator, left, right[0])
+            left = right[0]
+        can_hold, can_fail = can_hold & holds, can_fail | fails
+    return _truth(can_hold, can_fail)
+
+
+def _pair(operator: str, a: Bounds, b: Bounds) -> tuple[Any, Any]:
+    """Return where a comparison can hold, and where it can fail."""
+    if operator in (">", ">="):
+        return _pair({">": "<", ">=": "<="}[operator], b, a)
+    if operator == "<":
+        return a.low < b.high, ~(a.high < b.low)
+    if operator == "<=":
+        return a.low <= b.high, ~(a.high <= b.low)
+    equal = (a.low <= b.high) & (b.low <= a.high)
+    differ = ~(a.is_point & b.is_point & (a.low == b.low))
+    return (equal, differ) if operator == "==" else (differ, equal)
+
+
+_FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
+_STEPS: dict[str, Callable[..., Bounds]] = {
+    "+": lambda a, b: Bounds(a.low + b.low, a.high + b.high),
+    "-": lambda a, b: Bounds(a.low - b.high, a.high - b.low),
+    "*": lambda a, b: _corners(np.multiply, a, b),
+    "/": _quotient,
+    "//": _whole_quotient,
+    "%": _remainder,
+    "**": _power,
+    "negate": lambda a: Bounds(-a.high, -a.low),
+    "plus": lambda a: a,
+    "abs": _absolute,
+    "ceil": lambda a: Bounds(np.ceil(a.low), np.ceil(a.high)),
+    "floor": lambda a: Bounds(np.floor(a.low), np.floor(a.high)),
+    "sqrt": _root,
+    "log2": _logarithm,
+    "gcd": lambda *_: Bounds(np.float64(0.0), np.float64(np.inf)),
+    "not": lambda a: _truth(a.can_fail, a.can_hold),
+    "and": lambda a, b: _hull(ZERO, a.can_fail, b, a.can_hold),
+    "or": lambda a, b: _hull(a, a.can_hold, b, a.can_fail),
+    "select": lambda a, condition, b: _hull(a, condition.can_hold, b, condition.can_fail),
+}
