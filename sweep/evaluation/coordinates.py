@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.models import get_model
-from sweep.space import KernelSpace, Plan
+from sweep.space import Configurations, KernelSpace, Plan
 from sweep.specs import Device
 
 __all__ = ["Labelled", "assumptions", "coordinates", "group_attributes"]
@@ -48,7 +48,13 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         )
     ]  # fmt: skip
     for dimension in space.grid.dimensions:
-        attributes = {"long_name": f"tuning parameter {dimension.name}", "units": "1"}
+        if dimension.stacked is not None:
+            found += _stacked(dimension.name, dimension.stacked)
+            continue
+        attributes: dict[str, Any] = {
+            "long_name": f"tuning parameter {dimension.name}",
+            "units": "1",
+        }
         if dimension.kind == "device":
             names = ", ".join(d.name for d in space.devices)
             attributes["long_name"] = "device"
@@ -68,6 +74,26 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         )  # fmt: skip
     found += _clock_coordinates(space)
     return tuple(found)
+
+
+def _stacked(name: str, configurations: Configurations) -> list[Labelled]:
+    """Return the coordinates of a list of configurations: their numbers and parameters."""
+    attributes = {
+        "long_name": "number of the valid configuration",
+        "units": "1",
+        "stacks": list(configurations.axes),
+    }
+    found = [Labelled(name, (name,), np.arange(len(configurations)), attributes)]
+    for parameter, values in configurations.axes.items():
+        column = configurations.column(parameter)
+        attributes = {
+            "long_name": f"tuning parameter {parameter}",
+            "units": "1",
+            "axis_values": list(values),
+        }
+        shown: Any = column.tolist() if column.dtype.kind == "U" else column
+        found.append(Labelled(parameter, (name,), shown, attributes))
+    return found
 
 
 def _clock_coordinates(space: KernelSpace) -> list[Labelled]:

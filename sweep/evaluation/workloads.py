@@ -47,6 +47,8 @@ class Launch:
 def axis_arrays(space: KernelSpace, box: Box) -> tuple[dict[str, Any], int]:
     """Return the values of each dimension in a box, reshaped to broadcast, and the axes' number.
 
+    Of a list of configurations there are the parameters', along the list.
+
     The axes are the grid's with the two clocks always present at the end (length 1 where they are
     not swept).
     """
@@ -58,10 +60,15 @@ def axis_arrays(space: KernelSpace, box: Box) -> tuple[dict[str, Any], int]:
         axis = {"core": ndim - 2, "memory": ndim - 1}.get(dimension.kind, i)
         shape = [1] * ndim
         shape[axis] = -1
-        values = np.asarray(dimension.values[part])
-        if values.dtype.kind in "iu":
-            values = values.astype(np.float64)
-        arrays[dimension.name] = values.reshape(shape)
+        columns: dict[str, Any] = {dimension.name: dimension.values}
+        if dimension.stacked is not None:
+            columns = {n: dimension.stacked.column(n, part) for n in dimension.stacked.axes}
+            part = slice(None)
+        for name, column in columns.items():
+            values = np.asarray(column[part])
+            if values.dtype.kind in "iu":
+                values = values.astype(np.float64)
+            arrays[name] = values.reshape(shape)
     return arrays, ndim
 
 

@@ -102,7 +102,7 @@ def one_view(
         raise QueryError(f"{what} shows one kernel: select one of {names}")
     (view,) = views
     for dim in single:
-        if dim in view.grid.dims and len(view.selection.indices[dim]) > 1:
+        if dim in view.grid.axes and len(selected(view, dim)) > 1:
             names = ", ".join(map(str, selected(view, dim)))
             raise QueryError(f"{what} shows one {dim}: select one of {names}")
     return view
@@ -113,8 +113,8 @@ def selected(view: View, dim: str) -> list[Any]:
     coordinate = view.grid.coordinates.get(dim)
     if coordinate is None:
         return []
-    if dim in view.grid.dims:
-        return coordinate.values[view.selection.indices[dim]].tolist()
+    if dim in view.grid.axes:
+        return view.grid.axis_values(dim)[view.grouping.places(dim)].tolist()
     return [coordinate.values.item()] if coordinate.values.ndim == 0 else []
 
 
@@ -127,9 +127,9 @@ def axis_of(view: View, name: str) -> Axis:
         There is no such dimension; the message lists them.
     """
     grid = view.grid
-    dim = name if name in grid.dims else f"{name}_ratio"
-    if dim not in grid.dims:
-        known = ", ".join(grid.dims)
+    dim = name if name in grid.axes else f"{name}_ratio"
+    if dim not in grid.axes:
+        known = ", ".join(grid.axes)
         raise QueryError(f"'{name}' is no dimension of kernel '{grid.kernel}' (known: {known})")
     keys = selected(view, dim)
     shown = keys
@@ -153,9 +153,7 @@ def where_we_are(view: View, without: Sequence[str] = ()) -> str:
 
 def over_dims(view: View, without: Sequence[str]) -> list[str]:
     """Return the dimensions with several selected values that are not shown."""
-    return [
-        dim for dim in view.grid.dims if dim not in without and len(view.selection.indices[dim]) > 1
-    ]
+    return [dim for dim in view.grid.axes if dim not in without and len(selected(view, dim)) > 1]
 
 
 def best_map(

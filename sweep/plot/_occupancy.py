@@ -78,7 +78,7 @@ def occupancy_plot(
         what="an occupancy plot",
     )
     if x is None:
-        x = "block_size" if "block_size" in view.grid.dims else "threads_per_block"
+        x = "block_size" if "block_size" in view.grid.axes else "threads_per_block"
     narrowed = {**(select or {}), "kernel": view.grid.kernel}
     series = {
         model: _best_by(
@@ -113,7 +113,7 @@ def _best_by(
     """Return the best row for each value of a dimension or of ``threads_per_block``."""
     grid = view.grid
     by: Sequence[str] = (x,)
-    if x not in grid.dims:
+    if x not in grid.axes:
         if grid.kind(grid.resolve(x)) != "float":
             raise QueryError(f"'{x}' is no number to draw over")
         by = [d for d in grid.dims if d in grid.variables[grid.resolve(x)].dims and d != "device"]

@@ -139,13 +139,13 @@ class Cells:
         numbers = np.zeros(self.shape, np.int64)
         models = np.arange(len(self.models))[:, np.newaxis]
         devices = np.maximum(self.device, 0)[:, np.newaxis]
-        for name, size in zip(self.view.by, self.view.by_shape, strict=True):
+        for name, size in zip(self.view.by, self.view.grouping.shape, strict=True):
             numbers = numbers * size + (models if name == "model" else devices)
         return numbers
 
     def over_groups(self, of_group: Array) -> Array:
         """Return the largest of some number of the view's groups over the groups of each cell."""
-        found = of_group.reshape(self.view.by_shape)
+        found = of_group.reshape(self.view.grouping.shape)
         dims = self.index.units.dims
         at: list[Array] = []
         for axis, name in enumerate(self.view.by):
@@ -153,6 +153,9 @@ class Cells:
                 at.append(np.arange(len(self.models))[:, np.newaxis])
             elif name == dims[0]:
                 at.append(np.maximum(self.device, 0)[:, np.newaxis])
+            elif name in self.view.grid.stacked:  # a chunk of a list may have any of its values
+                found = found.max(axis=axis, keepdims=True)
+                at.append(np.zeros((1, 1, 1), np.int64))
             else:
                 number = dims.index(name)
                 found = np.maximum.reduceat(found, self._edges[number][:-1], axis=axis)

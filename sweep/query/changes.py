@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import STACKED
 from sweep.query.answer import Answer, Row
 from sweep.query.grid import Grid, grids_of
 from sweep.query.select import front
@@ -192,13 +193,22 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
 
 def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
     """Return the indices of a dimension's common labels, in the order of the earlier results."""
-    was = old.coordinates[dim].values.tolist()
-    now = {label: i for i, label in enumerate(new.coordinates[dim].values.tolist())}
+    was = _labels(old, dim)
+    now = {label: i for i, label in enumerate(_labels(new, dim))}
     pairs = [(i, now[label]) for i, label in enumerate(was) if label in now]
     if not pairs:
         raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
     first, second = np.array(pairs).T
     return first, second
+
+
+def _labels(grid: Grid, dim: str) -> list[Any]:
+    """Return the labels of a dimension; those of a list are its parameters' values."""
+    if dim == STACKED and grid.stacked:
+        columns = (grid.coordinates[name].values.tolist() for name in sorted(grid.stacked))
+        return list(zip(*columns, strict=True))
+    labels: list[Any] = grid.coordinates[dim].values.tolist()
+    return labels
 
 
 def compare_results(

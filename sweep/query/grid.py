@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import COMMON_FIELDS
+from sweep.fields import COMMON_FIELDS, STACKED
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,6 +53,14 @@ class Coordinate:
     units: str
 
 
+@dataclass(frozen=True)
+class StackedAxis:
+    """A parameter of a list: its values in order, and each configuration's place among them."""
+
+    values: Array
+    places: Array
+
+
 class Grid:
     """One kernel's dataset and what queries need to know of it.
 
@@ -81,11 +89,39 @@ class Grid:
         self.points = int(np.prod(self.shape, dtype=object))
 
     @cached_property
+    def stacked(self) -> dict[str, StackedAxis]:
+        """The parameters of a list of configurations, in order; nothing where all are dims."""
+        if STACKED not in self.dims or STACKED not in self.dataset.coords:
+            return {}
+        found = {}
+        for name in np.atleast_1d(self.dataset.coords[STACKED].attrs.get("stacks", [])).tolist():
+            variable = self.dataset.coords[name].variable
+            column = _plain(np.asarray(variable.values))
+            values = _plain(np.atleast_1d(variable.attrs.get("axis_values", np.unique(column))))
+            order = np.argsort(values, kind="stable")
+            places = order[np.searchsorted(values, column, sorter=order)]
+            found[name] = StackedAxis(values, places)
+        return found
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The dimensions, with the parameters of a list in its place."""
+        return tuple(
+            name
+            for dim in self.dims
+            for name in (self.stacked if dim == STACKED and self.stacked else (dim,))
+        )
+
+    def axis_values(self, name: str) -> Array:
+        """Return the values of a dimension, or of a parameter of a list."""
+        return self.stacked[name].values if name in self.stacked else self.coordinates[name].values
+
+    @cached_property
     def coordinates(self) -> dict[str, Coordinate]:
         """Every coordinate over the grid's dimensions: dimensions first, clocks last."""
         # A store gives the others in the order of their names; so does everything else.
-        others = sorted(str(c) for c in self.dataset.coords if c not in self.dims)
-        names = [*self.dims, *others]
+        first = dict.fromkeys((*self.axes, *self.dims))
+        names = [*first, *sorted(str(c) for c in self.dataset.coords if c not in first)]
         found = {}
         names = [name for name in names if name not in TEXTS]
         for name in [n for n in names if n not in CLOCKS] + [n for n in CLOCKS if n in names]:
@@ -96,9 +132,7 @@ class Grid:
             if not set(variable.dims) <= set(self.dims):
                 continue
             dims = tuple(d for d in self.dims if d in variable.dims)
-            values = np.asarray(variable.transpose(*dims).values)
-            if values.dtype.kind not in "biuf":
-                values = values.astype(object).astype(str)
+            values = _plain(np.asarray(variable.transpose(*dims).values))
             found[name] = Coordinate(dims, values, str(variable.attrs.get("units", "1")))
         return found
 
@@ -233,6 +267,11 @@ class Grid:
             for dim, ends in _chunks(variable).items():
                 cuts[dim] = ends
         return cuts
+
+
+def _plain(values: Array) -> Array:
+    """Return numbers as they are and strings of any kind as a fixed-width array."""
+    return values if values.dtype.kind in "biuf" else values.astype(object).astype(str)
 
 
 def _chunks(variable: xr.Variable) -> dict[str, Array]:

@@ -47,6 +47,13 @@ def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tupl
             continue
         of_view = bool(view.condition and view.condition.variables)
         on_results.update(dict.fromkeys(numbers[local].tolist(), of_view))
+        absent = view.grouping.absent()
+        if absent is not None:  # what a list leaves out violates a constraint
+            for group in local.tolist():
+                number, left_out = int(numbers[group]), int(absent[group])
+                selected[number].update({"constraint": left_out} if left_out else {})
+                if view.condition is None:
+                    satisfied[number].update({"constraint": left_out} if left_out else {})
         known = _from_index(view, local)
         if known is not None:
             for group, counted in known.items():
@@ -106,7 +113,7 @@ def _count(
     groups, reasons, satisfied = view.reasons(block)
     rows = [row for row, group in enumerate(groups.tolist()) if group in wanted]
     kept = [np.bincount(reasons[r][satisfied[r]], minlength=N_REASONS) for r in rows]
-    everything = [np.bincount(reasons[r], minlength=N_REASONS) for r in rows]
+    everything = [np.bincount(reasons[r][reasons[r] >= 0], minlength=N_REASONS) for r in rows]
     return [int(groups[r]) for r in rows], kept, everything
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import STACKED
 from sweep.query.answer import Answer, Row
 from sweep.query.grid import CLOCKS, AbsentError, Grid
 from sweep.query.view import View
@@ -88,6 +89,8 @@ def answer_of(
 def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
     """Return kernel, device and model, what groups, then the rest with the clocks last."""
     names = dict.fromkeys(name for grid in grids for name in grid.coordinates)
+    if STACKED not in by:  # a number says less than the parameters that it stands for
+        names.pop(STACKED, None)
     first = ["kernel", *(n for n in ("device", "model") if n in names)]
     first += [n for n in by if n not in first]
     rest = [n for n in names if n not in first]
@@ -128,9 +131,10 @@ def _values(view: View, positions: Array, shown: Sequence[str]) -> dict[str, lis
     present = [name for name in shown if name in grid.variables]
     assumed = ["assumed", *(["power_assumed"] if view.uses_power else [])]
     assumed = [name for name in assumed if name in grid.variables]
-    gathered = grid.gather([*grid.coordinates, *present, *assumed], points)
+    coordinates = [n for n in grid.coordinates if n != STACKED or n in view.by]
+    gathered = grid.gather([*coordinates, *present, *assumed], points)
     columns: dict[str, list[Any]] = {"kernel": [grid.kernel] * len(positions)}
-    for name in (*grid.coordinates, *present):
+    for name in (*coordinates, *present):
         columns[name] = _scalars(grid, name, gathered[name])
     for name in present:
         model = grid.model_of(name)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
+from sweep.fields import STACKED
 from sweep.query.grid import AbsentError, Coordinate, Grid, grids_of
 
 __all__ = ["Selection", "clearest", "parse_selection", "select_grid", "select_kernels"]
@@ -29,10 +30,14 @@ SHOWN = 12
 
 @dataclass(frozen=True)
 class Selection:
-    """What remains of a grid: ascending indices per dimension, and masks over coordinates."""
+    """What remains of a grid: ascending indices per dimension, and masks over coordinates.
+
+    ``axes`` has the places of the remaining values of each parameter of a list.
+    """
 
     indices: Mapping[str, Array]
     masks: Sequence[tuple[tuple[str, ...], Array]]
+    axes: Mapping[str, Array] = field(default_factory=dict)
 
 
 def clearest(refused: Sequence[AbsentError]) -> AbsentError:
@@ -71,6 +76,7 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
         available ones.
     """
     indices = {d: np.arange(n) for d, n in grid.sizes.items()}
+    axes = {name: np.arange(len(axis.values)) for name, axis in grid.stacked.items()}
     masks = []
     for name, wanted in select.items():
         if name == "kernel":
@@ -81,14 +87,21 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
             raise AbsentError(
                 f"kernel '{grid.kernel}' has no coordinate '{name}'"
                 f"{hint or nearest(name, grid.coordinates)}"
-                f" (coordinates: {', '.join(grid.coordinates)})"
+                f" (coordinates: {', '.join(n for n in grid.coordinates if n != STACKED)})"
             )
+        if name in grid.stacked:
+            values = Coordinate((name,), grid.stacked[name].values, coordinate.units)
+            kept = _matches(grid.kernel, name, values, wanted)
+            axes[name] = np.flatnonzero(kept)
+            found = indices[STACKED]
+            indices[STACKED] = found[kept[grid.stacked[name].places[found]]]
+            continue
         mask = _matches(grid.kernel, name, coordinate, wanted)
         if coordinate.dims == (name,):
             indices[name] = np.flatnonzero(mask)
         else:
             masks.append((coordinate.dims, mask))
-    return Selection(indices, masks)
+    return Selection(indices, masks, axes)
 
 
 def _as_list(wanted: Any) -> list[Any]:

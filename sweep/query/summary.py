@@ -60,6 +60,11 @@ def summary(
     question = ask(data, ["execution_time"], ["min"], by, where, select)
     tallies = {number: Tally() for number, _ in question.ordered()}
     for view, numbers in zip(question.views, question.numbers, strict=True):
+        absent = view.grouping.absent() if view.condition is None else None
+        for group, left_out in enumerate(absent if absent is not None else ()):
+            if left_out:  # what a list leaves out violates a constraint
+                missing = Tally(int(left_out), statuses=Counter({"constraint": int(left_out)}))
+                tallies[int(numbers[group])].add(missing)
         known, blocks = _from_index(view)
         for parts in chain([known], each(partial(_tallies, view), blocks)):
             for group, part in parts:

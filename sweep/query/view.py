@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.query.condition import Condition
 from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid
+from sweep.query.grouping import Grouping
 from sweep.query.selection import Selection, select_grid
 
 __all__ = ["Block", "Slab", "View"]
@@ -92,17 +93,16 @@ class View:
         used = [*self.objectives, *(self.condition.variables.values() if self.condition else ())]
         self.uses_power = bool(POWER_VARIABLES & set(used))
         self.selection = self._of_one_model(select_grid(grid, select), used)
-        self.counts = tuple(len(self.selection.indices[d]) for d in grid.dims)
-        self.by_shape = tuple(len(self.selection.indices[d]) for d in self.by)
-        self.groups = int(np.prod(self.by_shape, dtype=np.int64))
+        self.grouping = Grouping(grid, self.by, self.selection)
+        self.groups = self.grouping.size
 
     def _is_dimension(self, name: str) -> bool:
-        if name in self.grid.dims:
+        if name in self.grid.dims or name in self.grid.stacked:
             return True
         coordinate = self.grid.coordinates.get(name)
         if name == "kernel" or (coordinate is not None and coordinate.values.ndim == 0):
             return False
-        known = ("kernel", *self.grid.dims)
+        known = ("kernel", *self.grid.axes)
         hint = "" if coordinate is not None else nearest(name, known)
         raise AbsentError(
             f"'{name}' is no dimension of kernel '{self.grid.kernel}'{hint}"
@@ -121,7 +121,7 @@ class View:
             told = ", ".join(f"'{name}' is of {model}" for name, model in owners.items() if model)
             raise AbsentError(f"no selected model gives all that is asked for: {told}")
         indices = {**selection.indices, "model": np.array(kept)}
-        return Selection(indices, selection.masks)
+        return Selection(indices, selection.masks, selection.axes)
 
     @property
     def status_names(self) -> tuple[str, ...]:
@@ -131,10 +131,7 @@ class View:
 
     def labels(self) -> list[tuple[Any, ...]]:
         """Return the coordinate values of each group, as Python scalars, in group order."""
-        values = [
-            self.grid.coordinates[d].values[self.selection.indices[d]].tolist() for d in self.by
-        ]
-        return list(product(*values))
+        return self.grouping.labels()
 
     def blocks(self, codes: Sequence[str] = ()) -> list[Block]:
         """Return the boxes to read: whole chunks, merged up to a good size, empty ones left out."""
@@ -188,18 +185,20 @@ class View:
             values = read[name] if read[name].dtype.kind == "f" else read[name].astype(np.float64)
             values = -values if sign < 0 else values
             columns.append(np.where(valid, values, values.dtype.type(np.nan)))
+        groups = self.grouping.of(block.ranges)
         return Slab(
-            groups=self.group_ids(block),
-            columns=tuple(self._rows(column, block) for column in columns),
-            codes={name: self._rows(read[name], block) for name in codes},
-            satisfied=self._rows(satisfied, block),
-            positions=self._locator(block),
+            groups=groups.ids,
+            columns=tuple(groups.rows(column, np.nan) for column in columns),
+            codes={name: groups.rows(read[name], 0) for name in codes},
+            satisfied=groups.rows(satisfied, False),
+            positions=groups.positions,
         )
 
     def reasons(self, block: Block) -> tuple[Array, Array, Array]:
         """Return why configurations of a block have no value: groups, reasons, satisfied.
 
-        A reason is the status, or 256 plus the power status where the configuration has a time.
+        A reason is the status, or 256 plus the power status where the configuration has a time, or
+        -1 where there is no configuration.
         """
         index = self._index(block)
         names = self.status_names
@@ -210,7 +209,8 @@ class View:
         if "status" in names:
             reasons = np.where(read["status"] != 0, read["status"], reasons)
         satisfied = self._satisfied(index)
-        return self.group_ids(block), self._rows(reasons, block), self._rows(satisfied, block)
+        groups = self.grouping.of(block.ranges)
+        return groups.ids, groups.rows(reasons.astype(np.int64), -1), groups.rows(satisfied, False)
 
     def reason_name(self, reason: int) -> str:
         """Return the meaning of a reason, as answers show it."""
@@ -220,44 +220,9 @@ class View:
             return "no value"
         return f"power: {self.grid.meanings('power_status')[reason - 256]}"
 
-    def _axes(self) -> tuple[list[int], list[int]]:
-        """Return the grid's axes that form groups, in the order asked for, and the others."""
-        by = [self.grid.dims.index(d) for d in self.by]
-        return by, [axis for axis in range(len(self.grid.dims)) if axis not in by]
-
-    def _rows(self, values: Array, block: Block) -> Array:
-        """Return an array of shape (groups, configurations) in the order of the dimensions."""
-        by, rest = self._axes()
-        shape = tuple(stop - start for start, stop in block.ranges)
-        groups = int(np.prod([shape[a] for a in by], dtype=np.int64))
-        return np.broadcast_to(values, shape).transpose(by + rest).reshape(groups, -1)
-
     def group_ids(self, block: Block) -> Array:
         """Return the groups of a block, in the order of a slab's rows."""
-        by, _ = self._axes()
-        grids = np.ix_(*(np.arange(*block.ranges[axis]) for axis in by))
-        if not by:
-            return np.zeros(1, np.int64)
-        return np.asarray(np.ravel_multi_index(np.broadcast_arrays(*grids), self.by_shape)).ravel()
-
-    def _locator(self, block: Block) -> Any:
-        """Return a function from (row, column) in the slab to the position in the whole grid."""
-        by, rest = self._axes()
-        shape = [stop - start for start, stop in block.ranges]
-
-        def positions(rows: Array, columns: Array) -> Array:
-            where: dict[int, Array] = {}
-            for axes, flat in ((by, rows), (rest, columns)):
-                if axes:
-                    parts = np.unravel_index(flat, [shape[a] for a in axes])
-                    where.update(zip(axes, parts, strict=True))
-            flat_position = np.zeros(np.broadcast(rows, columns).shape, np.int64)
-            for axis, dim in enumerate(self.grid.dims):
-                chosen = self.selection.indices[dim][block.ranges[axis][0] + where[axis]]
-                flat_position = flat_position * self.grid.sizes[dim] + chosen
-            return flat_position
-
-        return positions
+        return self.grouping.of(block.ranges).ids
 
     def points(self, positions: Array) -> dict[str, Array]:
         """Return the index per dimension of positions in the whole grid."""

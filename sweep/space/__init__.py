@@ -4,11 +4,13 @@ from sweep.space.axes import CLOCK_AXES
 from sweep.space.grid import Box, Dimension, Grid
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
 from sweep.space.space import LAUNCH_NAMES, KernelSpace, Space, resolve
+from sweep.space.valid import Configurations, valid_configurations, violated
 
 __all__ = [
     "CLOCK_AXES",
     "LAUNCH_NAMES",
     "Box",
+    "Configurations",
     "Dimension",
     "Grid",
     "KernelSpace",
@@ -18,4 +20,6 @@ __all__ = [
     "load_plan",
     "parse_plan",
     "resolve",
+    "valid_configurations",
+    "violated",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sweep.space.axes import Values
+from sweep.space.valid import Configurations
 
 __all__ = ["Box", "Dimension", "Grid"]
 
@@ -19,12 +20,22 @@ CHUNK_POINTS = 2_000_000
 class Dimension:
     """One dimension of a grid.
 
-    ``kind`` is ``"device"``, ``"size"``, ``"parameter"``, ``"core"`` or ``"memory"``.
+    ``kind`` is ``"device"``, ``"size"``, ``"parameter"``, ``"core"`` or ``"memory"``, or
+    ``"configuration"`` for a list of configurations: ``values`` are then their numbers, and
+    ``stacked`` has the parameters.
     """
 
     name: str
     values: Values
     kind: str
+    stacked: Configurations | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def axes(self) -> tuple[Dimension, ...]:
+        """The dimension itself, or a dimension for each parameter that it stacks."""
+        if self.stacked is None:
+            return (self,)
+        return tuple(Dimension(n, v, "parameter") for n, v in self.stacked.axes.items())
 
     def __len__(self) -> int:
         return len(self.values)

@@ -26,9 +26,11 @@ __all__ = ["Plan", "list_plans", "load_plan", "parse_plan"]
 
 VARIANTS = ("corrected", "printed")
 PRECISIONS = ("float32", "float64")
+LAYOUTS = ("grid", "stacked")
 KEYS = (
     "schema", "name", "description", "kernels", "devices", "models", "variant", "precision",
     "outputs", "constraints", "store", "axes", "kernel", "options", "derive", "chunk_points",
+    "layout",
 )  # fmt: skip
 MAX_BYTES = 1 << 20
 
@@ -73,6 +75,10 @@ class Plan:
         Configurations per chunk; chosen by the planner if left out.
     origin : str
         Where the plan came from, for messages.
+    layout : str, optional
+        ``"grid"``: a dimension per tuning parameter; ``"stacked"``: one dimension
+        ``configuration`` with the valid ones, over which the parameters are coordinates. By default
+        a grid, unless it is large and less than half of it is valid.
 
     Raises
     ------
@@ -96,6 +102,7 @@ class Plan:
     derive: bool = True
     chunk_points: int | None = None
     origin: str = "plan"
+    layout: str | None = None
 
     def __post_init__(self) -> None:
         """Normalise sequences to tuples and check every key."""
@@ -109,6 +116,8 @@ class Plan:
             self._choice("models", model, model_names())
         self._choice("variant", self.variant, VARIANTS)
         self._choice("precision", self.precision, PRECISIONS)
+        if self.layout is not None:
+            self._choice("layout", self.layout, LAYOUTS)
         put(self, "axes", self._axes("axes", self.axes))
         kernel_axes = {}
         for kernel, axes in self._mapping("kernel", self.kernel_axes).items():
@@ -206,6 +215,8 @@ class Plan:
             data["store"] = self.store
         if self.chunk_points is not None:
             data["chunk_points"] = self.chunk_points
+        if self.layout is not None:
+            data["layout"] = self.layout
         return data
 
     def digest(self) -> str:

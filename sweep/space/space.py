@@ -12,6 +12,7 @@ from sweep.expressions import Expression
 from sweep.models import get_model, model_names
 from sweep.space.axes import CLOCK_AXES, Values
 from sweep.space.grid import Dimension, Grid
+from sweep.space.layout import Conditions, laid_out
 from sweep.space.plan import Plan
 from sweep.specs import (
     DEVICE_NAMES,
@@ -203,17 +204,19 @@ def _kernel_space(plan: Plan, kernel: Kernel, devices: tuple[Device, ...]) -> Ke
             dimensions.append(Dimension(name, _numbers(plan, name, axes[name]), "size"))
         else:
             fixed[name] = default
+    tuned = {}
     for name, values in kernel.parameters.items():
-        chosen = axes.get(name, values)
-        _same_kind(plan, name, chosen, values)
-        dimensions.append(Dimension(name, tuple(chosen), "parameter"))
+        tuned[name] = tuple(axes.get(name, values))
+        _same_kind(plan, name, tuned[name], values)
+    known = {*_own_names(kernel), *kernel.derived, *LAUNCH_NAMES, *DEVICE_NAMES}
+    extra = (Expression.parse(text) for text in plan.constraints)
+    constraints = (*kernel.constraints, *(e for e in extra if e.names <= known))
+    conditions = Conditions(tuned, constraints, fixed, kernel.derived)
+    dimensions += laid_out(conditions, plan.layout, f"{plan.origin}: kernel '{kernel.key}'")
     for clock, kind in (("core_clock", "core"), ("memory_clock", "memory")):
         for name in (clock, f"{clock}_ratio"):
             if name in axes:
                 dimensions.append(Dimension(name, axes[name], kind))
-    known = {*_own_names(kernel), *kernel.derived, *LAUNCH_NAMES, *DEVICE_NAMES}
-    extra = (Expression.parse(text) for text in plan.constraints)
-    constraints = (*kernel.constraints, *(e for e in extra if e.names <= known))
     return KernelSpace(kernel, devices, Grid(tuple(dimensions), plan.chunk_points), fixed,
                        constraints)  # fmt: skip
 

@@ -56,9 +56,9 @@ class Configurations:
         """Configurations without regard to conditions."""
         return math.prod(len(values) for values in self.axes.values())
 
-    def column(self, name: str) -> Array:
-        """Return the values of a parameter, one per configuration."""
-        return np.asarray(np.asarray(self.axes[name])[self.indices[name]])
+    def column(self, name: str, part: slice = slice(None)) -> Array:
+        """Return the values of a parameter, one per configuration, or of a part of them."""
+        return np.asarray(np.asarray(self.axes[name])[self.indices[name][part]])
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         """Return one configuration."""

@@ -89,7 +89,7 @@ def single(source: Source, configuration: Mapping[str, Any]) -> Single:
     notes: list[str] = []
     fixed = dict(full.fixed)
     dimensions = [Dimension("device", (device,), "device")]
-    swept = {d.name: d for d in full.grid.dimensions}
+    swept = {axis.name: axis for d in full.grid.dimensions for axis in d.axes}
     for name in own:
         if name in swept:
             value = _value(full, name, wanted, swept[name], notes)

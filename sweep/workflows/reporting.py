@@ -148,7 +148,11 @@ def _configuration(dataset: Any, row: Row) -> str:
 
 def _axes(dataset: Any) -> list[str]:
     """Return sizes, parameters and clocks that were swept (a store has more dimensions)."""
-    return [d for d in dataset.dims if d in dataset.coords and d not in ("model", "device")]
+    found: list[str] = []
+    for dim in dataset.dims:
+        if dim in dataset.coords and dim not in ("model", "device"):
+            found += dataset.coords[dim].attrs.get("stacks", [dim])
+    return found
 
 
 def _clocks(row: Row) -> str:
@@ -308,7 +312,8 @@ def _commands(results: Any, source: str, shown: Key, has_energy: bool) -> list[s
     kernel, device, model = shown
     place = f"kernel={kernel} device={device}"
     given = shlex.quote(source)
-    dims = [name for name in _axes(results[kernel]) if results[kernel].sizes[name] > 1]
+    coords = results[kernel].coords
+    dims = [name for name in _axes(results[kernel]) if len(set(coords[name].values.tolist())) > 1]
     lines = [f"sweep explain {given} {place} model={model}"]
     lines.append(
         f"sweep pareto {given} {place} model={model}" if has_energy
