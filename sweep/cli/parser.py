@@ -66,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_run(add("run", "running", "evaluate a plan into a store, or continue it"))
     _add_rerun(add("rerun", "running", "compute a store's results again from the store alone"))
+    _add_verify(add("verify", "verifying", "check every file of a store against its checksum"))
     best = add("best", "asking", "show the best configuration of every group")
     _add_question(best)
     best.add_argument(
@@ -144,6 +145,18 @@ def _add_rerun(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("source", metavar="STORE", help="a store, finished or not")
     sub.add_argument("--store", metavar="PATH", help="the new store (default: STORE-rerun.zarr)")
     _add_execution(sub)
+
+
+def _add_verify(sub: argparse.ArgumentParser) -> None:
+    sub.description = (
+        "Check every file of a store against its checksum. Exit code 1, and a line for each file, "
+        "if any is missing, truncated or changed; the next `sweep run` computes just those again."
+    )
+    sub.add_argument("store", metavar="STORE", help="a store, finished or not")
+    sub.add_argument(
+        "--repair", action="store_true", help="compute what is damaged again, from the store alone"
+    )
+    sub.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
 
 
 def _add_question(sub: argparse.ArgumentParser, *, data: bool = True) -> None:

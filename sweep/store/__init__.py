@@ -29,6 +29,7 @@ from sweep.store.layout import (
     Variable,
 )
 from sweep.store.local import free_bytes
+from sweep.store.mending import mending
 from sweep.store.reading import (
     StoreInfo,
     inspect,
@@ -37,11 +38,13 @@ from sweep.store.reading import (
     read_record,
     read_summaries,
 )
+from sweep.store.verifying import Damage, noted, verify
 from sweep.store.writing import Store, open_or_create
 
 __all__ = [
     "ChunkWriter",
     "Coordinate",
+    "Damage",
     "GroupIndex",
     "GroupLayout",
     "Index",
@@ -53,9 +56,12 @@ __all__ = [
     "Variable",
     "free_bytes",
     "inspect",
+    "mending",
+    "noted",
     "open_or_create",
     "open_store",
     "read_index",
     "read_record",
     "read_summaries",
+    "verify",
 ]

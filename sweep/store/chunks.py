@@ -69,11 +69,13 @@ class ChunkWriter:
     """Writes chunks of the variables that have no values at creation.
 
     Picklable and without state: any number of threads and processes write with copies of one,
-    without holding the store's lock, as long as one process coordinates them and holds it.
+    without holding the store's lock, as long as one process coordinates them and holds it. With
+    ``only``, keys of chunks, it passes over all others.
     """
 
     files: LocalFiles
     arrays: Mapping[tuple[str, str], ArrayShape]
+    only: frozenset[str] | None = None
 
     @classmethod
     def of(cls, files: LocalFiles, layout: StoreLayout) -> ChunkWriter:
@@ -105,5 +107,7 @@ class ChunkWriter:
         StoreError
             If the file cannot be written (a full disk, ...). The store can be resumed.
         """
-        whole = self.arrays[group, variable].padded(index, values)
-        self.files.put(f"{group}/{variable}/{chunk_key(index)}", *encode(whole))
+        key = f"{group}/{variable}/{chunk_key(index)}"
+        if self.only is None or key in self.only:
+            whole = self.arrays[group, variable].padded(index, values)
+            self.files.put(key, *encode(whole))

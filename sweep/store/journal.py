@@ -17,7 +17,15 @@ from typing import Any
 from sweep.errors import StoreError
 from sweep.store.local import explained, write_all
 
-__all__ = ["Entry", "Finished", "Journal", "journal_entries", "journal_header", "read_journal"]
+__all__ = [
+    "Entry",
+    "Finished",
+    "Journal",
+    "journal_entries",
+    "journal_header",
+    "journal_line",
+    "read_journal",
+]
 
 Entry = tuple[str, int, Mapping[str, Any]]
 """Group, number of the chunk, summary."""
@@ -31,6 +39,12 @@ _VERSION = 1
 def journal_header(binding: str) -> bytes:
     """Return the first line of the journal of the store with this ``binding`` (a hash)."""
     return _line({"sweep_journal": _VERSION, "store": binding})
+
+
+def journal_line(entry: Entry) -> bytes:
+    """Return the line that enters a finished chunk."""
+    group, chunk, summary = entry
+    return _line({"group": group, "chunk": int(chunk), "summary": summary})
 
 
 def read_journal(
@@ -143,7 +157,7 @@ class Journal:
             If the journal cannot be written; it is then as it was before.
         """
         entries = list(entries)
-        lines = [_line({"group": g, "chunk": int(c), "summary": s}) for g, c, s in entries]
+        lines = [journal_line(entry) for entry in entries]
         if lines:
             self._write(b"".join(lines))
             self.finished.update(dict.fromkeys((g, int(c)) for g, c, _ in entries))

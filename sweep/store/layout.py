@@ -183,6 +183,17 @@ class Units:
         """Number of units along each dimension."""
         return tuple(-(-n // chunk) for n, chunk in zip(self.shape, self.chunks, strict=True))
 
+    def unit_of(self, dims: Sequence[str], index: Sequence[int]) -> int:
+        """Return the number of the unit that writes a chunk of a variable with these dimensions.
+
+        It is the first along the dimensions that the variable does not have.
+        """
+        at = dict(zip(dims, index, strict=True))
+        number = 0
+        for name, count in zip(self.dims, self.counts, strict=True):
+            number = number * count + at.get(name, 0)
+        return number
+
 
 @dataclass(frozen=True, eq=False)
 class GroupLayout:

@@ -184,13 +184,16 @@ def open_store(
     Raises
     ------
     StoreError
-        As :func:`inspect`.
+        As :func:`inspect`; on reading, if a chunk is missing from a finished store or damaged.
     """
     info = inspect(path)
     import xarray
 
+    from sweep.store.checked import CheckedStore
+
+    store = CheckedStore(info.path, is_finished=info.is_finished)
     with explained(f"open '{path}'"):
-        return xarray.open_datatree(info.path, engine="zarr", chunks=chunks)
+        return xarray.open_datatree(store, engine="zarr", chunks=chunks)  # type: ignore[arg-type]
 
 
 def _root_document(path: str | os.PathLike[str], root: Path) -> dict[str, Any]:

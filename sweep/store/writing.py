@@ -30,7 +30,7 @@ from sweep.store.metadata import (
 )
 from sweep.store.reading import StoreInfo, binding_of, inspect, read_summaries
 
-__all__ = ["Store", "open_or_create"]
+__all__ = ["Store", "finished_flags", "open_or_create"]
 
 _LOCK_KEY = f"{CHUNK_INDEX}/lock"
 _JOURNAL_KEY = f"{CHUNK_INDEX}/journal.jsonl"
@@ -134,11 +134,8 @@ class Store:
             raise StoreError(
                 f"'{self.path}' lacks {len(missing)} of its chunks, such as {missing[0]}"
             )
-        index = chunk_index_array(self._layout)
-        ones = np.ones(index.shape, np.uint8)
-        if ones.size:
-            whole = ArrayShape.of(index).padded((0,), ones)
-            self._files.put(f"{CHUNK_INDEX}/{chunk_key((0,))}", *encode(whole))
+        for key, parts in finished_flags(self._layout).items():
+            self._files.put(key, *parts)
         root = json.loads(self._files.get(ROOT_DOCUMENT))
         documents, files = index_objects(self._layout, journal_entries(self._info.journal_path))
         for key, parts in files:
@@ -166,6 +163,15 @@ class Store:
             state = "finished" if self.is_finished else "closed"
             raise StoreError(f"'{self.path}' is {state} and takes no more chunks")
         return self._journal
+
+
+def finished_flags(layout: StoreLayout) -> dict[str, tuple[bytes, ...]]:
+    """Return the flags of a store whose chunks are all finished, by key."""
+    index = chunk_index_array(layout)
+    if not index.shape[0]:
+        return {}
+    whole = ArrayShape.of(index).padded((0,), np.ones(index.shape, np.uint8))
+    return {f"{CHUNK_INDEX}/{chunk_key((0,))}": encode(whole)}
 
 
 def open_or_create(

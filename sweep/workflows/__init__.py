@@ -13,7 +13,9 @@ _PUBLIC = {
     "reproduce": "reproduction",
     "rerun": "running",
     "run": "running",
+    "repair": "verifying",
     "store_path": "running",
+    "verify": "verifying",
 }
 
 __all__ = list(_PUBLIC)

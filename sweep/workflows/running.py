@@ -17,6 +17,7 @@ from sweep.workflows.execute import cluster, execute
 from sweep.workflows.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.workflows.job import Job, Unit
 from sweep.workflows.record import layout_of, plan_of, texts_of
+from sweep.workflows.verifying import mend_noted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,7 +49,7 @@ class Finished:
     forecast : Forecast
         Its size.
     computed : int
-        Configurations computed now.
+        Configurations computed now, those of chunks that ``verify`` had found damaged among them.
     resumed : int
         Configurations that an earlier run had computed.
     seconds : float
@@ -88,6 +89,8 @@ def run(
     progress: Progress | None = None,
 ) -> Finished:
     """Evaluate a plan and write its results, continuing an interrupted run.
+
+    Chunks that :func:`~sweep.workflows.verify` found damaged are computed again.
 
     Parameters
     ----------
@@ -167,6 +170,9 @@ def _fill(
     layout = layout_of(space)
     points = {k.kernel.key: k.grid for k in space.kernels}
     total = space.n_points
+    mended = 0
+    if not overwrite and (path / "zarr.json").exists():
+        mended = mend_noted(path, space, layout, threads)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
         cluster(scheduler) as client,
@@ -176,7 +182,7 @@ def _fill(
         todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
         before = total - todo
         if not units and store.is_finished:
-            return 0, total
+            return mended, total - mended
         record: Any = layout.record
         job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
         count = before
@@ -195,7 +201,7 @@ def _fill(
             progress(count, total, before)
         execute(job, units, done, client=client, threads=threads)
         store.complete({"configurations": total})
-    return todo, before
+    return todo + mended, before - mended
 
 
 def rerun(
