@@ -99,7 +99,7 @@ def test_damage__is_named_and_mended(store, reference, capsys, key, how):
         ("sepia/zarr.json", empty, "not JSON"),
         ("chunk_minimum/zarr.json", Path.unlink, "missing"),
         ("chunk_index/journal.jsonl", Path.unlink, "lacks 42 of 42 chunks"),
-        ("chunk_index/journal.jsonl", flip, "damaged"),
+        ("chunk_index/journal.jsonl", flip, "lacks 1 of 42 chunks"),
     ],
 )
 def test_metadata_and_journal__are_mended(store, reference, key, how, problem):
