@@ -22,6 +22,12 @@ HK-5  #Rep (21) below 1, for a grid that does not fill the GPU, is less than one
       latency: corrected takes max(1, #Rep).
 HK-6  (25) divides Exec_cycles_app, without the barriers of (27): corrected takes the total, so that
       the CPI is that of the time given.
+HK-7  (22) adds Comp_cycles to (23) just where MWP reaches N, so that a little more bandwidth makes
+      a kernel slower. Where CWP = N, corrected takes the larger of (22), with MWP = N, and (23).
+HK-8  The barriers of (26) cost more with a larger MWP, so that less bandwidth can make a kernel
+      faster. corrected takes at least the total time that MWP_Without_BW (17) would give.
+HK-9  Less than one memory instruction a thread (those of some warps only, on average) makes Comp_p
+      longer than the computation, and (22) shorter than the latency: corrected takes one period.
 CLK   corrected re-expresses DRAM latency, departure delays and bandwidth at the swept clocks (see
       :mod:`sweep.clocks`); printed has the core clock in (7) and in the conversion to seconds only.
 
@@ -74,6 +80,8 @@ SYMBOLS = {
     "departure_delay": Symbol("Departure_delay", "cycle", "least distance of two memory warps"),
     "mwp_without_bw_full": Symbol("MWP_Without_BW_full", "1", "MWP by departure delay"),
     "mwp_without_bw": Symbol("MWP_Without_BW", "1", "MWP by departure delay, at most N"),
+    "unlimited": Symbol("(MWP_Without_BW - 1)", "1", "the same if bandwidth set no limit"),
+    "periods": Symbol("periods", "1", "memory instructions of a thread, at least one"),
     "bw_per_warp": Symbol("BW_per_warp", "B/s", "bandwidth that one warp draws"),
     "mwp_peak_bw": Symbol("MWP_peak_BW", "1", "MWP by the peak bandwidth"),
     "mwp": Symbol("MWP", "1", "memory warp parallelism"),
@@ -236,6 +244,12 @@ def is_few_warps(mwp, n, cwp):
     return (mwp == n) and (cwp == n)
 
 
+@_equation("22", kind="condition")
+def is_cwp_limited(cwp, n):
+    """CWP is limited by N: (22) is a lower bound whatever MWP is (HK-7)."""
+    return cwp == n
+
+
 @_equation("23", kind="condition")
 def is_memory_bound(cwp, mwp, comp_cycles, mem_cycles):
     """Memory periods dominate, as printed (see HK-1 for the second clause)."""
@@ -335,18 +349,39 @@ def _body(corrected):  # fmt: skip
             Rep = max(1.0, Rep)  # HK-5
             overlapped = max(overlapped, 0.0)  # HK-4
 
-        few = is_few_warps(MWP, N, CWP)
-        T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
-        T23 = exec_cycles_app_23(Mem_cycles, N, MWP, Comp_cycles, mem_insts, overlapped, Rep)
-        T24 = exec_cycles_app_24(Mem_L, Comp_cycles, N, Rep)
         if corrected:
-            memory_bound = T23 >= T24  # HK-1, HK-3
+            periods = max(mem_insts, 1.0)  # HK-9
+            waited = max(Mem_cycles, Mem_L)  # HK-9
+            every = N - 1.0  # HK-7
         else:
-            memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
-        Exec = T22 if few else (T23 if memory_bound else T24)
-        regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
-        bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
+            periods = mem_insts
+            waited = Mem_cycles
+            every = overlapped
+        T22 = exec_cycles_app_22(waited, Comp_cycles, periods, every, Rep)
+        T23 = exec_cycles_app_23(Mem_cycles, N, MWP, Comp_cycles, periods, overlapped, Rep)
+        T24 = exec_cycles_app_24(Mem_L, Comp_cycles, N, Rep)
         Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
+        if corrected:
+            limited = is_cwp_limited(CWP, N)
+            least = T22 if limited else T24
+            memory_bound = T23 >= least  # HK-1, HK-3, HK-7
+            Exec = T23 if memory_bound else least
+            regime = EQ23 if memory_bound else (EQ22 if limited else EQ24)
+            bound = MEMORY if memory_bound else (LATENCY if limited else COMPUTE)
+            unlimited = max(MWP_Without_BW - 1.0, 0.0)
+            Free23 = exec_cycles_app_23(
+                Mem_cycles, N, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep
+            )
+            Free_synch = synch_cost(
+                Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep
+            )
+            Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
+        else:
+            few = is_few_warps(MWP, N, CWP)
+            memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
+            Exec = T22 if few else (T23 if memory_bound else T24)
+            regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
+            bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
         memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
 
         no_memory = mem_insts == 0.0
@@ -479,6 +514,9 @@ MODEL = Model(
         "HK-4": "max(MWP - 1, 0)",
         "HK-5": "max(1, #Rep)",
         "HK-6": "CPI (25) of the total time (27)",
+        "HK-7": "(22) as a lower bound wherever CWP = N",
+        "HK-8": "barriers cost no less with less bandwidth",
+        "HK-9": "at least one memory period",
         "CLK": "DRAM quantities follow the swept clocks",
     },
 )  # fmt: skip

@@ -19,7 +19,20 @@ LS-3  With P > c, CPD1 falls with the warps and becomes negative (-4.76 at 32 wa
       though the paper reports 88 % accuracy there; the text introduces (3) for low and (4) for high
       proportions. corrected: CPD2 for P >= c, else the smaller of both, and never below 1.
 LS-4  Rounds below 1, for a grid that does not fill the GPU: corrected takes at least 1.
+LS-5  floor(N_act/MPD - 1) in (10) and (12) jumps with MPD, which (2) makes proportional to the
+      latency: a higher latency can make a kernel faster. The accesses of a bandwidth-bound SM end
+      at distances of m/MPD, before MPD is rounded and limited. corrected: the last access ends
+      (N_act - 1) x m/MPD after the first, which the integers approximate.
+LS-6  (1) divides by N_trans, as if the transactions of an access followed one another, while the
+      access costs t_mem once (Table 1). (2) then serves as many times the warps that the bandwidth
+      allows as an access has transactions: 2 for words of 4 bytes, 4 for words of 16 bytes at
+      compute capability 1.3. A saturated kernel exceeds GPU_bw by that factor, and by more where
+      (10) hides computation. The paper's own MPD rests on it: kept in both variants.
 CLK   corrected re-expresses t_mem, memory tasks and bandwidth at the swept clocks.
+
+P is taken at the nominal clocks, and stays what it is at others: it is the proportion of the code
+that CPD was fitted to. (8), (10) and (13) hide (N_act - 1) x c_i, though that takes but 1/CPD of
+the time by (6): a higher core clock can make a waiting kernel slower. That stays as printed.
 
 (4) is undefined outside 1 <= N_act <= 2m - 1: no time there. A kernel file without stages is one
 stretch of equal periods, one per memory instruction; files with stages give the sequence, a period
@@ -53,6 +66,7 @@ SYMBOLS = {
     "warp_bw": Symbol("Warp_bw", "B/s", "bandwidth of one warp during a memory access"),
     "gpu_bw": Symbol("GPU_bw", "B/s", "bandwidth of the GPU"),
     "mpd": Symbol("MPD", "1", "memory access parallel degree"),
+    "served": Symbol("GPU_bw/(N_sm*Warp_bw)", "1", "MPD before it is rounded and limited"),
     "p": Symbol("P", "1", "computation instruction proportion"),
     "a": Symbol("a", "1", "empirical parameter"),
     "b": Symbol("b", "1", "empirical parameter"),
@@ -98,6 +112,12 @@ def mpd_printed(n_act, gpu_bw, n_sm, warp_bw):
 def mpd(n_act, gpu_bw, n_sm, warp_bw):
     """Warps that access memory in parallel: the bandwidth bound is an SM's (LS-2)."""
     return max(1.0, min(n_act, np.floor(gpu_bw / (n_sm * warp_bw))))
+
+
+@_equation("2 without limits")
+def served(gpu_bw, n_sm, warp_bw):
+    """Warps that the bandwidth serves at once, a real number (LS-5)."""
+    return gpu_bw / (n_sm * warp_bw)
 
 
 # --- Section 3.4: computation parallel degree -----------------------------------------------------
@@ -154,10 +174,16 @@ def t_c_type2(m_i, n_act, c_i):
     return max(m_i - (n_act - 1.0) * c_i, 0.0)
 
 
-@_equation("10, 12", "t_p")
-def t_p(m_previous, n_act, mpd, c_i):
-    """Extra time before a period's computation."""
+@_equation("10, 12 as printed", "t_p")
+def t_p_printed(m_previous, n_act, mpd, c_i):
+    """Extra time before a period's computation, in whole waiting periods (LS-5)."""
     return max(m_previous * np.floor(n_act / mpd - 1.0) - (n_act - 1.0) * c_i, 0.0)
+
+
+@_equation("10, 12", "t_p")
+def t_p(m_previous, n_act, served, c_i):
+    """Extra time before a period's computation: the last access after the first (LS-5)."""
+    return max((n_act - 1.0) * (m_previous / served) - (n_act - 1.0) * c_i, 0.0)
 
 
 @_equation("13 as printed", "t_c")
@@ -215,41 +241,47 @@ def _body(corrected):
             CPD = CPD if CPD != CPD else max(CPD, 1.0)
         else:
             CPD = smaller
-        type1 = type2 = type3 = type4 = busy = 0.0
+        type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
         MPD = N
         for i in range(len(c_i)):
             Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
             if corrected:
                 MPD = mpd(N, gpu_bw, n_sm, Warp_bw)
+                Tp = t_p(m_previous[i], N, served(gpu_bw, n_sm, Warp_bw), c_i[i])  # LS-5
             else:
                 MPD = mpd_printed(N, gpu_bw, n_sm, Warp_bw)
+                Tp = t_p_printed(m_previous[i], N, MPD, c_i[i])
             work = computing(N, c_i[i], CPD)
             before = waited_before(m_previous[i], c_previous[i])
             after = waits_after(c_i[i], m_i[i])
-            Tp = t_p(m_previous[i], N, MPD, c_i[i])
             if corrected:
                 Tc4 = t_c_type4(m_i[i], N, c_i[i], Tp)
             else:
                 Tc4 = t_c_type4_printed(m_i[i], N, c_i[i], Tp)
             Tc = Tc4 if before else t_c_type2(m_i[i], N, c_i[i])
-            T = work + (Tp if before else 0.0) + (Tc if after else 0.0)
+            Tp = Tp if before else 0.0
+            Tc = Tc if after else 0.0
+            T = work + Tp + Tc
             T = T * weight[i] if weight[i] > 0.0 else 0.0
             busy += work * weight[i]
+            before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
+            after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
             type1 += 0.0 if before or after else T
             type2 += T if after and not before else 0.0
             type3 += T if before and not after else 0.0
             type4 += T if before and after else 0.0
         cycles = type1 + type2 + type3 + type4
+        first, second = max(type1, type2), max(type3, type4)
+        early = TYPE1 if type1 >= type2 else TYPE2
+        late = TYPE3 if type3 >= type4 else TYPE4
+        regime = early if first >= second else late
+        waits = MEMORY if before_it >= after_it else LATENCY
+        bound = COMPUTE if busy >= before_it + after_it else waits
         Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
         if corrected:
             Rounds = max(1.0, Rounds)  # LS-4
         Total = cycles * Rounds
 
-        first, second = max(type1, type2), max(type3, type4)
-        early = TYPE1 if type1 >= type2 else TYPE2
-        late = TYPE3 if type3 >= type4 else TYPE4
-        regime = early if first >= second else late
-        bound = (COMPUTE if regime == TYPE1 else LATENCY) if first >= second else MEMORY
         CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
         used = active_sm / n_sm
         core_activity = min(1.0, busy / cycles * used)
@@ -436,6 +468,7 @@ MODEL = Model(
         "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
         "LS-3": "CPD2 at high proportions, CPD at least 1",
         "LS-4": "at least one round",
+        "LS-5": "(10), (12) without whole waiting periods: accesses end at distances of m/MPD",
         "CLK": "memory latency and bandwidth follow the swept clocks",
     },
 )  # fmt: skip

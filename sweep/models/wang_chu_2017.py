@@ -26,6 +26,17 @@ WC-6  (9) to (15) repeat "one computation period and one global memory transacti
 WC-7  A kernel without global accesses divides by zero in (7a): corrected takes
       inst_cycle x comp_inst x #Aw (ours); printed has no time.
 WC-8  Rounds below 1 in (6), for a grid that does not fill the GPU: corrected takes at least 1.
+WC-9  (19) takes the computation between two global requests i_itrs times, once for each shared
+      transaction. corrected takes the computation of one iteration, however many shared
+      transactions are in between.
+WC-10 (9) to (15) do not meet at their borders: with a higher latency (13) takes over from (11) and
+      is faster, with a higher core clock (11) and (15) take over from (9) and are slower, and (9)
+      can be shorter than one of its warps takes alone. corrected takes the largest of the four,
+      which is what (8) to (14) choose away from their borders, with the inequalities of WC-1.
+WC-11 (17) and (21) do not meet at the border (16): with faster memory (21) takes over and is
+      slower. (17) can be shorter than the phases of a block, (21) than the issue of all warps and
+      than their service. corrected takes the largest of (9), (17) and (21); (21) with a service
+      time no longer than at the border, as beyond it the memory traffic hides the phases.
 
 ``core_f/mem_f`` in (4) to (5b) is relative to the ratio at which the device's latency and delay
 were measured, so that nothing changes at its nominal clocks.
@@ -79,6 +90,8 @@ SYMBOLS = {
     "transactions_per_request": Symbol("k", "1", "transactions of one request of a warp"),
     "uses_shared": Symbol("shared", "1", "1 if the kernel uses shared memory"),
     "uses_fit": Symbol("eq4", "1", "1 if (4) gives the DRAM latency"),
+    "periods": Symbol("periods", "1", "requests of a warp in one iteration"),
+    "border_del": Symbol("agl_del (16)", "cycle", "service time at the border of (16)"),
     "core_freq": Symbol("core_f", "Hz", "core clock"),
 }
 _equation = equations("wang_chu", SYMBOLS)
@@ -163,7 +176,7 @@ def is_memory_saturated_printed(avr_comp, agl_del, agl_lat, aw):
 
 @_equation("10", kind="condition")
 def is_memory_saturated(avr_comp, agl_del, latency_comp, agl_lat, aw):
-    """Memory is saturated: the other warps' service time covers a warp's own round trip."""
+    """Memory is saturated: the other warps' service time covers a warp's own round trip (WC-1)."""
     return (avr_comp <= agl_del) and (latency_comp + agl_lat <= agl_del * (aw - 1.0))
 
 
@@ -181,7 +194,7 @@ def is_few_short_printed(avr_comp, agl_del, agl_lat, aw):
 
 @_equation("12", kind="condition")
 def is_few_short(avr_comp, agl_del, latency_comp, agl_lat, aw):
-    """Few warps, short computation: only a warp's first request waits."""
+    """Few warps, short computation: only a warp's first request waits (WC-1)."""
     return (avr_comp <= agl_del) and (latency_comp + agl_lat >= agl_del * (aw - 1.0))
 
 
@@ -209,6 +222,12 @@ def is_shared_infrequent(avr_comp, agl_del, sh_lat, aw, wpb):
     return (avr_comp <= agl_del) and (avr_comp + sh_lat <= agl_del * (aw - wpb))
 
 
+@_equation("16", "border_del")
+def border_del(avr_comp, sh_lat, aw, wpb):
+    """Service time from which on shared memory requests are infrequent (WC-11)."""
+    return max(avr_comp, (avr_comp + sh_lat) / (aw - wpb))
+
+
 @_equation("17", "t_active")
 def t_active_17(latency_comp, agl_lat, agl_del, aw, gld_trans):
     """Infrequent shared memory requests."""
@@ -221,10 +240,16 @@ def t_phase1(avr_comp, agl_del, gld_trans, aw, agl_lat, sh_lat):
     return avr_comp * 2.0 + agl_del * gld_trans * aw + agl_lat + sh_lat
 
 
-@_equation("19")
-def t_phase2(avr_comp, wpb, latency_comp, sh_lat, i_itrs):
-    """Phase 2: a block works in shared memory."""
+@_equation("19 as printed", "t_phase2")
+def t_phase2_printed(avr_comp, wpb, latency_comp, sh_lat, i_itrs):
+    """Phase 2: a block works in shared memory, a whole period each time (WC-9)."""
     return avr_comp * (wpb - 1.0) + (latency_comp + sh_lat) * i_itrs
+
+
+@_equation("19")
+def t_phase2(avr_comp, wpb, latency_comp, periods, sh_lat, i_itrs):
+    """Phase 2: a block works in shared memory (WC-9)."""
+    return avr_comp * (wpb - 1.0) + latency_comp * periods + sh_lat * i_itrs
 
 
 @_equation("20")
@@ -286,6 +311,7 @@ def _body(corrected):
                              uses_fit, dm_del, frequency_ratio)  # fmt: skip
         sectors = gld_trans * o_itrs
         no_memory = sectors == 0.0
+        shared = uses_shared == 1.0
         if corrected:  # WC-5, WC-6
             k = transactions_per_request
             periods = sectors / k
@@ -293,38 +319,48 @@ def _body(corrected):
             per_period = avr_inst(comp_inst, periods)
             c = avr_comp(issue_cycles, per_period)
             cl = avr_comp(inst_latency, per_period)
-            warps = Aw  # WC-2
-            saturated = is_memory_saturated(c, d, cl, lat, Aw)
-            few_short = is_few_short(c, d, cl, lat, Aw)
-            all_transactions = sectors
+            T9 = t_active_9(c, Aw, periods, lat)
+            T11 = t_active_11(lat, cl, d, Aw, periods)  # WC-2
+            T13 = t_active_13(d, Aw, lat, cl, periods)
+            T15 = t_active_15(c, Aw, cl, lat, periods)
+            T17 = t_active_17(cl, lat, delay, Aw, sectors)
+            border = border_del(c, sh_lat, Aw, wpb)
+            served = delay if d <= border else border / k  # WC-11
+            Tphase1 = t_phase1(c, served, gld_trans, Aw, lat, sh_lat)
+            Tphase2 = t_phase2(c, wpb, cl, gld_trans / k, sh_lat, i_itrs)  # WC-9
+            Tphase3 = t_phase3(c, served, gld_trans, wpb, lat, sh_lat)
+            T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
+            second = T17 if shared else T11
+            third = T21 if shared else max(T13, T15)
+            T = max(T9, max(second, third))  # WC-1, WC-10, WC-11
+            compute = T9 >= T
+            memory = second >= T
+            few_short = T13 >= T15
+            few = EQ13 if few_short else EQ15
+            regime = EQ9 if compute else (
+                (EQ17 if shared else EQ11) if memory else (EQ21 if shared else few))  # fmt: skip
+            bound = COMPUTE if compute else (
+                MEMORY if memory else (SHARED if shared else LATENCY))  # fmt: skip
         else:
-            periods = o_itrs
-            d = delay
             c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
-            cl = c
-            warps = wpb
-            saturated = is_memory_saturated_printed(c, d, lat, Aw)
-            few_short = is_few_short_printed(c, d, lat, Aw)
-            all_transactions = gld_trans
-
-        compute = is_compute_dominated(c, d, Aw, lat)
-        T = t_active_9(c, Aw, periods, lat) if compute else (
-            t_active_11(lat, cl, d, warps, periods) if saturated else (
-                t_active_13(d, Aw, lat, cl, periods) if few_short
-                else t_active_15(c, Aw, cl, lat, periods)))  # fmt: skip
-        regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
-        bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
-
-        infrequent = is_shared_infrequent(c, d, sh_lat, Aw, wpb)
-        Tphase1 = t_phase1(c, delay, gld_trans, Aw, lat, sh_lat)
-        Tphase2 = t_phase2(c, wpb, cl, sh_lat, i_itrs)
-        Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
-        T17 = t_active_17(cl, lat, delay, Aw, all_transactions)
-        T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
-        shared = uses_shared == 1.0
-        T = (T17 if infrequent else T21) if shared else T
-        regime = (EQ17 if infrequent else EQ21) if shared else regime
-        bound = (MEMORY if infrequent else SHARED) if shared else bound
+            compute = is_compute_dominated(c, delay, Aw, lat)
+            saturated = is_memory_saturated_printed(c, delay, lat, Aw)
+            few_short = is_few_short_printed(c, delay, lat, Aw)
+            T = t_active_9(c, Aw, o_itrs, lat) if compute else (
+                t_active_11(lat, c, delay, wpb, o_itrs) if saturated else (
+                    t_active_13(delay, Aw, lat, c, o_itrs) if few_short
+                    else t_active_15(c, Aw, c, lat, o_itrs)))  # fmt: skip
+            regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
+            bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
+            infrequent = is_shared_infrequent(c, delay, sh_lat, Aw, wpb)
+            Tphase1 = t_phase1(c, delay, gld_trans, Aw, lat, sh_lat)
+            Tphase2 = t_phase2_printed(c, wpb, c, sh_lat, i_itrs)
+            Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
+            T17 = t_active_17(c, lat, delay, Aw, gld_trans)
+            T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
+            T = (T17 if infrequent else T21) if shared else T
+            regime = (EQ17 if infrequent else EQ21) if shared else regime
+            bound = (MEMORY if infrequent else SHARED) if shared else bound
 
         if corrected:  # WC-7
             T = t_active_no_memory(issue_cycles, comp_inst, Aw) if no_memory else T
@@ -494,6 +530,9 @@ MODEL = Model(
         "WC-6": "periods of one request of k sectors",
         "WC-7": "kernels without global accesses",
         "WC-8": "at least one round",
+        "WC-9": "the computation of one iteration in (19), not a period for each shared access",
+        "WC-10": "the largest of (9), (11), (13) and (15)",
+        "WC-11": "with shared memory the largest of (9), (17) and (21), which meet at (16)",
     },
     options={"dram_latency": ("auto", "eq4", "eq5a")},
 )  # fmt: skip

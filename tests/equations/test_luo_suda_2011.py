@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from sweep import Plan
 from sweep.evaluation.workloads import build_launch, build_workload
+from sweep.fields import BOUND
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
 from sweep.space import resolve
 
 A, B, C, D, M = 3.0, 11.0, 0.5, 80.0, 32.0  # GTX 260, Section 3.4
 GTX_260_BW, N_SM, CORE_HZ, T_MEM = 111.9e9, 24.0, 1.242e9, 200.0  # Tables 1 and 2
+# Cycles between the ends of two coalesced float accesses by (1) and (2), without the floor.
+SERVICE = 24 * 32 * 4 / 2 / 111.9e9 * CORE_HZ
 
 TABLE_3 = {
     "svm": 0.2623,
@@ -96,6 +100,28 @@ def test_erratum_ls1__equation_13_lacks_its_zero():
     assert ls.t_c_type4(200.0, 32.0, 44.0, 0.0) == 0.0
 
 
+def test_erratum_ls5__higher_latency_is_not_faster():
+    # 32 warps with computation tasks of 2 cycles; their accesses wait for the bandwidth.
+    latencies = [float(t) for t in range(100, 700)]
+    served = [ls.served(GTX_260_BW, N_SM, ls.warp_bw(32.0, 4.0, 2.0, t / CORE_HZ))
+              for t in latencies]  # fmt: skip
+    printed = [ls.t_p_printed(t, 32.0, min(32.0, s), 2.0)
+               for t, s in zip(latencies, served, strict=True)]  # fmt: skip
+    corrected = [ls.t_p(t, 32.0, s, 2.0) for t, s in zip(latencies, served, strict=True)]
+    assert printed[0] == 4 * 100 - 62  # 32 warps, 5.9 at a time: 4 further waiting periods
+    assert printed[-1] == 0  # a latency that is longer than the service of all
+    assert sum(after < before for before, after in pairwise(printed)) == 4
+    assert corrected == pytest.approx([31 * SERVICE - 62] * len(latencies))
+
+
+def test_erratum_ls6__an_access_of_several_transactions_exceeds_the_bandwidth():
+    # (1) and (2) serve n_trans times the warps whose bytes the bandwidth moves in one t_mem.
+    for n_trans, bytes_ in ((1.0, 1.0), (2.0, 4.0), (4.0, 16.0)):
+        warp_bw = ls.warp_bw(32.0, bytes_, n_trans, T_MEM / CORE_HZ)
+        moved = ls.served(GTX_260_BW, N_SM, warp_bw) * 32 * bytes_ * N_SM / (T_MEM / CORE_HZ)
+        assert moved == pytest.approx(n_trans * GTX_260_BW)
+
+
 def test_erratum_ls4__at_least_one_round():
     few = dict(blocks=12.0)
     assert body("printed", **few)["cycles"] == pytest.approx(body("printed")["cycles"] / 2)
@@ -117,21 +143,49 @@ def test_type_2__waits_after_its_own_memory_task():
 
 
 def test_type_3__waits_for_the_previous_memory_task():
-    # 32 warps, 11 at a time: floor(32 / 11 - 1) = 1 further waiting period.
-    found = body(c_i=(5.0,), m_i=(5.0,), c_previous=(1.0,), m_previous=(200.0,))
+    period = dict(c_i=(5.0,), m_i=(5.0,), c_previous=(1.0,), m_previous=(200.0,))
+    # 32 warps: the last access ends 31 service times after the first.
+    found = body(**period)
     cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    assert found["cycles"] == math.ceil(32 * 5 / cpd) + (200 * 1 - 31 * 5)
+    assert found["cycles"] == pytest.approx(math.ceil(32 * 5 / cpd) + 31 * SERVICE - 31 * 5)
     assert found["mpd"] == 11
+    assert found["regime"] == ls.REGIMES["luo_suda_type3"]
+    # Printed, 8 warps, one at a time: 7 further waiting periods.
+    found = body("printed", n_act=8.0, **period)
+    cpd = ls.cpd1(C, 0.2623, 8.0, B, A)
+    assert found["cycles"] == math.ceil(8 * 5 / cpd) + (200 * 7 - 7 * 5)
+    assert found["mpd"] == 1
     assert found["regime"] == ls.REGIMES["luo_suda_type3"]
 
 
 def test_type_4__waits_before_and_after():
-    found = body(c_i=(2.0,), m_i=(300.0,), c_previous=(1.0,), m_previous=(200.0,))
+    period = dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,))
+    found = body(**period)
     cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    t_p = 200 * 1 - 31 * 2
-    t_c = 300 - (31 * 2 + t_p)
-    assert found["cycles"] == math.ceil(32 * 2 / cpd) + t_p + t_c
+    t_p = 31 * SERVICE - 31 * 2
+    t_c = 1600 - (31 * 2 + t_p)
+    assert found["cycles"] == pytest.approx(math.ceil(32 * 2 / cpd) + t_p + t_c)
     assert found["regime"] == ls.REGIMES["luo_suda_type4"]
+    found = body("printed", n_act=8.0, **period)
+    cpd = ls.cpd1(C, 0.2623, 8.0, B, A)
+    t_p = 200 * 7 - 7 * 2
+    assert found["cycles"] == math.ceil(8 * 2 / cpd) + t_p + (1600 - (7 * 2 + t_p))
+    assert found["regime"] == ls.REGIMES["luo_suda_type4"]
+
+
+@pytest.mark.parametrize(
+    ("period", "bound"),
+    [
+        # 32 x 900 / 7.5 cycles of computation, no wait: that accesses take longer sets the type.
+        (dict(c_i=(900.0,), m_i=(1000.0,), c_previous=(900.0,), m_previous=(1000.0,)), "compute"),
+        (dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,)), "latency"),
+        (dict(c_i=(2.0,), m_i=(200.0,), c_previous=(2.0,), m_previous=(200.0,)), "memory"),
+    ],
+)
+def test_bound__what_takes_most_of_the_time(period, bound):
+    found = body(**period)
+    assert found["regime"] == ls.REGIMES["luo_suda_type4"]
+    assert found["bound"] == BOUND[bound]
 
 
 def test_sequence__of_any_length_is_the_sum_over_its_periods():

@@ -140,6 +140,84 @@ def test_wc8__at_least_one_round():
     assert corrected["execution_cycles"] == corrected["round_cycles"]
 
 
+def test_wc9__a_period_of_computation_is_not_spent_at_every_shared_access():
+    # 100 instructions of a warp in each of 6 iterations, 40 shared accesses between them.
+    case = ROUND | {"uses_shared": 1, "i_itrs": 40, "comp_inst": 600, "aw": 4}
+    printed, corrected = both(case)
+    assert (printed["regime"], corrected["regime"]) == ("eq21", "eq21")
+    phase1, phase3 = 200 + 10 * 4 + 530, 200 + 10 * 4 + 530
+    assert printed["round_cycles"] == phase1 + (300 + (100 + 30) * 40 + phase3) * 6
+    assert corrected["round_cycles"] == phase1 + (300 + 100 + 30 * 40 + phase3) * 6
+    # Whether the same computation is interrupted often or rarely costs the accesses only.
+    more = both(case | {"i_itrs": 80})
+    assert more[1]["round_cycles"] - corrected["round_cycles"] == 40 * 30 * 6
+    assert more[0]["round_cycles"] - printed["round_cycles"] == 40 * (30 + 100) * 6
+
+
+def mended(c, d, cl, lat, aw):
+    """Return what (8) to (14) choose, with the inequalities of WC-1."""
+    if wc.is_compute_dominated(c, d, aw, lat):
+        return "eq9"
+    if wc.is_memory_saturated(c, d, cl, lat, aw):
+        return "eq11"
+    return "eq13" if wc.is_few_short(c, d, cl, lat, aw) else "eq15"
+
+
+def test_wc10__higher_latency_is_not_faster():
+    # c + lat = d (Aw - 1) at a latency of 605: (11) gives way to (13).
+    before, after = (wc.t_active_11(604.0, 5.0, 10.0, 62.0, 6.0),
+                     wc.t_active_13(10.0, 62.0, 606.0, 5.0, 6.0))  # fmt: skip
+    assert mended(5.0, 10.0, 5.0, 604.0, 62.0) == "eq11"
+    assert mended(5.0, 10.0, 5.0, 606.0, 62.0) == "eq13"
+    assert after < before
+    times = [both(ROUND, comp_inst=30, aw=62, dm_lat=lat)[1] for lat in (604, 606)]
+    assert times[0]["round_cycles"] == before < times[1]["round_cycles"]
+
+
+def test_wc10__no_round_is_shorter_than_one_of_its_warps():
+    # Two warps, each of 6 periods of 50 instructions with a latency of 16 issue cycles.
+    case = ROUND | {"issue_cycles": 0.25, "inst_latency": 4, "comp_inst": 6 * 50, "aw": 2}
+    case |= {"dm_lat": 12, "dm_del": 5}
+    alone = 6 * (4 * 50 + 12)
+    assert mended(12.5, 5.0, 200.0, 12.0, 2.0) == "eq9"
+    assert wc.t_active_9(12.5, 2.0, 6.0, 12.0) < alone
+    _, corrected = both(case)
+    assert corrected["regime"] == "eq15"
+    assert corrected["round_cycles"] == 12.5 + alone
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_wc10__away_from_the_borders_the_conditions_choose(case):
+    values, found = GOLDEN[case], both(GOLDEN[case], uses_fit=1)[1]
+    if values["gld_trans"] and not values["uses_shared"]:
+        c, d, cl = (values[f"corrected_{n}"] for n in ("avr_comp", "d", "latency_comp"))
+        assert found["regime"] == mended(c, d, cl, values["corrected_agl_lat"], values["aw"])
+
+
+def test_wc11__faster_memory_is_not_slower():
+    # c + sh_lat = d (Aw - Wpb) at a service time of 8: (17) gives way to (21).
+    case = ROUND | {"uses_shared": 1, "i_itrs": 16, "comp_inst": 12, "aw": 8}
+    slow, fast = (both(case, dm_del=d) for d in (8.001, 7.999))
+    assert [found["regime"] for found in (slow[0], fast[0])] == ["eq17", "eq21"]
+    assert fast[0]["round_cycles"] > 5 * slow[0]["round_cycles"]
+    assert fast[1]["round_cycles"] <= slow[1]["round_cycles"]
+    # Both sides of the border are (21), which meets itself there; (17) takes over further on.
+    assert slow[1]["round_cycles"] == pytest.approx(fast[1]["round_cycles"], rel=1e-4)
+    assert [found["regime"] for found in (slow[1], fast[1])] == ["eq21", "eq21"]
+    assert both(case, dm_del=500)[1]["regime"] == "eq17"
+
+
+def test_wc11__no_round_is_shorter_than_its_issue_and_service():
+    issue = {"uses_shared": 1, "i_itrs": 1, "comp_inst": 6 * 1000, "aw": 64}
+    _, found = both(ROUND, **issue)
+    assert (found["regime"], found["round_cycles"]) == ("eq9", 6000 * 64 + 500)
+    # Computation just above the service time: not (16), but the service of all is yet longer.
+    service = {"issue_cycles": 0.25, "inst_latency": 4, "comp_inst": 6 * 40.4, "dm_lat": 50}
+    printed, found = both(ROUND, **issue | service)
+    assert (printed["regime"], found["regime"]) == ("eq21", "eq17")
+    assert found["round_cycles"] == exact(4 * 40.4 + 50 + 10 * 64 * 6)
+
+
 # --- From files -----------------------------------------------------------------------------------
 
 SAMPLES = {

@@ -181,6 +181,7 @@ WANG_CHU = {
     "shared_infrequent": kernel(700, 700, 64, 8, 16384, 60, 32, 1, inner=1),
     "shared_between": kernel(700, 700, 64, 8, 16384, 600, 32, 1, inner=1),
     "shared_intensive": kernel(800, 600, 32, 8, 4096, 60000, 8, 32, inner=64, hits="0.5"),
+    "shared_phases": kernel(700, 700, 16, 8, 4096, 6000, 8, 32, inner=64, hits="0.5"),
     "part_round": kernel(700, 700, 16, 8, 20, 400, 4, 4),
     "no_memory": kernel(700, 700, 32, 4, 64, 1000, 0, 1),
 }
@@ -209,9 +210,9 @@ def _wang_chu_printed(q):
     q["printed_avr_comp"] = comp
     if q["uses_shared"]:
         infrequent = comp <= delay and comp + q["sh_lat"] <= delay * (aw - q["wpb"])
-        time = (
-            comp + lat + delay * aw * q["gld_trans"] if infrequent else _phases(q, lat, comp, comp)
-        )
+        phase2 = comp * (q["wpb"] - 1) + (comp + q["sh_lat"]) * q["i_itrs"]
+        phases = _phases(q, lat, comp, delay, phase2)
+        time = comp + lat + delay * aw * q["gld_trans"] if infrequent else phases
         return _wang_chu_end(q, "printed", 24 if infrequent else 25, time)
     if comp >= delay and comp * (aw - 1) >= lat:
         return _wang_chu_end(q, "printed", 20, comp * aw * outer + lat)
@@ -230,23 +231,24 @@ def _wang_chu_corrected(q):
     c, cl = (q[name] * q["comp_inst"] / p for name in ("issue_cycles", "inst_latency"))
     q["corrected_periods"], q["corrected_d"] = p, d
     q["corrected_avr_comp"], q["corrected_latency_comp"] = c, cl
+    times = {20: c * aw * p + lat}
     if q["uses_shared"]:
-        infrequent = c <= d and c + q["sh_lat"] <= d * (aw - q["wpb"])
-        time = cl + lat + q["agl_del"] * aw * sectors if infrequent else _phases(q, lat, c, cl)
-        return _wang_chu_end(q, "corrected", 24 if infrequent else 25, time)
-    if c >= d and c * (aw - 1) >= lat:
-        return _wang_chu_end(q, "corrected", 20, c * aw * p + lat)
-    if c <= d and cl + lat <= d * (aw - 1):
-        return _wang_chu_end(q, "corrected", 21, lat + cl + d * aw * p)
-    if c <= d:
-        return _wang_chu_end(q, "corrected", 22, d * aw + (cl + lat) * p)
-    return _wang_chu_end(q, "corrected", 23, c * (aw - 1) + (cl + lat) * p)
+        # (16) holds from here on; aw > wpb in every case.
+        border = max(c, (c + q["sh_lat"]) / (aw - q["wpb"]))
+        busy = c * (q["wpb"] - 1) + cl * p / q["o_itrs"] + q["sh_lat"] * q["i_itrs"]
+        times[24] = cl + lat + q["agl_del"] * aw * sectors
+        times[25] = _phases(q, lat, c, min(d, border) / k, busy)
+    else:
+        times[21] = lat + cl + d * aw * p
+        times[22] = d * aw + (cl + lat) * p
+        times[23] = c * (aw - 1) + (cl + lat) * p
+    time = max(times.values())
+    return _wang_chu_end(q, "corrected", min(r for r, t in times.items() if t == time), time)
 
 
-def _phases(q, lat, c, cl):
-    load = q["agl_del"] * q["gld_trans"]
+def _phases(q, lat, c, delay, phase2):
+    load = delay * q["gld_trans"]
     phase1 = c * 2 + load * q["aw"] + lat + q["sh_lat"]
-    phase2 = c * (q["wpb"] - 1) + (cl + q["sh_lat"]) * q["i_itrs"]
     phase3 = c * 2 + load * q["wpb"] + lat + q["sh_lat"]
     return phase1 + (phase2 + phase3) * q["o_itrs"]
 
