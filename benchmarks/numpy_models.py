@@ -53,12 +53,18 @@ def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
     rep = np.maximum(1.0, rep)
     overlapped = np.maximum(mwp - 1.0, 0.0)
 
-    hidden = comp_cycles / mem_insts * overlapped
-    eq22 = (mem_cycles + comp_cycles + hidden) * rep
-    eq23 = (mem_cycles * n / mwp + hidden) * rep
+    period = comp_cycles / np.maximum(mem_insts, 1.0)
+    eq22 = (np.maximum(mem_cycles, mem_l) + comp_cycles + period * (n - 1.0)) * rep
+    eq23 = (mem_cycles * n / mwp + period * overlapped) * rep
     eq24 = (mem_l + comp_cycles * n) * rep
-    cycles = np.where((mwp == n) & (cwp == n), eq22, np.where(eq23 >= eq24, eq23, eq24))
-    synch = departure_delay * overlapped * t["synch_insts"] * t["active_blocks_per_sm"] * rep
+    least = np.where(cwp == n, eq22, eq24)
+    cycles = np.where(eq23 >= least, eq23, least)
+    barriers = t["synch_insts"]
+    synch = departure_delay * overlapped * barriers * t["active_blocks_per_sm"] * rep  # (26)
+    unlimited = np.maximum(mwp_without_bw - 1.0, 0.0)
+    free23 = (mem_cycles * n / mwp_without_bw + period * unlimited) * rep
+    free_synch = departure_delay * unlimited * barriers * t["active_blocks_per_sm"] * rep
+    synch = np.maximum(synch, free_synch - (cycles - np.maximum(free23, least)))
     memory_busy = np.maximum(departure_delay, mem_l / mwp_peak_bw) * mem_insts
     no_memory = mem_insts == 0.0
     if no_memory.any():
@@ -90,24 +96,23 @@ def wang_chu(t: Tables) -> tuple[Array, Array, Array, Array]:
     per_period = t["comp_inst"] / periods  # (7a)
     c, cl = t["issue_cycles"] * per_period, t["inst_latency"] * per_period  # (7b)
 
-    short = c <= d
-    trip = cl + lat
-    service = d * (aw - 1.0)
-    eq9 = c * aw * periods + lat
-    eq11 = lat + cl + d * aw * periods
-    eq13 = d * aw + lat + cl + (cl + lat) * (periods - 1.0)
-    eq15 = c * (aw - 1.0) + trip * periods
-    few = np.where(short & (trip >= service), eq13, eq15)
-    cycles = np.where(
-        (c >= d) & (c * (aw - 1.0) >= lat), eq9, np.where(short & (trip <= service), eq11, few)
-    )
-    infrequent = short & (c + sh_lat <= d * (aw - wpb))  # (16)
-    eq17 = cl + lat + delay * aw * sectors
-    phase1 = c * 2.0 + delay * t["gld_trans"] * aw + lat + sh_lat
-    phase2 = c * (wpb - 1.0) + (cl + sh_lat) * t["i_itrs"]
-    phase3 = c * 2.0 + delay * t["gld_trans"] * wpb + lat + sh_lat
-    eq21 = phase1 + (phase2 + phase3) * o_itrs
-    cycles = np.where(t["uses_shared"] == 1.0, np.where(infrequent, eq17, eq21), cycles)
+    shared = t["uses_shared"] == 1.0
+    cycles = c * aw * periods + lat  # (9)
+    if not shared.all():
+        eq11 = lat + cl + d * aw * periods
+        eq13 = d * aw + lat + cl + (cl + lat) * (periods - 1.0)
+        eq15 = c * (aw - 1.0) + (cl + lat) * periods
+        largest = np.maximum(np.maximum(eq13, eq15), eq11)
+        cycles = np.where(shared, cycles, np.maximum(cycles, largest))
+    if shared.any():
+        border = np.maximum(c, (c + sh_lat) / (aw - wpb))  # (16)
+        served = np.where(d <= border, delay, border / k)
+        eq17 = cl + lat + delay * aw * sectors
+        phase1 = c * 2.0 + served * t["gld_trans"] * aw + lat + sh_lat
+        phase2 = c * (wpb - 1.0) + cl * (t["gld_trans"] / k) + sh_lat * t["i_itrs"]
+        phase3 = c * 2.0 + served * t["gld_trans"] * wpb + lat + sh_lat
+        eq21 = phase1 + (phase2 + phase3) * o_itrs
+        cycles = np.where(shared, np.maximum(cycles, np.maximum(eq17, eq21)), cycles)
     no_memory = sectors == 0.0
     if no_memory.any():
         cycles = np.where(no_memory, t["issue_cycles"] * t["comp_inst"] * aw, cycles)
