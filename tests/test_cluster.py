@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+import dask
 import pytest
-from runs import CHUNKS, POINTS, environment, journal, plan, sweep, write_plan
+from clusters import appears, end, slow_writes, started, wait_for, worker
+from runs import CHUNKS, POINTS, journal, plan, sweep, write_plan
 from store_samples import digest
 
+from sweep import __version__
 from sweep.errors import StoreError, SweepError
 from sweep.workflows import run
+from sweep.workflows.execute import batch_size
+from sweep.workflows.workers import Workers
 
-pytestmark = pytest.mark.slow
-
-
-def dask(*arguments: str, cwd: Path) -> subprocess.Popen[bytes]:
-    """Start a scheduler or worker in a process of its own."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
-        cwd=cwd, env=environment(), start_new_session=True, **quiet,
-    )  # fmt: skip
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-
-
-@contextmanager
-def started(workers: int, cwd: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """Yield the address of a scheduler and its worker processes, which see nothing of this one."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    processes = [dask("scheduler", "--host", address, "--no-dashboard", cwd=cwd)]
-    try:
-        for _ in range(workers):
-            options = ["--nthreads", "1", "--no-dashboard", "--no-nanny"]
-            processes.append(dask("worker", address, *options, cwd=cwd))
-        _wait_for(address, workers)
-        yield address, processes[1:]
-    finally:
-        for process in processes:
-            end(process)
+slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +36,48 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return digest(path)
 
 
-def _wait_for(address: str, workers: int) -> None:
-    from distributed import Client
-
-    end_of_patience = time.monotonic() + 120
-    while time.monotonic() < end_of_patience:
-        try:
-            with Client(address, timeout="5s", set_as_default=False) as client:
-                if workers:
-                    client.wait_for_workers(workers, timeout=60)
-                return
-        except OSError:
-            time.sleep(0.5)
-    pytest.fail("the cluster did not start")
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        yield
 
 
+# ------------------------------------------------------------------------------ tasks
+
+
+@pytest.mark.parametrize(
+    ("units", "points", "slots", "size"),
+    [
+        (1, 2_000_000, 2, 1),
+        (1000, 1000 * 2_000_000, 2, 1),  # chunks of usual size: each is a task
+        (1000, 1000 * 200, 2, 62),  # small ones: some tasks for every thread
+        (100_000, 100_000 * 100_000, 16, 10),  # a million configurations to a task
+        (1_000_000, 1_000_000 * 2_000_000, 16, 50),  # never more than 20,000 tasks
+        (10, 10, 64, 1),
+    ],
+)
+def test_batch__is_large_but_not_too_large(units, points, slots, size):
+    assert batch_size(units, points, slots) == size
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scheduler": "tcp://a:1", "processes": 2}, "--scheduler and --workers exclude"),
+        ({"scheduler": "tcp://a:1", "scheduler_file": "f"}, "--scheduler and --scheduler-file ex"),
+        ({"processes": 0}, "--workers 0: at least 1"),
+        ({"scheduler_file": "f", "threads": 4}, "--threads 4: .* `dask worker --nthreads`"),
+    ],
+)
+def test_workers__that_exclude_each_other(given, message):
+    with pytest.raises(SweepError, match=message):
+        Workers(**given)
+
+
+# ------------------------------------------------------------------------------ results
+
+
+@slow
 def test_bytes_are_those_of_a_local_run(cluster, local, tmp_path):
     seen: list[int] = []
     finished = run(
@@ -92,6 +88,7 @@ def test_bytes_are_those_of_a_local_run(cluster, local, tmp_path):
     assert digest(tmp_path / "a.zarr") == local
 
 
+@slow
 def test_command_line_and_relative_paths(cluster, local, tmp_path):
     """The workers have another working directory."""
     write_plan(tmp_path / "small.toml")
@@ -101,6 +98,16 @@ def test_command_line_and_relative_paths(cluster, local, tmp_path):
     assert digest(tmp_path / "small.zarr") == local
 
 
+@slow
+def test_processes_of_the_command_itself(local, tmp_path):
+    write_plan(tmp_path / "small.toml")
+    options = ["--workers", "2", "--threads", "2", "--no-report"]
+    done = sweep("run", "small.toml", *options, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert digest(tmp_path / "small.zarr") == local
+
+
+@slow
 def test_interrupted_run_is_continued_elsewhere(cluster, local, tmp_path):
     class Stop(BaseException):
         pass
@@ -117,7 +124,52 @@ def test_interrupted_run_is_continued_elsewhere(cluster, local, tmp_path):
     assert digest(tmp_path / "a.zarr") == local
 
 
-def test_error_on_a_worker_is_one_line(cluster, tmp_path, monkeypatch):
+@slow
+def test_threads_of_a_worker_compile_once_and_leave_no_cache(local, tmp_path):
+    """Four threads start at once; the second process must find no half-written cache."""
+    cache = tmp_path / "numba"
+
+    # Local functions: they travel to the workers by value.
+    def count() -> None:
+        import builtins
+        from collections import Counter
+
+        from numba.core import event
+
+        class Listener(event.Listener):
+            def on_start(self, event):
+                name = event.data["dispatcher"].py_func.__name__
+                if name.startswith("evaluate_"):
+                    builtins.compilations[name, str(event.data["args"])] += 1
+
+            def on_end(self, event):
+                pass
+
+        builtins.compilations = Counter()
+        event.register("numba:compile", Listener())
+
+    def compilations() -> list[int]:
+        import builtins
+
+        return list(builtins.compilations.values())
+
+    with started(2, tmp_path, threads=4, NUMBA_CACHE_DIR=str(cache)) as (address, _):
+        from distributed import Client
+
+        with Client(address, set_as_default=False) as client:
+            client.run(count)
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+            counts = client.run(compilations).values()
+    assert [set(found) for found in counts] == [{1}, {1}]
+    assert not cache.exists()
+    assert digest(tmp_path / "a.zarr") == local
+
+
+# ------------------------------------------------------------------------------ faults
+
+
+@slow
+def test_error_on_a_worker_is_one_line(cluster, tmp_path):
     """A worker that cannot write, as one without the shared file system."""
     path = tmp_path / "a.zarr"
 
@@ -129,7 +181,8 @@ def test_error_on_a_worker_is_one_line(cluster, tmp_path, monkeypatch):
         run(plan(), path, scheduler=cluster, progress=progress)
 
 
-def test_scheduler_without_workers(tmp_path):
+@slow
+def test_scheduler_without_workers(tmp_path, impatient):
     with (
         started(0, tmp_path) as (address, _),
         pytest.raises(SweepError, match=f"the Dask scheduler at '{address}' has no workers"),
@@ -138,13 +191,123 @@ def test_scheduler_without_workers(tmp_path):
     assert not (tmp_path / "a.zarr").exists()
 
 
-def test_worker_that_dies(local, tmp_path):
+def test_scheduler_file_that_never_comes(tmp_path, impatient):
+    with pytest.raises(SweepError, match="--scheduler-file '.*missing.json': it does not exist"):
+        run(plan(), tmp_path / "a.zarr", scheduler_file=tmp_path / "missing.json")
+    assert not (tmp_path / "a.zarr").exists()
+
+
+@slow
+def test_worker_killed_in_the_middle_of_a_chunk(local, tmp_path):
     """The other one takes over its chunks."""
-    with started(2, tmp_path) as (address, workers):
+    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=600)
+    with started(1, tmp_path, path=path) as (address, processes):
+        second = worker(address, tmp_path)
+        try:
+            wait_for(address, 2)
+            killer = threading.Thread(target=lambda: (appears(reached), end(processes[1])))
+            killer.start()
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+            killer.join()
+        finally:
+            end(second)
+    assert processes[1].returncode == -9
+    partial = list((tmp_path / "a.zarr").rglob("*.partial"))
+    assert len(partial) == 1  # what it was writing; a continued run removes it
+    partial[0].unlink()
+    assert digest(tmp_path / "a.zarr") == local
 
-        def progress(done: int, *_: int) -> None:
-            if done:
-                workers[0].kill()
 
-        run(plan(), tmp_path / "a.zarr", scheduler=address, progress=progress)
+@slow
+def test_slow_worker_holds_nobody_up(local, tmp_path):
+    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=5)
+    with started(1, tmp_path, path=path) as (address, _):
+        second = worker(address, tmp_path)
+        try:
+            wait_for(address, 2)
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+        finally:
+            end(second)
+    assert reached.exists()
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_last_worker_killed(local, tmp_path, impatient):
+    path, reached = slow_writes(tmp_path / "slow", at=150, seconds=600)
+    with started(1, tmp_path, path=path) as (address, processes):
+        killer = threading.Thread(target=lambda: (appears(reached), end(processes[1])))
+        killer.start()
+        with pytest.raises(SweepError, match="has had no workers for 2 s; the same command"):
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+        killer.join()
+    finished = run(plan(), tmp_path / "a.zarr")
+    assert finished.resumed > 0
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_scheduler_killed_and_the_run_continued(local, tmp_path, impatient):
+    path, reached = slow_writes(tmp_path / "slow", at=150, seconds=600)
+    with started(1, tmp_path, path=path) as (address, processes):
+        killer = threading.Thread(target=lambda: (appears(reached), end(processes[0])))
+        killer.start()
+        with pytest.raises(SweepError, match=r"^the Dask cluster failed: .*; the same command"):
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+        killer.join()
+    kept = len(journal(tmp_path / "a.zarr"))
+    assert 0 < kept < CHUNKS
+    with started(1, tmp_path) as (address, _):
+        finished = run(plan(), tmp_path / "a.zarr", scheduler=address)
+    assert finished.resumed > 0
+    entries = [(entry["group"], entry["chunk"]) for entry in journal(tmp_path / "a.zarr")]
+    assert len(set(entries)) == len(entries) == CHUNKS
+    assert digest(tmp_path / "a.zarr") == local
+
+
+def other_version(folder: Path, package: str) -> Path:
+    """Return a path on which ``package`` seems to be installed in version 0.0.9."""
+    info = folder / f"{package}-0.0.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.0.9\n", encoding="utf-8"
+    )
+    return folder
+
+
+@slow
+@pytest.mark.parametrize("package", ["sweep", "numcodecs"])
+def test_worker_with_another_version_is_refused(tmp_path, package):
+    path = other_version(tmp_path / "other", package)
+    with (
+        started(1, tmp_path, path=path) as (address, _),
+        pytest.raises(SweepError, match=rf"^the Dask worker at 'tcp://127.0.0.1:\d+' has {package} "
+                      r"0\.0\.9, this process has \d[^\n]*$"),
+    ):  # fmt: skip
+        run(plan(), tmp_path / "a.zarr", scheduler=address)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+@slow
+def test_worker_with_another_version_that_joins_late(local, tmp_path):
+    other = other_version(tmp_path / "other", "sweep")
+    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=600)
+    joined = []
+    with started(1, tmp_path, path=path) as (address, _):
+
+        def join() -> None:
+            appears(reached)
+            joined.append(worker(address, tmp_path, path=other))
+
+        late = threading.Thread(target=join)
+        late.start()
+        try:
+            with pytest.raises(
+                SweepError, match=f"has sweep 0.0.9, this process has {__version__}"
+            ):
+                run(plan(), tmp_path / "a.zarr", scheduler=address)
+        finally:
+            late.join()
+            end(joined[0])
+    run(plan(), tmp_path / "a.zarr")
     assert digest(tmp_path / "a.zarr") == local

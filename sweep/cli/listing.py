@@ -37,6 +37,8 @@ def list_(arguments: argparse.Namespace) -> int:
         rows = ((name, f"{get_model(name).reference}") for name in model_names())
     elif arguments.what == "plans":
         rows = ((name, load_plan(name).description) for name in list_plans())
+    elif arguments.what == "recipes":
+        rows = ((path.name, _first_comment(path)) for path in _recipes())
     else:
         from sweep.evaluation import all_fields
 
@@ -110,8 +112,23 @@ def _text_of(name: str) -> str:
     if name in list_plans():
         plan = load_plan(name)
         return Path(plan.origin).read_text(encoding="utf-8")
-    known = [*list_kernels(), *list_devices(), *model_names(), *list_plans()]
+    recipes = {path.name: path for path in _recipes()}
+    if name in recipes:
+        return recipes[name].read_text(encoding="utf-8")
+    known = [*list_kernels(), *list_devices(), *model_names(), *list_plans(), *recipes]
     raise SweepError(f"nothing is called '{name}'{nearest(name, known)} (see `sweep list`)")
+
+
+def _recipes() -> list[Path]:
+    """Return the files that start runs on clusters."""
+    folder = Path(__file__).parents[1] / "recipes"
+    return sorted(p for p in folder.iterdir() if p.suffix in (".sh", ".py") and p.stem[0] != "_")
+
+
+def _first_comment(path: Path) -> str:
+    """Return what a recipe says of itself in its first sentence."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if not line.startswith("#!")).strip('#":. ')
 
 
 def _model_text(name: str) -> str:

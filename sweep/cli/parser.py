@@ -106,7 +106,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_explain(add("explain", "asking", "show how a model arrives at one configuration's time"))
     _add_plot(add("plot", "plotting", "draw results"))
-    _add_list(add("list", "listing", "list kernels, devices, models, plans or fields"))
+    _add_list(
+        add(
+            "list",
+            "listing",
+            "list kernels, devices, models, plans, fields or recipes for clusters",
+        )
+    )
     _add_show(add("show", "listing", "show a kernel, device, plan or model file"))
     _add_lint(add("lint", "listing", "check device, kernel and plan files"))
     add_import_arguments(
@@ -118,11 +124,21 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_execution(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--overwrite", action="store_true", help="replace another run's store")
-    sub.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
+    sub.add_argument(
+        "--threads", type=int, metavar="N", help="threads (default: all cores; one per --workers)"
+    )
+    sub.add_argument(
+        "--workers", type=int, metavar="N", help="start N processes for the run, and use them"
+    )
     sub.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="run on the Dask cluster of this scheduler, e.g. tcp://host:8786",
+    )
+    sub.add_argument(
+        "--scheduler-file",
+        metavar="FILE",
+        help="... of the scheduler that wrote its address into this file",
     )
     sub.add_argument(
         "--limit",
@@ -266,7 +282,7 @@ def _add_plot(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_list(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("what", choices=("kernels", "devices", "models", "plans", "fields"))
+    sub.add_argument("what", choices=("kernels", "devices", "models", "plans", "fields", "recipes"))
     sub.add_argument("--device", metavar="NAME", help="models: tell which can run on this device")
     sub.add_argument("--kernel", metavar="NAME", help="models: ... and with this kernel")
     sub.add_argument(
@@ -277,7 +293,9 @@ def _add_list(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_show(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("name", metavar="NAME", nargs="?", help="a kernel, device, plan or model")
+    sub.add_argument(
+        "name", metavar="NAME", nargs="?", help="a kernel, device, plan, model or recipe"
+    )
     sub.add_argument(
         "--schema",
         choices=("device", "kernel"),

@@ -23,6 +23,7 @@ from sweep.workflows.forecasting import (
 )
 from sweep.workflows.reporting import report
 from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
+from sweep.workflows.workers import Workers
 
 __all__ = ["rerun", "run"]
 
@@ -48,8 +49,9 @@ def rerun(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
-    if arguments.threads is not None and arguments.threads < 1:
-        raise SweepError(f"--threads {arguments.threads}: at least 1")
+    workers = Workers(
+        arguments.scheduler, arguments.scheduler_file, arguments.workers, arguments.threads
+    )
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     expected = forecast(space)
     if arguments.dry_run:
@@ -67,8 +69,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
             space,
             path,
             overwrite=arguments.overwrite,
-            scheduler=arguments.scheduler,
-            threads=arguments.threads,
+            workers=workers,
             limit=limit,
             progress=_progress(bar, check),
         )

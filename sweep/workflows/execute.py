@@ -1,21 +1,60 @@
-"""Who computes the chunks: threads of this process, or a Dask cluster."""
+"""Have the units of a run computed, and hear of each one that is finished."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from sweep.errors import SweepError
 from sweep.workflows.job import Job, Unit
+from sweep.workflows.workers import MUST_AGREE, check_same, patience
 
-__all__ = ["cluster", "execute"]
+__all__ = ["batch_size", "execute", "prepare"]
 
 Done = Callable[[Unit, dict[str, Any]], None]
 
-IN_FLIGHT = 3  # units per worker thread that a cluster holds: one computes, the next are there
+MAX_TASKS = 20_000
+"""Tasks of a whole run, about: each costs the scheduler a millisecond and some memory."""
+TASK_POINTS = 1_000_000
+"""Configurations below which a task takes several chunks: less work would not pay for its task."""
+TASKS_PER_SLOT = 8
+"""Tasks that every worker thread gets at least, so that all end at about the same time."""
+IN_FLIGHT = 3
+"""Tasks per worker thread that a cluster holds: one computes, the next are there."""
+LOOK_S = 2.0
+"""How often to look who has joined or left."""
+
+
+def prepare(job: Job, client: Any = None) -> None:
+    """Compile on every worker what the run needs, before the clock starts.
+
+    Parameters
+    ----------
+    job : Job
+        What will be run.
+    client : distributed.Client, optional
+        A cluster; by default this process alone.
+
+    Raises
+    ------
+    SweepError
+        The cluster failed.
+    """
+    if client is None:
+        job.warm_up()
+        return
+    with _explained(), _shared(job, client) as shared:
+        # Tasks, because what a worker runs outside of them stops its heart for the time.
+        options = {"allow_other_workers": True, "pure": False}
+        addresses = list(client.nthreads())
+        futures = [client.submit(_warm, shared, workers=a, **options) for a in addresses]
+        client.gather(futures)
 
 
 def execute(
@@ -23,6 +62,7 @@ def execute(
     units: Sequence[Unit],
     done: Done,
     *,
+    points: int = 0,
     client: Any = None,
     threads: int | None = None,
 ) -> None:
@@ -36,8 +76,10 @@ def execute(
         What is missing.
     done : callable
         Told the unit and its summary; it alone writes the journal.
+    points : int
+        Configurations of all units together: small ones share a task of a cluster.
     client : distributed.Client, optional
-        From :func:`cluster`; by default this process's threads.
+        From :func:`sweep.workflows.workers.cluster`; by default this process's threads.
     threads : int, optional
         Threads of this process, all cores by default.
 
@@ -50,32 +92,32 @@ def execute(
         return
     if client is None:
         _in_threads(job, units, done, threads or os.cpu_count() or 1)
-    else:
-        _on_cluster(job, units, done, client)
-
-
-@contextmanager
-def cluster(address: str | None) -> Iterator[Any]:
-    """Connect to a Dask cluster, or to none without an address.
-
-    Raises
-    ------
-    SweepError
-        The scheduler does not answer, or has no workers.
-    """
-    if address is None:
-        yield None
         return
-    from distributed import Client
+    size = batch_size(len(units), points, _slots(client))
+    with _explained(), _shared(job, client) as shared:
+        _on_cluster(shared, units, size, done, client)
 
-    try:
-        client = Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise SweepError(f"no Dask scheduler answers at '{address}': {error}") from None
-    with client:
-        if not any(client.nthreads().values()):
-            raise SweepError(f"the Dask scheduler at '{address}' has no workers")
-        yield client
+
+def batch_size(n_units: int, points: int, slots: int) -> int:
+    """Return how many units one task of a cluster takes.
+
+    Parameters
+    ----------
+    n_units : int
+        Units of the run.
+    points : int
+        Configurations of all units together.
+    slots : int
+        Threads of all workers.
+
+    Returns
+    -------
+    int
+        One for units of usual size; more for small ones, and for very many.
+    """
+    enough = TASK_POINTS * n_units // max(points, 1)
+    balanced = n_units // (max(slots, 1) * TASKS_PER_SLOT)
+    return max(1, min(enough, balanced), math.ceil(n_units / MAX_TASKS))
 
 
 def _in_threads(job: Job, units: Sequence[Unit], done: Done, threads: int) -> None:
@@ -92,28 +134,91 @@ def _in_threads(job: Job, units: Sequence[Unit], done: Done, threads: int) -> No
         get(graph, list(graph), num_workers=threads)
 
 
-def _on_cluster(job: Job, units: Sequence[Unit], done: Done, client: Any) -> None:
+def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, client: Any) -> None:
     """Run on a Dask cluster: a window of tasks in flight, summaries come back."""
-    from distributed import CancelledError, KilledWorker, as_completed
+    batches = (units[i : i + size] for i in range(0, len(units), size))
+    versions = _versions()
+    finished: SimpleQueue[Any] = SimpleQueue()
+    flying: set[Any] = set()
+    slots, looked = _slots(client), time.monotonic()
+    seen = looked  # when there was a worker
+    while True:
+        for batch in islice(batches, max(IN_FLIGHT * slots - len(flying), 0)):
+            future = client.submit(_apply, shared, list(batch), versions, pure=False)
+            flying.add(future)
+            future.add_done_callback(finished.put)
+        if slots and not flying:
+            return
+        try:
+            future = finished.get(timeout=LOOK_S)
+        except Empty:
+            pass
+        else:
+            flying.discard(future)
+            for unit, summary in future.result():
+                done(unit, summary)
+            future.release()
+        if time.monotonic() > looked + LOOK_S:
+            slots, looked = _slots(client), time.monotonic()
+            seen = looked if slots else seen
+            if looked > seen + patience():
+                raise SweepError(
+                    f"the Dask cluster has had no workers for {patience():g} s; "
+                    "the same command continues"
+                )
 
-    slots = sum(client.nthreads().values())
-    waiting = iter(units)
 
-    def submit(unit: Unit) -> Any:
-        return client.submit(_apply, shared, unit, pure=False)
+@contextmanager
+def _shared(job: Job, client: Any) -> Iterator[Any]:
+    """Lend the job to all workers: as a task's result, which outlives those who hold it."""
+    future = client.submit(_same, job, pure=False)
+    client.replicate([future])
+    yield future
+    future.release()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say in one line that a cluster failed."""
+    from distributed import CancelledError, KilledWorker
 
     try:
-        shared = client.scatter(job, broadcast=True, hash=False)
-        first = [submit(unit) for unit in islice(waiting, IN_FLIGHT * slots)]
-        futures = as_completed(first, loop=client.loop)
-        for future in futures:
-            done(*future.result())
-            future.release()
-            for unit in islice(waiting, 1):
-                futures.add(submit(unit))
+        yield
     except (KilledWorker, CancelledError, OSError, TimeoutError) as error:
-        raise SweepError(f"the Dask cluster failed: {error}; the same command continues") from error
+        reason = " ".join(str(error).split())
+        raise SweepError(
+            f"the Dask cluster failed: {reason}; the same command continues"
+        ) from error
+    except (ImportError, AttributeError) as error:
+        raise SweepError(
+            f"a Dask worker cannot load this package: {error}; install the same versions"
+        ) from error
 
 
-def _apply(job: Job, unit: Unit) -> Any:
-    return job(unit)
+def _slots(client: Any) -> int:
+    return sum(client.nthreads().values())
+
+
+def _same(job: Job) -> Job:
+    return job
+
+
+def _warm(job: Job) -> None:
+    job.warm_up()
+
+
+def _apply(
+    job: Job, units: Sequence[Unit], versions: Mapping[str, Any]
+) -> list[tuple[Unit, dict[str, Any]]]:
+    """Compute a batch on a worker, which may have joined after the others were looked at."""
+    if versions != (own := _versions()):
+        from distributed import get_worker
+
+        check_same(versions, own, get_worker().address)
+    return [job(unit) for unit in units]
+
+
+def _versions() -> dict[str, Any]:
+    from distributed.versions import get_package_info
+
+    return {k: v for k, v in get_package_info(MUST_AGREE).items() if k in ("python", *MUST_AGREE)}

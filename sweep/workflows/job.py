@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
-from sweep.evaluation import Buffers, evaluate_box, variables
+from sweep.evaluation import Buffers, evaluate_box, variables, warm_up
 from sweep.space import Space, parse_plan, resolve
 from sweep.store import ChunkWriter
 from sweep.workflows.summaries import summarise
@@ -43,6 +44,11 @@ class Job:
     def space(self) -> Space:
         """Return the space, laid out once per process."""
         return self._local[0] if self._local else _resolved(self)
+
+    def warm_up(self) -> None:
+        """Compile in this process what the units will need."""
+        space = self.space()
+        warm_up(space.kernels, space.plan)
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Evaluate and write one chunk; return its summary for the journal."""
@@ -82,6 +88,14 @@ class Job:
         return summarise(part.grid, space.plan, box, found, arrays)
 
 
-@lru_cache(maxsize=4)
 def _resolved(job: Job) -> Space:
+    with _RESOLVING:  # or every thread of a worker would do it at the start
+        return _resolve(job)
+
+
+_RESOLVING = Lock()
+
+
+@lru_cache(maxsize=4)
+def _resolve(job: Job) -> Space:
     return resolve(parse_plan(job.plan), job.texts)

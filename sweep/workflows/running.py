@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
-from sweep.evaluation import evaluate, warm_up
+from sweep.evaluation import evaluate
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import open_or_create, open_store, read_record
-from sweep.workflows.execute import cluster, execute
+from sweep.workflows.execute import execute, prepare
 from sweep.workflows.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.workflows.job import Job, Unit
 from sweep.workflows.record import layout_of, plan_of, texts_of
 from sweep.workflows.verifying import mend_noted
+from sweep.workflows.workers import Workers, cluster
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +54,7 @@ class Finished:
     resumed : int
         Configurations that an earlier run had computed.
     seconds : float
-        Wall time of the computation [s].
+        Wall time of the computation, without the compilation before it [s].
     """
 
     space: Space
@@ -84,6 +85,8 @@ def run(
     *,
     overwrite: bool = False,
     scheduler: str | None = None,
+    scheduler_file: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
     threads: int | None = None,
     limit: int | None = None,
     progress: Progress | None = None,
@@ -102,8 +105,14 @@ def run(
         Replace the store of another run.
     scheduler : str, optional
         Address of a Dask scheduler whose workers share the store's file system.
+    scheduler_file : path, optional
+        File in which such a scheduler wrote its address (``dask scheduler --scheduler-file``).
+    workers : int, optional
+        Processes on this machine to start for the run. A script needs the usual
+        ``if __name__ == "__main__":`` then, because each process imports it.
     threads : int, optional
-        Threads of this process; all cores by default.
+        Threads of this process, all cores by default; with ``workers``, threads of each, one by
+        default.
     limit : int, optional
         Most bytes of results, before compression.
     progress : callable, optional
@@ -126,8 +135,7 @@ def run(
         space,
         store_path(space.plan, store),
         overwrite=overwrite,
-        scheduler=scheduler,
-        threads=threads,
+        workers=Workers(scheduler, scheduler_file, workers, threads),
         limit=limit,
         progress=progress,
     )
@@ -138,35 +146,33 @@ def run_space(
     path: Path | None,
     *,
     overwrite: bool = False,
-    scheduler: str | None = None,
-    threads: int | None = None,
+    workers: Workers | None = None,
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Finished:
     """Run a space that is laid out already; see :func:`run`."""
+    workers = workers or Workers()
     expected = forecast(space)
-    started = time.perf_counter()
     is_new = path is None or overwrite or not (path / "zarr.json").exists()
     if is_new:
         check_fits(expected, path, limit)
         check_valid(space)
     if path is None:
-        if scheduler is not None:
+        if workers.is_cluster:
             raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
-        return Finished(space, None, expected, 0, 0, time.perf_counter() - started)
-    computed, resumed = _fill(space, path, overwrite, scheduler, threads, progress)
-    return Finished(space, path, expected, computed, resumed, time.perf_counter() - started)
+        return Finished(space, None, expected, 0, 0, 0.0)
+    computed, resumed, seconds = _fill(space, path, overwrite, workers, progress)
+    return Finished(space, path, expected, computed, resumed, seconds)
 
 
 def _fill(
     space: Space,
     path: Path,
     overwrite: bool,
-    scheduler: str | None,
-    threads: int | None,
+    workers: Workers,
     progress: Progress | None,
-) -> tuple[int, int]:
-    """Compute what a store lacks; return configurations computed now and before."""
+) -> tuple[int, int, float]:
+    """Compute what a store lacks; return configurations computed now and before, and seconds."""
     layout = layout_of(space)
     points = {k.kernel.key: k.grid for k in space.kernels}
     total = space.n_points
@@ -175,14 +181,14 @@ def _fill(
         mended = mend_noted(path, space, layout, threads)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
-        cluster(scheduler) as client,
+        cluster(workers) as client,
         open_or_create(path, layout, overwrite=overwrite) as store,
     ):
         units = store.missing()
         todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
         before = total - todo
         if not units and store.is_finished:
-            return mended, total - mended
+            return mended, total - mended, 0.0
         record: Any = layout.record
         job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
         count = before
@@ -195,13 +201,15 @@ def _fill(
             if progress is not None:
                 progress(count, total, before)
 
-        if client is None and units:
-            warm_up(space.kernels, space.plan)
+        if units:
+            prepare(job, client)
         if progress is not None:
             progress(count, total, before)
-        execute(job, units, done, client=client, threads=threads)
+        started = time.perf_counter()
+        execute(job, units, done, points=todo, client=client, threads=workers.threads)
         store.complete({"configurations": total})
-    return todo + mended, before - mended
+        seconds = time.perf_counter() - started
+    return todo + mended, before - mended, seconds
 
 
 def rerun(
@@ -229,7 +237,7 @@ def rerun(
     """
     if Path(store).resolve() == Path(target).resolve():
         raise StoreError(f"'{target}' is the store itself; give another path for the new results")
-    return run_space(recorded_space(store), Path(target), **options)
+    return run(recorded_space(store), target, **options)
 
 
 def recorded_space(store: str | os.PathLike[str]) -> Space:

@@ -1,0 +1,81 @@
+"""Run a plan on workers that are jobs of SLURM, PBS or LSF, through dask-jobqueue.
+
+Start it where jobs can be submitted, on a file system that all nodes share::
+
+    python -m sweep.recipes.jobqueue slurm PLAN --store /scratch/me/NAME.zarr --jobs 8 --cores 4
+
+Needs ``pip install dask-jobqueue``. What a site demands besides (a network interface, modules to
+load) stands in Dask's configuration, as dask-jobqueue documents it. A run that was stopped is
+continued by the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+CLUSTERS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Submit jobs, run the plan on them, and end them.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; those of the process by default.
+
+    Returns
+    -------
+    int
+        0, or 2 for a mistake that one line on the error stream explains.
+    """
+    given = _parse(argv)
+    import dask_jobqueue
+    from distributed import Client
+
+    import sweep
+
+    options: dict[str, Any] = {"cores": given.cores, "processes": 1, "memory": given.memory}
+    account = "project" if given.system == "lsf" else "account"
+    for name, value in (
+        ("queue", given.queue),
+        (account, given.account),
+        ("walltime", given.walltime),
+    ):
+        if value is not None:
+            options[name] = value
+    cluster_class = getattr(dask_jobqueue, CLUSTERS[given.system])
+    with cluster_class(**options) as cluster:
+        cluster.scale(jobs=given.jobs)
+        with Client(cluster, set_as_default=False) as client:
+            client.wait_for_workers(1)  # however long the queue is; others may join later
+        try:
+            done = sweep.run(given.plan, given.store, scheduler=cluster.scheduler_address)
+        except sweep.SweepError as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
+    sys.stdout.write(f"{done.path}: {done.computed:,} configurations in {done.seconds:.1f} s\n")
+    return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m sweep.recipes.jobqueue", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("system", choices=sorted(CLUSTERS))
+    parser.add_argument("plan", metavar="PLAN", help="a plan's file, or the name of a shipped plan")
+    parser.add_argument("--store", metavar="PATH", help="the store (default: ./NAME.zarr)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="jobs to submit")
+    parser.add_argument("--cores", type=int, default=1, metavar="N", help="threads of each job")
+    parser.add_argument("--memory", default="4GB", help="memory of each job (default: %(default)s)")
+    parser.add_argument("--walltime", metavar="HH:MM:SS", help="time limit of each job")
+    parser.add_argument("--queue", metavar="NAME", help="queue or partition")
+    parser.add_argument("--account", metavar="NAME", help="who pays")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
