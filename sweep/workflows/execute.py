@@ -154,10 +154,13 @@ def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, clien
         except Empty:
             pass
         else:
-            flying.discard(future)
-            for unit, summary in future.result():
-                done(unit, summary)
-            future.release()
+            if future.done() and (results := _fetched(future)) is not None:
+                for unit, summary in results:
+                    done(unit, summary)
+                flying.discard(future)
+                future.release()
+            else:  # its worker died with the result: another one computes it again
+                future.add_done_callback(finished.put)
         if time.monotonic() > looked + LOOK_S:
             slots, looked = _slots(client), time.monotonic()
             seen = looked if slots else seen
@@ -193,6 +196,17 @@ def _explained() -> Iterator[None]:
         raise SweepError(
             f"a Dask worker cannot load this package: {error}; install the same versions"
         ) from error
+
+
+def _fetched(future: Any) -> list[tuple[Unit, dict[str, Any]]] | None:
+    """Return a task's result, or ``None`` where it is lost or does not come."""
+    from distributed import TimeoutError as NotYet
+
+    try:
+        found: list[tuple[Unit, dict[str, Any]]] = future.result(timeout=LOOK_S)
+    except NotYet:
+        return None
+    return found
 
 
 def _slots(client: Any) -> int:
