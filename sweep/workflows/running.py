@@ -178,7 +178,7 @@ def _fill(
     total = space.n_points
     mended = 0
     if not overwrite and (path / "zarr.json").exists():
-        mended = mend_noted(path, space, layout, threads)
+        mended = mend_noted(path, space, layout, workers.threads)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
         cluster(workers) as client,
