@@ -49,6 +49,7 @@ _PUBLIC = {
     "rerun": "sweep.workflows",
     "run": "sweep.workflows",
     "top": "sweep.query",
+    "validate": "sweep.query",
 }
 
 __all__ = ["__version__", *_PUBLIC]

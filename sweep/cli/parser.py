@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from sweep import __version__
 from sweep.cli.ptx import add_ptx_arguments
-from sweep.cli.tuning_arguments import add_import_arguments
+from sweep.cli.tuning_arguments import add_import_arguments, add_validate_arguments
 
 __all__ = ["build_parser", "parse"]
 
@@ -117,6 +117,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_lint(add("lint", "listing", "check device, kernel and plan files"))
     add_import_arguments(
         add("import", "tuning", "turn tuners' files into kernel files, plans and measured stores")
+    )
+    add_validate_arguments(
+        add("validate", "validating", "hold predictions against measured times, with a figure")
     )
     add_ptx_arguments(add("ptx", "ptx", "turn the PTX text of a kernel into a kernel file"))
     return parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["add_import_arguments"]
+__all__ = ["add_import_arguments", "add_validate_arguments"]
 
 
 def add_import_arguments(sub: argparse.ArgumentParser) -> None:
@@ -28,3 +28,29 @@ def add_import_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--time", metavar="COLUMN", help="CSV: the column of times")
     sub.add_argument("--unit", choices=("s", "ms", "us", "ns"), help="CSV: the unit of times")
     sub.add_argument("--overwrite", action="store_true", help="replace files that exist")
+
+
+def add_validate_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``sweep validate``."""
+    sub.add_argument("data", metavar="DATA", help="predictions: a store or a plan")
+    sub.add_argument(
+        "measured", metavar="MEASURED", help="measured times: a store of `sweep import`, or a file"
+    )
+    sub.add_argument(
+        "select",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="which of the predictions; what was not measured needs one value",
+    )
+    sub.add_argument("--device", metavar="NAME", help="the device, if the file does not tell it")
+    sub.add_argument(
+        "--misses", type=int, default=5, metavar="N", help="worst misses shown (default: 5)"
+    )
+    sub.add_argument(
+        "-o",
+        "--output",
+        default="validation.png",
+        metavar="FILE",
+        help="the figure: png, svg or pdf (default: %(default)s)",
+    )
+    sub.add_argument("--format", choices=("table", "json", "csv"), default="table")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sweep.plot._lines import line_plot
     from sweep.plot._models import models_plot
     from sweep.plot._occupancy import occupancy_plot
+    from sweep.plot._validation import validation_plot
 
 __all__ = [
     "changes_plot",
@@ -30,6 +31,7 @@ __all__ = [
     "pareto_plot",
     "save",
     "show",
+    "validation_plot",
 ]
 
 _HOMES = {
@@ -42,6 +44,7 @@ _HOMES = {
     "pareto_plot": "_fronts",
     "save": "_figure",
     "show": "_figure",
+    "validation_plot": "_validation",
 }
 
 

@@ -12,6 +12,7 @@ from sweep.query.ask import best, pareto, top
 from sweep.query.changes import compare_results
 from sweep.query.selection import parse_selection
 from sweep.query.summary import summary
+from sweep.query.validation import misses, paired, validate, validation
 
 __all__ = [
     "Answer",
@@ -19,8 +20,12 @@ __all__ = [
     "best",
     "compare_models",
     "compare_results",
+    "misses",
+    "paired",
     "pareto",
     "parse_selection",
     "summary",
     "top",
+    "validate",
+    "validation",
 ]

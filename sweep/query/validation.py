@@ -1,0 +1,218 @@
+"""Predictions held against measured times: how well they rank, and how far they are off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.query.agreement import spearman
+from sweep.query.answer import Answer, Row
+from sweep.query.grid import grids_of
+from sweep.query.pairing import Paired, pair
+from sweep.query.ranking import errors, found_by, kendall, scale_factor
+from sweep.query.selection import select_kernels
+
+__all__ = ["TOP", "misses", "paired", "validate", "validation"]
+
+Array = NDArray[Any]
+
+TOP = (1, 10, 100)
+"""How many of the best predicted are measured in turn."""
+
+
+def paired(
+    predictions: Any, measurements: Any, *, select: Mapping[str, Any] | None = None
+) -> list[Paired]:
+    """Return predictions beside the measured times of the same configurations.
+
+    Parameters
+    ----------
+    predictions, measurements : xarray.DataTree, xarray.Dataset, mapping or path
+        Results of a sweep, and measured times (see ``sweep import``).
+    select : mapping, optional
+        Coordinate of the predictions to value, as in :func:`sweep.query.best`.
+
+    Raises
+    ------
+    QueryError
+        They have nothing in common, or a selection is needed.
+    """
+    wanted = dict(select or {})
+    grids = select_kernels(grids_of(predictions), wanted)
+    return pair(grids, grids_of(measurements), wanted)
+
+
+def validate(
+    predictions: Any, measurements: Any, *, select: Mapping[str, Any] | None = None
+) -> Answer:
+    """Return how well predictions rank measured configurations, and how far they are off.
+
+    Parameters
+    ----------
+    predictions, measurements, select
+        As in :func:`paired`.
+
+    Returns
+    -------
+    Answer
+        A row per kernel, device and ranking: each model, and two baselines, the order by occupancy
+        and a random one. ``spearman`` and ``kendall`` (tau-b) are rank correlations with the
+        measured times; ``recall_K`` is the share of the K fastest among the first K of the
+        ranking; ``regret_K`` says by which share the fastest of the first K is slower than the
+        fastest that was measured. Where a ranking does not tell configurations apart, both are
+        expectations over their orders. ``mape`` is the mean absolute relative error, ``accuracy``
+        the mean of Luo & Suda (14); the same after multiplication by ``scale``, the median ratio of
+        measured and predicted times. A configuration without a predicted time comes last.
+
+    Raises
+    ------
+    QueryError
+        As :func:`paired`.
+    """
+    return validation(paired(predictions, measurements, select=select))
+
+
+def validation(pairs: Sequence[Paired]) -> Answer:
+    """Return the answer of :func:`validate` about predictions that are paired already.
+
+    Parameters
+    ----------
+    pairs : sequence of Paired
+        From :func:`paired`.
+    """
+    rows: list[Row] = []
+    notes: list[str] = []
+    of_device: dict[tuple[str, str], list[Paired]] = {}
+    for one in pairs:
+        of_device.setdefault((one.kernel, one.device), []).append(one)
+    for models in of_device.values():
+        rows += [_model_row(one) for one in models]
+        rows += _baselines(models[0])
+        notes += _notes(models)
+    columns = tuple(rows[0])
+    return Answer(
+        "predictions against measured times", columns, rows, {}, ("kernel", "device"), tuple(notes)
+    )
+
+
+def _model_row(one: Paired) -> Row:
+    timed = np.isfinite(one.predicted)
+    score = np.where(timed, one.predicted, np.inf)
+    predicted, measured = one.predicted[timed], one.measured[timed]
+    row = _ranking_row(one, one.model, score, timed)
+    if timed.any():
+        scale = scale_factor(predicted, measured)
+        plain, scaled = errors(predicted, measured), errors(scale * predicted, measured)
+        row |= {
+            "mape": plain.mape,
+            "accuracy": plain.accuracy,
+            "scale": scale,
+            "scaled_mape": scaled.mape,
+            "scaled_accuracy": scaled.accuracy,
+        }
+    return Row(row, ("kernel", "device"))
+
+
+def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kernel": one.kernel,
+        "device": one.device,
+        "ranking": ranking,
+        "configurations": int(np.count_nonzero(known)),
+        "spearman": _or_none(spearman(score[known], one.measured[known])),
+        "kendall": _or_none(kendall(score[known], one.measured[known])),
+    }
+    found = {k: found_by(score, one.measured, k) for k in TOP}
+    row |= {f"recall_{k}": of_k.recall for k, of_k in found.items()}
+    row |= {f"regret_{k}": of_k.smallest / one.optimum - 1.0 for k, of_k in found.items()}
+    absent = ("mape", "accuracy", "scale", "scaled_mape", "scaled_accuracy")
+    return row | dict.fromkeys(absent)
+
+
+def _baselines(one: Paired) -> Iterator[Row]:
+    """Yield the order by occupancy, largest first, and a random one."""
+    if one.occupancy is not None:
+        known = np.isfinite(one.occupancy)
+        score = np.where(known, -one.occupancy.astype(np.float64), np.inf)
+        yield Row(_ranking_row(one, "(occupancy)", score, known), ("kernel", "device"))
+    every = np.ones(len(one.measured), bool)
+    row = _ranking_row(one, "(random)", np.zeros(len(every)), every)
+    yield Row(row | {"spearman": 0.0, "kendall": 0.0}, ("kernel", "device"))
+
+
+def _notes(models: Sequence[Paired]) -> Iterator[str]:
+    first = models[0]
+    where = f"{first.kernel} on {first.device}"
+    total = len(first.measured) + first.outside
+    text = f"{where}: {total:,} configurations with a measured time"
+    if first.outside:
+        text += f", {first.outside:,} of them not among the predictions"
+    yield text
+    for one in models:
+        parts = []
+        missing = ~np.isfinite(one.predicted)
+        if missing.any():
+            counts = Counter(one.statuses[missing].tolist()).most_common()
+            why = ", ".join(f"{word} {n:,}" for word, n in counts)
+            parts.append(f"no time for {int(missing.sum()):,} that ran ({why})")
+        if one.failed:
+            parts.append(f"a time for {one.failed:,} that failed")
+        if parts:
+            yield f"{where}, {one.model}: {'; '.join(parts)}"
+
+
+def misses(pairs: Sequence[Paired], n: int = 5) -> Answer:
+    """Return the configurations whose predictions are furthest off, after scaling.
+
+    Parameters
+    ----------
+    pairs : sequence of Paired
+        From :func:`paired`.
+    n : int
+        How many, per kernel, device and model.
+
+    Returns
+    -------
+    Answer
+        Their parameters, both times, ``ratio`` (the scaled prediction over the measured time),
+        regime and bound.
+    """
+    rows = []
+    names: dict[str, None] = {}
+    for one in pairs:
+        timed = np.flatnonzero(np.isfinite(one.predicted))
+        if not timed.size:
+            continue
+        scale = scale_factor(one.predicted[timed], one.measured[timed])
+        ratio = scale * one.predicted[timed] / one.measured[timed]
+        worst = np.argsort(-np.abs(np.log(ratio)), kind="stable")[:n]
+        varied = [name for name, column in one.columns.items() if len(np.unique(column)) > 1]
+        names |= dict.fromkeys(varied)
+        for i in worst.tolist():
+            at = timed[i]
+            rows.append(
+                {
+                    "kernel": one.kernel,
+                    "device": one.device,
+                    "model": one.model,
+                    **{name: one.columns[name][at].item() for name in varied},
+                    "measured": float(one.measured[at]),
+                    "predicted": float(one.predicted[at]),
+                    "ratio": float(ratio[i]),
+                    "regime": None if one.regimes is None else str(one.regimes[at]),
+                    "bound": None if one.bounds is None else str(one.bounds[at]),
+                }
+            )
+    coordinates = ("kernel", "device", "model", *names)
+    columns = (*coordinates, "measured", "predicted", "ratio", "regime", "bound")
+    full = [Row({name: row.get(name) for name in columns}, coordinates) for row in rows]
+    units = {"measured": "s", "predicted": "s"}
+    return Answer(f"the {n} furthest off, after scaling", columns, full, units, coordinates)
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
