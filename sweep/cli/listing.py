@@ -56,7 +56,7 @@ def list_(arguments: argparse.Namespace) -> int:
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return every model with whether it runs, on what derived parameters, or what is missing."""
     from sweep.derive import missing_parameters, with_derived
-    from sweep.evaluation import valid_share
+    from sweep.workflows.applicability import applicability
 
     if not arguments.device:
         raise SweepError("list models: --kernel needs a --device to run on")
@@ -74,17 +74,20 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
         if derived and not missing:
             text += f" (derived: {', '.join(derived)})"
         if kernel is not None:
-            share = valid_share(
+            found = applicability(
                 kernel.key if kernel.path is None else str(kernel.path),
                 str(given.path or given.key),
                 name,
                 not arguments.no_derive,
             )
-            if not missing:
-                text += f"; {share[0]:,} of {share[1]:,} configurations of {kernel.key} have a time"
-            if missing and share[0]:
-                text = f"runs without {', '.join(missing)}; {share[0]:,} of {share[1]:,} " \
-                       f"configurations of {kernel.key} have a time"  # fmt: skip
+            share = f"{found.valid:,} of {found.total:,} configurations of {kernel.key} have a time"
+            if found.valid and missing:
+                text = f"runs without {', '.join(missing)}; {share}"
+            elif found.valid:
+                text += f"; {share}"
+            elif not missing:
+                causes = ", ".join(f"{word} {n:,}" for word, n in found.statuses.items())
+                text = f"does not run: {share} ({causes}). {found.reason}"
         rows.append((name, text))
     return rows
 

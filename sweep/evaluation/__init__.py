@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweep.evaluation.chunk import Buffers, evaluate_box, valid_share, warm_up
+from sweep.evaluation.chunk import Buffers, evaluate_box, warm_up
 from sweep.evaluation.coordinates import assumptions, coordinates, group_attributes
 from sweep.evaluation.dataset import evaluate, kernel_dataset
 from sweep.evaluation.validity import obstacles
@@ -19,7 +19,6 @@ __all__ = [
     "group_attributes",
     "kernel_dataset",
     "obstacles",
-    "valid_share",
     "variables",
     "warm_up",
 ]

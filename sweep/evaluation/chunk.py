@@ -13,9 +13,9 @@ from sweep.evaluation.tables import form_of, model_inputs, pack
 from sweep.evaluation.variables import Variable, variables
 from sweep.evaluation.workloads import Launch, build_launch
 from sweep.models import get_model
-from sweep.space import Box, KernelSpace, Plan, resolve
+from sweep.space import Box, KernelSpace, Plan
 
-__all__ = ["Buffers", "evaluate_box", "valid_share", "warm_up"]
+__all__ = ["Buffers", "evaluate_box", "warm_up"]
 
 WHOLE_TABLES = 2_000_000
 """Launch configurations, and clock pairs, up to which tables are computed once for the whole
@@ -241,26 +241,3 @@ def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
         # The form of a pass follows from the number of clocks.
         stop = tuple(n if d.kind in ("core", "memory") else 1 for d, n in dimensions)
         evaluate_box(space, plan, Box((0,) * len(stop), stop))
-
-
-def valid_share(kernel: str, device: str, model: str, derive: bool = True) -> tuple[int, int]:
-    """Return how many of a kernel's configurations have a time, and how many there are.
-
-    Parameters
-    ----------
-    kernel, device : str
-        Names or paths.
-    model : str
-        A registered model.
-    derive : bool
-        Whether parameters that the device lacks are derived.
-    """
-    plan = Plan((kernel,), (device,), (model,), derive=derive, outputs=("status",))
-    space = resolve(plan)
-    counts = [0, 0]
-    for part in space.kernels:
-        for box in part.grid.boxes():
-            status = evaluate_box(part, plan, box)["status"]
-            counts[0] += int(np.count_nonzero(status == 0))
-            counts[1] += status.size
-    return counts[0], counts[1]

@@ -172,7 +172,21 @@ def _missing(one: Single, worked: Worked, model: Model) -> Iterator[str]:
         yield f"{file_of(one.device)} lacks what {model.name} needs: {', '.join(texts)}."
     else:
         names = ", ".join(model.symbols[name].symbol for name in symbols)
-        yield f"{model.name} has no number for {names} on {one.device.name}."
+        rows = _rows(one, worked, keys)
+        yield f"{model.name} has no number for {names} on {one.device.name}.{rows}"
+
+
+def _rows(one: Single, worked: Worked, keys: set[str]) -> str:
+    """Say which instruction classes the kernel has that a table of costs has no row for."""
+    executed = {name for name, count in worked.workload.instructions.items() if scalar(count) > 0}
+    for key in sorted(keys):
+        _, model, parameter = f"{key}..".split(".")[:3]
+        rows = one.device.model_parameters.get(model, {}).get(parameter)
+        if parameter == "class_cost" and isinstance(rows, tuple):
+            lacking = sorted(executed - {str(row[0]) for row in rows})
+            if lacking:
+                return f" {file_of(one.device)}: {key} has no row for {', '.join(lacking)}."
+    return ""
 
 
 def _domain(one: Single, worked: Worked, model: Model) -> Iterator[str]:
