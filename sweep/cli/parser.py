@@ -66,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_run(add("run", "running", "evaluate a plan into a store, or continue it"))
     _add_rerun(add("rerun", "running", "compute a store's results again from the store alone"))
+    _add_extend(add("extend", "running", "grow a finished store to a larger plan"))
     _add_verify(add("verify", "verifying", "check every file of a store against its checksum"))
     best = add("best", "asking", "show the best configuration of every group")
     _add_question(best)
@@ -164,6 +165,18 @@ def _add_rerun(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("source", metavar="STORE", help="a store, finished or not")
     sub.add_argument("--store", metavar="PATH", help="the new store (default: STORE-rerun.zarr)")
     _add_execution(sub)
+
+
+def _add_extend(sub: argparse.ArgumentParser) -> None:
+    sub.description = (
+        "Grow a finished store to a plan that holds its values and more: devices, models, kernels, "
+        "sizes, parameters, clocks. Only what is new is computed; the result is the plan's own "
+        "store. Until the end the old store stays as it is."
+    )
+    sub.add_argument("target", metavar="STORE", help="a finished store")
+    sub.add_argument("plan", metavar="PLAN", help="the larger plan: its file, or a shipped one")
+    sub.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
+    sub.add_argument("--limit", metavar="SIZE", help="refuse more bytes of results, e.g. 10GB")
 
 
 def _add_verify(sub: argparse.ArgumentParser) -> None:

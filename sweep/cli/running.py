@@ -1,4 +1,4 @@
-"""``sweep run`` and ``sweep rerun``."""
+"""``sweep run``, ``sweep rerun`` and ``sweep extend``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from sweep.errors import SweepError
 from sweep.space import Space, load_plan, resolve
+from sweep.workflows.extending import extend as grow
 from sweep.workflows.forecasting import (
     check_fits,
     check_valid,
@@ -25,7 +26,7 @@ from sweep.workflows.reporting import report
 from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
 from sweep.workflows.workers import Workers
 
-__all__ = ["rerun", "run"]
+__all__ = ["extend", "rerun", "run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,6 +47,24 @@ def rerun(arguments: argparse.Namespace) -> int:
     if target.resolve() == source.resolve():
         raise SweepError(f"--store {target}: is the store itself; give another path")
     return _run(arguments, space, target)
+
+
+def extend(arguments: argparse.Namespace) -> int:
+    """Grow a store to a larger plan."""
+    if arguments.threads is not None and arguments.threads < 1:
+        raise SweepError(f"--threads {arguments.threads}: at least 1")
+    space = resolve(load_plan(arguments.plan))
+    path = Path(arguments.target)
+    limit = parse_bytes(arguments.limit) if arguments.limit else None
+    print(forecast(space).to_line())
+    arguments.interrupted = f"; '{path}' is as it was, the same command continues"
+    with _noticed_interrupts() as check, _bar(space.n_points) as bar:
+        finished = grow(
+            path, space, threads=arguments.threads, limit=limit, progress=_progress(bar, check)
+        )
+    print(_outcome(finished))
+    arguments.interrupted = ""
+    return 0
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:

@@ -19,6 +19,7 @@ Layout on disk::
 from __future__ import annotations
 
 from sweep.store.chunks import ChunkWriter
+from sweep.store.creation import exchange, extension_path, recovered
 from sweep.store.index import GroupIndex, Index
 from sweep.store.layout import (
     UNWRITTEN_CODE,
@@ -30,10 +31,12 @@ from sweep.store.layout import (
 )
 from sweep.store.local import free_bytes
 from sweep.store.mending import mending
+from sweep.store.metadata import chunk_key
 from sweep.store.reading import (
     StoreInfo,
     inspect,
     open_store,
+    read_arrays,
     read_index,
     read_record,
     read_summaries,
@@ -55,13 +58,18 @@ __all__ = [
     "Units",
     "Variable",
     "free_bytes",
+    "chunk_key",
+    "exchange",
+    "extension_path",
     "inspect",
     "mending",
     "noted",
     "open_or_create",
     "open_store",
+    "read_arrays",
     "read_index",
     "read_record",
     "read_summaries",
+    "recovered",
     "verify",
 ]

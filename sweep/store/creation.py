@@ -19,10 +19,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sweep.errors import StoreError
+from sweep.store.layout import LOCK_KEY
 from sweep.store.local import explained, sync_directory, write_all
 from sweep.store.lock import StoreLock, directory_lock
 
-__all__ = ["create", "place", "recover"]
+__all__ = ["create", "exchange", "extension_path", "place", "recover", "recovered"]
 
 
 def create(
@@ -82,6 +83,55 @@ def create(
             replaced.forget()
             _condemn(root, old)
     return lock
+
+
+def extension_path(root: Path) -> Path:
+    """Return where the store is built that is to take the place of the one at ``root``.
+
+    Always the same, so that an interrupted extension is found again; no name that is tidied up.
+    """
+    return root.with_name(f".{root.name}.sweep-extended")
+
+
+def exchange(root: Path, made: Path) -> None:
+    """Put a finished store in the place of another one, which goes.
+
+    A kill at any moment leaves one of them at ``root``, or lets :func:`recover` put it back.
+
+    Parameters
+    ----------
+    root : Path
+        The store that goes, links resolved.
+    made : Path
+        The finished store beside it.
+
+    Raises
+    ------
+    StoreError
+        If a run writes one of them, or they cannot be renamed; both then stay.
+    """
+    with place(root), explained(f"replace '{root}'"):
+        replaced = StoreLock.acquire(root / LOCK_KEY, str(root))
+        old = _beside(root, "old")
+        try:
+            os.rename(root, old)
+            try:
+                os.rename(made, root)
+            except BaseException:
+                os.rename(old, root)
+                raise
+        except BaseException:
+            replaced.release()
+            raise
+        replaced.forget()
+        _condemn(root, old)
+
+
+def recovered(root: Path) -> None:
+    """Tidy up after killed creations and exchanges of ``root``; see :func:`recover`."""
+    if root.parent.is_dir():
+        with place(root):
+            pass
 
 
 def recover(root: Path) -> None:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 __all__ = [
     "CHUNK_INDEX",
+    "LOCK_KEY",
     "UNWRITTEN_CODE",
     "Array",
     "Coordinate",
@@ -37,6 +38,8 @@ Array = npt.NDArray[Any]
 
 CHUNK_INDEX = "chunk_index"
 """The array at the root that says which chunks are finished; its directory holds the journal."""
+
+LOCK_KEY = f"{CHUNK_INDEX}/lock"
 
 UNWRITTEN_CODE = 255
 """What an unwritten byte code reads as."""

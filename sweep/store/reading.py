@@ -6,6 +6,7 @@ needs a codec or the models; :func:`open_store` alone imports xarray, late.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -23,12 +24,14 @@ from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION
 
 if TYPE_CHECKING:
     import xarray
+    import zarr
 
 __all__ = [
     "StoreInfo",
     "binding_of",
     "inspect",
     "open_store",
+    "read_arrays",
     "read_index",
     "read_record",
     "read_summaries",
@@ -160,6 +163,35 @@ def read_index(path: str | os.PathLike[str]) -> Index | None:
         return None
     document = _root_document(path, info.path)
     return index_of(LocalFiles(info.path), document["consolidated_metadata"]["metadata"])
+
+
+def read_arrays(
+    path: str | os.PathLike[str], group: str
+) -> dict[str, tuple[zarr.Array[Any], tuple[str, ...]]]:
+    """Return a group's arrays for reading parts of them, each with its dimensions' names.
+
+    Opened once in a process; parts can be read in any thread.
+
+    Raises
+    ------
+    StoreError
+        As :func:`inspect`; on reading, if a chunk is missing or damaged.
+    """
+    root = inspect(path).path
+    return _arrays(root, (root / ROOT_DOCUMENT).stat().st_mtime_ns, group)
+
+
+@functools.lru_cache(maxsize=16)
+def _arrays(root: Path, _: int, group: str) -> dict[str, tuple[zarr.Array[Any], tuple[str, ...]]]:
+    import zarr
+
+    from sweep.store.checked import CheckedStore
+
+    found = zarr.open_group(CheckedStore(root), mode="r", path=group)
+    return {
+        name: (array, tuple(map(str, array.metadata.dimension_names or ())))  # type: ignore[union-attr]
+        for name, array in found.arrays()
+    }
 
 
 def open_store(

@@ -18,7 +18,7 @@ from sweep.store.codec import encode
 from sweep.store.creation import create, place
 from sweep.store.gathering import index_objects
 from sweep.store.journal import Entry, Journal, journal_entries, journal_header
-from sweep.store.layout import CHUNK_INDEX, Array, StoreLayout
+from sweep.store.layout import CHUNK_INDEX, LOCK_KEY, Array, StoreLayout
 from sweep.store.local import LocalFiles, explained
 from sweep.store.lock import StoreLock
 from sweep.store.metadata import (
@@ -32,7 +32,6 @@ from sweep.store.reading import StoreInfo, binding_of, inspect, read_summaries
 
 __all__ = ["Store", "finished_flags", "open_or_create"]
 
-_LOCK_KEY = f"{CHUNK_INDEX}/lock"
 _JOURNAL_KEY = f"{CHUNK_INDEX}/journal.jsonl"
 
 
@@ -215,7 +214,7 @@ def open_or_create(
             objects = static_objects(layout, run)
             binding = binding_of(layout.record, layout.fingerprint())
             objects = {_JOURNAL_KEY: journal_header(binding), **objects}
-            lock = create(root, objects, _LOCK_KEY, replaced=replaced, durable=durable)
+            lock = create(root, objects, LOCK_KEY, replaced=replaced, durable=durable)
         except BaseException:
             if replaced is not None:
                 replaced.release()

@@ -9,6 +9,7 @@ _PUBLIC = {
     "Finished": "running",
     "Forecast": "forecasting",
     "explain": "explaining",
+    "extend": "extending",
     "forecast": "forecasting",
     "reproduce": "reproduction",
     "rerun": "running",

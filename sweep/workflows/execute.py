@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from sweep.errors import SweepError
-from sweep.workflows.job import Job, Unit
+from sweep.workflows.job import Job, Unit, Work
 from sweep.workflows.workers import MUST_AGREE, check_same, patience
 
 __all__ = ["batch_size", "execute", "prepare"]
@@ -58,7 +58,7 @@ def prepare(job: Job, client: Any = None) -> None:
 
 
 def execute(
-    job: Job,
+    job: Work,
     units: Sequence[Unit],
     done: Done,
     *,
@@ -70,7 +70,7 @@ def execute(
 
     Parameters
     ----------
-    job : Job
+    job : Work
         Evaluates and writes one unit.
     units : sequence of Unit
         What is missing.
@@ -120,7 +120,7 @@ def batch_size(n_units: int, points: int, slots: int) -> int:
     return max(1, min(enough, balanced), math.ceil(n_units / MAX_TASKS))
 
 
-def _in_threads(job: Job, units: Sequence[Unit], done: Done, threads: int) -> None:
+def _in_threads(job: Work, units: Sequence[Unit], done: Done, threads: int) -> None:
     """Run on Dask's threaded scheduler: a raw graph without edges, one task a chunk."""
     from dask.callbacks import Callback
     from dask.threaded import get
@@ -172,7 +172,7 @@ def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, clien
 
 
 @contextmanager
-def _shared(job: Job, client: Any) -> Iterator[Any]:
+def _shared(job: Work, client: Any) -> Iterator[Any]:
     """Lend the job to all workers: as a task's result, which outlives those who hold it."""
     future = client.submit(_same, job, pure=False)
     client.replicate([future])
@@ -213,7 +213,7 @@ def _slots(client: Any) -> int:
     return sum(client.nthreads().values())
 
 
-def _same(job: Job) -> Job:
+def _same(job: Work) -> Work:
     return job
 
 
@@ -222,7 +222,7 @@ def _warm(job: Job) -> None:
 
 
 def _apply(
-    job: Job, units: Sequence[Unit], versions: Mapping[str, Any]
+    job: Work, units: Sequence[Unit], versions: Mapping[str, Any]
 ) -> list[tuple[Unit, dict[str, Any]]]:
     """Compute a batch on a worker, which may have joined after the others were looked at."""
     if versions != (own := _versions()):

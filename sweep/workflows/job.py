@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from sweep.evaluation import Buffers, evaluate_box, variables, warm_up
 from sweep.space import Space, parse_plan, resolve
-from sweep.store import ChunkWriter
+from sweep.store import ChunkWriter, chunk_key
 from sweep.workflows.summaries import summarise
 
-__all__ = ["Job", "Unit"]
+__all__ = ["Job", "Unit", "Work"]
 
 Unit = tuple[str, int]
 """A kernel's name and the number of a chunk."""
+
+Work = Callable[[Unit], tuple[Unit, dict[str, Any]]]
+"""Does one unit and returns it with its summary; such as a :class:`Job`."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,30 @@ class Job:
         part = space[kernel]
         box = part.grid.box(chunk)
         arrays = evaluate_box(part, space.plan, box, buffers=buffers)
+        return self.store(unit, arrays)
+
+    def store(
+        self, unit: Unit, arrays: Mapping[str, Any], there: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Write a chunk's results, except for files that are there already.
+
+        Parameters
+        ----------
+        unit : Unit
+            The chunk.
+        arrays : mapping
+            All its variables.
+        there : collection of str
+            Keys of files that are not to be written.
+
+        Returns
+        -------
+        dict
+            The chunk's summary.
+        """
+        kernel, chunk = unit
+        space = self.space()
+        part = space[kernel]
         index = dict(zip(part.grid.names, part.grid.chunk_index(chunk), strict=True))
         found = variables(part, space.plan)
         for variable in found:
@@ -78,14 +107,15 @@ class Job:
             if any(absent):
                 continue  # another chunk, first along what the variable does not depend on, has it
             values = arrays[variable.name]
+            own = tuple(index[d] for d in variable.dims if d != "model")
+            places = [own]
             if "model" in variable.dims:
-                for model in range(len(space.plan.models)):
-                    place = (model, *(index[d] for d in variable.dims[1:]))
-                    self.writer.write(kernel, variable.name, place, values[model : model + 1])
-            else:
-                place = tuple(index[d] for d in variable.dims)
-                self.writer.write(kernel, variable.name, place, values)
-        return summarise(part.grid, space.plan, box, found, arrays)
+                places = [(model, *own) for model in range(len(space.plan.models))]
+            for place in places:
+                if f"{kernel}/{variable.name}/{chunk_key(place)}" not in there:
+                    of_model = values[place[0]][np.newaxis] if len(place) > len(own) else values
+                    self.writer.write(kernel, variable.name, place, of_model)
+        return summarise(part.grid, space.plan, part.grid.box(chunk), found, arrays)
 
 
 def _resolved(job: Job) -> Space:

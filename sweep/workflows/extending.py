@@ -1,0 +1,123 @@
+"""``sweep extend``: a finished store grows to a larger plan, computing only what is new."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import StoreError
+from sweep.evaluation import warm_up
+from sweep.space import Plan, Space, load_plan, resolve
+from sweep.store import exchange, extension_path, inspect, open_or_create, recovered
+from sweep.workflows.execute import execute
+from sweep.workflows.extension_job import ExtensionJob
+from sweep.workflows.forecasting import check_fits, forecast
+from sweep.workflows.job import Job, Unit
+from sweep.workflows.overlap import Overlap, overlap_of
+from sweep.workflows.record import layout_of, plan_of, texts_of
+from sweep.workflows.running import Finished, Progress
+
+__all__ = ["extend"]
+
+
+def extend(
+    store: str | os.PathLike[str],
+    plan: Plan | Space | str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Grow a finished store to a larger plan, without computing again what it has.
+
+    The larger store is built beside the old one, which stays whole until it is exchanged at the
+    end; after an interruption the same call continues. The result is the store that the plan gives
+    when it is run from scratch, to the bit. The root attribute ``run`` keeps a history.
+
+    Parameters
+    ----------
+    store : path
+        A finished store.
+    plan : Plan, Space, str or path
+        A plan that holds all values of the store's own, and further devices, models, kernels,
+        sizes, tuning parameters or clocks.
+    threads : int, optional
+        Threads of this process; all cores by default.
+    limit : int, optional
+        Most bytes of results, before compression.
+    progress : callable, optional
+        Told how far the extension is.
+
+    Returns
+    -------
+    Finished
+        What was done; ``computed`` counts new configurations, ``resumed`` those of the old store.
+
+    Raises
+    ------
+    SweepError
+        The plan lacks something that the store has, results would not fit together or on the disk,
+        or the store is unfinished or in use.
+    """
+    started = time.perf_counter()
+    space = plan if isinstance(plan, Space) else resolve(
+        plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
+    path = Path(os.path.realpath(store))
+    recovered(path)  # an exchange that was killed
+    info = inspect(store)
+    if not info.is_finished:
+        raise StoreError(f"'{store}' is unfinished: complete it with `sweep run` first")
+    expected, layout, total = forecast(space), layout_of(space), space.n_points
+    if info.record["identity"] == layout.record["identity"]:
+        seconds = time.perf_counter() - started
+        return Finished(space, Path(store), expected, 0, total, seconds)
+    old = resolve(plan_of(info.record), texts_of(info.record))
+    overlap = overlap_of(old, space, info.record, str(store))
+    check_fits(expected, path, limit)
+    past = {**info.run, "plan": info.record["plan"]}
+    history = [*past.pop("history", []), past]
+    new = total - old.n_points
+    beside = extension_path(path)
+    _build(space, overlap, path, beside, layout, history, threads, progress)
+    exchange(path, beside)
+    return Finished(space, Path(store), expected, new, old.n_points, time.perf_counter() - started)
+
+
+def _build(
+    space: Space,
+    overlap: Overlap,
+    path: Path,
+    beside: Path,
+    layout: Any,
+    history: list[Any],
+    threads: int | None,
+    progress: Progress | None,
+) -> None:
+    """Build the larger store, or continue one that was interrupted."""
+    overwrite = beside.exists() and inspect(beside).layout_sha256 != layout.fingerprint()
+    grids = {k.kernel.key: k.grid for k in space.kernels}
+    total = space.n_points
+    with open_or_create(beside, layout, overwrite=overwrite) as larger:
+        units = larger.missing()
+        if larger.is_finished:
+            return
+        record = layout.record
+        job = Job(record["plan"], texts_of(record), larger.writer, str(record["identity"]), [space])
+        before = total - sum(grids[kernel].box(chunk).n_points for kernel, chunk in units)
+        count = before
+
+        def done(unit: Unit, summary: dict[str, Any]) -> None:
+            nonlocal count
+            kernel, chunk = unit
+            larger.mark_finished([(kernel, chunk, summary)])
+            count += grids[kernel].box(chunk).n_points
+            if progress is not None:
+                progress(count, total, before)
+
+        warm_up(space.kernels, space.plan)
+        if progress is not None:
+            progress(count, total, before)
+        execute(ExtensionJob(job, path, overlap), units, done, threads=threads)
+        larger.complete({"configurations": total, "history": history})
