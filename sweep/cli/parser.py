@@ -8,7 +8,11 @@ from typing import Any, NoReturn
 
 from sweep import __version__
 from sweep.cli.ptx import add_ptx_arguments
-from sweep.cli.tuning_arguments import add_import_arguments, add_validate_arguments
+from sweep.cli.tuning_arguments import (
+    add_export_arguments,
+    add_import_arguments,
+    add_validate_arguments,
+)
 
 __all__ = ["build_parser", "parse"]
 
@@ -121,6 +125,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_validate_arguments(
         add("validate", "validating", "hold predictions against measured times, with a figure")
+    )
+    add_export_arguments(
+        add("export", "exporting", "write the best configurations for auto-tuners, or as a table")
     )
     add_ptx_arguments(add("ptx", "ptx", "turn the PTX text of a kernel into a kernel file"))
     return parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["add_import_arguments", "add_validate_arguments"]
+__all__ = ["add_export_arguments", "add_import_arguments", "add_validate_arguments"]
 
 
 def add_import_arguments(sub: argparse.ArgumentParser) -> None:
@@ -54,3 +54,23 @@ def add_validate_arguments(sub: argparse.ArgumentParser) -> None:
         help="the figure: png, svg or pdf (default: %(default)s)",
     )
     sub.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
+def add_export_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``sweep export``."""
+    sub.add_argument("data", metavar="DATA", help="a store or a plan")
+    sub.add_argument(
+        "form",
+        metavar="FORMAT",
+        choices=("kernel_tuner", "t1", "triton", "csv", "parquet"),
+        help="kernel_tuner (restrictions), t1, triton (perf_model, top_k), csv or parquet",
+    )
+    sub.add_argument(
+        "select",
+        nargs="*",
+        metavar="NAME=VALUE",
+        help="a tuner's file is about one kernel, device and model",
+    )
+    sub.add_argument("-n", type=int, default=100, metavar="N", help="how many (default: 100)")
+    sub.add_argument("--where", metavar="CONDITION", help='e.g. "occupancy > 0.5"')
+    sub.add_argument("-o", "--output", metavar="FILE", help="(default: by kernel and format)")

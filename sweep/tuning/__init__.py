@@ -1,5 +1,6 @@
 """Files of auto-tuners: search spaces and measured times in, restrictions and rankings out."""
 
+from sweep.tuning.exporting import Chosen, kernel_tuner_text, t1_text, triton_text
 from sweep.tuning.kernel_tuner import read_cache
 from sweep.tuning.ktt import read_ktt
 from sweep.tuning.labelled import axes_of, joined, measured_dataset
@@ -13,6 +14,7 @@ from sweep.tuning.table import read_table
 
 __all__ = [
     "MEASURED",
+    "Chosen",
     "Columns",
     "Measurements",
     "SearchSpace",
@@ -20,6 +22,7 @@ __all__ = [
     "axes_of",
     "joined",
     "kernel_text",
+    "kernel_tuner_text",
     "key_of",
     "measured_dataset",
     "plan_text",
@@ -31,4 +34,6 @@ __all__ = [
     "read_t4",
     "read_table",
     "recognise",
+    "t1_text",
+    "triton_text",
 ]

@@ -100,9 +100,10 @@ def _row(source: Source, key: str, entry: Any, names: list[str], device: str) ->
     if isinstance(times, list) and times and all(isinstance(t, (int, float)) for t in times):
         further["time_min"] = min(times) * milli
         further["n_runs"] = len(times)
-    if isinstance(time, (int, float)) and not isinstance(time, bool):
+    error = entry.get("__error__")
+    if error is None and isinstance(time, (int, float)) and not isinstance(time, bool):
         seconds, status = float(time) * milli, MEASURED["valid"]
     else:
-        word = FAILURES.get(str(time), "failed")
+        word = FAILURES.get(str(time if error is None else error), "failed")
         seconds, status = float("nan"), MEASURED[word]
     return Row({name: entry[name] for name in names}, seconds, status, further, device)
