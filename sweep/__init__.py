@@ -31,7 +31,7 @@ _PUBLIC = {
     "StoreError": "sweep.errors",
     "SweepError": "sweep.errors",
     "TuningError": "sweep.errors",
-    "best": "sweep.query",
+    "best": "sweep.workflows.asking",
     "evaluate": "sweep.evaluation",
     "explain": "sweep.workflows",
     "get_model": "sweep.models",
@@ -42,22 +42,27 @@ _PUBLIC = {
     "load_kernel": "sweep.specs",
     "load_plan": "sweep.space",
     "model_names": "sweep.models",
+    "open": "sweep.evaluation.opening",
     "open_store": "sweep.store",
-    "pareto": "sweep.query",
+    "pareto": "sweep.workflows.asking",
     "compare_models": "sweep.query",
+    "compare_results": "sweep.query",
     "reproduce": "sweep.workflows",
     "rerun": "sweep.workflows",
     "run": "sweep.workflows",
-    "top": "sweep.query",
+    "summary": "sweep.workflows.asking",
+    "top": "sweep.workflows.asking",
     "validate": "sweep.query",
 }
+
+_RENAMED = {"open": "open_plan"}
 
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
-        return getattr(importlib.import_module(_PUBLIC[name]), name)
+        return getattr(importlib.import_module(_PUBLIC[name]), _RENAMED.get(name, name))
     raise AttributeError(f"module 'sweep' has no attribute {name!r}")
 
 

@@ -23,10 +23,11 @@ def open_data(name: str) -> Any:
     path = Path(name)
     if path.is_dir() or name.rstrip("/").endswith(".zarr"):
         return path  # queries of a path use the store's index
-    from sweep.evaluation import evaluate
+    from sweep.cli.progress import ReductionBar
     from sweep.space import load_plan
+    from sweep.workflows.planned import Planned
 
-    return evaluate(load_plan(name))
+    return Planned.of(load_plan(name), progress=ReductionBar())
 
 
 def best(arguments: argparse.Namespace) -> int:

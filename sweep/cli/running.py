@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tqdm import tqdm
-
+from sweep.cli.progress import ReductionBar, bar_of
 from sweep.errors import SweepError
 from sweep.space import Space, load_plan, resolve
 from sweep.workflows.extending import extend as grow
@@ -22,6 +22,7 @@ from sweep.workflows.forecasting import (
     human_bytes,
     parse_bytes,
 )
+from sweep.workflows.planned import Planned
 from sweep.workflows.reporting import report
 from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
 from sweep.workflows.workers import Workers
@@ -83,7 +84,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     if path is not None:
         without = " without --overwrite" if arguments.overwrite else ""
         arguments.interrupted = f"; the same command{without} continues '{path}'"
-    with _noticed_interrupts() as check, _bar(space.n_points) as bar:
+    with _noticed_interrupts() as check, bar_of(space.n_points) as bar:
         finished = run_space(
             space,
             path,
@@ -97,20 +98,10 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     if not arguments.no_report:
         print()
         source = str(path) if path is not None else arguments.plan
-        print(report(finished.results, _figure_path(path, space), source))
+        results = finished.results if path is not None else Planned(
+            space, threads=arguments.threads, progress=ReductionBar())  # fmt: skip
+        print(report(results, _figure_path(path, space), source))
     return 0
-
-
-def _bar(total: int) -> tqdm:
-    """Return a progress bar with rate and time left; quiet where nobody watches."""
-    return tqdm(
-        total=total,
-        desc="compiling the models",
-        unit=" configurations",
-        unit_scale=True,
-        disable=None,
-        leave=False,
-    )
 
 
 @contextmanager
@@ -144,7 +135,7 @@ def _noticed_interrupts() -> Iterator[Callable[[], None]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _progress(bar: tqdm, check: Callable[[], None]) -> Progress:
+def _progress(bar: Any, check: Callable[[], None]) -> Progress:
     def update(done: int, total: int, before: int) -> None:
         check()
         if not bar.disable and bar.desc:
@@ -158,7 +149,9 @@ def _progress(bar: tqdm, check: Callable[[], None]) -> Progress:
 def _outcome(finished: Finished) -> str:
     models = counted(len(finished.space.plan.models), "model")
     if finished.path is None:
-        return "the plan keeps no store: answers are computed as they are asked for"
+        return (
+            "the plan keeps no store: each question evaluates it and keeps nothing but the answer"
+        )
     if not finished.computed:
         return f"{finished.path}: finished before, {finished.resumed:,} configurations"
     size = sum(f.stat().st_size for f in finished.path.rglob("*") if f.is_file())

@@ -27,11 +27,22 @@ from typing import Any
 import numpy as np
 
 from sweep._jit import compile_pass, joined
+from sweep.evaluation._reductions import TAKERS
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.models._model import HEAD, Model
 
-__all__ = ["LAUNCH_INPUTS", "CLOCK_INPUTS", "get_pass", "input_names", "parts_of", "pass_source"]
+__all__ = [
+    "CLOCK_INPUTS",
+    "LAUNCH_INPUTS",
+    "TILE",
+    "get_pass",
+    "get_reducing_pass",
+    "input_names",
+    "parts_of",
+    "pass_source",
+    "reducing_source",
+]
 
 LAUNCH_INPUTS = ("launch_status", "static_power")
 """What every pass reads besides the model's own inputs, constant along the clocks."""
@@ -107,28 +118,15 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
     length : int
         Numbers in each sequence input.
     """
-    launch, clocked = input_names(model, length)
-    is_constant = {name: form == "clocks" and name in launch for name in launch + clocked}
-    loads = [
-        f"in_{name} = table_{i}[at[{i}]" + ("]" if constant else f" + start : at[{i}] + stop]")
-        for i, (name, constant) in enumerate(is_constant.items())
-    ]
+    constant = _constants(model, form, length)
     arguments = ", ".join(f"out_{name}" for name in outputs)
+    codes = _codes_of(model)
+    point = _point_source(model, constant, outputs, length)
     lines = [
         f"def evaluate_{model.name}(tables, stride, shape, n, {arguments}):",
-        # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
-        f"    {', '.join(f'table_{i}' for i in range(len(loads)))} = tables",
-        "    n_inputs, n_outer = stride.shape",
-        "    index = np.zeros(n_outer, np.int64)",
-        "    at = np.zeros(n_inputs, np.int64)",
-        f"    for start in range(0, n, {TILE}):",
-        f"        stop = min(start + {TILE}, n)",
-        f"        for row in range(out_{outputs[0]}.shape[0]):",
-        *(f"            {load}" for load in loads),
+        *_row_source(constant, f"out_{outputs[0]}.shape[0]"),
         *(f"            row_{name} = out_{name}[row, start:stop]" for name in outputs),
     ]
-    codes = _codes_of(model)
-    point = _point_source(model, is_constant, outputs, length)
     if form == "clocks":
         lines += [
             "            if in_launch_status != 0.0:",
@@ -143,6 +141,63 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
             *(f"                {line}" for line in point),
         ]
     return "\n".join([*lines, _NEXT_ROW])
+
+
+def reducing_source(model: Model, form: str, outputs: tuple[str, ...], length: int = 0) -> str:
+    """Return the source of a pass that keeps no results: ``take`` sees each tile of a row.
+
+    Parameters
+    ----------
+    model, form, outputs, length
+        As in :func:`pass_source`; each output is the memory of one tile.
+    """
+    constant = _constants(model, form, length)
+    arguments = ", ".join(f"out_{name}" for name in outputs)
+    point = _point_source(model, constant, outputs, length)
+    rows = " ".join(f"row_{name}," for name in outputs)
+    skips = form == "clocks" and "status" not in outputs
+    deeper = "    " if skips else ""
+    lines = [
+        f"def reduce_{model.name}(tables, stride, shape, n, n_rows, outer, inner, state, "
+        f"{arguments}):",
+        f"    is_tiled = n > {TILE}",
+        *_row_source(constant, "n_rows"),
+        *(["            if in_launch_status == 0.0:"] if skips else []),
+        *(f"{deeper}            row_{name} = out_{name}[: stop - start]" for name in outputs),
+        f"{deeper}            for j in range(stop - start):",
+        *(f"{deeper}                {line}" for line in point),
+        f"{deeper}            base = 0",
+        f"{deeper}            for d in range(n_outer):",
+        f"{deeper}                base += outer[d, index[d]]",
+        f"{deeper}            if not take(state, ({rows}), base, inner, start, is_tiled):",
+        f"{deeper}                return False",
+    ]
+    return "\n".join([*lines, _NEXT_ROW, "    return True\n"])
+
+
+def _constants(model: Model, form: str, length: int) -> dict[str, bool]:
+    """Return a pass's inputs in order, and whether each is constant along the inner loop."""
+    launch, clocked = input_names(model, length)
+    return {name: form == "clocks" and name in launch for name in launch + clocked}
+
+
+def _row_source(constant: Mapping[str, bool], n_rows: str) -> list[str]:
+    """Return the head of a pass: the loops over tiles and rows, and a row's inputs."""
+    loads = [
+        f"in_{name} = table_{i}[at[{i}]" + ("]" if is_one else f" + start : at[{i}] + stop]")
+        for i, (name, is_one) in enumerate(constant.items())
+    ]
+    return [
+        # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
+        f"    {', '.join(f'table_{i}' for i in range(len(loads)))} = tables",
+        "    n_inputs, n_outer = stride.shape",
+        "    index = np.zeros(n_outer, np.int64)",
+        "    at = np.zeros(n_inputs, np.int64)",
+        f"    for start in range(0, n, {TILE}):",
+        f"        stop = min(start + {TILE}, n)",
+        f"        for row in range({n_rows}):",
+        *(f"            {load}" for load in loads),
+    ]
 
 
 _NEXT_ROW = """
@@ -234,3 +289,27 @@ def _build(
     # The text comes from the package's own registry, never from a file.
     exec(compile(source, f"<pass of {name}, {form}>", "exec"), namespace)
     return compile_pass(namespace[f"evaluate_{name}"])
+
+
+def get_reducing_pass(
+    model: str, variant: str, form: str, outputs: tuple[str, ...], keeps: str, length: int = 0
+) -> Callable[..., Any]:
+    """Return the pass that keeps only what one of :data:`TAKERS` keeps, built once per process."""
+    with _COMPILING:
+        return _build_reducing(model, variant, form, outputs, keeps, length)
+
+
+@cache
+def _build_reducing(
+    name: str, variant: str, form: str, outputs: tuple[str, ...], keeps: str, length: int
+) -> Callable[..., Any]:
+    model = get_model(name)
+    source = reducing_source(model, form, outputs, length)
+    namespace: dict[str, Any] = {
+        "np": np,
+        "body": model.bodies[variant],
+        "finish": _finish,
+        "take": TAKERS[keeps],
+    }
+    exec(compile(source, f"<reducing pass of {name}, {form}>", "exec"), namespace)
+    return compile_pass(namespace[f"reduce_{name}"])

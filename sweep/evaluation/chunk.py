@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,9 +14,25 @@ from sweep.evaluation.tables import form_of, model_inputs, pack
 from sweep.evaluation.variables import Variable, variables
 from sweep.evaluation.workloads import Launch, build_launch
 from sweep.models import get_model
-from sweep.space import Box, KernelSpace, Plan
+from sweep.space import Box, KernelSpace, Plan, cut_box
 
-__all__ = ["Buffers", "evaluate_box", "warm_up"]
+__all__ = [
+    "Buffers",
+    "Tables",
+    "blocks",
+    "canonical",
+    "canonical_index",
+    "canonical_parts",
+    "evaluate_box",
+    "fill_model",
+    "is_small",
+    "launch_values",
+    "restrict",
+    "tables_of",
+    "warm_up",
+]
+
+T = TypeVar("T")
 
 WHOLE_TABLES = 2_000_000
 """Launch configurations, and clock pairs, up to which tables are computed once for the whole
@@ -67,8 +84,8 @@ def evaluate_box(
         Variable name to array with the variable's dimensions, in the plan's precision.
     """
     wanted = tuple(variables(space, plan) if wanted is None else wanted)
-    shape = _canonical(space, box)
-    tables = _tables(space, plan, box)
+    shape = canonical(space, box)
+    tables = tables_of(space, plan, box)
     n_models = len(plan.models)
     result: dict[str, np.ndarray] = {}
     for variable in wanted:
@@ -86,7 +103,7 @@ def evaluate_box(
             outputs.append(variable.source)
             arrays.append(array if variable.model else array[i])
         if outputs:
-            _run(tables.inputs(name), plan, name, shape, tuple(outputs), arrays)
+            fill_model(tables.inputs(name), plan, name, shape, tuple(outputs), arrays)
     return result
 
 
@@ -101,16 +118,17 @@ def _memory(variable: Variable, shape: tuple[int, ...], buffers: Buffers | None)
     return held[:size].reshape(shape)
 
 
-class _Tables:
-    """Tables of all models over a box, restricted from the whole grid where that is small."""
+class Tables:
+    """Tables of all models over a box, each computed when it is first asked for."""
 
     def __init__(self, space: KernelSpace, plan: Plan, box: Box) -> None:
         self.space, self.plan, self.box = space, plan, box
-        self.index = tuple(slice(0, n) for n in _canonical(space, box))
+        self.index = tuple(slice(0, n) for n in canonical(space, box))
         self.launch: Launch = build_launch(space, box)
         self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
 
     def inputs(self, name: str) -> Mapping[str, np.ndarray]:
+        """Return a model's inputs by name."""
         # Two threads may both compute them the first time: the same numbers, no lock needed.
         if name not in self._inputs:
             options = self.plan.options.get(name, {})
@@ -123,17 +141,17 @@ class _Tables:
 class _Part:
     """A box's view of tables over the whole grid."""
 
-    def __init__(self, whole: _Tables, index: tuple[slice, ...]) -> None:
+    def __init__(self, whole: Tables, index: tuple[slice, ...]) -> None:
         self.launch, self._whole, self.index = whole.launch, whole, index
 
     def inputs(self, name: str) -> Mapping[str, np.ndarray]:
         return {
-            key: table[_restrict(table, self.index)]
+            key: table[restrict(table, self.index)]
             for key, table in self._whole.inputs(name).items()
         }
 
 
-def _restrict(table: np.ndarray, index: tuple[slice, ...]) -> tuple[slice, ...]:
+def restrict(table: np.ndarray, index: tuple[slice, ...]) -> tuple[slice, ...]:
     """Return the index of a box into a table that has length 1 along some axes."""
     whole = slice(None)
     return tuple(
@@ -141,22 +159,28 @@ def _restrict(table: np.ndarray, index: tuple[slice, ...]) -> tuple[slice, ...]:
     )
 
 
-def _canonical_index(space: KernelSpace, box: Box) -> tuple[slice, ...]:
-    """Return a box as slices over the grid's axes with both clocks present."""
+def canonical_parts(space: KernelSpace, parts: Sequence[T], absent: T) -> tuple[T, ...]:
+    """Return something per dimension of the grid with both clocks, last, always present."""
     kinds = [d.kind for d in space.grid.dimensions]
-    index = [s for s, kind in zip(box.slices, kinds, strict=True) if kind not in ("core", "memory")]
+    found = [p for p, kind in zip(parts, kinds, strict=True) if kind not in ("core", "memory")]
     for clock in ("core", "memory"):
-        index.append(box.slices[kinds.index(clock)] if clock in kinds else slice(0, 1))
-    return tuple(index)
+        found.append(parts[kinds.index(clock)] if clock in kinds else absent)
+    return tuple(found)
 
 
-def _canonical(space: KernelSpace, box: Box) -> tuple[int, ...]:
-    return tuple(s.stop - s.start for s in _canonical_index(space, box))
+def canonical_index(space: KernelSpace, box: Box) -> tuple[slice, ...]:
+    """Return a box as slices over the grid's axes with both clocks present."""
+    return canonical_parts(space, box.slices, slice(0, 1))
+
+
+def canonical(space: KernelSpace, box: Box) -> tuple[int, ...]:
+    """Return a box's extent along the grid's axes with both clocks present."""
+    return canonical_parts(space, box.shape, 1)
 
 
 @lru_cache(maxsize=8)
-def _whole_tables(key: _Key) -> _Tables:
-    return _Tables(key.space, key.plan, key.space.grid.whole)
+def _whole_tables(key: _Key) -> Tables:
+    return Tables(key.space, key.plan, key.space.grid.whole)
 
 
 class _Key:
@@ -172,38 +196,51 @@ class _Key:
         return isinstance(other, _Key) and other.space is self.space and other.plan is self.plan
 
 
-def _tables(space: KernelSpace, plan: Plan, box: Box) -> _Tables | _Part:
-    whole = _canonical(space, space.grid.whole)
+def is_small(space: KernelSpace) -> bool:
+    """Whether tables over the whole grid take little memory."""
+    whole = canonical(space, space.grid.whole)
     launches, pairs = math.prod(whole[:-2]), whole[0] * math.prod(whole[-2:])
-    if max(launches, pairs) > WHOLE_TABLES:
-        return _Tables(space, plan, box)
-    return _Part(_whole_tables(_Key(space, plan)), _canonical_index(space, box))
+    return max(launches, pairs) <= WHOLE_TABLES
+
+
+def tables_of(space: KernelSpace, plan: Plan, box: Box) -> Tables | _Part:
+    """Return the tables of a box; small ones are those of the whole grid, computed once."""
+    if not is_small(space):
+        return Tables(space, plan, box)
+    return _Part(_whole_tables(_Key(space, plan)), canonical_index(space, box))
+
+
+def launch_values(variable: Variable, launch: Launch) -> tuple[np.ndarray, np.ndarray]:
+    """Return the table of a variable that only the launch decides, and the launch's status."""
+    work = launch.workload
+    name = "limiter" if variable.source == "occupancy_limiter" else variable.source
+    return getattr(work.occupancy if hasattr(work.occupancy, name) else work, name), launch.status
 
 
 def _launch_variable(variable: Variable, launch: Launch, index: tuple[slice, ...]) -> np.ndarray:
     """Return a variable that only the launch decides, spread over its dimensions."""
-    work = launch.workload
-    name = "limiter" if variable.source == "occupancy_limiter" else variable.source
-    table = getattr(work.occupancy if hasattr(work.occupancy, name) else work, name)
-    values, status = (t[..., 0, 0][_restrict(t[..., 0, 0], index)] for t in (table, launch.status))
+    values, status = (
+        t[..., 0, 0][restrict(t[..., 0, 0], index)] for t in launch_values(variable, launch)
+    )
     values = np.where(status == 0, values, 0 if variable.is_code else np.nan)
     shape = tuple(s.stop - s.start for s in index)
     return np.broadcast_to(values, shape).astype(variable.dtype)
 
 
-def _run(
+def fill_model(
     inputs: Mapping[str, np.ndarray],
     plan: Plan,
     name: str,
     shape: tuple[int, ...],
     outputs: tuple[str, ...],
     arrays: list[np.ndarray],
+    form: str | None = None,
 ) -> None:
     """Fill the output arrays of one model over a box, block by block."""
     model = get_model(name)
-    for index in _blocks(shape):
-        part = {key: table[_restrict(table, index)] for key, table in inputs.items()}
-        packed = pack(part, model, tuple(s.stop - s.start for s in index))
+    for index in blocks(shape):
+        part = {key: table[restrict(table, index)] for key, table in inputs.items()}
+        packed = pack(part, model, tuple(s.stop - s.start for s in index), form)
         compiled = get_pass(name, plan.variant, packed.form, outputs, packed.length)
         rows = (packed.n_rows, packed.n_inner)
         views = [array.reshape(shape)[index].reshape(rows) for array in arrays]
@@ -211,27 +248,17 @@ def _run(
             compiled(*packed.arguments, *views)
 
 
-def _blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
+def blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
     """Cut a box along its first axes into contiguous blocks of at most BLOCK points.
 
     A box with launches besides clocks is one block: its tables have a number for each launch and
     for each pair of clocks, its results for each of both.
     """
+    whole = Box((0,) * len(shape), shape)
     is_one = form_of(shape) == "clocks" and math.prod(shape[-2:]) <= 2 * BLOCK
-    if is_one or math.prod(shape) <= BLOCK:
-        return [tuple(slice(0, n) for n in shape)]
-    axis, inner = 0, math.prod(shape[1:])
-    while inner > BLOCK and axis < len(shape) - 1:
-        axis += 1
-        inner //= shape[axis]
-    step = max(1, BLOCK // inner)
-    blocks: list[tuple[slice, ...]] = []
-    for lead in np.ndindex(*shape[:axis]):
-        for start in range(0, shape[axis], step):
-            cut = slice(start, min(start + step, shape[axis]))
-            rest = tuple(slice(0, n) for n in shape[axis + 1 :])
-            blocks.append((*(slice(i, i + 1) for i in lead), cut, *rest))
-    return blocks
+    if is_one or whole.n_points <= BLOCK:
+        return [whole.slices]
+    return [box.slices for box in cut_box(whole, BLOCK)]
 
 
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:

@@ -140,16 +140,19 @@ def _length(inputs: Mapping[str, Array], model: Model) -> int:
     return 0
 
 
-def pack(inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...]) -> Packed:
+def pack(
+    inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...], form: str | None = None
+) -> Packed:
     """Lay tables out for a pass over a box of the given shape (clocks included).
 
     A table keeps length 1 along what it does not depend on (stride 0); only along the inner
     loop's axes is it spread out, so that the loop reads contiguous rows. A table that is laid out
-    so already is not copied.
+    so already is not copied. The form follows from the shape unless it is given.
     """
     length = _length(inputs, model)
     launch_names, clock_names = input_names(model, length)
-    form, n_outer = form_of(shape), _outer_axes(shape)
+    form = form or form_of(shape)
+    n_outer = _outer_axes(shape, form)
     inner = shape[n_outer:]
     n_inner = math.prod(inner)
     tables, strides = [], []
@@ -185,9 +188,9 @@ def form_of(shape: tuple[int, ...]) -> str:
     return "clocks" if shape[-2] * shape[-1] >= CLOCKS_FORM else "rows"
 
 
-def _outer_axes(shape: tuple[int, ...]) -> int:
+def _outer_axes(shape: tuple[int, ...], form: str) -> int:
     """Return the number of axes outside the inner loop."""
-    if form_of(shape) == "clocks":
+    if form == "clocks":
         return len(shape) - 2
     n_outer, n_inner = len(shape), 1
     while n_outer > 0 and (n_inner < SHORT_ROW or n_inner * shape[n_outer - 1] <= ROW):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,8 @@ def _minima(question: Question) -> Minima:
 
         return unbeaten(cells, limits, exact=True)
 
-    for numbers, found in question.reduced(reduce, blocks):
+    known, left = question.least()
+    for numbers, found in chain(known, question.reduced(reduce, blocks, left)):
         merge(numbers, found)
     return minima
 
@@ -202,7 +204,9 @@ def top(
 
         return unbeaten(cells, limits, exact=False)
 
-    for parts in question.reduced(reduce, blocks):
+    listed, left = question.kept(int(n))
+    known = [[(number, columns[0], positions)] for number, columns, positions in listed]
+    for parts in chain(known, question.reduced(reduce, blocks, left)):
         for number, values, positions in parts:
             if number in held:
                 values = np.concatenate([held[number][0], values])
@@ -285,7 +289,8 @@ def pareto(
 
         return undominated(cells, local)
 
-    for parts in question.reduced(reduce, blocks):
+    known, left = question.kept(0)
+    for parts in chain([known], question.reduced(reduce, blocks, left)):
         for number, columns, positions in parts:
             merge(number, columns, positions)
     ordered = {

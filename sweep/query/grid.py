@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
 from sweep.fields import COMMON_FIELDS, STACKED
+from sweep.query.source import Source
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -321,6 +322,8 @@ def grids_of(data: Any) -> list[Grid]:
     """
     if isinstance(data, str | os.PathLike):
         return _of_store(*_identity(Path(data)))
+    if isinstance(data, Source):
+        data = data.results
     import xarray as xr
 
     if isinstance(data, xr.Dataset):

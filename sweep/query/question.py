@@ -15,7 +15,9 @@ from sweep.expressions import Expression
 from sweep.query._threads import each
 from sweep.query.cells import Cells, cells_of
 from sweep.query.grid import AbsentError, grids_of
+from sweep.query.select import Minima, of_two
 from sweep.query.selection import clearest, select_kernels
+from sweep.query.source import Kept, Least, Source, group_numbers
 from sweep.query.view import SENSES, Block, Slab, View
 
 __all__ = ["Question", "ask", "check_rows", "title_of"]
@@ -35,6 +37,7 @@ class Question:
     views: list[View]
     by: tuple[str, ...]
     notes: tuple[str, ...]
+    source: Source | None = None
 
     @cached_property
     def offsets(self) -> Array:
@@ -96,19 +99,71 @@ class Question:
         more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
         return f" for {'; '.join(words)}{more}" if any(words) else ""
 
+    def _kept(self, n: int, least: bool) -> tuple[list[tuple[Array, Kept | Least]], list[int]]:
+        """Return numbers of groups and what the source leaves of them; the views it cannot."""
+        found: list[tuple[Array, Kept | Least]] = []
+        left = []
+        for i, (view, numbers, offset) in enumerate(
+            zip(self.views, self.numbers, self.offsets, strict=True)
+        ):
+            parts = None if self.source is None else view.kept(self.source, n, least)
+            if parts is None:
+                left.append(i)
+                continue
+            for part in parts:
+                keys = part.key if isinstance(part, Kept) else part.keys
+                chosen = numbers[group_numbers(keys, view.grouping.shape)]
+                found.append((chosen, part._replace(positions=part.positions + int(offset))))
+        return found, left
+
+    def kept(self, n: int) -> tuple[list[tuple[int, list[Array], Array]], list[int]]:
+        """Ask the source of the results to reduce them.
+
+        Parameters
+        ----------
+        n : int
+            How many of the smallest to keep of each group; 0 for the Pareto front.
+
+        Returns
+        -------
+        found : list of tuple
+            Number of a group, columns and positions of some of its configurations; several for one
+            group, in any order. None that can matter is missing.
+        left : list of int
+            The views that have to be read.
+        """
+        found, left = self._kept(n, least=False)
+        return [
+            (int(numbers[0]), list(part.columns), part.positions)
+            for numbers, part in found
+            if isinstance(part, Kept)
+        ], left
+
+    def least(self) -> tuple[list[tuple[Array, Minima]], list[int]]:
+        """Ask the source for the minima: numbers of groups with their minima, and views to read."""
+        found, left = self._kept(2, least=True)
+        return [
+            (numbers, of_two(part.columns[0], part.positions))
+            if isinstance(part, Kept)
+            else (numbers, Minima(part.value, part.positions, part.runner_up))
+            for numbers, part in found
+        ], left
+
     def reduced(
         self,
         function: Callable[[Slab, Array, int], T],
         blocks: Callable[[Cells, Array, int], Iterable[Block]],
+        views: Sequence[int] | None = None,
     ) -> Iterator[T]:
         """Yield ``function(slab, numbers of its groups, view's offset)`` block by block.
 
         ``blocks(cells, numbers of the view's groups, view's offset)`` tells what to read of a store
-        with an index.
+        with an index; ``views`` are the numbers of those to read, by default all.
         """
-        for view, numbers, offset in zip(self.views, self.numbers, self.offsets, strict=True):
+        for i in range(len(self.views)) if views is None else views:
+            view, numbers, offset = self.views[i], self.numbers[i], int(self.offsets[i])
             cells = cells_of(view)
-            chosen = view.blocks() if cells is None else blocks(cells, numbers, int(offset))
+            chosen = view.blocks() if cells is None else blocks(cells, numbers, offset)
 
             def work(
                 block: Block, view: View = view, numbers: Array = numbers, offset: int = offset
@@ -151,6 +206,7 @@ def ask(
             raise QueryError(f"unknown sense '{sense}'{nearest(sense, SENSES)} (known: min, max)")
     select = dict(select or {})
     expression = Expression.parse(where) if isinstance(where, str) else where
+    source = data if isinstance(data, Source) else None
     grids = select_kernels(grids_of(data), select)
     wanted = _names(by)
     views, refused, left_out = [], [], []
@@ -170,7 +226,7 @@ def ask(
         wanted = tuple(
             n for n in DEFAULT_BY if n == "kernel" or all(n in v.grid.coordinates for v in views)
         )
-    return Question(views, wanted, notes)
+    return Question(views, wanted, notes, source)
 
 
 def _names(by: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -24,6 +24,7 @@ __all__ = [
     "merge_minima",
     "n_best",
     "no_minima",
+    "of_two",
     "relative_distance",
     "spread",
 ]
@@ -52,6 +53,16 @@ def no_minima(groups: int, dtype: Any = np.float64) -> Minima:
     """Return the minima of ``groups`` groups that have no values yet."""
     nothing = np.full(groups, np.nan, dtype)
     return Minima(nothing, np.full(groups, -1, np.int64), nothing.copy())
+
+
+def of_two(values: Array, positions: Array) -> Minima:
+    """Return the minima of a single group from its smallest values, at most two, ascending."""
+    found = no_minima(1, values.dtype)
+    if values.size:
+        found.value[0], found.position[0] = values[0], positions[0]
+    if values.size > 1:
+        found.runner_up[0] = values[1]
+    return found
 
 
 def first_min(values: Array) -> Minima:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -15,6 +15,7 @@ from sweep.query.condition import Condition
 from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid
 from sweep.query.grouping import Grouping
 from sweep.query.selection import Selection, select_grid
+from sweep.query.source import Asked, Kept, Least, Source
 
 __all__ = ["Block", "Slab", "View"]
 
@@ -219,6 +220,18 @@ class View:
         if reason == 256:
             return "no value"
         return f"power: {self.grid.meanings('power_status')[reason - 256]}"
+
+    def kept(self, source: Source, n: int, least: bool) -> Iterable[Kept | Least] | None:
+        """Return what a source leaves of each group; None if it has to be read instead."""
+        if self.condition is not None or self.selection.masks or self.grouping.parameters:
+            return None
+        signs = tuple(int(sign) for sign in self.signs)
+        dims, indices = self.grid.dims, self.selection.indices
+        if any(not len(indices[d]) for d in dims):
+            return ()
+        return source.reduced(
+            Asked(self.grid.kernel, dims, self.objectives, signs, self.by, indices, n, least)
+        )
 
     def group_ids(self, block: Block) -> Array:
         """Return the groups of a block, in the order of a slab's rows."""

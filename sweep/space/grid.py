@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 
 from sweep.space.axes import Values
 from sweep.space.valid import Configurations
 
-__all__ = ["Box", "Dimension", "Grid"]
+__all__ = ["Box", "Dimension", "Grid", "cut_box"]
 
 CHUNK_POINTS = 2_000_000
 """Configurations a chunk aims at: below a million, files and Python cost more than the disk."""
@@ -37,6 +38,12 @@ class Dimension:
             return (self,)
         return tuple(Dimension(n, v, "parameter") for n, v in self.stacked.axes.items())
 
+    def taken(self, numbers: Sequence[int]) -> Dimension:
+        """Return the same dimension with some of its values."""
+        values = tuple(self.values[i] for i in numbers)
+        stacked = None if self.stacked is None else self.stacked.taken(numbers)
+        return replace(self, values=values, stacked=stacked)
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -62,6 +69,30 @@ class Box:
     def n_points(self) -> int:
         """Configurations in the box."""
         return math.prod(self.shape)
+
+
+def cut_box(box: Box, limit: int) -> Iterator[Box]:
+    """Cut a box along its first axes into contiguous boxes, in order.
+
+    Parameters
+    ----------
+    box : Box
+        What to cut; it must not be empty.
+    limit : int
+        Most points of a part, as far as single indices along the axis that is cut allow.
+    """
+    axis, inner = 0, math.prod(box.shape[1:])
+    while inner > limit and axis < len(box.shape) - 1:
+        axis += 1
+        inner //= box.shape[axis]
+    step = max(1, limit // inner)
+    for lead in product(*(range(a, b) for a, b in zip(box.start[:axis], box.stop, strict=False))):
+        for start in range(box.start[axis], box.stop[axis], step):
+            stop = min(start + step, box.stop[axis])
+            yield Box(
+                (*lead, start, *box.start[axis + 1 :]),
+                (*(i + 1 for i in lead), stop, *box.stop[axis + 1 :]),
+            )
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sweep.derive import with_derived
@@ -61,6 +61,21 @@ class KernelSpace:
     def n_points(self) -> int:
         """Configurations (devices included, models not)."""
         return self.grid.n_points
+
+    def restricted(self, indices: Mapping[str, Sequence[int]]) -> KernelSpace:
+        """Return the same kernel over some of the values of some dimensions.
+
+        Parameters
+        ----------
+        indices : mapping
+            Dimension to the numbers of the values to keep; others stay whole.
+        """
+        dimensions = tuple(
+            d.taken(indices[d.name]) if d.name in indices else d for d in self.grid.dimensions
+        )
+        kept = indices.get("device", range(len(self.devices)))
+        devices = tuple(self.devices[i] for i in kept)
+        return replace(self, devices=devices, grid=replace(self.grid, dimensions=dimensions))
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,11 @@ class Configurations:
         """Return the values of a parameter, one per configuration, or of a part of them."""
         return np.asarray(np.asarray(self.axes[name])[self.indices[name][part]])
 
+    def taken(self, numbers: Sequence[int]) -> Configurations:
+        """Return some of the configurations."""
+        chosen = np.asarray(numbers, np.int64)
+        return Configurations(self.axes, {n: i[chosen] for n, i in self.indices.items()})
+
     def __getitem__(self, number: int) -> dict[str, Any]:
         """Return one configuration."""
         return {name: self.axes[name][int(self.indices[name][number])] for name in self.axes}

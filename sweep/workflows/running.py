@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
-from sweep.evaluation import evaluate
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import open_or_create, open_store, read_record
 from sweep.workflows.execute import execute, prepare
 from sweep.workflows.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.workflows.job import Job, Unit
+from sweep.workflows.planned import Planned
 from sweep.workflows.record import layout_of, plan_of, texts_of
 from sweep.workflows.verifying import mend_noted
 from sweep.workflows.workers import Workers, cluster
@@ -65,9 +65,9 @@ class Finished:
     seconds: float
 
     @property
-    def results(self) -> xr.DataTree:
-        """The results as a lazy tree: of the store, or evaluated when they are read."""
-        return evaluate(self.space) if self.path is None else open_store(self.path)
+    def results(self) -> xr.DataTree | Planned:
+        """The results, to be asked: the store as a lazy tree, or the plan in its place."""
+        return Planned(self.space) if self.path is None else open_store(self.path)
 
 
 def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path | None:

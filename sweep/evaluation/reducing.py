@@ -1,0 +1,354 @@
+"""Reduction of a grid without its results: compiled passes that keep only what was asked for.
+
+A question's grid is cut into pieces. Whoever has time takes a piece and adds it to an accumulator
+of its own; accumulators hold a few numbers for each group, whatever the number of configurations,
+and merge in any order into the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluation._passes import TILE, get_reducing_pass
+from sweep.evaluation.chunk import (
+    BLOCK,
+    LAUNCH_SOURCES,
+    blocks,
+    canonical,
+    canonical_index,
+    canonical_parts,
+    restrict,
+    tables_of,
+)
+from sweep.evaluation.tables import form_of, pack
+from sweep.evaluation.variables import variables
+from sweep.models import get_model
+from sweep.space import Box, KernelSpace, Plan, cut_box
+
+__all__ = [
+    "Accumulator",
+    "Kept",
+    "Least",
+    "Piece",
+    "Reduction",
+    "clock_names",
+    "pieces",
+    "reducible",
+]
+
+Array = np.ndarray[Any, Any]
+Index = tuple[slice, ...]
+Key = tuple[int, ...]
+"""A group: along each dimension of ``by`` the number of the selected value."""
+
+PIECE = 1 << 24
+"""Configurations of a piece over clocks: some ten milliseconds."""
+LAUNCHES = 1 << 20
+"""Configurations of a piece of which each has its own launch: bounds the memory of tables."""
+FEW = 1 << 14
+"""Configurations of a group below which a pass of its own costs more than it saves."""
+MOST_KEPT = 10_000
+"""Configurations of a group that a sorted list keeps; more are better sorted once."""
+MOST_PAIRS = BLOCK
+"""Pairs of clocks, each a group by itself, that stay one block."""
+ROOM = 256
+"""Points of a front to begin with."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A question to one kernel's grid.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    objectives : tuple of str
+        Names of one to three variables.
+    signs : tuple of int
+        1 to minimise, -1 to maximise each.
+    by : tuple of str
+        Dimensions that form groups, ``"model"`` among them.
+    indices : mapping
+        Selected indices along every dimension, ascending.
+    n : int
+        How many of the smallest to keep; 0 for the front that nothing dominates.
+    each : bool
+        Whether both clocks are among the groups: then only the smallest, and the second smallest
+        value, of every group are kept.
+    """
+
+    kernel: str
+    objectives: tuple[str, ...]
+    signs: tuple[int, ...]
+    by: tuple[str, ...]
+    indices: Mapping[str, Array]
+    n: int = 0
+    each: bool = False
+
+    @property
+    def keeps(self) -> str:
+        """What a pass keeps."""
+        if self.each:
+            return "least_of_each"
+        if self.n:
+            return "smallest"
+        return {2: "front_of_two", 3: "front_of_three"}[len(self.objectives)]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is left of a group.
+
+    Attributes
+    ----------
+    columns : tuple of ndarray
+        Per objective, negated where it is maximised.
+    positions : ndarray of int
+        In the whole grid, ``model`` first.
+    """
+
+    columns: tuple[Array, ...]
+    positions: Array
+
+
+@dataclass(frozen=True)
+class Least:
+    """The smallest of each pair of clocks.
+
+    Attributes
+    ----------
+    key : tuple of int
+        The group, but for the clocks.
+    value, runner_up : ndarray
+        Negated where they are maximised; NaN where there is none; over the clocks.
+    positions : ndarray of int
+        In the whole grid, ``model`` first.
+    """
+
+    key: Key
+    value: Array
+    runner_up: Array
+    positions: Array
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A box of the selected grid that belongs to one group of each model."""
+
+    box: Box
+    models: tuple[tuple[int, Key], ...]
+
+
+def reducible(space: KernelSpace, plan: Plan, reduction: Reduction) -> bool:
+    """Whether compiled passes can answer: everything is a model's, and groups are large."""
+    own = {v.name: v for v in variables(space, plan)}
+    for name in reduction.objectives:
+        variable = own.get(name)
+        if variable is None or variable.is_code:
+            return False
+        if variable.source in LAUNCH_SOURCES and variable.model is None:
+            return False
+    by = [d for d in reduction.by if not (reduction.each and d in clock_names(space))]
+    groups = math.prod(len(reduction.indices[d]) for d in by)
+    points = math.prod(len(i) for i in reduction.indices.values())
+    if reduction.each:
+        pairs = [len(reduction.indices[d]) for d in clock_names(space)]
+        if form_of((1, math.prod(pairs))) != "clocks" or math.prod(pairs) > MOST_PAIRS:
+            return False
+    return reduction.n <= MOST_KEPT and points >= FEW * groups
+
+
+def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
+    """Return the pieces of a question's grid in order.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid, restricted to what is selected.
+    reduction : Reduction
+        The question.
+    """
+    alone = clock_names(space) if reduction.each else ()
+    by = [name for name in reduction.by if name not in alone]
+    grouped = [name for name in by if name != "model"]
+    axes = [space.grid.names.index(name) for name in grouped]
+    models = reduction.indices["model"].tolist()
+    found = []
+    for chosen in np.ndindex(*(space.grid.shape[axis] for axis in axes)):
+        start, stop = [0] * len(space.grid.shape), list(space.grid.shape)
+        for axis, i in zip(axes, chosen, strict=True):
+            start[axis], stop[axis] = i, i + 1
+        label = dict(zip(grouped, chosen, strict=True))
+        keys = tuple(
+            (model, tuple(int({**label, "model": i}[name]) for name in by))
+            for i, model in enumerate(models)
+        )
+        whole = Box(tuple(start), tuple(stop))
+        found += [Piece(box, keys) for box in _cut(space, whole)]
+    return found
+
+
+def clock_names(space: KernelSpace) -> tuple[str, ...]:
+    """Return the grid's dimensions that are clocks."""
+    return tuple(d.name for d in space.grid.dimensions if d.kind in ("core", "memory"))
+
+
+def _cut(space: KernelSpace, whole: Box) -> Iterator[Box]:
+    """Cut a box along its first axes into boxes of a good size."""
+    shape = canonical(space, whole)
+    limit = PIECE if form_of(shape) == "clocks" else LAUNCHES
+    return cut_box(whole, limit)
+
+
+@dataclass
+class _State:
+    """What a pass writes to: columns ascending or in no order, and how many there are."""
+
+    columns: Array
+    positions: Array
+    held: Array
+    signs: Array
+    alive: Array
+
+    @classmethod
+    def empty(cls, reduction: Reduction, dtype: np.dtype[Any], room: int) -> _State:
+        return cls(
+            np.full((len(reduction.objectives), room), np.inf, dtype),
+            np.full(room, -1, np.int64),
+            np.zeros(1, np.int64),
+            np.array(reduction.signs, dtype),
+            np.empty(TILE, np.bool_),
+        )
+
+    def grown(self) -> _State:
+        """Return the same with twice the room."""
+        columns = np.concatenate([self.columns, np.full_like(self.columns, np.inf)], axis=1)
+        positions = np.concatenate([self.positions, np.full_like(self.positions, -1)])
+        return _State(columns, positions, self.held, self.signs, self.alive)
+
+    def arguments(self, keeps: str) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        if keeps == "least_of_each":
+            return self.columns[0], self.columns[1], self.positions, self.signs
+        if keeps == "smallest":
+            return self.columns[0], self.positions, self.held, self.signs
+        return self.columns, self.positions, self.held, self.signs, self.alive
+
+
+@dataclass
+class Accumulator:
+    """What one thread keeps of the pieces that it was given.
+
+    Attributes
+    ----------
+    space : KernelSpace
+        The kernel's grid, restricted to what is selected.
+    plan : Plan
+        Models, variant, precision and options.
+    reduction : Reduction
+        The question.
+    shape : tuple of int
+        Of the whole grid, in which positions count.
+    """
+
+    space: KernelSpace
+    plan: Plan
+    reduction: Reduction
+    shape: tuple[int, ...]
+    _states: dict[Key, _State] = field(default_factory=dict)
+    _tiles: list[Array] = field(default_factory=list)
+
+    def add(self, piece: Piece) -> int:
+        """Reduce a piece; return how many evaluations it has."""
+        dtype = np.dtype(self.plan.precision)
+        if not self._tiles:
+            self._tiles = [np.empty(TILE, dtype) for _ in self.reduction.objectives]
+        tables = tables_of(self.space, self.plan, piece.box)
+        for model, key in piece.models:
+            if key not in self._states:
+                self._states[key] = self._empty(dtype)
+            inputs = tables.inputs(self.plan.models[model])
+            for index in blocks(canonical(self.space, piece.box)):
+                part = {name: table[restrict(table, index)] for name, table in inputs.items()}
+                self._pass(part, piece.box, index, model, key)
+        return piece.box.n_points * len(piece.models)
+
+    def _empty(self, dtype: np.dtype[Any]) -> _State:
+        if not self.reduction.each:
+            return _State.empty(self.reduction, dtype, self.reduction.n or ROOM)
+        pairs = math.prod(canonical(self.space, self.space.grid.whole)[-2:])
+        state = _State.empty(self.reduction, dtype, pairs)
+        state.columns = np.full((2, pairs), np.nan, dtype)
+        return state
+
+    def _pass(
+        self, inputs: Mapping[str, Array], box: Box, index: Index, model: int, key: Key
+    ) -> None:
+        """Reduce a block of a box with one model."""
+        name = self.plan.models[model]
+        packed = pack(inputs, get_model(name), tuple(s.stop - s.start for s in index))
+        sources = tuple(self._source(name, objective) for objective in self.reduction.objectives)
+        compiled = get_reducing_pass(
+            name, self.plan.variant, packed.form, sources, self.reduction.keeps, packed.length
+        )
+        outer, inner = self._positions(box, index, model, packed.stride.shape[1])
+        while True:
+            state = self._states[key].arguments(self.reduction.keeps)
+            with np.errstate(all="ignore"):
+                if compiled(*packed.arguments, packed.n_rows, outer, inner, state, *self._tiles):
+                    return
+            self._states[key] = self._states[key].grown()
+
+    def _positions(self, box: Box, index: Index, model: int, n_outer: int) -> tuple[Array, Array]:
+        """Return what indices outside the inner loop, and within, add to the position."""
+        grid = self.space.grid
+        step, parts = 1, []
+        for name, start, length in zip(
+            reversed(grid.names), reversed(box.start), reversed(self.shape), strict=True
+        ):
+            parts.append((step, start, self.reduction.indices[name]))
+            step *= length
+        places = canonical_parts(self.space, parts[::-1], (0, 0, np.zeros(1, np.int64)))
+        axes = [
+            stride * chosen[start + part.start : start + part.stop]
+            for (stride, start, chosen), part in zip(places, index, strict=True)
+        ]
+        outer = np.zeros((n_outer, max([1, *map(len, axes[:n_outer])])), np.int64)
+        for row, axis in zip(outer, axes[:n_outer], strict=True):
+            row[: len(axis)] = axis
+        inner = np.zeros(1, np.int64)
+        for axis in axes[n_outer:]:
+            inner = (inner[:, None] + axis).ravel()
+        (outer[0] if n_outer else inner)[:] += model * step
+        return outer, inner
+
+    def _source(self, model: str, name: str) -> str:
+        own = {field.name for field in get_model(model).fields}
+        short = name.removeprefix(f"{model}_")
+        return short if short in own and name != short else name
+
+    def least(self) -> list[Least]:
+        """Return the smallest of each pair of clocks, where both are among the groups."""
+        whole = self.space.grid.whole
+        n_outer = len(canonical(self.space, whole)) - 2
+        _, inner = self._positions(whole, canonical_index(self.space, whole), 0, n_outer)
+        return [
+            Least(key, state.columns[0], state.columns[1], state.positions + inner)
+            for key, state in self._states.items()
+        ]
+
+    def kept(self) -> dict[Key, Kept]:
+        """Return what is left of each group."""
+        return {
+            key: Kept(
+                tuple(column[: state.held[0]].copy() for column in state.columns),
+                state.positions[: state.held[0]].copy(),
+            )
+            for key, state in self._states.items()
+        }
