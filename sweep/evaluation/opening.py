@@ -124,6 +124,18 @@ class _Evaluator:
         self._bytes = sum(v.dtype.itemsize for v in found)
         self._held = threading.local()
 
+    def __deepcopy__(self, memo: Any) -> _Evaluator:
+        """Return itself: a copy of the dataset evaluates the same."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what was remembered behind, for another process."""
+        return {**self.__dict__, "_held": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin with nothing remembered."""
+        self.__dict__.update(state, _held=threading.local())
+
     def _remembered(self, how: str, indices: Indices, points: int) -> dict[str, Array]:
         """Evaluate all variables at points, or at a product of indices, unless just done."""
         if not hasattr(self._held, "results"):
