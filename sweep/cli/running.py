@@ -59,7 +59,7 @@ def extend(arguments: argparse.Namespace) -> int:
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     print(forecast(space).to_line())
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
-    with _noticed_interrupts() as check, _bar(space.n_points) as bar:
+    with _noticed_interrupts() as check, bar_of(space.n_points) as bar:
         finished = grow(
             path, space, threads=arguments.threads, limit=limit, progress=_progress(bar, check)
         )
