@@ -24,7 +24,7 @@ from sweep import query
 from sweep.cli import main
 from sweep.errors import QueryError
 from sweep.space import Plan, valid_configurations
-from sweep.tuning import Chosen, read_source, read_t1
+from sweep.tuning import MEASURED, Chosen, read_measurements, read_source, read_t1
 from sweep.tuning.exporting import restriction_texts, t1_text
 from sweep.workflows.exporting import best_configurations, export
 from sweep.workflows.importing import read_measured
@@ -112,6 +112,20 @@ def test_kernel_tuner_replays_a_space_with_and_without_our_pruning(predictions):
     # The prediction spares 95 % of the measurements; what it costs is what `validate` says.
     answer = query.validate(predictions, read_measured([CACHE]))
     assert min(timed(by_function)) <= min(timed(whole)) * (1 + answer[0]["regret_100"])
+
+
+@pytest.mark.slow
+def test_what_kernel_tuner_writes_is_read_back():
+    files = pytest.importorskip("kernel_tuner.file_utils")
+    results = replayed([*SPACE, "block_size_x == 256"])
+    cache = json.loads(Path("cache.json").read_text())
+    files.store_output_file("real.T4.json", results, cache["tune_params"], objective="time")
+    found = read_measurements(read_source("real.T4.json"))
+    assert len(found) == len(results)
+    assert sorted(found.seconds[found.valid] * 1e3) == pytest.approx(sorted(timed(results)))
+    failed = [row for row in results if not isinstance(row["time"], float)]
+    assert np.count_nonzero(~found.valid) == len(failed) > 0
+    assert np.count_nonzero(found.status == MEASURED["runtime"]) == len(failed)
 
 
 def test_restrictions_are_exactly_the_best(predictions):

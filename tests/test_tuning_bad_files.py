@@ -5,16 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import random
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from test_bad_input import contents, refused
-from test_tuning_import import CACHE, measured, unpacked
+from test_tuning_import import CACHE, CONVOLUTION_T1, KTT, entry, measured, unpacked
 
-from sweep.errors import TuningError
-from sweep.tuning import MEASURED, read_source
+from sweep.errors import SweepError, TuningError
+from sweep.tuning import (
+    MEASURED,
+    kernel_text,
+    measured_dataset,
+    read_measurements,
+    read_source,
+    read_t1,
+    recognise,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -155,3 +164,76 @@ def test_a_small_archive_of_a_large_file_is_refused(monkeypatch):
     Path("bomb.csv.gz").write_bytes(gzip.compress(b"0" * 100_000))
     with pytest.raises(TuningError, match="larger than"):
         read_source("bomb.csv.gz")
+
+
+# ---------------------------------------------------------------------------- any damage
+
+NODES = [None, True, [], {}, "", -1, 1e308, math.nan, "x", 0, [[1]], {"a": 1}, "1/0", "(((",
+         10**30, "x" * 3000, [1, 2, 3]]  # fmt: skip
+WORDS = [b"null", b"[]", b"{}", b"1e999", b"NaN", b'"', b",", b"\n", b"\x00", b"9" * 30, b"[["]
+
+
+def small_files() -> dict[str, bytes]:
+    """One small file of each format."""
+    ktt = json.loads(unpacked(KTT))
+    ktt["Results"] = ktt["Results"][:2] + ktt["Results"][-1:]
+    cache = json.loads(cache_text())
+    cache["cache"] = dict(list(cache["cache"].items())[:3])
+    return {
+        "ktt": json.dumps(ktt).encode(),
+        "cache": json.dumps(cache).replace('}, "', '},\n"').encode(),
+        "t1": CONVOLUTION_T1.read_bytes(),
+        "t4": json.dumps({"results": [entry(1, 2.5), entry(2, 40, "us")]}).encode(),
+        "csv": b"x,y,time_ms,n\n1,2,3.5,4\n2,2,4.5,4\n3,2,error,4\n",
+        "gzip": gzip.compress(b"x,time_ms\n1,2\n" * 30),
+    }
+
+
+def places_in(node: object) -> list[tuple[object, object]]:
+    """Return every place in a JSON document: container and key."""
+    found: list[tuple[object, object]] = []
+    pairs = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    for key, value in pairs:
+        found += [(node, key), *places_in(value)]
+    return found
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """Replace or drop a part of the document, or of its bytes."""
+    if content[:1] == b"{" and rng.random() < 0.6:
+        document = json.loads(content)
+        node, key = rng.choice(places_in(document))
+        if rng.random() < 0.3:
+            del node[key]
+        else:
+            node[key] = rng.choice(NODES)
+        return json.dumps(document).encode()
+    at = rng.randrange(len(content))
+    if rng.random() < 0.4:
+        return content[:at]
+    return content[:at] + rng.choice(WORDS) + content[at + rng.randrange(6) :]
+
+
+@pytest.mark.parametrize("kind", ["ktt", "cache", "t1", "t4", "csv", "gzip"])
+def test_any_damage_is_read_or_refused_never_a_traceback(kind):
+    rng = random.Random(kind)
+    content = small_files()[kind]
+    refusals = 0
+    for _ in range(150):
+        Path("damaged").write_bytes(damaged(content, rng))
+        try:
+            source = read_source("damaged")
+            if recognise(source) == "t1":
+                kernel_text(read_t1(source))
+            else:
+                measured_dataset(read_measurements(source), devices={"": "d"})
+        except SweepError as error:
+            refusals += 1
+            assert str(error).strip()
+    assert 0 < refusals < 150 or kind == "gzip"

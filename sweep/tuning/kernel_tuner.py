@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweep.tuning.measurements import MEASURED, TIME_UNITS, Measurements, Row, collected
-from sweep.tuning.reading import Source
+from sweep.tuning.reading import Source, numbers_of
 
 __all__ = ["is_cache", "read_cache"]
 
@@ -46,6 +46,8 @@ def read_cache(source: Source) -> Measurements:
     cache = document.get("cache")
     if not isinstance(names, list) or not isinstance(cache, Mapping):
         raise source.error("tune_params_keys or cache is missing: no cache of Kernel Tuner")
+    if not names or not all(isinstance(name, str) for name in names):
+        raise source.error("tune_params_keys must be a list of names")
     if not cache:
         raise source.error("the cache holds no configuration")
     device = document.get("device_name") or ""
@@ -91,18 +93,16 @@ def _row(source: Source, key: str, entry: Any, names: list[str], device: str) ->
             raise source.error(f"cache entry '{key}' has no value for the parameter '{name}'")
     time = entry.get(OBJECTIVE)
     milli = TIME_UNITS["ms"]
-    further = {
-        name: float(entry[name]) * milli
-        for name in FURTHER
-        if isinstance(entry.get(name), (int, float))
-    }
+    numbers = numbers_of(entry)
+    further = {name: numbers[name] * milli for name in FURTHER if name in numbers}
     times = entry.get("times")
-    if isinstance(times, list) and times and all(isinstance(t, (int, float)) for t in times):
-        further["time_min"] = min(times) * milli
-        further["n_runs"] = len(times)
+    if isinstance(times, list):
+        runs = numbers_of(dict(enumerate(times)))
+        if runs and len(runs) == len(times):
+            further |= {"time_min": min(runs.values()) * milli, "n_runs": float(len(runs))}
     error = entry.get("__error__")
-    if error is None and isinstance(time, (int, float)) and not isinstance(time, bool):
-        seconds, status = float(time) * milli, MEASURED["valid"]
+    if error is None and OBJECTIVE in numbers:
+        seconds, status = numbers[OBJECTIVE] * milli, MEASURED["valid"]
     else:
         word = FAILURES.get(str(time if error is None else error), "failed")
         seconds, status = float("nan"), MEASURED[word]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweep.tuning.measurements import MEASURED, TIME_UNITS, Measurements, Row, collected
-from sweep.tuning.reading import Source
+from sweep.tuning.reading import Source, members, numbers_of, plain_name
 
 __all__ = ["is_ktt", "read_ktt"]
 
@@ -59,7 +59,7 @@ def read_ktt(source: Source) -> Measurements:
             other = sorted(set(values) ^ set(names))[0]
             raise source.error(f"{where}.Configuration: '{other}' is not in all configurations")
         rows.append(_row(values, entry, TIME_UNITS[unit], str(metadata.get("Device") or "")))
-    kernel = document["Results"][0].get("KernelName") or source.name
+    kernel = members(document["Results"])[0].get("KernelName") or source.name
     try:
         return collected(str(kernel), names, rows, {"shared_memory_bytes": "B"})
     except ValueError as error:
@@ -82,22 +82,23 @@ def _configuration(source: Source, where: str, entry: Any) -> dict[str, Any]:
 
 def _row(values: dict[str, Any], entry: Mapping[str, Any], scale: float, device: str) -> Row:
     status = MEASURED[STATUS.get(str(entry.get("Status")), "failed")]
-    parts = [part for part in entry.get("ComputationResults") or () if isinstance(part, Mapping)]
-    durations = [part.get("Duration") for part in parts]
-    known = [float(d) for d in durations if isinstance(d, (int, float))]
+    results = entry.get("ComputationResults")
+    parts = members(results)
+    durations = [numbers_of(part).get("Duration") for part in parts]
+    known = [duration for duration in durations if duration is not None]
     # A configuration may consist of several kernels; what runs between them is not theirs.
-    seconds = sum(known) * scale if known and len(known) == len(parts) else float("nan")
+    whole = bool(known) and isinstance(results, list) and len(known) == len(results)
+    seconds = sum(known) * scale if whole else float("nan")
     further: dict[str, float] = {}
     if len(parts) == 1:
-        compiled = parts[0].get("CompilationData") or {}
-        further |= {name: float(compiled[key]) for key, name in SIZES.items() if key in compiled}
-        for axis in "XYZ":
-            for key, name in (("GlobalSize", "grid"), ("LocalSize", "block")):
-                size = (parts[0].get(key) or {}).get(axis)
-                if isinstance(size, int):
-                    further[f"{name}_{axis.lower()}"] = float(size)
-        for counter in (parts[0].get("ProfilingData") or {}).get("Counters") or ():
-            value = counter.get("Value")
-            if isinstance(value, (int, float)):
-                further[str(counter.get("Name"))] = float(value)
+        compiled = numbers_of(parts[0].get("CompilationData"))
+        further |= {name: compiled[key] for key, name in SIZES.items() if key in compiled}
+        for key, name in (("GlobalSize", "grid"), ("LocalSize", "block")):
+            sizes = numbers_of(parts[0].get(key))
+            further |= {f"{name}_{a.lower()}": sizes[a] for a in "XYZ" if a in sizes}
+        profile = parts[0].get("ProfilingData")
+        for counter in members(profile.get("Counters") if isinstance(profile, dict) else None):
+            value = numbers_of(counter).get("Value")
+            if value is not None:
+                further[plain_name(str(counter.get("Name")))] = value
     return Row(values, seconds, status, further, device)

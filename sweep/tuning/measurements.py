@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sweep.fields import Flags
+from sweep.fields import STACKED, Flags
 
 __all__ = ["MEASURED", "TIME_UNITS", "Measurements", "Row", "collected"]
 
@@ -32,6 +32,12 @@ MEASURED = Flags(
 
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 """Seconds in a unit."""
+
+
+TAKEN = frozenset(
+    {STACKED, "device", "kernel", "model", "execution_time", "status", "within_conditions"}
+)
+"""What a dataset of measurements calls something else."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,12 @@ def collected(
     Raises
     ------
     ValueError
-        A parameter mixes words and numbers; the message names it.
+        A parameter mixes words and numbers, or has an impossible name; the message tells it.
     """
+    for name in names:
+        if not name.isidentifier() or name in TAKEN:
+            reason = "the name is taken" if name in TAKEN else "no name of letters, digits and _"
+            raise ValueError(f"parameter '{name[:60]}': {reason}")
     parameters = {name: _column(name, [row.values[name] for row in rows]) for name in names}
     further = dict.fromkeys(name for row in rows for name in row.further)
     seconds = np.array([row.seconds for row in rows], np.float64)
@@ -140,9 +150,15 @@ def _column(name: str, values: Sequence[Value]) -> Array:
     if len(kinds) > 1:
         raise ValueError(f"parameter '{name}' mixes {' and '.join(sorted(kinds))}")
     column = np.array(values)
+    if column.dtype.kind not in "fiubU" or (column.dtype.kind == "f" and not _finite(column)):
+        raise ValueError(f"parameter '{name}' has a value that is no finite number below 2**53")
     if column.dtype.kind == "f" and np.all(column == np.rint(column)):
         return column.astype(np.int64)
     return column
+
+
+def _finite(column: Array) -> bool:
+    return bool((np.abs(column) < 2.0**53).all())
 
 
 def _kind(value: Value) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,10 +16,13 @@ from typing import Any
 
 from sweep.errors import TuningError
 
-__all__ = ["Source", "read_source"]
+__all__ = ["Source", "members", "numbers_of", "plain_name", "read_source"]
 
 MAX_BYTES = 1 << 30
 """Largest file, unpacked [bytes]: what a small archive may unpack to must have an end."""
+
+LARGE = 1e300
+"""Numbers beyond are no measurements."""
 
 GZIP = b"\x1f\x8b"
 
@@ -108,3 +112,24 @@ def _unpacked(path: Path, raw: bytes) -> bytes:
         raise TuningError(f"{path}: the gzip archive is truncated") from None
     except (OSError, zlib.error) as error:
         raise TuningError(f"{path}: the gzip archive is damaged: {error}") from None
+
+
+def members(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list; nothing if it is none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def numbers_of(value: Any) -> dict[str, float]:
+    """Return the numbers of a JSON object by key; nothing if it is none."""
+    items = value.items() if isinstance(value, dict) else ()
+    return {
+        str(key): float(item)
+        for key, item in items
+        if isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < LARGE
+    }
+
+
+def plain_name(name: str) -> str:
+    """Return a name that an array of a store can have: letters, digits, dots and _."""
+    plain = re.sub(r"[^A-Za-z0-9_.]+", "_per_" if "/" in name else "_", name).strip("_.")
+    return plain or "unnamed"

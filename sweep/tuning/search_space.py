@@ -91,9 +91,10 @@ def read_t1(source: Source) -> SearchSpace:
         parameters[name] = _values(source, f"{where}.Values", entry.get("Values"))
     if not parameters:
         raise source.error("ConfigurationSpace.TuningParameters is empty")
+    given = _list(source, {"Conditions": [], **space}, "Conditions")
     conditions = tuple(
         _condition(source, f"Conditions[{number}]", entry, parameters)
-        for number, entry in enumerate(space.get("Conditions") or ())
+        for number, entry in enumerate(given)
     )
     specification = document.get("KernelSpecification") or {}
     general = document.get("General") or {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweep.tuning.measurements import MEASURED, TIME_UNITS, Measurements, Row, collected
-from sweep.tuning.reading import Source
+from sweep.tuning.reading import Source, members, numbers_of
 
 __all__ = ["is_t4", "read_t4"]
 
@@ -84,12 +84,13 @@ def _outcome(
     """Return the time in seconds and the status."""
     invalidity = str(entry.get("invalidity", "correct"))
     status = MEASURED[INVALIDITY.get(invalidity, "failed")]
-    for measured in entry.get("measurements") or ():
-        if isinstance(measured, Mapping) and measured.get("name") == objective:
+    for measured in members(entry.get("measurements")):
+        if measured.get("name") == objective:
             value, unit = measured.get("value"), str(measured.get("unit") or "ms")
             if UNITS.get(unit) is None:
                 raise source.error(f"{where}: unknown unit '{unit}' of {objective}")
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
+            number = numbers_of({"value": value}).get("value")
+            if number is None:
                 return float("nan"), status or MEASURED["failed"]
-            return float(value) * TIME_UNITS[UNITS[unit]], status
+            return number * TIME_UNITS[UNITS[unit]], status
     return float("nan"), status or MEASURED["failed"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sweep.errors import nearest
 from sweep.tuning.measurements import MEASURED, TIME_UNITS, Measurements, Row, Value, collected
-from sweep.tuning.reading import Source
+from sweep.tuning.reading import Source, plain_name
 
 __all__ = ["Columns", "read_table"]
 
@@ -87,14 +87,14 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
                 {name: _value(cell[name]) for name in names},
                 seconds,
                 status,
-                {_plain(name): n for name, n in numbers.items() if n is not None},
+                {plain_name(name): n for name, n in numbers.items() if n is not None},
                 cell.get(device, ""),
             )
         )
     if not rows:
         raise source.error("there is no line below the header")
     try:
-        return collected(source.name, names, rows, {_plain(n): u for n, u in _units(further)})
+        return collected(source.name, names, rows, {plain_name(n): u for n, u in _units(further)})
     except ValueError as error:
         raise source.error(str(error)) from None
 
@@ -146,8 +146,3 @@ def _value(text: str) -> Value:
         return int(text)
     number = _number(text)
     return text if number is None or not math.isfinite(number) else number
-
-
-def _plain(name: str) -> str:
-    """Return a name that an array of a store can have."""
-    return re.sub(r"[^A-Za-z0-9_.]+", "_per_" if "/" in name else "_", name).strip("_.")
