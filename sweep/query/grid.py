@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.fields import COMMON_FIELDS, STACKED
 from sweep.query.source import Source
+from sweep.store import StoredArray, StoredGroup, open_groups
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -69,7 +70,7 @@ class Grid:
     ----------
     kernel : str
         The kernel's key.
-    dataset : xarray.Dataset
+    dataset : xarray.Dataset or StoredGroup
         Its results.
 
     Attributes
@@ -78,14 +79,14 @@ class Grid:
         What the store that it was opened from knows of its chunks.
     """
 
-    def __init__(self, kernel: str, dataset: xr.Dataset) -> None:
+    def __init__(self, kernel: str, dataset: xr.Dataset | StoredGroup) -> None:
         self.kernel = kernel
-        self.dataset = dataset
-        self.index: GroupIndex | None = None
+        self.dataset: Any = dataset  # of either kind: they are asked for the same
+        self.index: GroupIndex | None = dataset.index if isinstance(dataset, StoredGroup) else None
         # The variable that depends on most keeps the documented order; a dataset's own does not.
-        variables = sorted(dataset.data_vars.values(), key=lambda v: -v.ndim)
-        self.dims = tuple(dict.fromkeys(str(d) for v in variables for d in v.dims))
-        self.sizes = {d: int(dataset.sizes[d]) for d in self.dims}
+        widest: list[Any] = sorted(self.dataset.data_vars.values(), key=lambda v: -v.ndim)
+        self.dims = tuple(dict.fromkeys(str(d) for v in widest for d in v.dims))
+        self.sizes = {d: int(self.dataset.sizes[d]) for d in self.dims}
         self.shape = tuple(self.sizes[d] for d in self.dims)
         self.points = int(np.prod(self.shape, dtype=object))
 
@@ -138,7 +139,7 @@ class Grid:
         return found
 
     @cached_property
-    def variables(self) -> dict[str, xr.Variable]:
+    def variables(self) -> dict[str, Any]:
         """Every result by its full name."""
         arrays = {**self.dataset.data_vars}
         arrays |= {name: self.dataset.coords[name] for name in TEXTS if name in self.dataset.coords}
@@ -241,14 +242,17 @@ class Grid:
 
     def gather(self, names: Sequence[str], points: Mapping[str, Array]) -> dict[str, Array]:
         """Return variables and coordinates at single points, given by their index per dimension."""
-        import xarray as xr
-
         found: dict[str, Array] = {}
         pending = {}
         size = len(next(iter(points.values()))) if points else 1
         for name in names:
             if name in self.variables:
                 variable = self.variables[name]
+                if isinstance(variable, StoredArray):
+                    found[name] = variable.at(points)
+                    continue
+                import xarray as xr
+
                 where = {d: xr.Variable(("point",), points[str(d)]) for d in variable.dims}
                 pending[name] = variable.isel(where)
             else:
@@ -354,10 +358,7 @@ def _identity(path: Path) -> tuple[Path, tuple[int, ...]]:
 @lru_cache(maxsize=4)
 def _of_store(path: Path, _: tuple[int, ...]) -> list[Grid]:
     """Return the grids of a store, with what it knows of their chunks; opened once."""
-    from sweep.store import open_store, read_index
-
-    index = read_index(path)
-    grids = grids_of(open_store(path))
-    for grid in grids:
-        grid.index = None if index is None else index.group(grid.kernel)
-    return grids
+    groups = open_groups(path)
+    if not any(group.data_vars for group in groups.values()):
+        raise QueryError("there are no results to query")
+    return [Grid(kernel, groups[kernel]) for kernel in sorted(groups)]

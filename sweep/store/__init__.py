@@ -41,6 +41,7 @@ from sweep.store.reading import (
     read_record,
     read_summaries,
 )
+from sweep.store.stored import StoredArray, StoredGroup, open_groups
 from sweep.store.verifying import Damage, noted, verify
 from sweep.store.writing import Store, open_or_create
 
@@ -54,6 +55,8 @@ __all__ = [
     "Store",
     "StoreInfo",
     "StoreLayout",
+    "StoredArray",
+    "StoredGroup",
     "UNWRITTEN_CODE",
     "Units",
     "Variable",
@@ -64,6 +67,7 @@ __all__ = [
     "inspect",
     "mending",
     "noted",
+    "open_groups",
     "open_or_create",
     "open_store",
     "read_arrays",

@@ -105,6 +105,17 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
         If there is nothing, a file, a foreign directory or a foreign zarr group at ``path``, or a
         store of a version that this package does not read.
     """
+    return inspect_document(path)[0]
+
+
+def inspect_document(path: str | os.PathLike[str]) -> tuple[StoreInfo, dict[str, Any]]:
+    """Read the root of a store; return the whole document too, which holds all metadata.
+
+    Raises
+    ------
+    StoreError
+        As :func:`inspect`.
+    """
     root = Path(os.path.realpath(path))
     document = _root_document(path, root)
     attributes = document.get("attributes")
@@ -115,14 +126,10 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
     try:
         members = document["consolidated_metadata"]["metadata"]
         groups = members[CHUNK_INDEX]["attributes"]["groups"]
-        return StoreInfo(
-            root,
-            version,
-            attributes["record"],
-            attributes["run"],
-            attributes["layout_sha256"],
-            {name: count for name, (_, count) in groups.items()},
-        )
+        counts = {name: count for name, (_, count) in groups.items()}
+        record, run = attributes["record"], attributes["run"]
+        info = StoreInfo(root, version, record, run, attributes["layout_sha256"], counts)
+        return info, document
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"'{path}' is a store whose root record is damaged: {error!r}") from error
 
@@ -158,10 +165,9 @@ def read_index(path: str | os.PathLike[str]) -> Index | None:
     StoreError
         As :func:`inspect`.
     """
-    info = inspect(path)
+    info, document = inspect_document(path)
     if not info.is_finished:
         return None
-    document = _root_document(path, info.path)
     return index_of(LocalFiles(info.path), document["consolidated_metadata"]["metadata"])
 
 
