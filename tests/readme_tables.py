@@ -21,6 +21,8 @@ README = ROOT / "README.md"
 
 RETURNED = {
     "Finished": "sweep.workflows.running",
+    "Imported": "sweep.workflows.importing",
+    "Exported": "sweep.workflows.exporting",
     "Explanation": "sweep.workflows.explanation",
     "Reproduction": "sweep.workflows.reproduction",
 }
