@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +27,8 @@ from benchmarks.peak import peak_bytes
 from benchmarks.querying import scan_best
 from benchmarks.spaces import KINDS, MODELS, kernel_space, space
 from benchmarks.storing import PLAIN, THREADS, finished_arrays, run_fresh
-from sweep.query import best
+from sweep.query import best, pareto, top
+from sweep.query.grid import forget_stores
 
 BLOCK_SIZES = (4096, 8192, 16384, 32768, 65536)
 """Points of a NumPy block to choose from: about the size of the first or second level cache."""
@@ -145,22 +147,35 @@ def store_rows(kind: str, points: int, rounds: int, directory: Path) -> list[Row
 
 
 def query_rows(kind: str, points: int, rounds: int, store: Path) -> list[Row]:
-    """Compare a query with a full scan of the same store."""
+    """Compare questions with a full scan of the same store; each opens the store anew."""
     n, kernel = space(kind, points).n_evaluations, space(kind, points).kernels[0].kernel.key
-    functions = {"query": partial(best, store), "scan": partial(scan_best, store, kernel)}
+    questions: dict[str, tuple[Callable[[], Any], str]] = {
+        "best by device": (partial(best, store, by=["device"]), "50"),
+        "best under a condition": (partial(best, store, where="occupancy > 0.5"), ""),
+        "100 best": (partial(top, store, 100), ""),
+        "Pareto front": (partial(pareto, store), ""),
+    }
+    functions = {name: question for name, (question, _) in questions.items()}
+    functions["scan"] = partial(scan_best, store, kernel)
     in_turn(functions, 1)  # imports
-    found = in_turn(functions, rounds)
-    mine, scan = (statistics.median(found[name]) for name in functions)
-    return [
+    found = in_turn(functions, rounds, before=forget_stores)
+    scan = f"{statistics.median(found['scan']):.2g} s"
+    rows = [
         (
-            f"best by device and model, store of {n / 1e6:.3g} M",
-            f"{mine:.2g} s",
-            "xarray and Dask, all chunks",
-            f"{scan:.2g} s",
-            f"{ratio(found['scan'], found['query']):.2g}",
-            "",
+            f"{name}, store of {n / 1e6:.3g} M",
+            f"{statistics.median(found[name]):.2g} s",
+            "best by model and device, xarray and Dask, all chunks",
+            scan,
+            f"{ratio(found['scan'], found[name]):.3g}",
+            least,
         )
+        for name, (_, least) in questions.items()
     ]
+    start = "import sys; from sweep.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "best", str(store), "--by", "device"]
+    run = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+    took = f"{statistics.median(in_turn({'command': run}, rounds)['command']):.2g} s"
+    return [*rows, ("best by device as a command, from start to end", took, "", "", "", "")]
 
 
 def memory_rows(points: int, directory: Path) -> list[Row]:

@@ -24,7 +24,8 @@ def _workers() -> int:
 def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Yield ``function(item)`` in the order of the items, with a few items in work at a time.
 
-    Memory stays bounded: a new item begins only when a result has been taken.
+    Memory stays bounded: a new item begins only when a result has been taken and used. What items
+    there still are may therefore depend on the results.
     """
     remaining = iter(items)
     first = list(islice(remaining, 2))
@@ -34,12 +35,11 @@ def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     workers = _workers()
     with ThreadPoolExecutor(workers, thread_name_prefix="sweep-query") as pool:
         pending: deque[Future[R]] = deque(pool.submit(function, item) for item in first)
-        pending.extend(pool.submit(function, item) for item in islice(remaining, workers - 1))
+        pending.extend(pool.submit(function, item) for item in islice(remaining, max(workers - 2, 0)))
         try:
             while pending:
-                result = pending.popleft().result()
+                yield pending.popleft().result()
                 pending.extend(pool.submit(function, item) for item in islice(remaining, 1))
-                yield result
         finally:
             for future in pending:
                 future.cancel()

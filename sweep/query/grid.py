@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     from sweep.store import GroupIndex
 
-__all__ = ["CLOCKS", "Coordinate", "Grid", "AbsentError", "POWER_VARIABLES", "grids_of"]
+__all__ = [
+    "CLOCKS",
+    "Coordinate",
+    "Grid",
+    "AbsentError",
+    "POWER_VARIABLES",
+    "forget_stores",
+    "grids_of",
+]
 
 Array = NDArray[Any]
 
@@ -353,6 +361,11 @@ def _identity(path: Path) -> tuple[Path, tuple[int, ...]]:
     except OSError:
         return path, ()  # opening it tells what is wrong
     return path.resolve(), (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def forget_stores() -> None:
+    """Forget what is kept of stores that were opened; the next question opens them anew."""
+    _of_store.cache_clear()
 
 
 @lru_cache(maxsize=4)

@@ -50,7 +50,7 @@ class Front:
         return 1.0 - float(self.thriftiest["energy"] / self.fastest["energy"])
 
 
-def report(results: Any, figure: Path | None, source: str) -> str:
+def report(results: Any, figure: Path | None, source: str, store: Path | None = None) -> str:
     """Return the answers that a run ends with, and save its figure.
 
     Parameters
@@ -62,6 +62,8 @@ def report(results: Any, figure: Path | None, source: str) -> str:
         kernel, device and model whose front spans most. None is drawn where there is no energy.
     source : str
         What the commands at the end ask: the store, or the plan that keeps none.
+    store : Path, optional
+        The store that holds the results, whose index answers what it can.
 
     Returns
     -------
@@ -69,15 +71,18 @@ def report(results: Any, figure: Path | None, source: str) -> str:
         Best configuration per kernel, device and model, fronts in three points each, the figure's
         path, and commands to go on with.
     """
-    answer = best(results)
+    asked = results if store is None else store
+    answer = best(asked)
     parts = [best_text(results, answer)]
-    fronts, notes = fronts_of(results)
+    fronts, notes = fronts_of(asked)
     if fronts:
         parts.append(fronts_text(fronts, notes))
     # The front that spans most has most to tell.
     shown = max(fronts, key=lambda front: front.saving).key if fronts else _first(answer)
     if shown is not None:
-        last = _figure_line(results, figure, shown) if fronts and figure is not None else []
+        last = []
+        if fronts and figure is not None:
+            last = _figure_line(results, asked, figure, shown)
         parts.append("\n".join([*last, *_commands(results, source, shown, bool(fronts))]))
     return "\n\n".join(parts)
 
@@ -289,7 +294,7 @@ def _first(answer: Answer) -> Key | None:
     return None
 
 
-def _figure_line(results: Any, path: Path, shown: Key) -> list[str]:
+def _figure_line(results: Any, asked: Any, path: Path, shown: Key) -> list[str]:
     """Save the figure; return the line that names it."""
     from sweep.plot import clocks_plot, pareto_plot, save
 
@@ -298,9 +303,9 @@ def _figure_line(results: Any, path: Path, shown: Key) -> list[str]:
     dims = set(results[kernel].dims)
     try:
         if all({f"{clock}_clock", f"{clock}_clock_ratio"} & dims for clock in ("core", "memory")):
-            picture = clocks_plot(results, select={**select, "model": model})
+            picture = clocks_plot(asked, select={**select, "model": model})
         else:
-            picture = pareto_plot(results, select=select)
+            picture = pareto_plot(asked, select=select)
         save(picture, path)
     except QueryError as error:
         return [f"No figure: {error}"]
