@@ -34,6 +34,7 @@ _PUBLIC = {
     "best": "sweep.workflows.asking",
     "evaluate": "sweep.evaluation",
     "explain": "sweep.workflows",
+    "extend": "sweep.workflows",
     "export": "sweep.workflows",
     "get_model": "sweep.models",
     "import_files": "sweep.workflows",
@@ -50,12 +51,14 @@ _PUBLIC = {
     "compare_models": "sweep.query",
     "compare_results": "sweep.query",
     "read_measured": "sweep.workflows",
+    "repair": "sweep.workflows",
     "reproduce": "sweep.workflows",
     "rerun": "sweep.workflows",
     "run": "sweep.workflows",
     "summary": "sweep.workflows.asking",
     "top": "sweep.workflows.asking",
     "validate": "sweep.query",
+    "verify": "sweep.workflows",
 }
 
 _RENAMED = {"open": "open_plan"}

@@ -21,6 +21,7 @@ README = ROOT / "README.md"
 
 RETURNED = {
     "Finished": "sweep.workflows.running",
+    "Damage": "sweep.store",
     "Imported": "sweep.workflows.importing",
     "Exported": "sweep.workflows.exporting",
     "Explanation": "sweep.workflows.explanation",

@@ -32,10 +32,10 @@ def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     if len(first) < 2:
         yield from map(function, first)
         return
-    workers = _workers()
-    with ThreadPoolExecutor(workers, thread_name_prefix="sweep-query") as pool:
+    further = max(_workers() - 2, 0)
+    with ThreadPoolExecutor(further + 2, thread_name_prefix="sweep-query") as pool:
         pending: deque[Future[R]] = deque(pool.submit(function, item) for item in first)
-        pending.extend(pool.submit(function, item) for item in islice(remaining, max(workers - 2, 0)))
+        pending.extend(pool.submit(function, item) for item in islice(remaining, further))
         try:
             while pending:
                 yield pending.popleft().result()
