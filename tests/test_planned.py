@@ -270,3 +270,36 @@ def test_open_a_trillion():
     np.testing.assert_allclose(near, expected, rtol=1e-6)
     with pytest.raises(PlanError, match="GiB; select fewer before reading"):
         dataset.execution_time.load()
+
+
+# ---------------------------------------------------------------------------- on workers
+
+
+@pytest.mark.slow
+def test_workers_reduce_alike(spaces, monkeypatch):
+    """Two processes give the answers of this one, whatever share of the pieces each had."""
+    from sweep.workflows import sharing
+    from sweep.workflows.workers import Workers, cluster
+
+    monkeypatch.setattr(reducing, "PIECE", 500)
+    monkeypatch.setattr(sharing, "SMALLEST", 1)
+    told = []
+    space, results = spaces["clocks"]
+    clocks = ("core_clock_ratio", "memory_clock_ratio")
+    with cluster(Workers(processes=2)) as client:
+        planned = Planned(space, client=client, progress=lambda *now: told.append(now))
+        assert query.best(planned).to_json() == query.best(results).to_json()
+        assert query.best(planned, by=clocks).to_json() == query.best(results, by=clocks).to_json()
+        assert query.pareto(planned).to_json() == query.pareto(results).to_json()
+    assert len(told) > 12
+    assert told[-1][0] == told[-1][1]
+
+
+def test_workers_for_a_store_are_refused(tmp_path, capsys, monkeypatch):
+    from sweep.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["best", "some.zarr", "--workers", "2"]) == 2
+    assert "--workers: 'some.zarr' is a store" in capsys.readouterr().err
+    assert main(["best", "quickstart", "--workers", "0"]) == 2
+    assert "--workers 0: at least 1" in capsys.readouterr().err

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweep import query
 from sweep.errors import QueryError
 
-__all__ = ["best", "explain", "info", "open_data", "pareto", "selection_of", "top"]
+if TYPE_CHECKING:
+    from sweep.space import Space
+    from sweep.workflows.workers import Workers
+
+__all__ = ["best", "explain", "info", "open_data", "pareto", "planned", "selection_of", "top"]
 
 
 def open_data(name: str) -> Any:
@@ -20,9 +26,8 @@ def open_data(name: str) -> Any:
     SweepError
         There is neither a store nor a plan of this name.
     """
-    path = Path(name)
-    if path.is_dir() or name.rstrip("/").endswith(".zarr"):
-        return path  # queries of a path use the store's index
+    if _is_store(name):
+        return Path(name)  # queries of a path use the store's index
     from sweep.cli.progress import ReductionBar
     from sweep.space import load_plan
     from sweep.workflows.planned import Planned
@@ -30,29 +35,65 @@ def open_data(name: str) -> Any:
     return Planned.of(load_plan(name), progress=ReductionBar())
 
 
+def _is_store(name: str) -> bool:
+    return Path(name).is_dir() or name.rstrip("/").endswith(".zarr")
+
+
+@contextmanager
+def planned(space: Space, workers: Workers) -> Iterator[Any]:
+    """Yield the results of a space, computed by whom one likes as they are asked for."""
+    from sweep.cli.progress import ReductionBar
+    from sweep.workflows.planned import Planned
+    from sweep.workflows.workers import cluster
+
+    with cluster(workers) as client:
+        yield Planned(space, workers.threads, client, ReductionBar())
+
+
+@contextmanager
+def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
+    """Yield what a question is put to: a store, or a plan and those who compute it."""
+    options = ("scheduler", "scheduler_file", "workers", "threads")
+    given = [getattr(arguments, name) for name in options]
+    if _is_store(arguments.data):
+        for name, value in zip(options, given, strict=True):
+            if value is not None:
+                raise QueryError(
+                    f"--{name.replace('_', '-')}: '{arguments.data}' is a store, whose results "
+                    "are there: only plans are computed"
+                )
+        yield open_data(arguments.data)
+        return
+    from sweep.space import load_plan, resolve
+    from sweep.workflows.workers import Workers
+
+    workers = Workers(*given)
+    with planned(resolve(load_plan(arguments.data)), workers) as results:
+        yield results
+
+
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group."""
-    data = open_data(arguments.data)
-    answer = query.best(
-        data, arguments.objective, sense="max" if arguments.max else "min",
-        **_question(arguments, data),
-    )  # fmt: skip
+    with _asked(arguments) as data:
+        answer = query.best(
+            data, arguments.objective, sense="max" if arguments.max else "min",
+            **_question(arguments, data),
+        )  # fmt: skip
     return _show(answer, arguments.format)
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the N best configurations."""
-    data = open_data(arguments.data)
-    question = _question(arguments, data)
-    answer = query.top(
-        data, arguments.n, arguments.objective, sense="max" if arguments.max else "min", **question
-    )
+    with _asked(arguments) as data:
+        answer = query.top(
+            data, arguments.n, arguments.objective, sense="max" if arguments.max else "min",
+            **_question(arguments, data),
+        )  # fmt: skip
     return _show(answer, arguments.format)
 
 
 def pareto(arguments: argparse.Namespace) -> int:
     """Show the Pareto fronts."""
-    data = open_data(arguments.data)
     names, senses = [], []
     for word in arguments.objectives.split(","):
         name, _, sense = word.strip().partition(":")
@@ -60,7 +101,9 @@ def pareto(arguments: argparse.Namespace) -> int:
             raise QueryError(f"--objectives: '{word}': write VARIABLE, VARIABLE:min or :max")
         names.append(name)
         senses.append(sense or "min")
-    return _show(query.pareto(data, names, senses, **_question(arguments, data)), arguments.format)
+    with _asked(arguments) as data:
+        answer = query.pareto(data, names, senses, **_question(arguments, data))
+    return _show(answer, arguments.format)
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -100,6 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="A,B[,C]",
         help="two or three variables (default: %(default)s); VARIABLE:max maximises",
     )
+    for sub in (best, top, pareto):
+        _add_workers(sub.add_argument_group("to compute a plan, where DATA is one"))
     info = add("info", "asking", "show what a store holds: points, statuses, regimes, minima")
     _add_question(info)
     _add_compare(add("compare", "comparing", "show what changed between two results"))
@@ -133,8 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_execution(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--overwrite", action="store_true", help="replace another run's store")
+def _add_workers(sub: Any) -> None:
     sub.add_argument(
         "--threads", type=int, metavar="N", help="threads (default: all cores; one per --workers)"
     )
@@ -151,6 +152,11 @@ def _add_execution(sub: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="... of the scheduler that wrote its address into this file",
     )
+
+
+def _add_execution(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--overwrite", action="store_true", help="replace another run's store")
+    _add_workers(sub)
     sub.add_argument(
         "--limit",
         metavar="SIZE",

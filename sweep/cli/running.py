@@ -6,11 +6,12 @@ import argparse
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from sweep.cli.progress import ReductionBar, bar_of
+from sweep.cli.asking import planned
+from sweep.cli.progress import bar_of
 from sweep.errors import SweepError
 from sweep.space import Space, load_plan, resolve
 from sweep.workflows.extending import extend as grow
@@ -22,7 +23,6 @@ from sweep.workflows.forecasting import (
     human_bytes,
     parse_bytes,
 )
-from sweep.workflows.planned import Planned
 from sweep.workflows.reporting import report
 from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
 from sweep.workflows.workers import Workers
@@ -98,9 +98,8 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     if not arguments.no_report:
         print()
         source = str(path) if path is not None else arguments.plan
-        results = finished.results if path is not None else Planned(
-            space, threads=arguments.threads, progress=ReductionBar())  # fmt: skip
-        print(report(results, _figure_path(path, space), source))
+        with planned(space, workers) if path is None else nullcontext(finished.results) as results:
+            print(report(results, _figure_path(path, space), source))
     return 0
 
 

@@ -178,7 +178,7 @@ def canonical(space: KernelSpace, box: Box) -> tuple[int, ...]:
     return canonical_parts(space, box.shape, 1)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # work goes kernel by kernel: the one before and the one at hand
 def _whole_tables(key: _Key) -> Tables:
     return Tables(key.space, key.plan, key.space.grid.whole)
 

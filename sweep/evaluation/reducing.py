@@ -333,7 +333,11 @@ class Accumulator:
         short = name.removeprefix(f"{model}_")
         return short if short in own and name != short else name
 
-    def least(self) -> list[Least]:
+    def result(self) -> list[Any]:
+        """Return what is left: ``(key, Kept)`` of each group, or :class:`Least` of all clocks."""
+        return self._least() if self.reduction.each else self._kept()
+
+    def _least(self) -> list[Least]:
         """Return the smallest of each pair of clocks, where both are among the groups."""
         whole = self.space.grid.whole
         n_outer = len(canonical(self.space, whole)) - 2
@@ -343,12 +347,15 @@ class Accumulator:
             for key, state in self._states.items()
         ]
 
-    def kept(self) -> dict[Key, Kept]:
+    def _kept(self) -> list[tuple[Key, Kept]]:
         """Return what is left of each group."""
-        return {
-            key: Kept(
-                tuple(column[: state.held[0]].copy() for column in state.columns),
-                state.positions[: state.held[0]].copy(),
+        return [
+            (
+                key,
+                Kept(
+                    tuple(column[: state.held[0]].copy() for column in state.columns),
+                    state.positions[: state.held[0]].copy(),
+                ),
             )
             for key, state in self._states.items()
-        }
+        ]

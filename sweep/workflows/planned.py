@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,22 +10,13 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.opening import open_plan
-from sweep.evaluation.reducing import (
-    Accumulator,
-    Piece,
-    Reduction,
-    clock_names,
-    pieces,
-    reducible,
-)
 from sweep.evaluation.reducing import Least as OfClocks
+from sweep.evaluation.reducing import Reduction, clock_names, reducible
 from sweep.query.source import Asked, Kept, Least
 from sweep.space import Plan, Space, resolve
+from sweep.workflows.sharing import Progress, reduce_in_threads, reduce_on_cluster
 
 __all__ = ["Planned"]
-
-Progress = Callable[[int, int], None]
-"""Told evaluations done and evaluations in all, from any thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +29,15 @@ class Planned:
         What is asked about.
     threads : int, optional
         Threads of this process; all cores by default.
+    client : distributed.Client, optional
+        A cluster to reduce on. What cannot be reduced is still read in this process.
     progress : callable, optional
         Told how far a question is.
     """
 
     space: Space
     threads: int | None = None
+    client: Any = None
     progress: Progress | None = None
 
     @classmethod
@@ -73,54 +64,16 @@ class Planned:
         )
         if asked.dims != ("model", *kernel.grid.names) or not reducible(kernel, plan, reduction):
             return None
-        chosen = {name: asked.indices[name].tolist() for name in kernel.grid.names}
-        part = kernel.restricted(chosen)
-        found = [
-            Accumulator(part, plan, reduction, kernel.grid.shape) for _ in range(self._n_threads)
-        ]
-        self._reduce(found, pieces(part, reduction), part.n_points * len(asked.indices["model"]))
+        if self.client is None:
+            found = [
+                part.result()
+                for part in reduce_in_threads(kernel, plan, reduction, self.threads, self.progress)
+            ]
+        else:
+            found = reduce_on_cluster(self.space, reduction, self.client, self.progress)
         if each:
-            return [_spread(part, asked, clocks) for a in found for part in a.least()]
-        return [
-            Kept(key, kept.columns, kept.positions)
-            for accumulator in found
-            for key, kept in accumulator.kept().items()
-        ]
-
-    @property
-    def _n_threads(self) -> int:
-        return self.threads or os.cpu_count() or 1
-
-    def _reduce(self, accumulators: list[Accumulator], parts: list[Piece], total: int) -> None:
-        """Let each thread take pieces until none is left."""
-        waiting, lock = iter(parts), threading.Lock()
-        stopped = threading.Event()
-        done = 0
-
-        def take() -> Iterator[Piece]:
-            while not stopped.is_set():
-                with lock:
-                    piece = next(waiting, None)
-                if piece is None:
-                    return
-                yield piece
-
-        def work(accumulator: Accumulator) -> None:
-            nonlocal done
-            for piece in take():
-                points = accumulator.add(piece)
-                with lock:
-                    done += points
-                    if self.progress is not None:
-                        self.progress(done, total)
-
-        with ThreadPoolExecutor(len(accumulators), thread_name_prefix="sweep-reduce") as pool:
-            futures = [pool.submit(work, accumulator) for accumulator in accumulators]
-            try:
-                for future in futures:
-                    future.result()
-            finally:
-                stopped.set()
+            return [_spread(least, asked, clocks) for part in found for least in part]
+        return [Kept(key, kept.columns, kept.positions) for part in found for key, kept in part]
 
 
 def _spread(part: OfClocks, asked: Asked, clocks: tuple[str, ...]) -> Least:

@@ -131,9 +131,12 @@ def run(
     """
     space = plan if isinstance(plan, Space) else resolve(
         plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
+    path = store_path(space.plan, store)
+    if path is None and Workers(scheduler, scheduler_file, workers, threads).is_cluster:
+        raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
     return run_space(
         space,
-        store_path(space.plan, store),
+        path,
         overwrite=overwrite,
         workers=Workers(scheduler, scheduler_file, workers, threads),
         limit=limit,
@@ -158,8 +161,6 @@ def run_space(
         check_fits(expected, path, limit)
         check_valid(space)
     if path is None:
-        if workers.is_cluster:
-            raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
         return Finished(space, None, expected, 0, 0, 0.0)
     computed, resumed, seconds = _fill(space, path, overwrite, workers, progress)
     return Finished(space, path, expected, computed, resumed, seconds)
