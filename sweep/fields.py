@@ -28,7 +28,8 @@ __all__ = [
 STACKED = "configuration"
 """The dimension of results over a list of configurations. Its coordinate names the parameters that
 it stacks (attribute ``stacks``, in order); each is a coordinate over it, with the values that its
-axis would have (attribute ``axis_values``)."""
+axis would have (attribute ``axis_values``). Combinations that are not in the list have the status
+that the attribute ``absent`` names."""
 
 
 @dataclass(frozen=True)

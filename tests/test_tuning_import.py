@@ -157,6 +157,17 @@ def test_both_layouts_hold_the_same(layout):
     assert results.execution_time.ndim == dims[layout]
 
 
+def test_both_layouts_answer_alike():
+    grid, stacked = (read_measured([CACHE], layout=layout) for layout in ("grid", "stacked"))
+    for question in ({"by": ["device"]}, {"by": ["block_size_x", "block_size_y"]}):
+        assert (
+            query.summary(stacked, **question).to_csv() == query.summary(grid, **question).to_csv()
+        )
+        assert query.best(stacked, **question).to_csv() == query.best(grid, **question).to_csv()
+    statuses = query.summary(stacked)[0]["statuses"]
+    assert statuses == {"not_measured": 10240 - 4362, "runtime": 155, "compilation": 6}
+
+
 def test_full_spaces_become_grids():
     lines = ["x,y,time_us", *(f"{x},{y},{x * y + 1}" for x in (1, 2, 4) for y in (3, 5))]
     results = read_measured([_file("full.csv", lines)], device="gtx_980")

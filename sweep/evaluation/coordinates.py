@@ -82,6 +82,7 @@ def _stacked(name: str, configurations: Configurations) -> list[Labelled]:
         "long_name": "number of the valid configuration",
         "units": "1",
         "stacks": list(configurations.axes),
+        "absent": "constraint",
     }
     found = [Labelled(name, (name,), np.arange(len(configurations)), attributes)]
     for parameter, values in configurations.axes.items():

@@ -114,6 +114,11 @@ class Grid:
         return found
 
     @property
+    def absent(self) -> str:
+        """Why combinations of parameters are not in the list: the status that a grid gives them."""
+        return str(self.dataset.coords[STACKED].attrs.get("absent", "constraint"))
+
+    @property
     def axes(self) -> tuple[str, ...]:
         """The dimensions, with the parameters of a list in its place."""
         return tuple(

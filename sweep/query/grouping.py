@@ -75,7 +75,7 @@ class Grouping:
     def absent(self) -> Array | None:
         """Return how many selected configurations of each group a list leaves out; None of a grid.
 
-        They violate constraints: a grid would hold them with the status ``constraint``.
+        A grid would hold them with the status that the list names, mostly ``constraint``.
         """
         if not self.grid.stacked:
             return None

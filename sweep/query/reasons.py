@@ -48,12 +48,13 @@ def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tupl
         of_view = bool(view.condition and view.condition.variables)
         on_results.update(dict.fromkeys(numbers[local].tolist(), of_view))
         absent = view.grouping.absent()
-        if absent is not None:  # what a list leaves out violates a constraint
+        if absent is not None:  # what a list leaves out, mostly since it violates a constraint
             for group in local.tolist():
                 number, left_out = int(numbers[group]), int(absent[group])
-                selected[number].update({"constraint": left_out} if left_out else {})
+                why = {view.grid.absent: left_out} if left_out else {}
+                selected[number].update(why)
                 if view.condition is None:
-                    satisfied[number].update({"constraint": left_out} if left_out else {})
+                    satisfied[number].update(why)
         known = _from_index(view, local)
         if known is not None:
             for group, counted in known.items():

@@ -62,8 +62,9 @@ def summary(
     for view, numbers in zip(question.views, question.numbers, strict=True):
         absent = view.grouping.absent() if view.condition is None else None
         for group, left_out in enumerate(absent if absent is not None else ()):
-            if left_out:  # what a list leaves out violates a constraint
-                missing = Tally(int(left_out), statuses=Counter({"constraint": int(left_out)}))
+            if left_out:  # what a list leaves out, mostly since it violates a constraint
+                why = Counter({view.grid.absent: int(left_out)})
+                missing = Tally(int(left_out), statuses=why)
                 tallies[int(numbers[group])].add(missing)
         known, blocks = _from_index(view)
         for parts in chain([known], each(partial(_tallies, view), blocks)):

@@ -158,7 +158,12 @@ def measured_dataset(
             STACKED: (
                 (STACKED,),
                 np.arange(len(configurations)),
-                {"long_name": "number of the configuration", "units": "1", "stacks": list(axes)},
+                {
+                    "long_name": "number of the configuration",
+                    "units": "1",
+                    "stacks": list(axes),
+                    "absent": "not_measured",
+                },
             ),
             **{
                 name: ((STACKED,), values, {**_about(name), "axis_values": axes[name]})
