@@ -89,7 +89,7 @@ def test_lock__stale_is_taken_by_one_only(tmp_path: Path) -> None:
 
 
 def owner(**changes: object) -> dict[str, object]:
-    this = lock_module._this_process()
+    this = lock_module.this_process()
     return {**this, "pid": os.getppid(), "start": process_start(os.getppid()), **changes}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweep import query
 from sweep.errors import QueryError
+from sweep.store import is_store, is_url, place_of
 
 if TYPE_CHECKING:
     from sweep.space import Space
@@ -26,17 +27,14 @@ def open_data(name: str) -> Any:
     SweepError
         There is neither a store nor a plan of this name.
     """
-    if _is_store(name):
-        return Path(name)  # queries of a path use the store's index
+    if is_store(name):
+        # Queries of a path use the store's index.
+        return place_of(name) if is_url(name) else Path(name)
     from sweep.cli.progress import ReductionBar
     from sweep.space import load_plan
     from sweep.workflows.planned import Planned
 
     return Planned.of(load_plan(name), progress=ReductionBar())
-
-
-def _is_store(name: str) -> bool:
-    return Path(name).is_dir() or name.rstrip("/").endswith(".zarr")
 
 
 @contextmanager
@@ -55,7 +53,7 @@ def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
     """Yield what a question is put to: a store, or a plan and those who compute it."""
     options = ("scheduler", "scheduler_file", "workers", "threads")
     given = [getattr(arguments, name) for name in options]
-    if _is_store(arguments.data):
+    if is_store(arguments.data):
         for name, value in zip(options, given, strict=True):
             if value is not None:
                 raise QueryError(
@@ -111,7 +109,7 @@ def info(arguments: argparse.Namespace) -> int:
     data = open_data(arguments.data)
     question = _question(arguments, data)
     question.pop("include", None)
-    if arguments.format == "table" and Path(arguments.data).is_dir():
+    if arguments.format == "table" and is_store(arguments.data):
         print(_about(arguments.data))
     return _show(query.summary(data, **question), arguments.format)
 
@@ -124,7 +122,7 @@ def explain(arguments: argparse.Namespace) -> int:
     if arguments.row < 1:
         raise QueryError(f"--row {arguments.row}: rows are counted from 1")
     data = open_data(arguments.data)
-    if Path(arguments.data).is_dir():
+    if is_store(arguments.data):
         space = recorded_space(arguments.data)
     else:
         from sweep.space import load_plan, resolve

@@ -137,6 +137,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_workers(sub: Any) -> None:
     sub.add_argument(
+        "--break-lock",
+        action="store_true",
+        help="take over the store's lock from a run elsewhere that is surely gone",
+    )
+    sub.add_argument(
         "--threads", type=int, metavar="N", help="threads (default: all cores; one per --workers)"
     )
     sub.add_argument(
@@ -170,13 +175,13 @@ def _add_execution(sub: argparse.ArgumentParser) -> None:
 
 def _add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("plan", metavar="PLAN", help="a plan's file, or the name of a shipped plan")
-    sub.add_argument("--store", metavar="PATH", help="the store (default: ./NAME.zarr)")
+    sub.add_argument("--store", metavar="PLACE", help="path or URL (default: ./NAME.zarr)")
     _add_execution(sub)
 
 
 def _add_rerun(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("source", metavar="STORE", help="a store, finished or not")
-    sub.add_argument("--store", metavar="PATH", help="the new store (default: STORE-rerun.zarr)")
+    sub.add_argument("--store", metavar="PLACE", help="the new store (default: STORE-rerun.zarr)")
     _add_execution(sub)
 
 

@@ -14,6 +14,7 @@ from sweep.cli.asking import planned
 from sweep.cli.progress import bar_of
 from sweep.errors import SweepError
 from sweep.space import Space, load_plan, resolve
+from sweep.store import is_url, place_of, stored_bytes
 from sweep.workflows.extending import extend as grow
 from sweep.workflows.forecasting import (
     check_fits,
@@ -38,14 +39,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def rerun(arguments: argparse.Namespace) -> int:
     """Evaluate what a store's record says into another store."""
-    source = Path(arguments.source)
+    source = _place(arguments.source)
     space = recorded_space(source)
     if arguments.store:
-        target = Path(arguments.store)
+        target = _place(arguments.store)
     else:
         named = source if source.name else source.resolve()
-        target = named.with_name(f"{named.name.removesuffix('.zarr')}-rerun.zarr")
-    if target.resolve() == source.resolve():
+        target = _place(f"{str(named).removesuffix('.zarr')}-rerun.zarr")
+    if place_of(target) == place_of(source):
         raise SweepError(f"--store {target}: is the store itself; give another path")
     return _run(arguments, space, target)
 
@@ -89,6 +90,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
             space,
             path,
             overwrite=arguments.overwrite,
+            break_lock=arguments.break_lock,
             workers=workers,
             limit=limit,
             progress=_progress(bar, check),
@@ -101,6 +103,10 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         with planned(space, workers) if path is None else nullcontext(finished.results) as results:
             print(report(results, _figure_path(path, space), source))
     return 0
+
+
+def _place(name: str) -> Path:
+    return place_of(name) if is_url(name) else Path(name)
 
 
 @contextmanager
@@ -153,7 +159,7 @@ def _outcome(finished: Finished) -> str:
         )
     if not finished.computed:
         return f"{finished.path}: finished before, {finished.resumed:,} configurations"
-    size = sum(f.stat().st_size for f in finished.path.rglob("*") if f.is_file())
+    size = stored_bytes(finished.path)
     resumed = f", {finished.resumed:,} kept from an earlier run" if finished.resumed else ""
     return (
         f"{finished.path}: {finished.computed:,} configurations x {models} in "
@@ -163,4 +169,5 @@ def _outcome(finished: Finished) -> str:
 
 def _figure_path(path: Path | None, space: Space) -> Path:
     place = path if path is not None else Path(f"{space.plan.name}.zarr")
-    return place.with_name(f"{place.name.removesuffix('.zarr')}.png")
+    name = f"{place.name.removesuffix('.zarr')}.png"
+    return Path(name) if is_url(place) else place.with_name(name)

@@ -338,7 +338,7 @@ def grids_of(data: Any) -> list[Grid]:
         There are no results in it.
     """
     if isinstance(data, str | os.PathLike):
-        return _of_store(*_identity(Path(data)))
+        return _of_store(*_identity(data))
     if isinstance(data, Source):
         data = data.results
     import xarray as xr
@@ -359,8 +359,13 @@ def grids_of(data: Any) -> list[Grid]:
     return [Grid(kernel, found[kernel]) for kernel in sorted(found)]
 
 
-def _identity(path: Path) -> tuple[Path, tuple[int, ...]]:
+def _identity(data: str | os.PathLike[str]) -> tuple[Path, tuple[Any, ...]]:
     """Return a store's path, and what changes with its root record."""
+    from sweep.store import is_url, place_of, root_mark
+
+    path = place_of(data) if is_url(data) else Path(data)
+    if is_url(path):
+        return path, root_mark(path)
     try:
         found = os.stat(path / "zarr.json")
     except OSError:
@@ -374,7 +379,7 @@ def forget_stores() -> None:
 
 
 @lru_cache(maxsize=4)
-def _of_store(path: Path, _: tuple[int, ...]) -> list[Grid]:
+def _of_store(path: Path, _: tuple[Any, ...]) -> list[Grid]:
     """Return the grids of a store, with what it knows of their chunks; opened once."""
     groups = open_groups(path)
     if not any(group.data_vars for group in groups.values()):

@@ -14,6 +14,9 @@ Layout on disk::
     STORE/chunk_index/journal.jsonl     the same while the run goes on, and each chunk's summary
     STORE/chunk_index/lock              while a run writes
     STORE/chunk_minimum/ ...            arrays: the summaries of all chunks of a finished store
+
+In a bucket the layout is the same, but for the journal: it is a row of numbered objects,
+``STORE/chunk_index/journal-BINDING/00000000.jsonl`` and so on: nothing can be appended there.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from sweep.store.layout import (
     Units,
     Variable,
 )
-from sweep.store.local import free_bytes
 from sweep.store.mending import mending
 from sweep.store.metadata import chunk_key
+from sweep.store.objects import free_bytes, is_store, is_url, place_of, root_mark, stored_bytes
 from sweep.store.reading import (
     StoreInfo,
     inspect,
@@ -65,15 +68,20 @@ __all__ = [
     "exchange",
     "extension_path",
     "inspect",
+    "is_store",
+    "is_url",
     "mending",
     "noted",
     "open_groups",
     "open_or_create",
     "open_store",
+    "place_of",
     "read_arrays",
     "read_index",
     "read_record",
     "read_summaries",
     "recovered",
     "verify",
+    "root_mark",
+    "stored_bytes",
 ]

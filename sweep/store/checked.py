@@ -7,15 +7,17 @@ In a finished store that is damage, and it is said in one line, as a wrong check
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
-from zarr.abc.store import ByteRequest
+from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore
 
 from sweep.errors import StoreError
 from sweep.store.codec import is_sound
+from sweep.store.objects import ObjectPath, is_url
 
-__all__ = ["CheckedStore"]
+__all__ = ["CheckedStore", "check", "checked"]
 
 
 class CheckedStore(LocalStore):
@@ -55,17 +57,50 @@ class CheckedStore(LocalStore):
             A chunk is missing or damaged, or the whole store is gone.
         """
         found = await super().get(key, prototype, byte_range)
-        name = key.rpartition("/")[2]
-        if name != "c" and not name.startswith("c."):
-            return found
-        if found is None:
-            if not (self.root / "zarr.json").exists():
-                raise StoreError(f"'{self.root}' is gone: deleted or moved while it was read")
-            if self._is_finished:
-                raise StoreError(_advice(self.root, key, "it is missing"))
-        elif byte_range is None and not is_sound(found.to_bytes()):
-            raise StoreError(_advice(self.root, key, "its checksum does not fit"))
+        check(self.root, key, found, self._is_finished, is_whole=byte_range is None)
         return found
+
+
+def checked(root: Path, is_finished: bool) -> Store:
+    """Return a store's files, or its objects, as zarr reads them; see :class:`CheckedStore`."""
+    if not is_url(root):
+        return CheckedStore(root, is_finished=is_finished)
+    from sweep.store.checked_objects import CheckedObjects
+
+    return CheckedObjects(cast(ObjectPath, root), is_finished=is_finished)
+
+
+def check(root: Path, key: str, found: Buffer | None, is_finished: bool, *, is_whole: bool) -> None:
+    """Refuse a chunk that is missing from a finished store, or damaged.
+
+    Parameters
+    ----------
+    root : Path
+        The store.
+    key : str
+        What was read.
+    found : Buffer or None
+        What was there.
+    is_finished : bool
+        Whether every chunk has to be there.
+    is_whole : bool
+        Whether ``found`` is all of it.
+
+    Raises
+    ------
+    StoreError
+        A chunk is missing or damaged, or the whole store is gone.
+    """
+    name = key.rpartition("/")[2]
+    if name != "c" and not name.startswith("c."):
+        return
+    if found is None:
+        if not (root / "zarr.json").exists():
+            raise StoreError(f"'{root}' is gone: deleted or moved while it was read")
+        if is_finished:
+            raise StoreError(_advice(root, key, "it is missing"))
+    elif is_whole and not is_sound(found.to_bytes()):
+        raise StoreError(_advice(root, key, "its checksum does not fit"))
 
 
 def _advice(root: Path, key: str, problem: str) -> str:

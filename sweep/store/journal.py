@@ -137,9 +137,12 @@ class Journal:
         self._durable = durable
         found, self._length = read_journal(path, binding, counts, summaries=False)
         self.finished = dict.fromkeys(found)
-        with explained(f"write '{path}'"):
+        self._open(binding)
+
+    def _open(self, binding: str) -> None:
+        with explained(f"write '{self._path}'"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, 0o666)
+            self._descriptor = os.open(self._path, flags, 0o666)
             try:
                 os.ftruncate(self._descriptor, self._length)
             except BaseException:
@@ -161,6 +164,9 @@ class Journal:
         if lines:
             self._write(b"".join(lines))
             self.finished.update(dict.fromkeys((g, int(c)) for g, c, _ in entries))
+
+    def flush(self) -> None:
+        """Do nothing: entries are written at once."""
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""

@@ -2,8 +2,8 @@
 
 An object becomes visible whole or not at all: it is written under another name beside its final
 one and renamed. (Beside it, not in a directory of its own: renaming across directories costs half
-as much again for small files.) A back end for object stores has to offer :meth:`LocalFiles.put`,
-:meth:`LocalFiles.get` and :meth:`LocalFiles.remove_partial`, nothing else.
+as much again for small files.) :class:`sweep.store.objects.ObjectFiles` does the same with objects
+in a bucket.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sweep.errors import StoreError
 
-__all__ = ["LocalFiles", "explained", "free_bytes", "sync_directory", "write_all"]
+__all__ = ["LocalFiles", "explained", "disk_bytes", "sync_directory", "write_all"]
 
 _PARTIAL = ".partial"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -34,7 +34,7 @@ _REASONS = {
 }
 
 
-def free_bytes(path: str | os.PathLike[str]) -> int:
+def disk_bytes(path: str | os.PathLike[str]) -> int:
     """Return how many bytes a user may still write where ``path`` is or will be."""
     place = Path(os.path.realpath(path))
     while not place.exists():

@@ -39,7 +39,14 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-__all__ = ["StoreLock", "directory_lock", "process_start"]
+__all__ = [
+    "StoreLock",
+    "directory_lock",
+    "is_alive_here",
+    "process_start",
+    "refusal",
+    "this_process",
+]
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL}
 _PATIENCE_S = 30.0
@@ -54,7 +61,7 @@ class StoreLock:
         _held.add(self)
 
     @classmethod
-    def acquire(cls, path: Path, store: str) -> StoreLock:
+    def acquire(cls, path: Path, store: str, *, force: bool = False) -> StoreLock:
         """Take the lock at ``path``, also from an owner that is gone.
 
         Parameters
@@ -63,6 +70,8 @@ class StoreLock:
             The lock's file.
         store : str
             Name of the store, for the message.
+        force : bool
+            Take it also from an owner of whom nothing is known. One that is alive here keeps it.
 
         Raises
         ------
@@ -70,12 +79,12 @@ class StoreLock:
             If another run holds it, or if the file cannot be written.
         """
         with explained(f"lock '{store}'"):
-            while (lock := cls._attempt(path, store)) is None:
+            while (lock := cls._attempt(path, store, force)) is None:
                 pass  # released between our opening and locking it: try the new file
         return lock
 
     @classmethod
-    def _attempt(cls, path: Path, store: str) -> StoreLock | None:
+    def _attempt(cls, path: Path, store: str, force: bool) -> StoreLock | None:
         try:
             descriptor, created = _opened(path)
         except FileNotFoundError:
@@ -84,16 +93,16 @@ class StoreLock:
             return None
         try:
             state = _flock(descriptor)
-            if state is None or (state is False and not created):
+            if state is None or (state is False and not created and not force):
                 raise _refusal(store, path, _owner(path))
             if not _is_current(path, descriptor):
                 os.close(descriptor)
                 return None
             owner = _owner(path)
-            if owner and not _is_stale(owner):
+            if owner and not _is_stale(owner) and (not force or is_alive_here(owner)):
                 raise _refusal(store, path, owner)
             os.ftruncate(descriptor, 0)
-            write_all(descriptor, json.dumps(_this_process()).encode() + b"\n")
+            write_all(descriptor, json.dumps(this_process()).encode() + b"\n")
         except BaseException:
             os.close(descriptor)
             raise
@@ -189,13 +198,15 @@ def _owner(path: Path) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
-def _this_process() -> dict[str, Any]:
+def this_process() -> dict[str, Any]:
+    """Return what names this process in a lock."""
     pid = os.getpid()
     return {
         "pid": pid,
         "start": process_start(pid),
         "host": socket.gethostname(),
         "boot": _boot_id(),
+        "pids": _process_numbers(),
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
@@ -207,9 +218,17 @@ def _boot_id() -> str | None:
         return None
 
 
+def _process_numbers() -> str | None:
+    """Return what names the system's list of processes: a container has one of its own."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
+
+
 def _is_stale(owner: Mapping[str, Any]) -> bool:
     """Whether a lock on which ``flock`` succeeded is left over from ``owner``."""
-    this = _this_process()
+    this = this_process()
     same_boot = owner.get("boot") == this["boot"] and this["boot"] is not None
     if not same_boot:
         # The same host after a restart; elsewhere flock may not have reached us.
@@ -231,12 +250,24 @@ def _lives(owner: Mapping[str, Any]) -> bool:
     return process_start(pid) == owner.get("start")
 
 
+def is_alive_here(owner: Mapping[str, Any]) -> bool | None:
+    """Whether a lock's owner is a living process of this machine; ``None`` if that is unknown."""
+    this = this_process()
+    if this["boot"] is None or any(owner.get(k) != this[k] for k in ("boot", "host", "pids")):
+        return None
+    return _lives(owner)
+
+
 def _refusal(store: str, path: Path, owner: Mapping[str, Any]) -> StoreError:
+    return refusal(store, owner, f"only if it is surely gone, remove '{path}' or give --break-lock")
+
+
+def refusal(store: str, owner: Mapping[str, Any], advice: str) -> StoreError:
+    """Return the error of a store that another run holds."""
     who = f"process {owner.get('pid', '?')} on host '{owner.get('host', '?')}'"
     since = f" since {owner['since']}" if "since" in owner else ""
     return StoreError(
-        f"'{store}' is being written by {who}{since}: wait for it or end it; "
-        f"only if it is surely gone, remove '{path}'"
+        f"'{store}' is being written by {who}{since}: wait for it or end it; {advice}"
     )
 
 

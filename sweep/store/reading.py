@@ -13,14 +13,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sweep.errors import StoreError
 from sweep.store.index import Index, index_of
 from sweep.store.journal import Finished, read_journal
 from sweep.store.layout import CHUNK_INDEX
-from sweep.store.local import LocalFiles, explained
+from sweep.store.local import explained
 from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION
+from sweep.store.objects import files_of, is_url, place_of
+from sweep.store.remote import JournalParts
 
 if TYPE_CHECKING:
     import xarray
@@ -77,6 +79,9 @@ class StoreInfo:
     @property
     def journal_path(self) -> Path:
         """The journal's file."""
+        if is_url(self.path):
+            name = f"{CHUNK_INDEX}/journal-{self.binding[:16]}"
+            return cast(Path, JournalParts(f"{self.path}/{name}"))
         return self.path / CHUNK_INDEX / "journal.jsonl"
 
     @property
@@ -116,7 +121,7 @@ def inspect_document(path: str | os.PathLike[str]) -> tuple[StoreInfo, dict[str,
     StoreError
         As :func:`inspect`.
     """
-    root = Path(os.path.realpath(path))
+    root = place_of(path)
     document = _root_document(path, root)
     attributes = document.get("attributes")
     if not isinstance(attributes, dict) or "sweep_store_version" not in attributes:
@@ -168,7 +173,7 @@ def read_index(path: str | os.PathLike[str]) -> Index | None:
     info, document = inspect_document(path)
     if not info.is_finished:
         return None
-    return index_of(LocalFiles(info.path), document["consolidated_metadata"]["metadata"])
+    return index_of(files_of(info.path), document["consolidated_metadata"]["metadata"])
 
 
 def read_arrays(
@@ -227,9 +232,9 @@ def open_store(
     info = inspect(path)
     import xarray
 
-    from sweep.store.checked import CheckedStore
+    from sweep.store.checked import checked
 
-    store = CheckedStore(info.path, is_finished=info.is_finished)
+    store = checked(info.path, info.is_finished)
     with explained(f"open '{path}'"):
         return xarray.open_datatree(store, engine="zarr", chunks=chunks)  # type: ignore[arg-type]
 
@@ -237,6 +242,8 @@ def open_store(
 def _root_document(path: str | os.PathLike[str], root: Path) -> dict[str, Any]:
     try:
         with explained(f"open '{path}'"):
+            if is_url(root):
+                return _remote_document(path, root)
             if not root.exists():
                 raise StoreError(f"no store at '{path}'")
             if not root.is_dir():
@@ -248,6 +255,14 @@ def _root_document(path: str | os.PathLike[str], root: Path) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise StoreError(f"'{path}' is no store of sweep: its zarr.json is not JSON") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _remote_document(path: str | os.PathLike[str], root: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((root / ROOT_DOCUMENT).read_bytes())
+    except FileNotFoundError:
+        raise StoreError(f"no store at '{path}'") from None
     return content if isinstance(content, dict) else {}
 
 

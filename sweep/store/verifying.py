@@ -16,6 +16,7 @@ from sweep.store.journal import read_journal
 from sweep.store.layout import CHUNK_INDEX, StoreLayout
 from sweep.store.local import LocalFiles
 from sweep.store.metadata import ROOT_DOCUMENT, chunk_key
+from sweep.store.objects import is_url
 from sweep.store.reading import StoreInfo, inspect
 
 __all__ = ["JOURNAL_KEY", "NOTE_KEY", "Damage", "noted", "verify"]
@@ -65,6 +66,8 @@ def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> l
     StoreError
         The root cannot be read: there is nothing to compare with.
     """
+    if is_url(path):
+        raise StoreError(f"'{path}': copy a store to a disk to verify it")
     info = inspect(path)
     files = LocalFiles(info.path)
     root = json.loads(files.get(ROOT_DOCUMENT))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from sweep.store.creation import create, place
 from sweep.store.gathering import index_objects
 from sweep.store.journal import Entry, Journal, journal_entries, journal_header
 from sweep.store.layout import CHUNK_INDEX, LOCK_KEY, Array, StoreLayout
-from sweep.store.local import LocalFiles, explained
+from sweep.store.lease import Lease
+from sweep.store.local import explained
 from sweep.store.lock import StoreLock
 from sweep.store.metadata import (
     ROOT_DOCUMENT,
@@ -28,9 +29,13 @@ from sweep.store.metadata import (
     document,
     static_objects,
 )
+from sweep.store.objects import ObjectPath, files_of, is_url, place_of
 from sweep.store.reading import StoreInfo, binding_of, inspect, read_summaries
+from sweep.store.remote import JournalParts, ObjectJournal, check_vacant, fill
 
 __all__ = ["Store", "finished_flags", "open_or_create"]
+
+Lock = StoreLock | Lease
 
 _JOURNAL_KEY = f"{CHUNK_INDEX}/journal.jsonl"
 
@@ -50,16 +55,19 @@ class Store:
     """
 
     def __init__(
-        self, layout: StoreLayout, info: StoreInfo, lock: StoreLock | None, durable: bool
+        self, layout: StoreLayout, info: StoreInfo, lock: Lock | None, durable: bool
     ) -> None:
         self.path = info.path
         self._layout = layout
         self._lock = lock
         self._info = info
         self._journal: Journal | None = None
-        self._files = LocalFiles(info.path, durable)
+        self._files = files_of(info.path, durable)
         self.writer = ChunkWriter.of(self._files, layout)
-        if lock is not None:
+        if isinstance(lock, Lease):
+            parts = cast(JournalParts, info.journal_path)
+            self._journal = ObjectJournal(parts, info.binding, info.counts, lock.check)
+        elif lock is not None:
             self._journal = Journal(info.journal_path, info.binding, info.counts, durable=durable)
 
     def __enter__(self) -> Store:
@@ -136,6 +144,7 @@ class Store:
         for key, parts in finished_flags(self._layout).items():
             self._files.put(key, *parts)
         root = json.loads(self._files.get(ROOT_DOCUMENT))
+        self._open_journal().flush()
         documents, files = index_objects(self._layout, journal_entries(self._info.journal_path))
         for key, parts in files:
             self._files.put(key, *parts)
@@ -179,6 +188,7 @@ def open_or_create(
     *,
     overwrite: bool = False,
     durable: bool = False,
+    break_lock: bool = False,
 ) -> Store:
     """Create a store, or continue the one that an interrupted run of the same plan left.
 
@@ -193,6 +203,9 @@ def open_or_create(
     durable : bool
         Bring chunks and journal to the disk before they count, at a cost in speed. Needed only
         against power failures, not against killed processes.
+    break_lock : bool
+        Take over the lock of a run that cannot be seen from here, without waiting for a sign of
+        its life. It must surely be gone.
 
     Raises
     ------
@@ -200,13 +213,15 @@ def open_or_create(
         If ``path`` holds something else, another run's results or a run in progress, or if it
         cannot be written.
     """
-    root = Path(os.path.realpath(path))
+    root = place_of(path)
+    if is_url(root):
+        return _open_or_create_remote(path, layout, overwrite, break_lock)
     with place(root):
         if not _is_vacant(root):
             found = inspect(path)
             if not overwrite:
-                return _resume(path, layout, found, durable)
-            replaced = StoreLock.acquire(found.lock_path, str(path))
+                return _resume(path, layout, found, durable, break_lock)
+            replaced = StoreLock.acquire(found.lock_path, str(path), force=break_lock)
         else:
             replaced = None
         try:
@@ -222,8 +237,37 @@ def open_or_create(
     return _opened(layout, root, lock, durable)
 
 
+def _open_or_create_remote(
+    path: str | os.PathLike[str], layout: StoreLayout, overwrite: bool, break_lock: bool
+) -> Store:
+    root = cast(ObjectPath, place_of(path))
+    while True:
+        with explained(f"open '{path}'"):
+            exists = (root / ROOT_DOCUMENT).exists()
+        if not exists:
+            check_vacant(root, LOCK_KEY)
+        else:
+            found = inspect(path)
+            if not overwrite:
+                return _resume(path, layout, found, False, break_lock)
+        lock = Lease.acquire(root / LOCK_KEY, str(path), force=break_lock)
+        try:
+            if overwrite or not (root / ROOT_DOCUMENT).exists():
+                run = {"created": _now(), "finished": None}
+                fill(root, static_objects(layout, run), LOCK_KEY)
+                return _opened(layout, cast(Path, root), lock, False)
+        except BaseException:
+            lock.release()
+            raise
+        lock.release()  # another run was quicker: continue its store
+
+
 def _resume(
-    path: str | os.PathLike[str], layout: StoreLayout, found: StoreInfo, durable: bool
+    path: str | os.PathLike[str],
+    layout: StoreLayout,
+    found: StoreInfo,
+    durable: bool,
+    break_lock: bool,
 ) -> Store:
     record = json.loads(json.dumps(layout.record))
     if found.record["identity"] != record["identity"]:
@@ -240,18 +284,24 @@ def _resume(
     if found.is_finished:
         if found.lock_path.exists():  # killed between completing and letting go
             with contextlib.suppress(StoreError):
-                StoreLock.acquire(found.lock_path, str(path)).release()
+                _acquire(found.lock_path, path, break_lock).release()
         return Store(layout, found, None, durable)
-    lock = StoreLock.acquire(found.lock_path, str(path))
+    lock = _acquire(found.lock_path, path, break_lock)
     try:
-        LocalFiles(found.path).remove_partial()
+        files_of(found.path).remove_partial()
     except BaseException:
         lock.release()
         raise
     return _opened(layout, found.path, lock, durable)
 
 
-def _opened(layout: StoreLayout, root: Path, lock: StoreLock, durable: bool) -> Store:
+def _acquire(place: Path, store: str | os.PathLike[str], force: bool) -> Lock:
+    if is_url(place):
+        return Lease.acquire(cast(ObjectPath, place), str(store), force=force)
+    return StoreLock.acquire(place, str(store), force=force)
+
+
+def _opened(layout: StoreLayout, root: Path, lock: Lock, durable: bool) -> Store:
     try:
         return Store(layout, inspect(root), lock, durable)
     except BaseException:

@@ -13,6 +13,7 @@ from sweep.models import model_names
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, load_plan, resolve
 from sweep.space.axes import check_clocks
 from sweep.specs import Device
+from sweep.store import is_store
 from sweep.workflows.record import plan_of, texts_of
 
 __all__ = ["Single", "Source", "single"]
@@ -122,7 +123,7 @@ def _space(source: Source, wanted: Mapping[str, Any]) -> Space:
     if isinstance(source, Mapping):
         return resolve(plan_of(source), texts_of(source))
     if source is not None:
-        if Path(source).is_dir():
+        if is_store(source):
             from sweep.workflows.running import recorded_space
 
             return recorded_space(source)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
 from sweep.space import Plan, Space, load_plan, resolve
-from sweep.store import open_or_create, open_store, read_record
+from sweep.store import is_url, open_or_create, open_store, place_of, read_record
 from sweep.workflows.execute import execute, prepare
 from sweep.workflows.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.workflows.job import Job, Unit
@@ -72,11 +72,11 @@ class Finished:
 
 def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path | None:
     """Return where a plan's results go: as told, as the plan says, or ``./NAME.zarr``."""
-    if store is not None:
-        return Path(store)
-    if plan.store is False:
-        return None
-    return Path(plan.store) if isinstance(plan.store, str) else Path(f"{plan.name}.zarr")
+    if store is None:
+        if plan.store is False:
+            return None
+        store = plan.store if isinstance(plan.store, str) else f"{plan.name}.zarr"
+    return place_of(store) if is_url(store) else Path(store)
 
 
 def run(
@@ -84,6 +84,7 @@ def run(
     store: str | os.PathLike[str] | None = None,
     *,
     overwrite: bool = False,
+    break_lock: bool = False,
     scheduler: str | None = None,
     scheduler_file: str | os.PathLike[str] | None = None,
     workers: int | None = None,
@@ -100,11 +101,13 @@ def run(
     plan : Plan, Space, str or path
         A plan, or the name or path of one.
     store : path, optional
-        The store; by default what the plan says.
+        The store, or its URL (``s3://BUCKET/NAME.zarr``); by default what the plan says.
     overwrite : bool
         Replace the store of another run.
+    break_lock : bool
+        Take over the store's lock from a run of another machine that is surely gone.
     scheduler : str, optional
-        Address of a Dask scheduler whose workers share the store's file system.
+        Address of a Dask scheduler whose workers reach the store.
     scheduler_file : path, optional
         File in which such a scheduler wrote its address (``dask scheduler --scheduler-file``).
     workers : int, optional
@@ -138,6 +141,7 @@ def run(
         space,
         path,
         overwrite=overwrite,
+        break_lock=break_lock,
         workers=Workers(scheduler, scheduler_file, workers, threads),
         limit=limit,
         progress=progress,
@@ -149,6 +153,7 @@ def run_space(
     path: Path | None,
     *,
     overwrite: bool = False,
+    break_lock: bool = False,
     workers: Workers | None = None,
     limit: int | None = None,
     progress: Progress | None = None,
@@ -160,9 +165,11 @@ def run_space(
     if is_new:
         check_fits(expected, path, limit)
         check_valid(space)
+    if str(path).startswith("memory:") and workers.is_cluster:
+        raise PlanError(f"'{path}' is in the memory of this process: other processes cannot see it")
     if path is None:
         return Finished(space, None, expected, 0, 0, 0.0)
-    computed, resumed, seconds = _fill(space, path, overwrite, workers, progress)
+    computed, resumed, seconds = _fill(space, path, overwrite, break_lock, workers, progress)
     return Finished(space, path, expected, computed, resumed, seconds)
 
 
@@ -170,6 +177,7 @@ def _fill(
     space: Space,
     path: Path,
     overwrite: bool,
+    break_lock: bool,
     workers: Workers,
     progress: Progress | None,
 ) -> tuple[int, int, float]:
@@ -178,12 +186,12 @@ def _fill(
     points = {k.kernel.key: k.grid for k in space.kernels}
     total = space.n_points
     mended = 0
-    if not overwrite and (path / "zarr.json").exists():
+    if not overwrite and not is_url(path) and (path / "zarr.json").exists():
         mended = mend_noted(path, space, layout, workers.threads)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
         cluster(workers) as client,
-        open_or_create(path, layout, overwrite=overwrite) as store,
+        open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as store,
     ):
         units = store.missing()
         todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
@@ -236,7 +244,7 @@ def rerun(
     SweepError
         The store cannot be read, or the target is the store itself, or as in :func:`run`.
     """
-    if Path(store).resolve() == Path(target).resolve():
+    if place_of(store) == place_of(target):
         raise StoreError(f"'{target}' is the store itself; give another path for the new results")
     return run(recorded_space(store), target, **options)
 
