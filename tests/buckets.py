@@ -148,10 +148,12 @@ def digest_of(url: str) -> dict[str, str]:
 
 def entries_of(url: str) -> list[tuple[str, int]]:
     """Return group and number of every entry of the journal, in order."""
+    from sweep.store.objects import ObjectPath, read_all
+
+    root = ObjectPath(f"{url}/chunk_index")
     found = []
-    for key, content in sorted(contents(url).items()):
-        if "/journal-" in key:
-            lines = [json.loads(line) for line in content.splitlines()]
-            assert "sweep_journal" in lines[0]
-            found += [(line["group"], line["chunk"]) for line in lines[1:]]
+    for content in read_all([root / key for key in sorted(root.below()) if "journal-" in key]):
+        lines = [json.loads(line) for line in content.splitlines()]
+        assert "sweep_journal" in lines[0]
+        found += [(line["group"], line["chunk"]) for line in lines[1:]]
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 # Before anything imports matplotlib: figures go to files, on machines without a screen too.
 os.environ["MPLBACKEND"] = "Agg"
@@ -31,3 +33,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.suffix == ".ipynb":
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def bucket_server() -> Iterator[str]:
+    """The address of an S3 server with one bucket."""
+    from buckets import s3_server
+
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def network(bucket_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The way to that server, for this process and those that it starts."""
+    from buckets import KEYS, Network
+
+    from sweep.store import objects
+
+    network = Network(bucket_server)
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": network.address}.items():
+        monkeypatch.setenv(name, value)
+    objects._client.cache_clear()
+    yield network
+    objects._client.cache_clear()
+    network.close()
+
+
+@pytest.fixture
+def url(network: Any, request: pytest.FixtureRequest) -> str:
+    """A place of its own for each test."""
+    from buckets import BUCKET
+
+    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    return f"s3://{BUCKET}/{name}/a.zarr"

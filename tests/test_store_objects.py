@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from buckets import BUCKET, KEYS, SECRET, Network, contents, digest_of, entries_of, s3_server
+from buckets import BUCKET, KEYS, SECRET, contents, digest_of, entries_of
 from runs import command, environment, plan, sweep, write_plan
 from store_samples import digest, fill, layout, reference, write_chunk
 
 from sweep.errors import StoreError
 from sweep.query import best
-from sweep.store import inspect, lease, objects, open_or_create, open_store, read_summaries, remote
-from sweep.store.lease import Lease
-from sweep.store.lock import this_process
+from sweep.store import inspect, objects, open_or_create, open_store, read_summaries, remote
 from sweep.store.objects import ObjectPath
 from sweep.workflows import rerun, run
 
@@ -32,37 +27,6 @@ LONG = {
     "axes": {"block_size": {"start": 1, "stop": 512, "step": 1}},
 }
 """Some dozen chunks."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
-
-
-@pytest.fixture
-def network(server, monkeypatch) -> Iterator[Network]:
-    """The way to the server, for this process and those that it starts."""
-    network = Network(server)
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": network.address}.items():
-        monkeypatch.setenv(name, value)
-    objects._client.cache_clear()
-    yield network
-    objects._client.cache_clear()
-    network.close()
-
-
-@pytest.fixture
-def url(network, request) -> str:
-    """A place of its own for each test."""
-    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    return f"s3://{BUCKET}/{name}/a.zarr"
-
-
-@pytest.fixture
-def hasty(monkeypatch) -> None:
-    """Locks that expire soon."""
-    monkeypatch.setattr(lease, "LEASE_S", 0.6)
 
 
 @pytest.fixture
@@ -90,16 +54,20 @@ def test_store__is_that_of_a_disk(tmp_path, url, scheme):
 
 
 def test_run__has_the_bytes_of_a_local_run_and_no_secrets(tmp_path, url):
-    few = plan(kernels=["mat_tiled"], outputs=["execution_time", "status"])
+    few = plan(
+        kernels=["mat_tiled"],
+        outputs=["execution_time"],
+        axes={"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
+    )
     run(few, tmp_path / "a.zarr")
     finished = run(few, url)
-    assert (finished.computed, str(finished.path)) == (24, url)
+    assert (finished.computed, str(finished.path)) == (8, url)
     assert digest_of(url) == digest(tmp_path / "a.zarr")
     everything = b"".join(contents(url).values())
     for secret in (SECRET, KEYS["AWS_ACCESS_KEY_ID"], os.environ["AWS_ENDPOINT_URL"]):
         assert secret.encode() not in everything
     assert best(url).rows == best(tmp_path / "a.zarr").rows
-    assert run(few, url).resumed == 24
+    assert run(few, url).resumed == 8
     rerun(url, tmp_path / "b.zarr")
     assert digest(tmp_path / "b.zarr") == digest(tmp_path / "a.zarr")
 
@@ -280,7 +248,7 @@ def test_kill__of_a_run_and_continued(tmp_path, url):
         )  # fmt: skip
         known = len(entries_of(url))
         while process.poll() is None and len(entries_of(url)) < known + 3:
-            time.sleep(0.01)
+            time.sleep(0.1)
         process.kill()
         process.wait()
     before = set(entries_of(url))
@@ -291,129 +259,3 @@ def test_kill__of_a_run_and_continued(tmp_path, url):
     entries = entries_of(url)
     assert len(entries) == len(set(entries))  # twice, if one were computed again
     assert digest_of(url) == digest(tmp_path / "long.zarr")
-
-
-# ------------------------------------------------------------------------------ other writers
-
-
-def owner(**changes: object) -> bytes:
-    """Return the lock of a process of another host."""
-    there = {"host": "elsewhere", "boot": "another", "token": "theirs", "pid": 7}
-    return json.dumps({**this_process(), **there, **changes}).encode()
-
-
-def test_lock__second_run_is_refused_by_name(url):
-    """At once where the owner is seen to live."""
-    with open_or_create(url, layout()) as store:
-        for overwrite in (False, True):
-            with pytest.raises(StoreError, match=f"being written by process {os.getpid()} on host"):
-                open_or_create(url, layout(), overwrite=overwrite, break_lock=overwrite)
-        fill(store)
-    assert not inspect(url).lock_path.exists()
-
-
-def test_lock__of_a_dead_process_of_this_machine_is_taken_at_once(url):
-    place = ObjectPath(f"{url}/chunk_index/lock")
-    place.write(json.dumps({**this_process(), "pid": 2**22 + 1, "token": "theirs"}).encode())
-    Lease.acquire(place, "a").release()
-    assert not place.exists()
-
-
-def test_lock__expires_by_nobodys_clock(url, hasty, monkeypatch):
-    """Whatever the owner's clock said, and though this one's goes backwards."""
-    place = ObjectPath(f"{url}/chunk_index/lock")
-    place.write(owner(since="2199-01-01T00:00:00+00:00"))
-    back = iter(range(10**9, 0, -3600))
-    monkeypatch.setattr(time, "time", lambda: float(next(back)))
-    started = time.monotonic()
-    taken = Lease.acquire(place, "a")
-    assert time.monotonic() - started > lease.LEASE_S
-    taken.check()
-    taken.release()
-
-
-def test_lock__that_is_renewed_is_respected(url, hasty):
-    place = ObjectPath(f"{url}/chunk_index/lock")
-    place.write(owner(renewals=0))
-    done = threading.Event()
-
-    def renew() -> None:
-        for number in range(1, 1000):
-            if done.wait(0.1):
-                return
-            place.write(owner(renewals=number))
-
-    other = threading.Thread(target=renew)
-    other.start()
-    try:
-        with pytest.raises(StoreError, match="process 7 on host 'elsewhere'.*--break-lock takes"):
-            Lease.acquire(place, "a")
-    finally:
-        done.set()
-        other.join()
-    assert b"theirs" in place.read_bytes()
-
-
-def test_lock__is_broken_on_demand(tmp_path, url):
-    """And then it is its former owner that stops, before it enters anything more."""
-    first = open_or_create(url, layout())
-    write_chunk(first, "kernel_0", 0)
-    ObjectPath(f"{url}/chunk_index/lock").write(owner())
-    with open_or_create(url, layout(), break_lock=True) as second:
-        write_chunk(second, "kernel_0", 1)
-        first._lock._sound -= lease.LEASE_S  # it was cut off for as long
-        with pytest.raises(StoreError, match="lost the store's lock; the same command continues"):
-            first.close()
-        fill(second)
-    assert digest_of(url) == reference(tmp_path)
-
-
-def test_lock__is_renewed_and_its_loss_noticed(url, hasty):
-    place = ObjectPath(f"{url}/chunk_index/lock")
-    held = Lease.acquire(place, "a")
-    time.sleep(2 * lease.LEASE_S)
-    held.check()
-    assert json.loads(place.read_bytes())["renewals"] >= 2
-    place.write(owner())
-    time.sleep(lease.LEASE_S)
-    with pytest.raises(StoreError, match="lost the store's lock"):
-        held.check()
-    held.release()
-    assert b"theirs" in place.read_bytes()
-
-
-def test_lock__is_won_by_one_of_many(url, network):
-    """Also when answers are lost: whoever repeats a request that succeeded knows its own lock."""
-    place = ObjectPath(f"{url}/chunk_index/lock")
-    count = iter(range(10**9))
-    network.fault = lambda method, path: "late" if next(count) % 4 == 0 else None
-    won, lost = [], []
-    barrier = threading.Barrier(6)
-
-    def take() -> None:
-        barrier.wait()
-        try:
-            won.append(Lease.acquire(place, "a"))
-        except StoreError as error:
-            lost.append(error)
-
-    threads = [threading.Thread(target=take) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    network.fault = lambda *_: None
-    assert (len(won), len(lost)) == (1, 5)
-    won[0].release()
-    assert not place.exists()
-
-
-def test_journal__of_a_replaced_store_is_not_read(tmp_path, url):
-    with open_or_create(url, layout(groups=1, variant="as_printed")) as store:
-        write_chunk(store, "kernel_0", 0)
-        with pytest.raises(StoreError, match="being written by"):
-            open_or_create(url, layout(), overwrite=True)
-    with open_or_create(url, layout(), overwrite=True) as store:
-        assert not store.finished
-        fill(store)
-    assert digest_of(url) == reference(tmp_path)

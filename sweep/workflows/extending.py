@@ -10,7 +10,7 @@ from typing import Any
 from sweep.errors import StoreError
 from sweep.evaluation import warm_up
 from sweep.space import Plan, Space, load_plan, resolve
-from sweep.store import exchange, extension_path, inspect, open_or_create, recovered
+from sweep.store import exchange, extension_path, inspect, is_url, open_or_create, recovered
 from sweep.workflows.execute import execute
 from sweep.workflows.extension_job import ExtensionJob
 from sweep.workflows.forecasting import check_fits, forecast
@@ -64,6 +64,8 @@ def extend(
     started = time.perf_counter()
     space = plan if isinstance(plan, Space) else resolve(
         plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
+    if is_url(store):
+        raise StoreError(f"'{store}': a store in a bucket cannot be extended; run the larger plan")
     path = Path(os.path.realpath(store))
     recovered(path)  # an exchange that was killed
     info = inspect(store)
