@@ -69,7 +69,8 @@ def test_shipped_plans_are_listed():
 @pytest.mark.parametrize("name", list_plans())
 def test_shipped_plan(name):
     found = load_plan(name)
-    assert (found.name, found.store) == (name, None)
+    assert found.name == name
+    assert found.store in (None, False)  # in the working directory, or nowhere
     assert len(found.description) > 20
     assert resolve(found).n_points > 0
 
