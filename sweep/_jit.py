@@ -65,8 +65,10 @@ class _NoAliasCompiler(CompilerBase):
 
 
 # error_model: with Python's, one x/0 in a million configurations would raise out of the whole pass.
-_INLINED = numba.njit(error_model="numpy", nogil=True, forceinline=True)
-_PASS = numba.njit(error_model="numpy", nogil=True, pipeline_class=_NoAliasCompiler)
+# Nothing is called from C: the wrapper for that would be a tenth of the time of compilation.
+_OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+_INLINED = numba.njit(**_OPTIONS, forceinline=True)
+_PASS = numba.njit(**_OPTIONS, pipeline_class=_NoAliasCompiler)
 
 
 def compile_pass(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,9 +19,11 @@ from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
 from sweep.models import MODULES, get_model, model_names
 from sweep.models._model import HEAD, VARIANTS
 from sweep.power import dynamic_power
-from sweep.specs import load_device
+from sweep.space import Plan
+from sweep.specs import load_device, load_kernel
 
 models = pytest.mark.parametrize("model", model_names())
+SEQUENCES = {m: any(i.sequence for i in get_model(m).inputs) for m in model_names()}
 
 
 def equations_of(model):
@@ -170,14 +172,14 @@ def test_codes__flags(flags, words):
 # --- Machine code ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
+machine_code = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64") or bool(config.DISABLE_JIT),
     reason="names of x86 instructions, in compiled code",
 )
-@models
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_pass_is_vectorised(model, variant):
+
+
+def compiled_passes(plan):
+    """Evaluate a plan in both forms and return the passes that it needed."""
     passes = {}
     get_pass = _passes.get_pass
     with pytest.MonkeyPatch.context() as patch:
@@ -186,8 +188,32 @@ def test_pass_is_vectorised(model, variant):
         )
         for pairs in (1, 10**9):  # both forms
             patch.setattr("sweep.evaluation.tables.CLOCKS_FORM", pairs)
-            whole(plan_for(model, variant, kernels=["micro_coalesced"]))
+            whole(plan)
     assert {form for _, _, form, *_ in passes} == {"clocks", "rows"}
-    for compiled in passes.values():
+    return passes
+
+
+@pytest.mark.slow
+@machine_code
+@models
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pass_is_vectorised(model, variant):
+    for compiled in compiled_passes(plan_for(model, variant, kernels=["micro_coalesced"])).values():
         for assembly in compiled.inspect_asm().values():
             assert re.search(r"\bv?divpd\b", assembly), "no packed division"
+
+
+@pytest.mark.slow
+@machine_code
+@pytest.mark.parametrize("model", [m for m in model_names() if SEQUENCES[m]])
+def test_pass_is_vectorised__ten_stages(model):
+    # Cyclic reduction has a stage for each of its steps.
+    plan = Plan(["cyclic_reduction"], ["gtx_285"], [model], axes={"core_clock_ratio": [0.9, 1]})
+    stages = len(load_kernel("cyclic_reduction").stages)
+    assert stages > 5
+    for (*_, length), compiled in compiled_passes(plan).items():
+        assert length >= stages or model == "lemeire"  # whose sequence are instruction types
+        for assembly in compiled.inspect_asm().values():
+            packed, single = (len(re.findall(rf"\bv?div{k}d\b", assembly)) for k in "ps")
+            # The remainder of a row is scalar, and so is what is constant along it.
+            assert packed > single / 4

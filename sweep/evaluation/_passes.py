@@ -28,6 +28,7 @@ import numpy as np
 
 from sweep._jit import compile_pass, joined
 from sweep.evaluation._reductions import TAKERS
+from sweep.evaluation._straight import straight
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.models._model import HEAD, Model
@@ -226,10 +227,9 @@ def _point_source(
 
     head = [f"v_{name}" for name in (*HEAD, *(field.name for field in model.fields))]
     arguments = ", ".join(
-        f"({' '.join(value(part) + ',' for part in parts_of(i.symbol, length))})"
-        if i.sequence
-        else value(i.symbol)
+        value(part)
         for i in model.inputs
+        for part in (parts_of(i.symbol, length) if i.sequence else (i.symbol,))
     )
     shared = ("launch_status", "clock_status", "power_input_status", "static_power", "core_hz",
               "core_watts", "memory_watts")  # fmt: skip
@@ -285,7 +285,8 @@ def _build(
 ) -> Callable[..., Any]:
     model = get_model(name)
     source = pass_source(model, form, outputs, length)
-    namespace: dict[str, Any] = {"np": np, "body": model.bodies[variant], "finish": _finish}
+    body = straight(model.bodies[variant], [i.sequence for i in model.inputs], length)
+    namespace: dict[str, Any] = {"np": np, "body": body, "finish": _finish}
     # The text comes from the package's own registry, never from a file.
     exec(compile(source, f"<pass of {name}, {form}>", "exec"), namespace)
     return compile_pass(namespace[f"evaluate_{name}"])
