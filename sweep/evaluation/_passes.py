@@ -285,11 +285,18 @@ def _build(
 ) -> Callable[..., Any]:
     model = get_model(name)
     source = pass_source(model, form, outputs, length)
-    body = straight(model.bodies[variant], [i.sequence for i in model.inputs], length)
+    body = _straight_body(name, variant, length)
     namespace: dict[str, Any] = {"np": np, "body": body, "finish": _finish}
     # The text comes from the package's own registry, never from a file.
     exec(compile(source, f"<pass of {name}, {form}>", "exec"), namespace)
     return compile_pass(namespace[f"evaluate_{name}"])
+
+
+@cache
+def _straight_body(name: str, variant: str, length: int) -> Callable[..., Any]:
+    """Return a model's body as all its passes of a length share it."""
+    model = get_model(name)
+    return straight(model.bodies[variant], [i.sequence for i in model.inputs], length)
 
 
 def get_reducing_pass(
@@ -308,7 +315,7 @@ def _build_reducing(
     source = reducing_source(model, form, outputs, length)
     namespace: dict[str, Any] = {
         "np": np,
-        "body": model.bodies[variant],
+        "body": _straight_body(name, variant, length),
         "finish": _finish,
         "take": TAKERS[keeps],
     }
