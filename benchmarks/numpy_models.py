@@ -1,4 +1,4 @@
-"""The corrected equations of both models in plain NumPy broadcasting: what compiled passes beat.
+"""The corrected equations of all models in plain NumPy broadcasting: what compiled passes beat.
 
 As somebody would write them without a compiler: every line an array expression, the piecewise
 cases ``np.where``, small tables broadcast late so that what depends on few axes stays small. Fed
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.numpy_sequences import lemeire, luo_suda, zhang_owens
+
 Array = NDArray[Any]
 Tables = Mapping[str, Array]
 Index = tuple[slice, ...]
 
 OUTPUTS = ("execution_time", "execution_cycles", "cycles_per_instruction", "power", "energy")
-"""Five numbers that both models give."""
+"""Five numbers that all models give."""
 
 N_TASKS = 16
 """Tasks for the threads: few enough to cost nothing, enough that no thread waits for another."""
@@ -129,6 +131,9 @@ def wang_chu(t: Tables) -> tuple[Array, Array, Array, Array]:
 MODELS: Mapping[str, Callable[[Tables], tuple[Array, Array, Array, Array]]] = {
     "hong_kim": hong_kim,
     "wang_chu": wang_chu,
+    "luo_suda": luo_suda,
+    "zhang_owens": zhang_owens,
+    "lemeire": lemeire,
 }
 
 

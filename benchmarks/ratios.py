@@ -25,7 +25,7 @@ from benchmarks import evaluation, numpy_models
 from benchmarks.numpy_models import blocks, restricted
 from benchmarks.peak import peak_bytes
 from benchmarks.querying import scan_best
-from benchmarks.spaces import KINDS, MODELS, kernel_space, space
+from benchmarks.spaces import EVALUATED, KINDS, kernel_space, space
 from benchmarks.storing import PLAIN, THREADS, finished_arrays, run_fresh
 from sweep.query import best, pareto, top
 from sweep.query.grid import forget_stores
@@ -74,7 +74,7 @@ def evaluation_rows(kind: str, points: int, rounds: int, threads: Executor) -> l
     shape = evaluation.grid_shape(kernel)
     ours, theirs = evaluation.touched(shape), evaluation.touched(shape)
     rows = []
-    for model in MODELS:
+    for model in EVALUATED:
         t = evaluation.tables(kernel, plan, model)
         block = best_block(model, t, theirs, threads)
         evaluation.compiled(model, t, ours, threads)

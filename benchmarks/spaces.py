@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from sweep.space import KernelSpace, Plan, Space, resolve
 
-__all__ = ["KINDS", "MODELS", "kernel_space", "space"]
+__all__ = ["EVALUATED", "KINDS", "MODELS", "kernel_space", "space"]
 
 MODELS = ("hong_kim", "wang_chu")
+"""Models of a store."""
+EVALUATED = ("hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire")
+"""Models whose evaluation in memory is compared."""
 OUTPUTS = ("execution_time", "power", "energy", "regime", "bound", "occupancy")
 
 KINDS = {
@@ -61,5 +64,5 @@ def _sizes(points: int, others: int, step: int) -> dict[str, int]:
 
 def kernel_space(kind: str, points: int) -> tuple[KernelSpace, Plan]:
     """Return the only kernel of a space, and its plan."""
-    found = space(kind, points)
+    found = space(kind, points, EVALUATED)
     return found.kernels[0], found.plan

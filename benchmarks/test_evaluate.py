@@ -9,14 +9,14 @@ from functools import cache
 import pytest
 
 from benchmarks import evaluation, numpy_models
-from benchmarks.spaces import KINDS, MODELS, kernel_space
+from benchmarks.spaces import EVALUATED, KINDS, kernel_space
 from benchmarks.storing import THREADS
 from sweep.evaluation import evaluate_box
 
 POINTS = {"clocks": 4_000_000, "nominal": 1_000_000}
 
 grids = pytest.mark.parametrize("kind", KINDS)
-models = pytest.mark.parametrize("model", MODELS)
+models = pytest.mark.parametrize("model", EVALUATED)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,130 @@
+"""The corrected equations of the models over sequences in plain NumPy, as in ``numpy_models``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Tables = Mapping[str, Array]
+Found = tuple[Array, Array, Array, Array]
+
+__all__ = ["lemeire", "luo_suda", "zhang_owens"]
+
+
+def parts(t: Tables, name: str) -> list[Array]:
+    """Return the numbers of a sequence, in order."""
+    found = []
+    while f"{name}_{len(found)}" in t:
+        found.append(t[f"{name}_{len(found)}"])
+    return found
+
+
+def luo_suda(t: Tables) -> Found:
+    """Return cycles, cycles per instruction, core and memory activity after Luo & Suda 2011."""
+    n, n_sm, active = t["n_act"], t["n_sm"], t["active_sm"]
+    t_mem = t["t_mem_cycles"] / t["core_freq"]
+    p, a, c, m = t["p"], t["a"], t["c"], t["m"]
+    cpd1 = (c - p) * (n - t["b"]) + a  # (3)
+    height = t["d"] * (p - c) ** 2  # (5)
+    cpd2 = height / (m - 1.0) * np.sqrt((m - 1.0) ** 2 - (n - m) ** 2) + a  # (4)
+    smaller = np.where(np.isnan(cpd2), cpd2, np.minimum(cpd1, cpd2))
+    cpd = np.where(p >= c, cpd2, smaller)
+    cpd = np.where(np.isnan(cpd), cpd, np.maximum(cpd, 1.0))
+    types: list[Any] = [0.0, 0.0, 0.0, 0.0]
+    busy: Any = 0.0
+    names = ("c_i", "m_i", "c_previous", "m_previous", "d_mem", "n_trans", "weight")
+    for c_i, m_i, c_before, m_before, d_mem, n_trans, weight in zip(
+        *(parts(t, name) for name in names), strict=True
+    ):
+        warp_bw = t["n_thread"] * d_mem / (n_trans * t_mem)  # (1)
+        served = t["gpu_bw"] / (n_sm * warp_bw)
+        work = np.ceil(n * c_i / cpd)  # (6)
+        before, after = c_before < m_before, c_i < m_i
+        t_p = np.maximum((n - 1.0) * (m_before / served) - (n - 1.0) * c_i, 0.0)  # (10)
+        t_c = np.where(
+            before,
+            np.maximum(m_i - ((n - 1.0) * c_i + t_p), 0.0),  # (13)
+            np.maximum(m_i - (n - 1.0) * c_i, 0.0),  # (8)
+        )
+        period = work + np.where(before, t_p, 0.0) + np.where(after, t_c, 0.0)
+        period = np.where(weight > 0.0, period * weight, 0.0)
+        busy = busy + work * weight
+        for i, where in enumerate(
+            (~(before | after), after & ~before, before & ~after, before & after)
+        ):
+            types[i] = types[i] + np.where(where, period, 0.0)
+    cycles = types[0] + types[1] + types[2] + types[3]
+    total = cycles * np.maximum(1.0, t["blocks"] / (t["active_blocks_per_sm"] * active))
+    cpi = total / (t["instructions"] * t["warps_per_block"] * (t["blocks"] / active))
+    used = active / n_sm
+    drawn = t["warp_bytes"] * n * n_sm * t["core_freq"] / (t["gpu_bw"] * cycles)
+    return total, cpi, np.minimum(1.0, busy / cycles * used), np.minimum(1.0, drawn * used)
+
+
+def lemeire(t: Tables) -> Found:
+    """Return cycles, cycles per instruction, core and memory activity after Lemeire et al. 2016."""
+    warps_wg = np.ceil(t["wg_size"] / t["warp_size"])
+    size = t["wg_size"] / warps_wg
+    w = np.minimum(t["max_conc_warps"], warps_wg * t["active_wg"])
+    total = t["wg"] * t["wg_size"] / size
+    runs = np.ceil(total / t["n_cu"] / w)
+    computation: Any = 0.0
+    chain = t["local_count"] * t["local_completion"]
+    chain = chain + t["memory_count"] * t["memory_completion"]
+    names = ("count", "issue", "completion")
+    for count, issue, completion in zip(*(parts(t, name) for name in names), strict=True):
+        computation = computation + count * issue * w
+        chain = chain + count * completion
+    memory = t["memory_count"] * t["memory_issue"] * w
+    served = t["local_count"] * t["local_issue"] * w + memory
+    run = np.maximum(np.maximum(computation, served), chain)
+    cycles = run * runs
+    cpi = cycles / (t["instructions"] * total / t["active_cu"])
+    used = t["active_cu"] / t["n_cu"] / run
+    return cycles, cpi, np.minimum(1.0, computation * used), np.minimum(1.0, memory * used)
+
+
+def zhang_owens(t: Tables) -> Found:
+    """Return cycles, cycles per instruction and activities after Zhang & Owens 2011."""
+    types = ("i", "ii", "iii", "iv")
+    blocks, active, frequency = t["blocks"], t["active_blocks_per_sm"], t["frequency"]
+    sms = np.minimum(t["number_sm"], blocks / active)
+    factor = frequency / t["frequency_measured"] * (sms / t["number_sm"])
+    peaks = [t[f"units_{k}"] * frequency * t["number_sm"] / t["warp_size"] for k in types]
+    serial = active <= 1.0
+    warps = t["warps_per_block"] * blocks
+    n = [parts(t, f"n_{k}") for k in types]
+    throughput = [parts(t, f"throughput_{k}") for k in types]
+    shared, shared_bw = parts(t, "shared_transactions"), parts(t, "shared_bandwidth")
+    bytes_, requests_ = parts(t, "global_bytes"), parts(t, "global_transactions")
+    executions, barriers = parts(t, "executions"), parts(t, "barriers")
+    instructions = issued = transferred = total = t_i = t_s = requests = moved = np.zeros(1)
+    for k in range(len(bytes_)):
+        instructions = instructions + (n[0][k] + n[1][k] + n[2][k] + n[3][k])
+        at_peak = n[0][k] / peaks[0] + n[1][k] / peaks[1] + n[2][k] / peaks[2]
+        issued = issued + warps * (at_peak + n[3][k] / peaks[3])
+        first = n[0][k] / throughput[0][k] + n[1][k] / throughput[1][k]
+        linear = first + n[2][k] / throughput[2][k] + n[3][k] / throughput[3][k]
+        t_i = t_i + linear * warps / factor
+        t_s = t_s + shared[k] * (4.0 * t["warp_size"]) * warps / (shared_bw[k] * factor)
+        moved = moved + bytes_[k] * warps
+        requests = requests + requests_[k] / np.where(serial, executions[k], 1.0)
+        of_block = 4.0 * t["threads_per_block"] * requests
+        sustained = t["peak_global"] * t["global_share"]
+        cluster = np.ceil(blocks / t["cluster_count"]) * of_block / sustained
+        waiting = t["global_latency"] / frequency + cluster * t["cluster_count"]
+        t_g = np.where(moved > 0.0, moved / (blocks * of_block / waiting), 0.0)
+        last = k == len(bytes_) - 1
+        ends = 1.0 if last else np.where(serial & (barriers[k] > 0.0), 1.0, 0.0)
+        total = total + ends * np.maximum(np.maximum(t_i, t_s), t_g)
+        transferred = transferred + ends * moved
+        left = 1.0 - ends
+        t_i, t_s, moved, requests = t_i * left, t_s * left, moved * left, requests * left
+    cycles = total * t["core_clock"]
+    cpi = cycles / (instructions * warps / t["active_sm"])
+    drawn = np.minimum(1.0, transferred / t["peak_global"] / total)
+    return cycles, cpi, np.minimum(1.0, issued / total), drawn
