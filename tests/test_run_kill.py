@@ -137,6 +137,26 @@ def test_interrupted_with_the_store_resumable(folder, reference, chunks):
     assert digest(store) == reference
 
 
+@pytest.mark.parametrize("options", [[], ["--workers", "2"]], ids=["threads", "workers"])
+def test_interrupted_twice_on_a_terminal(folder, reference, options):
+    """Ctrl-C reaches every process of the terminal: one line all the same."""
+    store = folder / "long.zarr"
+    process = subprocess.Popen(
+        command("run", "long.toml", "--no-report", *options), cwd=folder, env=environment(),
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    while process.poll() is None and not store.exists():
+        time.sleep(0.001)
+    stop(process, store, 50, lambda: os.killpg(process.pid, signal.SIGINT))
+    time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == "\nsweep: interrupted; the same command continues 'long.zarr'\n"
+    assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
+    assert digest(store) == reference
+
+
 def test_two_runs_at_once(folder, reference):
     """The second is refused while the first goes on, and the first takes no harm."""
     store = folder / "long.zarr"
