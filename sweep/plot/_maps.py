@@ -28,7 +28,7 @@ from sweep.plot._figure import (
 )
 from sweep.plot._legend import invalid_patch, label, remark
 from sweep.plot._regions import borders, innermost, run_length
-from sweep.query import best
+from sweep.query import Row, best
 from sweep.query.grid import Grid
 from sweep.query.question import ask
 from sweep.query.render import scaled
@@ -67,15 +67,21 @@ class Axis:
 
 @dataclass(frozen=True)
 class Map:
-    """The best value in each cell: arrays of shape (y, x), NaN where there is none."""
+    """The best value in each cell: arrays of shape (y, x), NaN where there is none.
+
+    ``statuses`` and ``regimes`` are words, empty where there is no answer; ``row`` is that of
+    the best cell.
+    """
 
     x: Axis
     y: Axis
     variable: str
     sense: str
     values: Array
-    rows: Array
+    statuses: Array
+    regimes: Array
     best: tuple[int, int] | None
+    row: Row | None
 
 
 def one_view(
@@ -183,19 +189,21 @@ def best_map(
     answer = best(data, variable, by=(y.dim, x.dim), sense=sense, select=narrowed, where=where)
     place_x = {key: i for i, key in enumerate(x.keys)}
     place_y = {key: i for i, key in enumerate(y.keys)}
-    rows = np.full(shape, None, dtype=object)
+    statuses, regimes = np.full(shape, "", object), np.full(shape, "", object)
     values = np.full(shape, np.nan)
+    owner = np.full(shape, -1)
     name = view.grid.resolve(variable)
-    for row in answer:
+    for i, row in enumerate(answer):
         cell = place_y[row[y.dim]], place_x[row[x.dim]]
-        rows[cell] = row
+        owner[cell], statuses[cell], regimes[cell] = i, row["status"], row.get("regime") or ""
         if row[name] is not None:
             values[cell] = row[name]
-    found = None
+    found, chosen = None, None
     if not np.isnan(values).all():
         flat = np.nanargmin(values) if sense == "min" else np.nanargmax(values)
-        found = tuple(int(i) for i in np.unravel_index(flat, shape))
-    return Map(x, y, name, sense, values, rows, found)  # type: ignore[arg-type]
+        at = np.unravel_index(flat, shape)
+        found, chosen = (int(at[0]), int(at[1])), answer[int(owner[at])]
+    return Map(x, y, name, sense, values, statuses, regimes, found, chosen)
 
 
 def draw_map(
@@ -265,7 +273,7 @@ def _has_regimes(variable: str) -> bool:
 
 
 def _draw_best(axes: Axes, found: Map, grid: Grid, over: Sequence[str]) -> Line2D:
-    assert found.best is not None
+    assert found.best is not None and found.row is not None
     look: dict[str, Any] = {
         "marker": "*",
         "markersize": 13,
@@ -275,7 +283,7 @@ def _draw_best(axes: Axes, found: Map, grid: Grid, over: Sequence[str]) -> Line2
     }
     axes.plot(found.best[1], found.best[0], **look, clip_on=False, zorder=6)
     value = spell(found.values[found.best], grid.units(found.variable))
-    row = found.rows[found.best]
+    row = found.row
     named = [d for d in (found.x.dim, found.y.dim, *over) if row.get(d) is not None]
     text = f"best: {value} at {', '.join(spelt(row, d, grid) for d in named)}"
     return Line2D([], [], **(look | {"markersize": 11}), label=text)
@@ -283,9 +291,7 @@ def _draw_best(axes: Axes, found: Map, grid: Grid, over: Sequence[str]) -> Line2
 
 def _draw_invalid(axes: Axes, found: Map) -> list[Any]:
     """Hatch the cells without a valid configuration."""
-    invalid = np.array(
-        [[row is not None and row["status"] != "valid" for row in line] for line in found.rows]
-    )
+    invalid = (found.statuses != "valid") & (found.statuses != "")
     if not invalid.any():
         return []
     ny, nx = invalid.shape
@@ -298,16 +304,14 @@ def _draw_invalid(axes: Axes, found: Map) -> list[Any]:
         edgecolor=INVALID["edgecolor"],
         linewidth=0.0,
     )
-    return [invalid_patch([str(row["status"]) for row in found.rows[invalid]])]
+    return [invalid_patch([str(status) for status in found.statuses[invalid]])]
 
 
 def _draw_regimes(
     axes: Axes, found: Map, colours: Mapping[str, str], model: str | None
 ) -> list[Any]:
     """Draw borders where the regime changes and name the regimes; small ones in the legend."""
-    names = np.array(
-        [[(row or {}).get("regime") or "none" for row in line] for line in found.rows], dtype=object
-    )
+    names = np.where(found.regimes == "", "none", found.regimes)
     present = [name for name in colours if (names == name).any()]
     if not present:
         return []
