@@ -16,7 +16,7 @@ from benchmarks.spaces import space
 from benchmarks.storing import THREADS
 from sweep.workflows import run
 
-__all__ = ["peak_bytes"]
+__all__ = ["own_peak", "peak_bytes"]
 
 
 def peak_bytes(points: int, directory: Path) -> int:

@@ -7,9 +7,8 @@ and the CUDA C Programming Guide. (Only for odd numbers of warps on 1.x do NVIDI
 the header of CUDA 7 also rounds the warps up to pairs where it counts warp slots, the spreadsheet
 and the guide round them for the registers alone; so does this module.)
 
-The numbers are in ``occupancy_limits.csv``, one row per compute capability, each with its source.
-A device without compute capability (AMD's) brings its own; its registers follow the rule of 2.0 and
-later, which is AMD's too: a wavefront's registers, rounded up, in the partition of one SIMD unit.
+Registers of AMD's devices follow the rule of 2.0 and later, which is AMD's too: a wavefront's
+registers, rounded up, in the partition of one SIMD unit.
 All arithmetic is float64 on integers far below 2**53, hence exact.
 
 Examples
@@ -22,18 +21,21 @@ array([8., 8., 3.])
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.errors import SpecError
 from sweep.fields import LIMITER, STATUS
+from sweep.occupancy_limits import (
+    LIMIT_COLUMNS,
+    Limits,
+    OwnLimits,
+    compute_capabilities,
+    limits_for,
+)
 
 __all__ = [
     "LIMIT_COLUMNS",
@@ -47,86 +49,13 @@ __all__ = [
 
 Array = NDArray[Any]
 
-LIMIT_COLUMNS: Mapping[str, str] = {
-    "max_warps_per_sm": "max_warps_per_sm",
-    "max_threads_per_sm": "max_threads_per_sm",
-    "max_blocks_per_sm": "max_blocks_per_sm",
-    "regs_per_sm": "regs_per_sm",
-    "max_regs_per_block": "max_regs_per_block",
-    "max_regs_per_thread": "max_regs_per_thread",
-    "reg_alloc_unit": "reg_alloc_unit",
-    "reg_per_block_style": "reg_alloc_style",
-    "warp_alloc_granularity": "warp_alloc_granularity",
-    "smem_per_sm_bytes": "smem_per_sm_bytes",
-    "smem_per_block_bytes": "smem_per_block_optin_bytes",
-    "smem_alloc_unit_bytes": "smem_alloc_unit_bytes",
-    "smem_reserved_per_block_bytes": "smem_reserved_per_block_bytes",
-    "max_threads_per_block": "max_threads_per_block",
-}
-"""Each field of :class:`Limits` that comes from the table, and its column there."""
-
 # Registers per thread for which Fermi allocates in units of 128 and not of 64: listed by the
 # calculator spreadsheet (version 5.1, sheet "GPU Data") and by cuda_occupancy.h of CUDA 7.
 _FERMI_COARSE = (21, 22, 29, 30, 37, 38, 45, 46)
 
-# GP100 distributes the warps of a block over two partitions, all later chips over four. For the
-# sake of programs moving between the chips of the Pascal family, NVIDIA's calculator refuses on
-# GP100 a block that four partitions could not hold.
-_CHECKED_PARTITIONS = {"6.0": 4.0}
 
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """What one multiprocessor offers: each field a float64 array over devices (or a scalar).
-
-    Attributes
-    ----------
-    max_warps_per_sm, max_threads_per_sm, max_blocks_per_sm : ndarray
-        Most resident warps, threads and blocks [1].
-    regs_per_sm, max_regs_per_block, max_regs_per_thread : ndarray
-        32-bit registers [1]. A thread has at most 255 from 3.2 on, which is the instruction set's
-        limit (``cuda_occupancy.h`` lets 256 pass from 7.0 on).
-    reg_alloc_unit : ndarray
-        Unit of register allocation [registers].
-    reg_per_block_style : ndarray of bool
-        Whether registers are allocated per block (1.x) and not per warp.
-    warp_alloc_granularity : ndarray
-        Warps are allocated in multiples of this: per block (1.x), over the partitions of the
-        multiprocessor (later).
-    check_granularity : ndarray
-        The multiple to which the launch check of the registers rounds a block's warps.
-    fermi : ndarray of bool
-        Whether some register counts are allocated in units of 128 (2.x).
-    smem_per_sm_bytes, smem_per_block_bytes : ndarray
-        Shared memory, largest carve-out; largest that a block can opt into [byte].
-    smem_alloc_unit_bytes, smem_reserved_per_block_bytes : ndarray
-        Unit of allocation, and what the system takes of every block from 8.0 on [byte].
-    max_threads_per_block : ndarray
-        Threads [1].
-    warp_size : ndarray
-        Threads of a warp [1]; a scalar where all devices have the same.
-    """
-
-    max_warps_per_sm: Array
-    max_threads_per_sm: Array
-    max_blocks_per_sm: Array
-    regs_per_sm: Array
-    max_regs_per_block: Array
-    max_regs_per_thread: Array
-    reg_alloc_unit: Array
-    reg_per_block_style: Array
-    warp_alloc_granularity: Array
-    smem_per_sm_bytes: Array
-    smem_per_block_bytes: Array
-    smem_alloc_unit_bytes: Array
-    smem_reserved_per_block_bytes: Array
-    max_threads_per_block: Array
-    check_granularity: Array
-    fermi: Array
-    warp_size: Array
-
-
-class Occupancy(NamedTuple):
+@dataclass(frozen=True)
+class Occupancy:
     """Result of :func:`occupancy`: float64 arrays (codes: uint8), each as small as its inputs.
 
     A limit that does not apply (no registers, no shared memory) is infinite. Where the launch
@@ -141,90 +70,44 @@ class Occupancy(NamedTuple):
     limit_by_grid: Array
     active_blocks_per_sm: Array
     active_warps_per_sm: Array
-    occupancy: Array
     active_sm: Array
-    limiter: Array
     status: Array
+    launchable: Array
+    max_warps_per_sm: Array
 
+    # Computed when they are asked for: no model needs them, and there may be millions.
 
-# The table
+    @cached_property
+    def occupancy(self) -> Array:
+        """Active warps relative to the most that the multiprocessor holds [1]."""
+        return np.asarray(self.active_warps_per_sm / self.max_warps_per_sm)
 
+    @cached_property
+    def limiter(self) -> Array:
+        """What limits the active blocks, by `sweep.fields.LIMITER`."""
+        fitting = np.minimum(
+            np.minimum(self.limit_by_warps, self.limit_by_registers), self.limit_by_shared_memory
+        )
+        fitting = np.minimum(fitting, self.limit_by_blocks)
+        limiter = _first(
+            (self.limit_by_warps == fitting, LIMITER["warps"]),
+            (self.limit_by_registers == fitting, LIMITER["registers"]),
+            (self.limit_by_shared_memory == fitting, LIMITER["shared_memory"]),
+            otherwise=LIMITER["blocks_per_sm"],
+        )
+        return _first(
+            (~self.launchable, LIMITER["none"]),
+            (self.limit_by_grid < fitting, LIMITER["grid"]),
+            otherwise=limiter,
+        )
 
-@cache
-def _table() -> dict[str, dict[str, float]]:
-    """Return the limits by compute capability, as :class:`Limits` names them."""
-    table: dict[str, dict[str, float]] = {}
-    text = files("sweep").joinpath("occupancy_limits.csv").read_text(encoding="utf-8")
-    for row in csv.DictReader(text.splitlines()):
-        key = row["cc"]
-        row["reg_alloc_style"] = "1" if row["reg_alloc_style"] == "block" else "0"
-        limits = {name: float(row[column]) for name, column in LIMIT_COLUMNS.items()}
-        granularity = limits["warp_alloc_granularity"]
-        limits["check_granularity"] = _CHECKED_PARTITIONS.get(key, granularity)
-        limits["fermi"] = float(key.startswith("2."))
-        limits["warp_size"] = 32.0
-        table[key] = limits
-    return table
-
-
-def compute_capabilities() -> tuple[str, ...]:
-    """Return the compute capabilities of the table, oldest first: ``("1.0", ..., "12.1")``."""
-    return tuple(_table())
-
-
-OwnLimits = Mapping[str, float]
-"""The limits of a device without compute capability: the fields of :class:`Limits` by name.
-
-Such a device allocates registers per warp. It may leave out the fields that only NVIDIA's older
-chips need: ``reg_per_block_style``, ``check_granularity`` and ``fermi``.
-"""
-
-
-def limits_for(
-    devices: str | OwnLimits | Sequence[str | OwnLimits], shape: tuple[int, ...] = (-1,)
-) -> Limits:
-    """Return the limits of devices, stacked along one axis.
-
-    Parameters
-    ----------
-    devices : str or mapping, or a sequence of them
-        Per device its compute capability, such as ``"5.2"``, or its own limits. A single device
-        gives scalars.
-    shape : tuple of int, optional
-        Shape of the arrays, such as ``(-1, 1, 1)`` for the devices along the first of three axes.
-
-    Returns
-    -------
-    Limits
-        One element per device.
-
-    Raises
-    ------
-    SpecError
-        If a compute capability is not in the table.
-    """
-    if isinstance(devices, str | Mapping):
-        rows, shape = [_limits_of(devices)], ()
-    else:
-        rows = [_limits_of(device) for device in devices]
-    columns: dict[str, Any] = {}
-    for name in (*LIMIT_COLUMNS, "check_granularity", "fermi", "warp_size"):
-        values = np.array([row[name] for row in rows], dtype=np.float64)
-        same = name == "warp_size" and len(set(values)) == 1
-        values = np.asarray(values[0]) if same else values.reshape(shape)
-        columns[name] = values != 0 if name in ("reg_per_block_style", "fermi") else values
-    return Limits(**columns)
-
-
-def _limits_of(device: str | OwnLimits) -> Mapping[str, float]:
-    if not isinstance(device, str):
-        rest = {"reg_per_block_style": 0.0, "fermi": 0.0}
-        return rest | {"check_granularity": device["warp_alloc_granularity"]} | dict(device)
-    table = _table()
-    if device not in table:
-        known = ", ".join(table)
-        raise SpecError(f"unknown compute capability '{device}': the table has {known}")
-    return table[device]
+    def counts(self) -> dict[str, Array]:
+        """Return warps of a block, limits and what is active, by name."""
+        return {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name.startswith(("limit_by_", "active_", "warps_"))
+        }
 
 
 # The rules, one function each
@@ -349,31 +232,24 @@ def occupancy(
         by_registers = blocks_by_registers(threads, registers, limits)
         by_shared_memory = blocks_by_shared_memory(shared_memory, limits)
         by_grid = np.asarray(blocks_by_grid(grid, np.asarray(n_sm, dtype=np.float64)))
-        launchable = (threads > 0) & (registers >= 0) & (shared_memory >= 0) & (grid > 0)
-        launchable &= np.isfinite(threads + registers + shared_memory + grid)
+        fits = (threads > 0) & (registers >= 0) & (shared_memory >= 0)
+        fits &= np.isfinite(threads + registers + shared_memory)
         # What a block takes is the same in every grid, so the grid is looked at last: its size
         # may be swept, and each operation then runs over many times as many numbers.
         fitting = np.minimum(np.minimum(by_warps, by_registers), by_shared_memory)
-        fitting = np.minimum(fitting, by_blocks)
-        active = np.where(launchable, np.minimum(fitting, by_grid), 0.0)
-        active_warps = np.where(active > 0, active * warps, 0.0)
+        fitting = np.where(fits, np.minimum(fitting, by_blocks), 0.0)
+        is_grid = (grid > 0) & np.isfinite(grid)
+        launchable = fits & is_grid
+        active = np.minimum(fitting, np.where(is_grid, by_grid, 0.0))
+        active_warps = active * np.where(fits, warps, 0.0)
         active_sm = np.where(grid > 0, np.minimum(n_sm, grid), 0.0)
-    limiter = _first(
-        (by_warps == fitting, LIMITER["warps"]),
-        (by_registers == fitting, LIMITER["registers"]),
-        (by_shared_memory == fitting, LIMITER["shared_memory"]),
-        otherwise=LIMITER["blocks_per_sm"],
-    )
-    limiter = _first(
-        (~launchable, LIMITER["none"]), (by_grid < fitting, LIMITER["grid"]), otherwise=limiter
-    )
     status = _first(
         (by_warps == 0, STATUS["block_too_large"]),
         (by_registers == 0, STATUS["registers"]),
         (by_shared_memory == 0, STATUS["shared_memory"]),
         otherwise=STATUS["valid"],
     )
-    status = _first((~launchable, STATUS["no_active_block"]), otherwise=status)
+    status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
     return Occupancy(
         warps_per_block=warps,
         limit_by_blocks=by_blocks,
@@ -383,10 +259,10 @@ def occupancy(
         limit_by_grid=by_grid,
         active_blocks_per_sm=active,
         active_warps_per_sm=active_warps,
-        occupancy=np.asarray(active_warps / limits.max_warps_per_sm),
         active_sm=active_sm,
-        limiter=limiter,
         status=status,
+        launchable=launchable,
+        max_warps_per_sm=np.asarray(limits.max_warps_per_sm),
     )
 
 

@@ -233,11 +233,13 @@ def test_occupancy__broadcasts_and_stays_small():
     limits = limits_for("7.0")
     one = occupancy(threads[0, 3], registers[0, 0, 5], 1024, 4096, limits=limits, n_sm=16)
     at = compute_capabilities().index("7.0")
-    for many, single in zip(counts, one, strict=True):
+    names = [*counts.counts(), "limiter", "occupancy", "status"]
+    for many, single in ((getattr(counts, name), getattr(one, name)) for name in names):
         if many.shape == counts.active_blocks_per_sm.shape:
             assert many[at, 3, 5] == single
+        assert isinstance(many, np.ndarray)
+        assert isinstance(single, np.ndarray)
     assert counts.limiter.dtype == counts.status.dtype == np.uint8
-    assert all(isinstance(member, np.ndarray) for member in (*counts, *one))
 
 
 # Limiter and status

@@ -209,7 +209,8 @@ def launch(one: Single, worked: Worked) -> Section:
     """Return the occupancy rules step by step: each limit, and which one binds."""
     spec, work, values = one.device, worked.workload, worked.launch.values
     limits = rules.limits_for(spec.limits)
-    counts = {name: scalar(value) for name, value in work.occupancy._asdict().items()}
+    found = work.occupancy
+    counts = {name: scalar(value) for name, value in found.counts().items()}
     threads, blocks = scalar(work.threads_per_block), scalar(work.blocks)
     shared = scalar(values["shared_memory_bytes"])
     warps = counts["warps_per_block"]
@@ -235,10 +236,10 @@ def launch(one: Single, worked: Worked) -> Section:
         Line("blocks: grid", counts["limit_by_grid"], "1",
              formula=f"ceil({n(blocks)} blocks / {n(work.n_sm)} multiprocessors)"),
         Line("active blocks on an SM", counts["active_blocks_per_sm"], "1",
-             formula="the least of them" + _limiter(counts["limiter"])),
+             formula="the least of them" + _limiter(scalar(found.limiter))),
         Line("active warps on an SM", counts["active_warps_per_sm"], "1",
              formula=f"{n(counts['active_blocks_per_sm'])} blocks * {n(warps)} warps"),
-        Line("occupancy", counts["occupancy"], "1",
+        Line("occupancy", scalar(found.occupancy), "1",
              formula=f"{n(counts['active_warps_per_sm'])} / {n(limits.max_warps_per_sm)} warps"),
         Line("active SMs", counts["active_sm"], "1",
              formula=f"min({n(work.n_sm)} multiprocessors, {n(blocks)} blocks)"),

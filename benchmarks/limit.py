@@ -1,0 +1,114 @@
+"""How near reductions come to C++, and what a billion costs: ``python -m benchmarks.limit``.
+
+Ours is the whole question as users ask it (pieces, tables, threads); theirs is the same loop in C++
+over the same tables (:mod:`benchmarks.cpp`), on as many threads, without what makes the tables. In
+turn, round after round, in one run; the table gives medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cpp import compiled_loop, compiler
+from benchmarks.peak import own_peak
+from benchmarks.spaces import KINDS, space
+from benchmarks.storing import THREADS
+from sweep.evaluation.chunk import blocks, canonical, restrict, tables_of
+from sweep.evaluation.reducing import Reduction, pieces
+from sweep.evaluation.tables import pack
+from sweep.models import get_model, model_names
+from sweep.space import KernelSpace, Plan, Space
+from sweep.workflows.sharing import reduce_in_threads
+
+__all__ = ["limit_row"]
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Return how long a call takes."""
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def question(kernel: KernelSpace) -> Reduction:
+    """Return the question for the smallest execution time of everything."""
+    lengths = zip(("model", *kernel.grid.names), (1, *kernel.grid.shape), strict=True)
+    indices = {name: np.arange(n) for name, n in lengths}
+    return Reduction(kernel.kernel.key, ("execution_time",), (1,), ("model", "device"), indices, 2)
+
+
+def ours(whole: Space) -> float:
+    """Return the smallest time, as a question finds it."""
+    kernel = whole.kernels[0]
+    found = reduce_in_threads(kernel, whole.plan, question(kernel), THREADS, None)
+    return min(float(kept.columns[0][0]) for part in found for _, kept in part.result())
+
+
+def packed_parts(kernel: KernelSpace, plan: Plan, model: str) -> Iterator[Any]:
+    """Yield the tables of every piece as a pass reads them."""
+    for piece in pieces(kernel, question(kernel)):
+        inputs = tables_of(kernel, plan, piece.box).inputs(model)
+        for index in blocks(canonical(kernel, piece.box)):
+            part = {name: table[restrict(table, index)] for name, table in inputs.items()}
+            yield pack(part, get_model(model), tuple(s.stop - s.start for s in index))
+
+
+def theirs(loop: Any, parts: Sequence[Any], repeats: int) -> float:
+    """Return the smallest time, by the loop in C++ on two threads."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return min(best for best, _ in pool.map(loop, list(parts) * repeats))
+
+
+def limit_row(kind: str, model: str, points: int, rounds: int, place: Path) -> tuple[str, ...]:
+    """Return a row of the table for one model and kind of grid."""
+    whole = space(kind, points, (model,))
+    # C++ passes over the tables of a part of a large grid again and again: they would not fit.
+    few = space(kind, min(points, 10_000_000), (model,))
+    kernel = few.kernels[0]
+    parts = list(packed_parts(kernel, few.plan, model))
+    repeats = max(1, round(whole.n_points / few.n_points))
+    loop = compiled_loop(model, parts[0].form, parts[0].length, place)
+    if ours(few) != theirs(loop, parts, 1):
+        raise AssertionError(f"{model}: C++ gives another number")
+    times: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        mine = seconds(lambda: ours(whole)) / whole.n_points
+        times.append((mine, seconds(lambda: theirs(loop, parts, repeats))
+                      / (repeats * few.n_points)))  # fmt: skip
+    rates = [1e-6 / statistics.median(column) for column in zip(*times, strict=True)]
+    ratio = statistics.median(cpp / mine for mine, cpp in times)
+    what = f"smallest time, {model}, {kind}, {whole.n_points / 1e6:.3g} M"
+    return what, f"{rates[0]:.3g} M/s", f"{rates[1]:.3g} M/s", f"{ratio:.2f}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--points", type=float, default=1e9, help="configurations of a grid")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--models", nargs="+", default=list(model_names()))
+    parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS))
+    given = parser.parse_args()
+    if compiler() is None:
+        sys.exit("benchmarks.limit: no C++ compiler on this machine")
+    print("| what | ours | C++ | ratio |\n| --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory(prefix="sweep-limit-") as place:
+        for kind in given.kinds:
+            for model in given.models:
+                row = limit_row(kind, model, int(given.points), given.rounds, Path(place))
+                print(f"| {' | '.join(row)} |", flush=True)
+    print(f"\n{own_peak() / 2**20:.0f} MiB at the most, C++'s tables included")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
