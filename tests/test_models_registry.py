@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pathlib
 import platform
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -217,3 +219,31 @@ def test_pass_is_vectorised__ten_stages(model):
             packed, single = (len(re.findall(rf"\bv?div{k}d\b", assembly)) for k in "ps")
             # The remainder of a row is scalar, and so is what is constant along it.
             assert packed > single / 4
+
+
+# --- Errata ---------------------------------------------------------------------------------------
+
+
+def test_every_erratum_has_a_test_of_its_name():
+    folder = pathlib.Path(__file__).parent / "equations"
+    texts = [path.read_text(encoding="utf-8") for path in folder.glob("test_*.py")]
+    names = {n for text in texts for n in re.findall(r"^def test_(\w+?)__", text, re.MULTILINE)}
+    tested = {word for name in names for word in name.split("_")}
+    known = {erratum for model in model_names() for erratum in get_model(model).errata}
+    assert {erratum.lower().replace("-", "") for erratum in known} <= tested
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [m for m in model_names() if "CLK" in get_model(m).errata])
+def test_clk__slower_memory_takes_longer_in_corrected_only(model):
+    times = {}
+    for variant in VARIANTS:
+        plan = plan_for(model, variant, {"memory_clock_ratio": [0.8, 1.0]}, kernels=["transpose"])
+        plan = replace(plan, devices=("gtx_280",))
+        times[variant] = whole(plan)["transpose"]["execution_time"][0, 0]
+    known = np.isfinite(times["printed"]).all(axis=-1)
+    assert known.any() or model == "luo_suda"  # whose MPD is 0 as printed (LS-2)
+    slow, fast = times["printed"][known].T
+    assert (slow == fast).all()  # as if DRAM had no clock of its own
+    slow, fast = times["corrected"][np.isfinite(times["corrected"]).all(axis=-1)].T
+    assert (slow >= fast).all() and (slow > fast).any()
