@@ -85,8 +85,9 @@ def test_script__is_sound(path):
 def test_recipes__are_listed_and_shown(tmp_path):
     listed = sweep("list", "recipes", cwd=tmp_path).stdout.splitlines()
     names = [line.split()[0] for line in listed]
-    assert names == sorted(path.name for path in RECIPES.iterdir() if path.suffix in {".sh", ".py"}
-                           and not path.name.startswith("_"))  # fmt: skip
+    kinds = (".sh", ".py", ".yml")
+    found = (path.name for path in RECIPES.iterdir() if path.suffix in kinds)
+    assert names == sorted(name for name in found if not name.startswith("_"))
     for name in names:
         shown = sweep("show", name, cwd=tmp_path).stdout
         assert shown.rstrip("\n") == (RECIPES / name).read_text(encoding="utf-8").rstrip("\n")

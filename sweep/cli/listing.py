@@ -123,9 +123,10 @@ def _text_of(name: str) -> str:
 
 
 def _recipes() -> list[Path]:
-    """Return the files that start runs on clusters."""
+    """Return the files that start runs on clusters and build servers."""
     folder = Path(__file__).parents[1] / "recipes"
-    return sorted(p for p in folder.iterdir() if p.suffix in (".sh", ".py") and p.stem[0] != "_")
+    kinds = (".sh", ".py", ".yml")
+    return sorted(p for p in folder.iterdir() if p.suffix in kinds and p.stem[0] != "_")
 
 
 def _first_comment(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Recipes: starting a run on the nodes of a cluster.
+"""Recipes: runs on the nodes of a cluster, and on a build server.
 
 ``slurm.sh``
     a batch script: scheduler, workers and run in one SLURM job, joined by ``--scheduler-file``
@@ -6,4 +6,6 @@
     workers as jobs of SLURM, PBS or LSF, through dask-jobqueue
 ``kubernetes.py``
     workers as pods, through dask-kubernetes
+``github_performance.yml``
+    a workflow that fails where a change makes a kernel slower
 """
