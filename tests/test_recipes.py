@@ -19,11 +19,13 @@ from sweep.workflows import run
 
 RECIPES = Path(package.__file__).parent / "recipes"
 
+# As SLURM does at the end of a job, it kills what does not end: a worker that still looks for its
+# scheduler would go on looking.
 SRUN = """#!/bin/bash
+trap 'kill -KILL $first $second 2>/dev/null' TERM
 [ "$1" = --overlap ] && shift
 "$@" & first=$!
 "$@" & second=$!
-trap 'kill $first $second' TERM
 wait
 """
 
@@ -113,7 +115,8 @@ def test_slurm_script(commands, local):
 def test_slurm_script__ends_with_the_run(commands):
     """A mistake in the plan ends the job with the run's own line and exit code."""
     shim(commands, "srun", SRUN)
-    done = shell(["bash", RECIPES / "slurm.sh", "nowhere.toml"], commands, SLURM_JOB_ID="17")
+    waits = {"SLURM_JOB_ID": "17", "SWEEP_PATIENCE_S": "30"}
+    done = shell(["bash", RECIPES / "slurm.sh", "nowhere.toml"], commands, **waits)
     assert done.returncode == 2
     assert "sweep: " in done.stderr and "nowhere.toml" in done.stderr
 
