@@ -122,6 +122,8 @@ def _best_by(
     found: dict[Any, Row] = {}
     for row in answer:
         value = row[x] if row[x] is not None else _value_at(view, x, row)
+        if value != value:
+            continue  # an invalid launch has no such number, hence no place along the axis
         if value not in found or _time(row) < _time(found[value]):
             found[value] = row
     return found
