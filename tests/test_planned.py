@@ -175,6 +175,33 @@ def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
         assert sweep.pareto(space).to_json() == query.pareto(results).to_json()
 
 
+@pytest.mark.parametrize(
+    "by", [(), ("core_clock_ratio", "memory_clock_ratio"), ("block_size",)], ids=len
+)
+def test_ties_between_models(monkeypatch, by):
+    """Two models that share a group reach the same value: the first model's configurations win."""
+    monkeypatch.setattr(reducing, "PIECE", 50)
+    outputs = ["memory_activity", "execution_time"]
+    space = laid_out(
+        kernels=["sepia"], devices=["gtx_980"], models=["luo_suda", "lemeire"], outputs=outputs,
+        axes=CLOCKS,
+    )  # fmt: skip
+    results, planned = evaluate(space).compute(), Planned(space, threads=1)
+    options = {"by": by, "sense": "max"}
+    expected = query.best(results, "memory_activity", **options)
+    assert query.best(planned, "memory_activity", **options).to_json() == expected.to_json()
+    expected = query.top(results, 300, "memory_activity", **options)
+    assert query.top(planned, 300, "memory_activity", **options).to_json() == expected.to_json()
+
+
+def test_variable_of_one_model(spaces, reductions):
+    space, results = spaces["clocks"]
+    for name in ("memory_warp_parallelism", "hong_kim_memory_warp_parallelism"):
+        expected = query.best(results, name, sense="max")
+        assert sweep.best(space, name, sense="max").to_json() == expected.to_json()
+    assert all(reductions)
+
+
 def test_tables_of_large_spaces(spaces, monkeypatch):
     """Where tables over the whole grid are too large, each piece has its own."""
     from sweep.evaluation import chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import product
 from operator import getitem
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from sweep.space import KernelSpace, Plan, Space, resolve
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["evaluate", "kernel_dataset"]
+__all__ = ["evaluate", "kernel_dataset", "labelled", "tree_of"]
 
 MAX_CHUNKS = 1_000_000
 """Most chunks of a lazy dataset: each is a task that a scheduler keeps in memory."""
@@ -41,10 +42,14 @@ def evaluate(plan: Plan | Space) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong.
     """
+    return tree_of(plan if isinstance(plan, Space) else resolve(plan), kernel_dataset)
+
+
+def tree_of(space: Space, dataset_of: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:
+    """Return a dataset for each kernel of a space, as a tree that says what it is of."""
     import xarray as xr
 
-    space = plan if isinstance(plan, Space) else resolve(plan)
-    children = {k.kernel.key: kernel_dataset(k, space.plan) for k in space.kernels}
+    children = {k.kernel.key: dataset_of(k, space.plan) for k in space.kernels}
     tree = xr.DataTree.from_dict(children)
     tree.attrs.update(plan=space.plan.name, variant=space.plan.variant)
     return tree
@@ -52,11 +57,19 @@ def evaluate(plan: Plan | Space) -> xr.DataTree:
 
 def kernel_dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
     """Return the lazy dataset of one kernel (see :func:`evaluate`)."""
-    import xarray as xr
-
     found = variables(space, plan)
     boxes = _Boxes(space, plan, found)
-    data = {v.name: (v.dims, boxes.array(v), dict(v.attributes)) for v in found}
+    return labelled(space, plan, {v.name: boxes.array(v) for v in found})
+
+
+def labelled(space: KernelSpace, plan: Plan, arrays: Mapping[str, Any]) -> xr.Dataset:
+    """Return one kernel's arrays, by variable, with their coordinates and attributes."""
+    import xarray as xr
+
+    data = {
+        v.name: xr.Variable(v.dims, arrays[v.name], dict(v.attributes))
+        for v in variables(space, plan)
+    }
     coords = {c.name: xr.Variable(c.dims, c.values, c.attributes) for c in coordinates(space, plan)}
     for item in assumptions(space, plan):
         texts = item.values.astype(np.dtypes.StringDType())

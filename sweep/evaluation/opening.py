@@ -13,7 +13,7 @@ from xarray.core import indexing
 
 from sweep.errors import PlanError
 from sweep.evaluation.chunk import evaluate_box
-from sweep.evaluation.coordinates import assumptions, coordinates, group_attributes
+from sweep.evaluation.dataset import labelled, tree_of
 from sweep.evaluation.points import evaluate_points
 from sweep.evaluation.variables import Variable, variables
 from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
@@ -57,33 +57,16 @@ def open_plan(plan: Plan | Space | str | os.PathLike[str]) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong. A read of more than 16 GiB raises PlanError.
     """
-    import xarray as xr
-
     if not isinstance(plan, Plan | Space):
         plan = load_plan(plan)
-    space = plan if isinstance(plan, Space) else resolve(plan)
-    children = {k.kernel.key: _dataset(k, space.plan) for k in space.kernels}
-    tree = xr.DataTree.from_dict(children)
-    tree.attrs.update(plan=space.plan.name, variant=space.plan.variant)
-    return tree
+    return tree_of(plan if isinstance(plan, Space) else resolve(plan), _dataset)
 
 
 def _dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
-    import xarray as xr
-
     found = variables(space, plan)
     evaluator = _Evaluator(space, plan, found)
-    data: dict[str, Any] = {}
-    for variable in found:
-        lazy = indexing.LazilyIndexedArray(_Lazy(evaluator, variable))
-        data[variable.name] = xr.Variable(variable.dims, lazy, dict(variable.attributes))
-    coords: dict[str, Any] = {
-        c.name: xr.Variable(c.dims, c.values, c.attributes) for c in coordinates(space, plan)
-    }
-    for item in assumptions(space, plan):
-        texts = item.values.astype(np.dtypes.StringDType())
-        coords[item.name] = xr.Variable(item.dims, texts, item.attributes)
-    return xr.Dataset(data, coords, group_attributes(space, plan))
+    arrays = {v.name: indexing.LazilyIndexedArray(_Lazy(evaluator, v)) for v in found}
+    return labelled(space, plan, arrays)
 
 
 class _Lazy(BackendArray):

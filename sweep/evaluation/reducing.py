@@ -261,25 +261,32 @@ class Accumulator:
     plan: Plan
     reduction: Reduction
     shape: tuple[int, ...]
-    _states: dict[Key, _State] = field(default_factory=dict)
-    _tiles: list[Array] = field(default_factory=list)
+    _states: dict[tuple[int, Key], _State] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Lay out what every pass needs."""
+        dtype = np.dtype(self.plan.precision)
+        sources = {v.name: v.source for v in variables(self.space, self.plan)}
+        self._sources = tuple(sources[name] for name in self.reduction.objectives)
+        self._tiles = [np.empty(TILE, dtype) for _ in self._sources]
 
     def add(self, piece: Piece) -> int:
-        """Reduce a piece; return how many evaluations it has."""
-        dtype = np.dtype(self.plan.precision)
-        if not self._tiles:
-            self._tiles = [np.empty(TILE, dtype) for _ in self.reduction.objectives]
+        """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
         tables = tables_of(self.space, self.plan, piece.box)
         for model, key in piece.models:
-            if key not in self._states:
-                self._states[key] = self._empty(dtype)
+            # A state of its own for each model, also where models share a group: a pass counts on
+            # positions that only rise, and those of one model follow those of the other.
+            own = model, key
+            if own not in self._states:
+                self._states[own] = self._empty()
             inputs = tables.inputs(self.plan.models[model])
             for index in blocks(canonical(self.space, piece.box)):
                 part = {name: table[restrict(table, index)] for name, table in inputs.items()}
-                self._pass(part, piece.box, index, model, key)
+                self._pass(part, piece.box, index, own)
         return piece.box.n_points * len(piece.models)
 
-    def _empty(self, dtype: np.dtype[Any]) -> _State:
+    def _empty(self) -> _State:
+        dtype = np.dtype(self.plan.precision)
         if not self.reduction.each:
             return _State.empty(self.reduction, dtype, self.reduction.n or ROOM)
         pairs = math.prod(canonical(self.space, self.space.grid.whole)[-2:])
@@ -288,22 +295,22 @@ class Accumulator:
         return state
 
     def _pass(
-        self, inputs: Mapping[str, Array], box: Box, index: Index, model: int, key: Key
+        self, inputs: Mapping[str, Array], box: Box, index: Index, own: tuple[int, Key]
     ) -> None:
         """Reduce a block of a box with one model."""
+        model, keeps = own[0], self.reduction.keeps
         name = self.plan.models[model]
         packed = pack(inputs, get_model(name), tuple(s.stop - s.start for s in index))
-        sources = tuple(self._source(name, objective) for objective in self.reduction.objectives)
         compiled = get_reducing_pass(
-            name, self.plan.variant, packed.form, sources, self.reduction.keeps, packed.length
+            name, self.plan.variant, packed.form, self._sources, keeps, packed.length
         )
         outer, inner = self._positions(box, index, model, packed.stride.shape[1])
         while True:
-            state = self._states[key].arguments(self.reduction.keeps)
+            state = self._states[own].arguments(keeps)
             with np.errstate(all="ignore"):
                 if compiled(*packed.arguments, packed.n_rows, outer, inner, state, *self._tiles):
                     return
-            self._states[key] = self._states[key].grown()
+            self._states[own] = self._states[own].grown()
 
     def _positions(self, box: Box, index: Index, model: int, n_outer: int) -> tuple[Array, Array]:
         """Return what indices outside the inner loop, and within, add to the position."""
@@ -328,13 +335,11 @@ class Accumulator:
         (outer[0] if n_outer else inner)[:] += model * step
         return outer, inner
 
-    def _source(self, model: str, name: str) -> str:
-        own = {field.name for field in get_model(model).fields}
-        short = name.removeprefix(f"{model}_")
-        return short if short in own and name != short else name
-
     def result(self) -> list[Any]:
-        """Return what is left: ``(key, Kept)`` of each group, or :class:`Least` of all clocks."""
+        """Return what is left: ``(key, Kept)`` of groups, or :class:`Least` of all clocks.
+
+        A group that models share has a part from each.
+        """
         return self._least() if self.reduction.each else self._kept()
 
     def _least(self) -> list[Least]:
@@ -344,7 +349,7 @@ class Accumulator:
         _, inner = self._positions(whole, canonical_index(self.space, whole), 0, n_outer)
         return [
             Least(key, state.columns[0], state.columns[1], state.positions + inner)
-            for key, state in self._states.items()
+            for (_, key), state in self._states.items()
         ]
 
     def _kept(self) -> list[tuple[Key, Kept]]:
@@ -357,5 +362,5 @@ class Accumulator:
                     state.positions[: state.held[0]].copy(),
                 ),
             )
-            for key, state in self._states.items()
+            for (_, key), state in self._states.items()
         ]

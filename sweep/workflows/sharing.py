@@ -30,13 +30,6 @@ def restricted(space: KernelSpace, reduction: Reduction) -> KernelSpace:
     return space.restricted({n: reduction.indices[n].tolist() for n in space.grid.names})
 
 
-def accumulator(
-    whole: KernelSpace, part: KernelSpace, plan: Plan, question: Reduction
-) -> Accumulator:
-    """Return an accumulator whose positions are those of the whole grid."""
-    return Accumulator(part, plan, question, whole.grid.shape)
-
-
 def reduce_in_threads(
     space: KernelSpace,
     plan: Plan,
@@ -81,8 +74,9 @@ def reduce_in_threads(
                 if progress is not None:
                     progress(done, total)
 
+    shape = space.grid.shape
     found = [
-        accumulator(space, part, plan, question) for _ in range(threads or os.cpu_count() or 1)
+        Accumulator(part, plan, question, shape) for _ in range(threads or os.cpu_count() or 1)
     ]
     with ThreadPoolExecutor(len(found), thread_name_prefix="sweep-reduce") as pool:
         futures = [pool.submit(work, mine) for mine in found]
@@ -115,9 +109,10 @@ class Share:
             space = _space_of(self)
             whole = space[self.question.kernel]
             part = restricted(whole, self.question)
-            self._laid_out.append((space.plan, whole, part, pieces(part, self.question)))
-        plan, whole, part, found = self._laid_out[0]
-        mine = accumulator(whole, part, plan, self.question)
+            shape = whole.grid.shape
+            self._laid_out.append((space.plan, part, shape, pieces(part, self.question)))
+        plan, part, shape, found = self._laid_out[0]
+        mine = Accumulator(part, plan, self.question, shape)
         number = unit[1]
         points = sum(mine.add(p) for p in found[self.bounds[number] : self.bounds[number + 1]])
         return unit, {"evaluations": points, "kept": mine.result()}
