@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,41 @@ def test_interrupted_with_the_store_resumable(folder, reference, chunks):
     assert not inspect(store).lock_path.exists()
     assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
     assert digest(store) == reference
+
+
+BETWEEN = """
+import os
+import {module} as module
+
+def interrupted(*given, original=module.{name}, **named):
+    if {before}:
+        raise KeyboardInterrupt
+    original(*given, **named)
+    if str(given[-1]).endswith("long.zarr"):
+        raise KeyboardInterrupt
+
+module.{name} = interrupted
+from sweep.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        {"module": "os", "name": "rename", "before": False},  # as the store appears
+        {"module": "sweep.store.writing", "name": "_opened", "before": True},  # locked, not open
+    ],
+    ids=["created", "locked"],
+)
+def test_interrupted_where_nobody_releases_the_lock_yet(folder, reference, moment):
+    run = [sys.executable, "-c", BETWEEN.format(**moment), "run", "long.toml", "--no-report"]
+    done = subprocess.run(run, cwd=folder, env=environment(), text=True, capture_output=True)
+    assert done.returncode == 130
+    assert done.stderr == "\nsweep: interrupted; the same command continues 'long.zarr'\n"
+    assert not inspect(folder / "long.zarr").lock_path.exists()
+    assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
+    assert digest(folder / "long.zarr") == reference
 
 
 @pytest.mark.parametrize("options", [[], ["--workers", "2"]], ids=["threads", "workers"])

@@ -63,6 +63,9 @@ def _leave(code: int) -> NoReturn:
     end. A store takes no harm: it may be killed at any moment.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Not imported for it: where the module is not loaded, nothing is locked.
+    if release_all := getattr(sys.modules.get("sweep.store.lock"), "release_all", None):
+        release_all()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -61,6 +61,7 @@ def create(
             os.mkdir(temporary)
             _write_objects(temporary, objects, durable)
             lock = StoreLock.acquire(temporary / lock_key, str(root))
+            lock.path = root / lock_key  # from here on: an interrupt may come with the renaming
             if replaced is not None:
                 old = _beside(root, "old")
                 os.rename(root, old)
@@ -73,10 +74,9 @@ def create(
                 os.rename(temporary, root)
         except BaseException:
             if lock is not None:
-                lock.forget()
+                lock.release()
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        lock.path = root / lock_key
         if durable:
             sync_directory(root.parent)
         if replaced is not None:

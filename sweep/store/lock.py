@@ -13,13 +13,13 @@ it would hold the lock after its parent's death.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import json
 import os
 import socket
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ __all__ = [
     "is_alive_here",
     "process_start",
     "refusal",
+    "release_all",
     "this_process",
 ]
 
@@ -113,7 +114,8 @@ class StoreLock:
         if self._descriptor >= 0:
             # Removed while still held, or a newcomer's lock could be removed.
             with contextlib.suppress(OSError):
-                os.unlink(self.path)
+                if _is_current(self.path, self._descriptor):
+                    os.unlink(self.path)
             self.forget()
 
     def forget(self) -> None:
@@ -271,7 +273,17 @@ def refusal(store: str, owner: Mapping[str, Any], advice: str) -> StoreError:
     )
 
 
-_held: weakref.WeakSet[StoreLock] = weakref.WeakSet()
+_held: set[StoreLock] = set()
+
+
+@atexit.register
+def release_all() -> None:
+    """Let go of every lock of this process, which is about to end.
+
+    An interrupt between a lock's acquisition and the block that would release it leaves it held.
+    """
+    for lock in list(_held):
+        lock.release()
 
 
 def _forget_in_child() -> None:
