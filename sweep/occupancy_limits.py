@@ -1,7 +1,9 @@
 """What one multiprocessor of each compute capability offers to blocks and warps.
 
 The numbers are in ``occupancy_limits.csv``, one row per compute capability, each with its source.
-A device without compute capability (AMD's) brings its own.
+A device without compute capability (AMD's) brings its own. Column ``l1_kb`` is what NVIDIA's
+architecture whitepapers and the CUDA C++ Programming Guide (technical specifications, and the
+sections on each compute capability) state of the first-level cache; that of 10.7 is assumed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from numpy.typing import NDArray
 
 from sweep.errors import SpecError
 
-__all__ = ["LIMIT_COLUMNS", "Limits", "OwnLimits", "compute_capabilities", "limits_for"]
+__all__ = [
+    "LIMIT_COLUMNS",
+    "Limits",
+    "OwnLimits",
+    "compute_capabilities",
+    "l1_bytes_of",
+    "limits_for",
+]
 
 Array = NDArray[Any]
 
@@ -110,6 +119,7 @@ def _table() -> dict[str, dict[str, float]]:
         limits["check_granularity"] = _CHECKED_PARTITIONS.get(key, granularity)
         limits["fermi"] = float(key.startswith("2."))
         limits["warp_size"] = 32.0
+        limits["l1_bytes"] = 1024.0 * float(row["l1_kb"])
         table[key] = limits
     return table
 
@@ -117,6 +127,16 @@ def _table() -> dict[str, dict[str, float]]:
 def compute_capabilities() -> tuple[str, ...]:
     """Return the compute capabilities of the table, oldest first: ``("1.0", ..., "12.1")``."""
     return tuple(_table())
+
+
+def l1_bytes_of(compute_capability: str) -> float:
+    """Return the bytes of a multiprocessor's first-level cache of global memory.
+
+    1.x has none; on 2.x it is the part that is left beside 48 KiB of shared memory; on 3.x the
+    read-only cache; on 5.x and 6.x the unified L1 and texture cache; from 7.0 on what L1 and shared
+    memory have together. A device without compute capability, given as an empty text, has 0.
+    """
+    return _limits_of(compute_capability)["l1_bytes"] if compute_capability else 0.0
 
 
 OwnLimits = Mapping[str, float]

@@ -27,7 +27,9 @@ class GlobalAccess:
 
     ``count`` is dynamic per thread; ``bytes`` per thread and access; ``transactions`` are the
     hardware transactions of one warp's access under the device's rule, ``moved_bytes`` the bytes
-    that they move, ``sectors`` the 32-byte sectors that it touches.
+    that they move, ``sectors`` the 32-byte sectors that it touches. ``l1_hit_rate`` is the share
+    of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
+    that L2 does.
     """
 
     name: str
@@ -38,16 +40,23 @@ class GlobalAccess:
     sectors: Array
     coalesced: Array
     moved_bytes: Array
+    l1_hit_rate: Array
+    l2_hit_rate: Array
 
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """One shared memory access: dynamic count per thread and bank-conflict degree."""
+    """One shared memory access: dynamic count per thread and bank-conflict degree.
+
+    ``wavefronts`` are the passes that one warp's access takes in all: its requests (a warp's, but
+    a half-warp's for words of 8 bytes and a quarter's for 16) times ``degree``.
+    """
 
     name: str
     kind: str
     count: Array
     degree: Array
+    wavefronts: Array
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,9 @@ class Workload:
         Loop trip counts ``o_itrs`` and ``i_itrs`` [1].
     l2_hit_rate : array
         Share of sector accesses served by the L2 cache [1].
+    instruction_parallelism, memory_parallelism : array
+        Independent instructions that a thread can issue back to back, and global loads that it has
+        under way at once [1].
     memory_bandwidth : array
         DRAM bandwidth at the nominal memory clock [B/s].
     dram_share : array
@@ -143,6 +155,8 @@ class Workload:
     outer_iterations: Array
     inner_iterations: Array
     l2_hit_rate: Array
+    instruction_parallelism: Array
+    memory_parallelism: Array
     global_accesses: tuple[GlobalAccess, ...]
     shared_accesses: tuple[SharedAccess, ...]
     warp_size: Array

@@ -20,10 +20,10 @@ ALL = (*MERGE, "figure12_tiled", *MICRO, *SAMPLES)
 
 _DEVICES = {
     # in the order of DEVICE_NAMES: warp size, SMs, lanes, threads a block and an SM, shared memory,
-    # registers, L2 bytes, compute capability
-    "quadro_fx_5600": (32, 16, 8, 512, 768, 16384, 8192, 0, 1.0),
-    "gtx_280": (32, 30, 8, 512, 1024, 16384, 16384, 0, 1.3),
-    "gtx_980": (32, 16, 128, 1024, 2048, 98304, 65536, 2 * 2**20, 5.2),
+    # registers, L1 and L2 bytes, compute capability
+    "quadro_fx_5600": (32, 16, 8, 512, 768, 16384, 8192, 0, 0, 1.0),
+    "gtx_280": (32, 30, 8, 512, 1024, 16384, 16384, 0, 0, 1.3),
+    "gtx_980": (32, 16, 128, 1024, 2048, 98304, 65536, 48 * 2**10, 2 * 2**20, 5.2),
 }
 
 

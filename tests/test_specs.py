@@ -143,6 +143,8 @@ def test_kernel__defaults(kernel):
         "instructions.control": "cost",
         "synchronisation.barriers": "2 * tiles",
         "loops.outer": "1",
+        "parallelism.instruction": "1",
+        "parallelism.memory": "1",
         "loops.inner": "1",
         "cache.l2_hit_rate": "0",
     }
@@ -170,10 +172,11 @@ def test_kernel__accesses(kernel):
 def test_kernel__all_expressions(kernel):
     paths = [path for path, _ in kernel.all_expressions()]
     assert paths[:3] == ["derived.tiles", "derived.cost", "constraints[0]"]
-    assert paths[3:-8] == list(kernel.expressions)
-    assert paths[-8:] == [
+    assert paths[3:-10] == list(kernel.expressions)
+    assert paths[-10:] == [
         *("global_access.a.count", "global_access.a.bytes", "global_access.a.stride"),
-        *("global_access.c.count", "global_access.c.bytes"),
+        "global_access.a.l1_hit_rate",
+        *("global_access.c.count", "global_access.c.bytes", "global_access.c.l1_hit_rate"),
         *("shared_access.tile_load.count", "shared_access.tile_load.bytes"),
         "shared_access.tile_load.stride",
     ]

@@ -14,7 +14,7 @@ from sweep.transactions import (
     Affine,
     Cost,
     access_transactions,
-    affine_bank_conflicts,
+    affine_bank_passes,
     affine_transactions,
     bank_conflict_degree,
     bank_rule_of,
@@ -74,6 +74,13 @@ class Evaluator:
         bad = self._padded(fault) | np.isnan(value) | ((value < 0) & (not signed))
         self.note(bad)
         return np.where(bad, 1.0, value) if bad.any() else value
+
+    def share(self, expression: Expression | None, cached: Any = True) -> Array:
+        """Evaluate a share of accesses that a cache serves; 0 where there is no cache."""
+        given = 0.0 if expression is None else self(expression)
+        value: Array = self._padded(np.where(cached, given, 0.0))
+        self.note(value > 1.0)
+        return value
 
     def of_hardware(self, value: Array, count: Array) -> Array:
         """Take what an access costs; NaN, where no hardware has it, is flagged if it occurs."""
@@ -220,9 +227,13 @@ def _by_device(devices: tuple[Device, ...], names: Sequence[str], ndim: int) -> 
 
 
 def global_access(
-    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
+    access: Access,
+    evaluate: Evaluator,
+    devices: tuple[Device, ...],
+    block: Block,
+    l2_hit_rate: Array,
 ) -> GlobalAccess:
-    """Evaluate an access to global memory, under each device's rule."""
+    """Evaluate an access to global memory, under each device's rule; the rate is the kernel's."""
     count, size = evaluate(access.count) * block.share, evaluate(access.bytes)
     rules = _by_device(devices, [rule_of(d.compute_capability) for d in devices], evaluate.ndim)
     if access.affine:
@@ -234,6 +245,8 @@ def global_access(
         cost = Cost(*access_transactions(access.pattern, size, stride, block.lanes, rules))
         aligned = Cost(*access_transactions("coalesced", size, None, block.lanes, rules))
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
+    if access.l2_hit_rate is not None:
+        l2_hit_rate = evaluate.share(access.l2_hit_rate, evaluate.values["l2_bytes"] > 0)
     return GlobalAccess(
         name=access.name,
         kind=access.kind,
@@ -243,6 +256,8 @@ def global_access(
         sectors=cost.sectors,
         coalesced=_coalesced(cost, aligned),
         moved_bytes=cost.bytes,
+        l1_hit_rate=evaluate.share(access.l1_hit_rate),
+        l2_hit_rate=l2_hit_rate,
     )
 
 
@@ -263,13 +278,17 @@ def shared_access(
 ) -> SharedAccess:
     """Evaluate an access to shared memory, with the conflicts of each device's banks."""
     count, ndim = evaluate(access.count) * block.share, evaluate.ndim
+    rules = _by_device(devices, [bank_rule_of(d.compute_capability) for d in devices], ndim)
+    size = evaluate(access.bytes)
     if access.affine:
-        rules = _by_device(devices, [bank_rule_of(d.compute_capability) for d in devices], ndim)
-        addresses = block.affine(access, evaluate)
-        degree = affine_bank_conflicts(addresses, evaluate(access.bytes), rules)
+        passes, requests = affine_bank_passes(block.affine(access, evaluate), size, rules)
+        degree = passes / np.where(requests == 0, 1.0, requests)
     else:
         stride = evaluate(access.stride) if access.stride is not None else np.ones((1,) * ndim)
+        row = Affine(0, stride, 0, 0, block.lanes, 1, block.lanes, block.warp_size)
+        passes, _ = affine_bank_passes(row, size, rules)
         major = [d.compute_capability.split(".")[0] for d in devices]
         banks = device_array(devices, [BANKS.get(m, BANKS_LATER) for m in major], ndim)
         degree = bank_conflict_degree(stride, banks, banks)
-    return SharedAccess(access.name, access.kind, count, evaluate.of_hardware(degree, count))
+    degree, passes = (evaluate.of_hardware(part, count) for part in (degree, passes))
+    return SharedAccess(access.name, access.kind, count, degree, passes)

@@ -23,6 +23,7 @@ from sweep.evaluation.counts import (
 from sweep.fields import STATUS
 from sweep.models._model import Model
 from sweep.occupancy import limits_for, occupancy
+from sweep.occupancy_limits import l1_bytes_of
 from sweep.space import Box, KernelSpace
 from sweep.specs import Device
 from sweep.workload import Array, Clocks, Workload
@@ -76,6 +77,11 @@ def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Array:
     return device_array(devices, [d.values.get(path, np.nan) for d in devices], ndim)
 
 
+def _l1_bytes(device: Device) -> float:
+    """Return the size of the first-level cache: the device's own, or of its capability."""
+    return device.values.get("chip.l1", l1_bytes_of(device.compute_capability))
+
+
 def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[str, Array]:
     """Return the declared device attributes that expressions may use."""
     major_minor = [float(d.compute_capability or 0) for d in devices]
@@ -83,6 +89,7 @@ def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[s
         "warp_size": _device_values(devices, "chip.warp_size", ndim),
         "sm_count": _device_values(devices, "chip.sm_count", ndim),
         "lanes_per_sm": _device_values(devices, "chip.lanes_per_sm", ndim),
+        "l1_bytes": device_array(devices, [_l1_bytes(d) for d in devices], ndim),
         "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
         "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
         "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
@@ -121,16 +128,19 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     warp = values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
     parts = parts_of_block(kernel, evaluate, block)
+    hit_rate = evaluate.share(given.get("cache.l2_hit_rate"), values["l2_bytes"] > 0)
     accesses = tuple(
-        global_access(a, evaluate, devices, parts[a.stage]) for a in kernel.global_accesses
+        global_access(a, evaluate, devices, parts[a.stage], hit_rate)
+        for a in kernel.global_accesses
     )
     shared = tuple(
         shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
     )
     stages = stages_of(kernel, evaluate, accesses, shared, parts)
     outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
-    hit_rate = np.where(values["l2_bytes"] > 0, number("cache.l2_hit_rate", 0.0), 0.0)
-    evaluate.note(hit_rate > 1.0)
+    parallel = [number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory")]
+    for degree in parallel:
+        evaluate.note(degree < 1.0)
 
     n_sm = values["sm_count"]
     launched = occupancy(threads, registers, shared_bytes, blocks, limits=limits, n_sm=n_sm)
@@ -166,6 +176,8 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
         outer_iterations=outer,
         inner_iterations=inner,
         l2_hit_rate=hit_rate,
+        instruction_parallelism=parallel[0],
+        memory_parallelism=parallel[1],
         global_accesses=accesses,
         shared_accesses=shared,
         warp_size=warp,

@@ -19,6 +19,8 @@ __all__ = ["ACCESSES", "Access", "check_accesses"]
 ACCESSES = ("global_access", "shared_access")
 """The tables of accesses."""
 
+HIT_RATES = ("l1_hit_rate", "l2_hit_rate")
+
 _SECTIONS = {section.name: section for section in KERNEL}
 
 
@@ -46,6 +48,9 @@ class Access:
     base, x, y, z : Expression or None
         Of the pattern ``affine``, address ``base + x * threadIdx.x + y * threadIdx.y + z *
         threadIdx.z`` in words of ``bytes``; ``None`` for the others.
+    l1_hit_rate, l2_hit_rate : Expression or None
+        Shares of a global access's sectors that the caches serve; ``None`` for shared memory, and
+        where the rate of L2 is the kernel's.
     """
 
     name: str
@@ -59,10 +64,12 @@ class Access:
     x: Expression | None = None
     y: Expression | None = None
     z: Expression | None = None
+    l1_hit_rate: Expression | None = None
+    l2_hit_rate: Expression | None = None
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
-        for key in ("count", "bytes", "stride", *AFFINE_KEYS):
+        for key in ("count", "bytes", "stride", *AFFINE_KEYS, *HIT_RATES):
             expression = getattr(self, key)
             if expression is not None:
                 yield key, expression

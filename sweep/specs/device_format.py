@@ -108,6 +108,16 @@ DEVICE: tuple[Section, ...] = (
             1_048_576,
             zero=True,
         ),
+        Key(
+            "l1_KiB",
+            "number",
+            "first-level cache of a multiprocessor for global memory; from 7.0 on with shared"
+            " memory; without it that of the compute capability",
+            1,
+            4096,
+            required=False,
+            zero=True,
+        ),
         _optional("fp64_lanes_per_sm", "lanes for double precision; 0 without", 1024, zero=True),
         _optional("integer_lanes_per_sm", "lanes for 32-bit integer addition", 1024),
         _optional("special_lanes_per_sm", "lanes for special functions", 1024),

@@ -37,6 +37,8 @@ DEVICE_NAMES: dict[str, str] = {
     "max_threads_per_sm": "most threads resident on a multiprocessor",
     "shared_memory_per_sm": "shared memory of a multiprocessor [bytes]",
     "registers_per_sm": "32-bit registers of a multiprocessor",
+    "l1_bytes": "size of a multiprocessor's first-level cache of global memory [bytes], 0 without"
+    " one; from compute capability 7.0 on with what shared memory takes of it",
     "l2_bytes": "size of the L2 cache [bytes], 0 without one",
     "compute_capability": "compute capability as a number, such as 5.2; 0 on a device without one",
 }
@@ -78,6 +80,10 @@ _BARRIERS = _count("barriers", "dynamic barriers of a thread", required=False, d
 def _affine(name: str, meaning: str, **options: object) -> Key:
     return _count(f"{name}", f"{meaning}; for pattern affine", -LARGEST_NUMBER, required=False,
                   **options)  # fmt: skip
+
+
+def _share(name: str, meaning: str, default: str = "") -> Key:
+    return _count(name, meaning, maximum=1, unit_suffix="fraction", required=False, default=default)
 
 
 _AFFINE = (
@@ -178,6 +184,16 @@ KERNEL: tuple[Section, ...] = (
         ),
         _count("stride", "distance of two lanes in words; for pattern strided", required=False),
         *_AFFINE,
+        _share(
+            "l1_hit_rate",
+            "share of its sectors that L1, texture or read-only cache serves",
+            default="0",
+        ),
+        _share(
+            "l2_hit_rate",
+            "share of its sectors beyond L1 that the L2 cache serves; without it the kernel's"
+            " cache.l2_hit_rate; 0 on a device without one",
+        ),
         repeated=True,
     ),
     place_keys(
@@ -237,13 +253,29 @@ KERNEL: tuple[Section, ...] = (
     place_keys(
         "cache",
         "what caches serve",
-        _count(
+        _share(
             "l2_hit_rate",
             "share of the accesses that the L2 cache serves; 0 on a device without one",
-            maximum=1,
-            unit_suffix="fraction",
-            required=False,
             default="0",
+        ),
+    ),
+    place_keys(
+        "parallelism",
+        "what a thread does at once",
+        _count(
+            "instruction",
+            "independent instructions that a thread can issue back to back, loads from shared"
+            " memory among them",
+            1,
+            required=False,
+            default="1",
+        ),
+        _count(
+            "memory",
+            "global loads that a thread has under way at once",
+            1,
+            required=False,
+            default="1",
         ),
     ),
 )

@@ -34,7 +34,7 @@ warp      2.x, 5.0 and 32 banks of 4 bytes; a request is the warp, a half-warp f
 
 Addresses come one by one (:func:`transactions_of_addresses`, :func:`simulate_transactions`,
 :func:`bank_conflicts_of_addresses`, :func:`simulate_bank_conflicts`), as an affine function of a
-thread's place in its block (:func:`affine_transactions`, :func:`affine_bank_conflicts`), or as a
+thread's place in its block (:func:`affine_transactions`, :func:`affine_bank_passes`), or as a
 named pattern (:func:`access_transactions`, :func:`bank_conflict_degree`). All take arrays, and
 simulate each distinct warp once.
 """
@@ -48,7 +48,12 @@ from sweep.transactions.addresses import (
     simulate_transactions,
     transactions_of_addresses,
 )
-from sweep.transactions.affine import Affine, affine_bank_conflicts, affine_transactions
+from sweep.transactions.affine import (
+    Affine,
+    affine_bank_conflicts,
+    affine_bank_passes,
+    affine_transactions,
+)
 from sweep.transactions.patterns import PATTERNS, access_transactions, bank_conflict_degree
 from sweep.transactions.rules import BANK_RULES, RULES, WORD_BYTES, bank_rule_of, rule_of
 
@@ -61,6 +66,7 @@ __all__ = [
     "Cost",
     "access_transactions",
     "affine_bank_conflicts",
+    "affine_bank_passes",
     "affine_transactions",
     "bank_conflict_degree",
     "bank_conflicts_of_addresses",

@@ -13,7 +13,7 @@ from sweep.transactions.rows import combinations, rows_of
 from sweep.transactions.rules import BANK_RULES, RULES, WORD_BYTES, codes_of
 from sweep.transactions.simulator import LINE_BYTES, bank_passes, warp_transactions
 
-__all__ = ["Affine", "affine_bank_conflicts", "affine_transactions"]
+__all__ = ["Affine", "affine_bank_conflicts", "affine_bank_passes", "affine_transactions"]
 
 MOST_THREADS = 4096
 """Threads of a block beyond which it is not followed: four times what any GPU takes."""
@@ -94,12 +94,8 @@ def affine_bank_conflicts(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike
 
     Parameters
     ----------
-    affine : Affine
-        The addresses.
-    word_bytes : array_like
-        Size of a lane's word: 1, 2, 4, 8 or 16 [byte].
-    rule : array_like of str
-        One of `BANK_RULES` (see :func:`bank_rule_of`); the arguments broadcast.
+    affine, word_bytes, rule
+        As for :func:`affine_bank_passes`.
 
     Returns
     -------
@@ -112,14 +108,44 @@ def affine_bank_conflicts(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike
     SpecError
         If a rule is unknown.
     """
+    passes, requests = affine_bank_passes(affine, word_bytes, rule)
+    return passes / np.where(requests == 0, 1.0, requests)
+
+
+def affine_bank_passes(
+    affine: Affine, word_bytes: ArrayLike, rule: ArrayLike
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what an affine access to shared memory costs, as the mean over a block's warps.
+
+    Parameters
+    ----------
+    affine : Affine
+        The addresses.
+    word_bytes : array_like
+        Size of a lane's word: 1, 2, 4, 8 or 16 [byte].
+    rule : array_like of str
+        One of `BANK_RULES` (see :func:`bank_rule_of`); the arguments broadcast.
+
+    Returns
+    -------
+    passes, requests : ndarray
+        Passes of a warp's access (wavefronts), and the requests of which it consists; float64.
+        0 and NaN as for :func:`affine_transactions`.
+
+    Raises
+    ------
+    SpecError
+        If a rule is unknown.
+    """
 
     def simulate(warps: _Warps) -> NDArray[np.int64]:
         layout = bank_layout(warps.word_bytes, warps.code)
         header = (warps.word_bytes, *layout)
         return bank_passes(rows_of(warps.addresses, warps.active, layout[0] * layout[1], header))
 
-    sums, _ = _over_blocks(affine, word_bytes, codes_of(rule, BANK_RULES), simulate)
-    return sums[..., 0] / np.where(sums[..., 1] == 0, 1.0, sums[..., 1])
+    sums, n_warps = _over_blocks(affine, word_bytes, codes_of(rule, BANK_RULES), simulate)
+    warps = np.maximum(n_warps, 1.0)
+    return sums[..., 0] / warps, sums[..., 1] / warps
 
 
 class _Warps(NamedTuple):
