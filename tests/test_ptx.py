@@ -15,12 +15,12 @@ from sweep.ptx import (
     analyse,
     computation_proportion,
     instruction_costs,
-    kernel_key,
     kernel_text,
     read_ptx,
     tasks_of,
 )
 from sweep.specs import load_device, parse_kernel
+from sweep.specs.writing import key_of
 
 KERNELS = [
     (path.stem, entry)
@@ -32,7 +32,7 @@ KERNELS = [
 def written(name, entry, **options):
     """Return the analysis of a fixture's kernel and what its kernel file holds."""
     found = analyse(fixture(name).entry(entry), **options)
-    return found, parse_kernel(kernel_text(found), kernel_key(entry))
+    return found, parse_kernel(kernel_text(found), key_of(entry))
 
 
 # ---------------------------------------------------------------------------- the papers
@@ -271,7 +271,7 @@ def evaluated(kernels, models, folder):
     for number, (name, entry) in enumerate(kernels):
         stages = ("tasks", "barriers", "none")[number % 3]
         found = analyse(fixture(name).entry(entry), stages=stages, block=(256, 1, 1))
-        path = folder / f"{kernel_key(f'{name}_{number}')}.toml"
+        path = folder / f"{key_of(f'{name}_{number}')}.toml"
         path.write_text(kernel_text(found, grid=(4096,)), encoding="utf-8")
         paths.append(str(path))
     results = sweep.evaluate(sweep.Plan(kernels=paths, devices=["gtx_280"], models=models))
@@ -317,6 +317,6 @@ def test_required_block__is_the_launch():
 
 
 def test_keys__of_any_name():
-    assert kernel_key("_Z10vector_addPKf") == "z10vector_addpkf"
-    assert kernel_key("$123") == "kernel_123"
-    assert kernel_key("Sum") == "sum"
+    assert key_of("_Z10vector_addPKf") == "z10vector_addpkf"
+    assert key_of("$123") == "kernel_123"
+    assert key_of("Sum") == "sum"

@@ -317,6 +317,10 @@ def test_schema__is_one(kind):
         ("kernel", 'kind = "store"', 'kind = "write"'),
         ("kernel", 'pattern = "coalesced"', 'pattern = "strided"'),
         ("kernel", 'pattern = "strided"', 'pattern = "coalesced"'),
+        ("kernel", 'pattern = "coalesced"', 'pattern = "measured"'),
+        ("kernel", 'pattern = "coalesced"', 'pattern = "coalesced"\ntransactions = 4'),
+        ("kernel", 'count = "tile"', 'count = "tile"\npattern = "measured"\nstride = 2'),
+        ("kernel", "[synchronisation]", "[measured]\ntime_ms = 1.5\n[synchronisation]"),
         ("kernel", 'default = "paper: Nobody 2020, Table 1"\n', ""),
     ],
 )

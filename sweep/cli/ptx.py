@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sweep.cli.kernel_files import sides, write_kernel
 from sweep.errors import SweepError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def ptx(arguments: argparse.Namespace) -> int:
     text = _read(path)
     _check_numbers(arguments)
     costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
-    block = _sides("--block", arguments.block)
+    block = sides("--block", arguments.block)
     try:
         analysis = analyse(
             read_ptx(text).entry(arguments.entry),
@@ -90,12 +90,12 @@ def ptx(arguments: argparse.Namespace) -> int:
         analysis,
         source=path.name,
         registers=arguments.registers,
-        grid=_sides("--grid", arguments.grid),
+        grid=sides("--grid", arguments.grid),
         dynamic_shared=arguments.dynamic_shared,
         costs=costs,
     )
     if arguments.output:
-        _write(Path(arguments.output), kernel, overwrite=arguments.overwrite)
+        write_kernel(Path(arguments.output), kernel, overwrite=arguments.overwrite)
     else:
         print(kernel, end="")
     for remark in _remarks(analysis):
@@ -145,21 +145,6 @@ def _read(path: Path) -> str:
         raise SweepError(f"{path}: line {line}: not text (byte {error.start})") from None
 
 
-def _write(path: Path, text: str, *, overwrite: bool) -> None:
-    from sweep.specs import parse_kernel
-
-    if path.suffix != ".toml":
-        raise SweepError(f"{path}: a kernel file is named KEY.toml")
-    parse_kernel(text, path.stem, path)  # the name must be a key
-    try:
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SweepError(f"{path}: is there already; --overwrite replaces it") from None
-    except OSError as error:
-        raise SweepError(f"{path}: cannot be written: {error.strerror}") from None
-
-
 def _check_numbers(arguments: argparse.Namespace) -> None:
     registers, shared = arguments.registers, arguments.dynamic_shared
     if registers is not None and not 1 <= registers <= 255:
@@ -184,14 +169,3 @@ def _pairs(option: str, words: Sequence[str]) -> dict[str, float]:
             raise SweepError(f"{option} {word}: the label is given twice")
         result[label] = number
     return result
-
-
-def _sides(option: str, text: str | None) -> tuple[int, int, int] | None:
-    """Return three sides of a block or grid; those that are left out are 1."""
-    if text is None:
-        return None
-    parts = text.replace("x", ",").split(",")
-    if len(parts) > 3 or not all(re.fullmatch(r"[1-9][0-9]{0,9}", part) for part in parts):
-        raise SweepError(f"{option} {text}: must be one to three whole numbers, such as 16,16")
-    x, y, z = (*(int(part) for part in parts), 1, 1)[:3]
-    return x, y, z

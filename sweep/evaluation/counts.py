@@ -37,6 +37,7 @@ __all__ = [
 
 BANKS = {"1": 16}  # banks (and lanes that are served together) by major compute capability
 BANKS_LATER = 32
+SECTOR_BYTES = 32.0
 TOTALS = ("instructions.", "synchronisation.")
 
 
@@ -240,6 +241,12 @@ def global_access(
         addresses = block.affine(access, evaluate)
         cost = affine_transactions(addresses, size, rules)
         aligned = affine_transactions(addresses.linear(), size, rules)
+    elif access.transactions is not None:
+        # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
+        words = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
+        cost, aligned = (
+            Cost(n, n * SECTOR_BYTES, n) for n in (evaluate(access.transactions), words)
+        )
     else:
         stride = evaluate(access.stride) if access.stride is not None else None
         cost = Cost(*access_transactions(access.pattern, size, stride, block.lanes, rules))
@@ -283,6 +290,8 @@ def shared_access(
     if access.affine:
         passes, requests = affine_bank_passes(block.affine(access, evaluate), size, rules)
         degree = passes / np.where(requests == 0, 1.0, requests)
+    elif access.transactions is not None:
+        degree = passes = evaluate(access.transactions)
     else:
         stride = evaluate(access.stride) if access.stride is not None else np.ones((1,) * ndim)
         row = Affine(0, stride, 0, 0, block.lanes, 1, block.lanes, block.warp_size)

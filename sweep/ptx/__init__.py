@@ -35,7 +35,7 @@ from sweep.ptx.costs import (
     instruction_costs,
     tasks_of,
 )
-from sweep.ptx.kernel_file import kernel_key, kernel_text
+from sweep.ptx.kernel_file import kernel_text
 from sweep.ptx.module import Function, Module, PtxError
 from sweep.ptx.parser import LARGEST_TEXT, read_ptx
 from sweep.ptx.tasks import STAGES
@@ -52,7 +52,6 @@ __all__ = [
     "analyse",
     "computation_proportion",
     "instruction_costs",
-    "kernel_key",
     "kernel_text",
     "read_ptx",
     "tasks_of",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 
@@ -13,8 +12,9 @@ from sweep.ptx.counts import Amount, Counts, Passage
 from sweep.ptx.formulas import Formulas, shown
 from sweep.ptx.tasks import Stage
 from sweep.specs import parse_kernel
+from sweep.specs.writing import key_of, plain, quoted
 
-__all__ = ["kernel_key", "kernel_text"]
+__all__ = ["kernel_text"]
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """The range to search where neither text nor user fix the block."""
@@ -26,12 +26,6 @@ MOST_LOOPS = 100
 MOST_UNKNOWN = 100
 _CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
-
-
-def kernel_key(name: str) -> str:
-    """Return the key of a kernel file for a kernel: its name in lower-case letters and digits."""
-    plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.lower()).strip("_")
-    return plain if plain[:1].isalpha() else f"kernel_{plain}"
 
 
 def kernel_text(
@@ -67,18 +61,8 @@ def kernel_text(
     """
     writer = _Writer(analysis, source, registers, grid, dynamic_shared, costs)
     text = "\n".join(writer.lines()).rstrip("\n") + "\n"
-    parse_kernel(text, kernel_key(analysis.name))  # what is written here can be read
+    parse_kernel(text, key_of(analysis.name))  # what is written here can be read
     return text
-
-
-def _quoted(text: str) -> str:
-    printable = "".join(c if c.isprintable() else "?" for c in text)
-    return json.dumps(printable, ensure_ascii=False)
-
-
-def _plain(text: str) -> str:
-    """Return a text that can stand in a comment."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 class _Writer:
@@ -92,7 +76,7 @@ class _Writer:
         costs: InstructionCosts | None,
     ) -> None:
         self.analysis = analysis
-        self.file = _plain(source)
+        self.file = plain(source)
         self.registers = registers
         self.grid = grid
         self.dynamic_shared = dynamic_shared
@@ -139,22 +123,22 @@ class _Writer:
             if loop.trips is not None:
                 how = {"most": "the most that the text allows"}.get(loop.origin, loop.origin)
                 trips = f"{shown(loop.trips)} iterations, {how}"
-            place = f"{_plain(loop.loop.label)} (line {loop.loop.line})"
+            place = f"{plain(loop.loop.label)} (line {loop.loop.line})"
             yield f"# Loop at {place}, depth {loop.loop.depth}: {trips}."
         if len(analysis.counts.loops) > MOST_LOOPS:
             yield f"# There are {len(analysis.counts.loops)} loops in all."
         for note in analysis.notes:
-            yield f"# Note: {_plain(note)}."
+            yield f"# Note: {plain(note)}."
         for unknown in analysis.unknown[:MOST_UNKNOWN]:
-            yield f"# {_plain(unknown.remark())}."
+            yield f"# {plain(unknown.remark())}."
         if len(analysis.unknown) > MOST_UNKNOWN:
             rest = sum(unknown.count for unknown in analysis.unknown[MOST_UNKNOWN:])
             yield f"# {rest} more unknown instructions are counted likewise."
         yield from self._proportion()
         yield "schema = 1"
-        yield f"name = {_quoted(analysis.name)}"
+        yield f"name = {quoted(analysis.name)}"
         what = f"Kernel {analysis.name}, read from PTX ISA {analysis.version} for {analysis.target}"
-        yield f"description = {_quoted(what)}"
+        yield f"description = {quoted(what)}"
         if analysis.block is None and analysis.max_threads is not None:
             yield f'constraints = ["block_size <= {analysis.max_threads}"]'
 
@@ -174,10 +158,10 @@ class _Writer:
         yield ""
         yield "[source]"
         text = f"derived: counted in the PTX{origin}, entry {analysis.name}"
-        yield f"default = {_quoted(text)}"
+        yield f"default = {quoted(text)}"
         self.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
         for path, text in self.sources.items():
-            yield f'"{path}" = {_quoted(text)}'
+            yield f'"{path}" = {quoted(text)}'
 
     def _launch(self) -> tuple[list[str], dict[str, object], dict[str, object]]:
         """Return the launch, and the sizes and parameters that it needs."""
@@ -259,7 +243,7 @@ class _Writer:
         yield "[[stage]]"
         yield f'name = "{name}"'
         if stage.loop is not None:
-            yield f"loop = {_quoted(self.loop_names[stage.loop])}"
+            yield f"loop = {quoted(self.loop_names[stage.loop])}"
         executions = self.formulas.value({stage.passage: stage.share})
         if executions != "1":
             yield f"executions = {executions}"

@@ -7,6 +7,7 @@ from sweep.specs.files import list_devices, list_kernels, load_device, load_kern
 from sweep.specs.formats import DEVICE_NAMES, SCHEMA_VERSION, SOURCE_KINDS
 from sweep.specs.kernel import Access, Kernel, parse_kernel
 from sweep.specs.lint import lint
+from sweep.specs.measured import Measured
 from sweep.specs.places import data_root
 from sweep.specs.reference import format_table
 from sweep.specs.report import Finding
@@ -21,6 +22,7 @@ __all__ = [
     "Device",
     "Finding",
     "Kernel",
+    "Measured",
     "Source",
     "check_model_parameters",
     "data_root",

@@ -40,7 +40,8 @@ class Access:
         Word of a thread and access [bytes].
     pattern : str
         How the addresses of a warp lie: ``coalesced``, ``misaligned``, ``strided``,
-        ``uncoalesced``, ``broadcast`` or ``affine``; ``strided`` or ``affine`` in shared memory.
+        ``uncoalesced``, ``broadcast``, ``affine`` or ``measured``; the last two or ``strided`` in
+        shared memory.
     stride : Expression or None
         Distance of neighbouring lanes in words; ``None`` for a pattern without one.
     stage : str or None
@@ -51,6 +52,9 @@ class Access:
     l1_hit_rate, l2_hit_rate : Expression or None
         Shares of a global access's sectors that the caches serve; ``None`` for shared memory, and
         where the rate of L2 is the kernel's.
+    transactions : Expression or None
+        Of the pattern ``measured``: sectors of 32 bytes of a warp's access to global memory,
+        passes of one to shared memory; ``None`` for the others.
     """
 
     name: str
@@ -66,10 +70,11 @@ class Access:
     z: Expression | None = None
     l1_hit_rate: Expression | None = None
     l2_hit_rate: Expression | None = None
+    transactions: Expression | None = None
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
-        for key in ("count", "bytes", "stride", *AFFINE_KEYS, *HIT_RATES):
+        for key in ("count", "bytes", "stride", *AFFINE_KEYS, "transactions", *HIT_RATES):
             expression = getattr(self, key)
             if expression is not None:
                 yield key, expression
@@ -143,7 +148,10 @@ def _access(
         _check_pattern(report, section, checked, path, pattern, is_flat=is_flat)
     if len(report.errors) > before:
         return None
-    unused = ("stride",) if pattern == "affine" else AFFINE_KEYS
+    unused = {
+        "affine": ("stride", "transactions"),
+        "measured": ("stride", *AFFINE_KEYS),
+    }.get(pattern, (*AFFINE_KEYS, "transactions"))
     return Access(
         name=checked["name"],
         kind=checked["kind"],
@@ -166,6 +174,11 @@ def _check_pattern(
     for key in AFFINE_KEYS:
         if pattern != "affine" and key in checked.written:
             report.error(f"{path}.{key}", 'belongs to pattern = "affine"')
+    if pattern != "measured" and "transactions" in checked.written:
+        report.error(f"{path}.transactions", 'belongs to pattern = "measured"')
+    if pattern == "measured" and "transactions" not in written:
+        reason = "missing: pattern measured needs the transactions of a warp's access"
+        report.error(f"{path}.transactions", reason)
     if pattern == "affine" and "x" not in written:
         report.error(f"{path}.x", "missing: pattern affine needs the distance of two threads in x")
     if pattern == "affine" and not is_flat and "y" not in written:

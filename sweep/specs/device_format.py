@@ -10,10 +10,12 @@ from collections.abc import Mapping
 
 from sweep.specs.keys import Key, Section, place_keys
 
-__all__ = ["DEVICE", "LIMITS_OF_DEVICE"]
+__all__ = ["CLOCK", "DEVICE", "LIMITS_OF_DEVICE", "MEMORY_CLOCK"]
 
-_CLOCK = (50.0, 5_000.0)
-_MEMORY_CLOCK = (50.0, 20_000.0)
+CLOCK = (50.0, 5_000.0)
+MEMORY_CLOCK = (50.0, 20_000.0)
+"""Plausible clocks [MHz]."""
+
 _VOLTS = (0.3, 2.5)
 
 
@@ -50,12 +52,12 @@ DEVICE: tuple[Section, ...] = (
     place_keys(
         "clocks",
         "nominal clocks and the ranges in which they can be set",
-        Key("core_nominal_MHz", "number", "clock of the multiprocessors (SM)", *_CLOCK),
+        Key("core_nominal_MHz", "number", "clock of the multiprocessors (SM)", *CLOCK),
         Key(
             "core_min_MHz",
             "number",
             "lowest core clock; without a range only the nominal clock is valid",
-            *_CLOCK,
+            *CLOCK,
             required=False,
             together="core_max_MHz",
         ),
@@ -63,16 +65,16 @@ DEVICE: tuple[Section, ...] = (
             "core_max_MHz",
             "number",
             "highest core clock",
-            *_CLOCK,
+            *CLOCK,
             required=False,
             together="core_min_MHz",
         ),
-        Key("memory_nominal_MHz", "number", "clock of the DRAM", *_MEMORY_CLOCK),
+        Key("memory_nominal_MHz", "number", "clock of the DRAM", *MEMORY_CLOCK),
         Key(
             "memory_min_MHz",
             "number",
             "lowest memory clock; without a range only the nominal clock is valid",
-            *_MEMORY_CLOCK,
+            *MEMORY_CLOCK,
             required=False,
             together="memory_max_MHz",
         ),
@@ -80,7 +82,7 @@ DEVICE: tuple[Section, ...] = (
             "memory_max_MHz",
             "number",
             "highest memory clock",
-            *_MEMORY_CLOCK,
+            *MEMORY_CLOCK,
             required=False,
             together="memory_min_MHz",
         ),
@@ -172,7 +174,7 @@ DEVICE: tuple[Section, ...] = (
     place_keys(
         "microbenchmark",
         "what others have measured; latencies in cycles of the core clock given here",
-        Key("core_clock_MHz", "number", "core clock while it was measured", *_CLOCK),
+        Key("core_clock_MHz", "number", "core clock while it was measured", *CLOCK),
         _cycles("l1_latency", "a load that the L1 cache serves"),
         _cycles("l2_near_latency", "a load that the L2 cache serves, nearest partition"),
         _cycles("l2_far_latency", "a load that the L2 cache serves, farthest partition"),
@@ -220,14 +222,14 @@ DEVICE: tuple[Section, ...] = (
             "rows",
             "voltage of the core domain by core clock, linear between the rows",
             columns=("clock_MHz", "voltage_V"),
-            column_ranges=(_CLOCK, _VOLTS),
+            column_ranges=(CLOCK, _VOLTS),
         ),
         Key(
             "memory_voltage",
             "rows",
             "voltage of the memory domain by memory clock, linear between the rows",
             columns=("clock_MHz", "voltage_V"),
-            column_ranges=(_MEMORY_CLOCK, _VOLTS),
+            column_ranges=(MEMORY_CLOCK, _VOLTS),
         ),
     ),
     Section(

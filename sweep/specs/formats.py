@@ -6,7 +6,7 @@ else, so a key is added to a format in exactly one place.
 
 from __future__ import annotations
 
-from sweep.specs.device_format import DEVICE
+from sweep.specs.device_format import CLOCK, DEVICE, MEMORY_CLOCK
 from sweep.specs.keys import Key, Section, place_keys
 
 __all__ = [
@@ -100,6 +100,11 @@ _AFFINE = (
 AFFINE_KEYS = tuple(key.name for key in _AFFINE)
 """Keys of the pattern ``affine``: a thread's address is ``base + x * threadIdx.x + ...``."""
 
+
+def _transactions(meaning: str) -> Key:
+    return _count("transactions", f"{meaning}; for pattern measured", required=False)
+
+
 KERNEL: tuple[Section, ...] = (
     place_keys(
         "",
@@ -180,10 +185,19 @@ KERNEL: tuple[Section, ...] = (
             "pattern",
             "choice",
             "how the addresses of a warp lie",
-            choices=("coalesced", "misaligned", "strided", "uncoalesced", "broadcast", "affine"),
+            choices=(
+                "coalesced",
+                "misaligned",
+                "strided",
+                "uncoalesced",
+                "broadcast",
+                "affine",
+                "measured",
+            ),
         ),
         _count("stride", "distance of two lanes in words; for pattern strided", required=False),
         *_AFFINE,
+        _transactions("32-byte sectors of a warp's access, as a profile counts them"),
         _share(
             "l1_hit_rate",
             "share of its sectors that L1, texture or read-only cache serves",
@@ -216,7 +230,7 @@ KERNEL: tuple[Section, ...] = (
             "pattern",
             "choice",
             "how the addresses of a warp lie",
-            choices=("strided", "affine"),
+            choices=("strided", "affine", "measured"),
             required=False,
             default="strided",
         ),
@@ -227,6 +241,7 @@ KERNEL: tuple[Section, ...] = (
             default="1",
         ),
         *_AFFINE,
+        _transactions("passes of a warp's access, as a profile counts them"),
         repeated=True,
     ),
     place_keys(
@@ -276,6 +291,19 @@ KERNEL: tuple[Section, ...] = (
             1,
             required=False,
             default="1",
+        ),
+    ),
+    place_keys(
+        "measured",
+        "one measured time, to which `sweep scale` holds its predictions at other clocks",
+        Key("time_ms", "number", "time of one launch", 1e-6, 1e9),
+        Key("device", "text", "the device, by its key"),
+        Key("core_clock_MHz", "number", "core clock while it was measured", *CLOCK),
+        Key(
+            "memory_clock_MHz",
+            "number",
+            "memory clock, as the device file counts it",
+            *MEMORY_CLOCK,
         ),
     ),
 )

@@ -12,6 +12,7 @@ from sweep.specs.accesses import ACCESSES, Access, check_accesses
 from sweep.specs.check import check_section, top_level
 from sweep.specs.formats import KERNEL
 from sweep.specs.formulas import Formulas
+from sweep.specs.measured import Measured, check_measured
 from sweep.specs.names import check_parameters, check_sizes
 from sweep.specs.report import Report
 from sweep.specs.sources import Source, check_sources, longest_prefix
@@ -65,6 +66,8 @@ class Kernel:
         Where the file lies, ``None`` where it came from elsewhere.
     stages : tuple of Stage
         Stretches of its code, in order; empty where the file gives totals only.
+    measured : Measured or None
+        A measured time, if the file has one.
     """
 
     key: str
@@ -82,6 +85,7 @@ class Kernel:
     sha256: str
     path: Path | None = field(default=None, compare=False)
     stages: tuple[Stage, ...] = ()
+    measured: Measured | None = None
 
     def __hash__(self) -> int:
         """Hash by key and text: the mappings themselves cannot be hashed."""
@@ -175,6 +179,7 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     stages = check_stages(report, table, formulas)
     check_membership(report, table, stages)
     _check_instructions(report, table)
+    measured = check_measured(report, table)
     accesses = {name: check_accesses(report, table, name, formulas) for name in ACCESSES}
     sources = _sources(report, table, top.meant)
     if report.errors:
@@ -195,6 +200,7 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
         sha256=sha256_of(text),
         path=path,
         stages=stages,
+        measured=measured,
     )
     _warn_of_unused(report, kernel)
     return kernel
@@ -211,7 +217,7 @@ def _single_expressions(
 ) -> dict[str, Expression]:
     result: dict[str, Expression] = {}
     for section in KERNEL:
-        if not section.name or section.repeated or section.values:
+        if not section.name or section.repeated or section.values or section.name == "measured":
             continue
         if section.required and section.name not in table:
             continue  # reported with the tables

@@ -122,10 +122,11 @@ def _keys(section: Section) -> Schema:
         body["if"] = {"required": ["computation"]}
         body["then"] = {"maxProperties": 1}
     if section.name == "global_access":
-        body["allOf"] = [_only_with("strided", ("stride",), "stride"), _affine()]
+        body["allOf"] = [_only_with("strided", ("stride",), "stride"), _affine(), _measured()]
     if section.name == "shared_access":
-        body["allOf"] = [_affine()]
-        body["if"] = {"properties": {"pattern": {"const": "affine"}}, "required": ["pattern"]}
+        body["allOf"] = [_affine(), _measured()]
+        other = {"enum": ["affine", "measured"]}
+        body["if"] = {"properties": {"pattern": other}, "required": ["pattern"]}
         body["then"] = {"properties": {"stride": False}}
     return body
 
@@ -141,6 +142,10 @@ def _only_with(pattern: str, keys: Sequence[str], needed: str) -> Schema:
 
 def _affine() -> Schema:
     return _only_with("affine", AFFINE_KEYS, "x")
+
+
+def _measured() -> Schema:
+    return _only_with("measured", ("transactions",), "transactions")
 
 
 def _free(values: str) -> Schema:

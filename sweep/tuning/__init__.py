@@ -8,7 +8,7 @@ from sweep.tuning.measurements import MEASURED, Measurements
 from sweep.tuning.reading import Source, read_source
 from sweep.tuning.recognise import Columns, read_measurements, recognise
 from sweep.tuning.search_space import SearchSpace, read_t1
-from sweep.tuning.skeleton import kernel_text, key_of, plan_text
+from sweep.tuning.skeleton import kernel_text, plan_text
 from sweep.tuning.t4 import read_t4
 from sweep.tuning.table import read_table
 
@@ -23,7 +23,6 @@ __all__ = [
     "joined",
     "kernel_text",
     "kernel_tuner_text",
-    "key_of",
     "measured_dataset",
     "plan_text",
     "read_cache",

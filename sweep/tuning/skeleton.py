@@ -9,20 +9,15 @@ from typing import Any
 from sweep.errors import SpecError, TuningError
 from sweep.expressions import Expression, ExpressionError
 from sweep.specs import parse_kernel
+from sweep.specs.writing import key_of, plain, quoted
 from sweep.tuning.measurements import Value
 from sweep.tuning.search_space import SearchSpace
 
-__all__ = ["kernel_text", "key_of", "plan_text"]
+__all__ = ["kernel_text", "plan_text"]
 
 AXES = "XYZ"
 BLOCK = 256
 """Threads of a block where the file does not tell."""
-
-
-def key_of(name: str) -> str:
-    """Return the key of a kernel's file for a name: lower-case letters, digits and _."""
-    plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.lower()).strip("_")
-    return plain if plain[:1].isalpha() else f"kernel_{plain}".rstrip("_")
 
 
 def kernel_text(space: SearchSpace, *, source: str = "") -> tuple[str, tuple[str, ...]]:
@@ -80,12 +75,12 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         """Yield the file; the launch first, since it says what is assumed."""
         launch = [
-            f"threads_per_block = {_quoted(self._threads())}",
-            f"blocks = {_quoted(self._blocks())}",
+            f"threads_per_block = {quoted(self._threads())}",
+            f"blocks = {quoted(self._blocks())}",
         ]
         shared = self._shared_memory()
-        name = _quoted(self.space.name)
-        origin = f" of {_plain(self.source)}" if self.source else ""
+        name = quoted(self.space.name)
+        origin = f" of {plain(self.source)}" if self.source else ""
         yield f"# Search space{origin}, taken over by `sweep import`."
         yield "# Counts and registers are not in it: replace what is marked 'assumed' below, by"
         yield "# hand or with what `sweep ptx` tells."
@@ -94,16 +89,16 @@ class _Writer:
         language = self.space.specification.get("Language") or ""
         file = self.space.specification.get("KernelFile") or ""
         told = " ".join(str(word) for word in (language, "kernel", file) if word)
-        yield f"description = {_quoted(f'{told}: tuning parameters and conditions only')}"
+        yield f"description = {quoted(f'{told}: tuning parameters and conditions only')}"
         yield "constraints = ["
-        yield from (f"  {_quoted(c.text)}," for c in self.space.conditions)
+        yield from (f"  {quoted(c.text)}," for c in self.space.conditions)
         yield "]"
         yield ""
         yield "[source]"
-        yield f"default = {_quoted(f'derived: the search space{origin}')}"
+        yield f"default = {quoted(f'derived: the search space{origin}')}"
         self.sources["resources.registers_per_thread"] = "assumed: not in the search space"
         self.sources["instructions"] = "assumed: not in the search space, to be counted"
-        yield from (f'"{path}" = {_quoted(text)}' for path, text in self.sources.items())
+        yield from (f'"{path}" = {quoted(text)}' for path, text in self.sources.items())
         if self.sizes:
             yield from ("", "[sizes]", *(f"{n} = {v}" for n, v in self.sizes.items()))
         yield from ("", "[parameters]")
@@ -111,7 +106,7 @@ class _Writer:
             yield f"{parameter} = {json.dumps(list(values), ensure_ascii=False)}"
         yield from ("", "[launch]", *launch)
         yield from ("", "[resources]", "registers_per_thread = 32")
-        yield f"shared_memory_bytes = {_quoted(shared)}"
+        yield f"shared_memory_bytes = {quoted(shared)}"
         yield from ("", "[instructions]", "computation = 1")
 
     def _readable(self, text: Any) -> str:
@@ -200,8 +195,8 @@ def plan_text(
     """
     lines = [
         "schema = 1",
-        f"name = {_quoted(key_of(space.name))}",
-        f"description = {_quoted(f'{space.name}: {space.cartesian:,} points without conditions')}",
+        f"name = {quoted(key_of(space.name))}",
+        f"description = {quoted(f'{space.name}: {space.cartesian:,} points without conditions')}",
         f"kernels = {_listed([kernel])}",
         f"devices = {_listed(devices)}",
         f"models = {_listed(models)}",
@@ -211,11 +206,3 @@ def plan_text(
 
 def _listed(values: Sequence[Value]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(_plain(text), ensure_ascii=False)
-
-
-def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -16,6 +16,7 @@ from sweep import __version__
 from sweep.errors import TuningError, nearest
 from sweep.models import model_names
 from sweep.specs import list_devices, load_device
+from sweep.specs.writing import key_of
 from sweep.store import Coordinate, GroupLayout, StoreLayout, Variable, open_or_create
 from sweep.tuning import (
     Columns,
@@ -24,7 +25,6 @@ from sweep.tuning import (
     Source,
     joined,
     kernel_text,
-    key_of,
     measured_dataset,
     plan_text,
     read_measurements,
