@@ -218,13 +218,18 @@ def translated(name: str, form: str, length: int, variant: str = "corrected") ->
             else f"const double* __restrict in_{key} = tables[{i}] + at[{i}] + start;"
         )
     point, arguments = [], []
+
+    def number(part: str, factor: str) -> str:
+        return f"{names[_passes.nominal(part)]} * {names[factor]}" if factor else names[part]
+
     for given in model.inputs:
         if given.sequence:
-            parts = ", ".join(names[p] for p in _passes.parts_of(given.symbol, length))
+            own = _passes.parts_of(given.symbol, length)
+            parts = ", ".join(number(part, given.factor) for part in own)
             point.append(f"const double s_{given.symbol}[{length}] = {{{parts}}};")
             arguments.append(f"s_{given.symbol}")
         else:
-            arguments.append(names[given.symbol])
+            arguments.append(number(given.symbol, given.factor))
     shared = ("launch_status", "clock_status", "power_input_status", "static_power", "core_hz",
               "core_watts", "memory_watts")  # fmt: skip
     places = [HEAD.index(key) for key in ("execution_cycles", "core_activity", "memory_activity")]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
 from sweep.evaluation._passes import get_pass
-from sweep.evaluation.tables import form_of, model_inputs, pack
+from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.evaluation.workloads import build_launch
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan
@@ -42,7 +42,7 @@ def tables(space: KernelSpace, plan: Plan, model: str) -> Tables:
     """Return what a model reads, over the whole grid; a table has length 1 where it is constant."""
     whole = space.grid.whole
     launch = build_launch(space, whole)
-    found = model_inputs(space, whole, launch, get_model(model), plan.variant, {})
+    found = pass_inputs(space, whole, launch, get_model(model), plan.variant, {})
     return {name: np.asarray(table) for name, table in found.items()}
 
 

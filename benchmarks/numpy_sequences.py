@@ -36,10 +36,11 @@ def luo_suda(t: Tables) -> Found:
     cpd = np.where(np.isnan(cpd), cpd, np.maximum(cpd, 1.0))
     types: list[Any] = [0.0, 0.0, 0.0, 0.0]
     busy: Any = 0.0
-    names = ("c_i", "m_i", "c_previous", "m_previous", "d_mem", "n_trans", "weight")
-    for c_i, m_i, c_before, m_before, d_mem, n_trans, weight in zip(
+    names = ("c_i", "nominal_m_i", "c_previous", "nominal_m_previous", "d_mem", "n_trans", "weight")
+    for c_i, m_nominal, c_before, m_before, d_mem, n_trans, weight in zip(
         *(parts(t, name) for name in names), strict=True
     ):
+        m_i, m_before = m_nominal * t["t_mem_factor"], m_before * t["t_mem_factor"]
         warp_bw = t["n_thread"] * d_mem / (n_trans * t_mem)  # (1)
         served = t["gpu_bw"] / (n_sm * warp_bw)
         work = np.ceil(n * c_i / cpd)  # (6)
@@ -74,12 +75,13 @@ def lemeire(t: Tables) -> Found:
     runs = np.ceil(total / t["n_cu"] / w)
     computation: Any = 0.0
     chain = t["local_count"] * t["local_completion"]
-    chain = chain + t["memory_count"] * t["memory_completion"]
+    memory_completion = t["nominal_memory_completion"] * t["completion_factor"]
+    chain = chain + t["memory_count"] * memory_completion
     names = ("count", "issue", "completion")
     for count, issue, completion in zip(*(parts(t, name) for name in names), strict=True):
         computation = computation + count * issue * w
         chain = chain + count * completion
-    memory = t["memory_count"] * t["memory_issue"] * w
+    memory = t["memory_count"] * (t["nominal_memory_issue"] * t["issue_factor"]) * w
     served = t["local_count"] * t["local_issue"] * w + memory
     run = np.maximum(np.maximum(computation, served), chain)
     cycles = run * runs

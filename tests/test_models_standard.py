@@ -21,7 +21,7 @@ from standard import AXES, assembled, devices_of, plan_for, same_bits, whole
 import sweep.evaluation.chunk as chunk_module
 import sweep.evaluation.tables as tables_module
 from sweep.evaluation import evaluate, variables
-from sweep.evaluation._passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass
+from sweep.evaluation._passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass, nominal
 from sweep.evaluation.chunk import LAUNCH_SOURCES
 from sweep.evaluation.tables import model_inputs, pack
 from sweep.evaluation.workloads import build_launch
@@ -211,6 +211,8 @@ def any_inputs(draw, model, n_points):
             values = np.where(rng.random(n_points) < 0.4, whole_numbers, values)
         for name in [f"{i.symbol}_{part}" for part in range(3)] if i.sequence else [i.symbol]:
             found[name] = values
+            if i.factor:
+                found |= {nominal(name): values, i.factor: np.ones(n_points)}
     shared = dict.fromkeys((*LAUNCH_INPUTS, *CLOCK_INPUTS), 0.0)
     shared |= {"static_power": 30.0, "core_hz": 1e9, "core_watts": 50.0, "memory_watts": 20.0}
     return found | {name: np.full(n_points, value) for name, value in shared.items()}

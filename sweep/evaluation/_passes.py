@@ -40,6 +40,7 @@ __all__ = [
     "get_pass",
     "get_reducing_pass",
     "input_names",
+    "nominal",
     "parts_of",
     "pass_source",
     "reducing_source",
@@ -89,6 +90,11 @@ def parts_of(name: str, length: int) -> tuple[str, ...]:
     return tuple(f"{name}_{i}" for i in range(length))
 
 
+def nominal(name: str) -> str:
+    """Return the name of an input before its factor."""
+    return f"nominal_{name}"
+
+
 def input_names(model: Model, length: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a pass's inputs: constant along the clocks, and depending on them.
 
@@ -101,7 +107,12 @@ def input_names(model: Model, length: int = 0) -> tuple[tuple[str, ...], tuple[s
     """
     names: dict[bool, list[str]] = {False: [], True: []}
     for i in model.inputs:
-        names[i.clocked] += parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+        own = parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+        if i.factor:
+            names[False] += map(nominal, own)
+            names[True] += [i.factor] if i.factor not in names[True] else []
+        else:
+            names[i.clocked] += own
     return LAUNCH_INPUTS + tuple(names[False]), CLOCK_INPUTS + tuple(names[True])
 
 
@@ -225,9 +236,12 @@ def _point_source(
     def value(name: str) -> str:
         return f"in_{name}" if is_constant[name] else f"in_{name}[j]"
 
+    def argument(part: str, factor: str) -> str:
+        return f"{value(nominal(part))} * {value(factor)}" if factor else value(part)
+
     head = [f"v_{name}" for name in (*HEAD, *(field.name for field in model.fields))]
     arguments = ", ".join(
-        value(part)
+        argument(part, i.factor)
         for i in model.inputs
         for part in (parts_of(i.symbol, length) if i.sequence else (i.symbol,))
     )

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from sweep.evaluation._passes import get_pass
-from sweep.evaluation.tables import form_of, model_inputs, pack
+from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.evaluation.variables import Variable, variables
 from sweep.evaluation.workloads import Launch, build_launch
 from sweep.models import get_model
@@ -34,7 +34,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-WHOLE_TABLES = 2_000_000
+WHOLE_TABLES = 500_000
 """Launch configurations, and clock pairs, up to which tables are computed once for the whole
 grid."""
 BLOCK = 1 << 18
@@ -132,7 +132,7 @@ class Tables:
         # Two threads may both compute them the first time: the same numbers, no lock needed.
         if name not in self._inputs:
             options = self.plan.options.get(name, {})
-            self._inputs[name] = model_inputs(
+            self._inputs[name] = pass_inputs(
                 self.space, self.box, self.launch, get_model(name), self.plan.variant, options
             )
         return self._inputs[name]

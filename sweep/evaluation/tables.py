@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation._passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, parts_of
+from sweep.evaluation._passes import (
+    CLOCK_INPUTS,
+    LAUNCH_INPUTS,
+    input_names,
+    nominal,
+    parts_of,
+)
 from sweep.evaluation.workloads import Launch, build_workload
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models._model import Model
@@ -17,7 +23,7 @@ from sweep.power import dynamic_power, voltage_at
 from sweep.space import Box, KernelSpace
 from sweep.workload import Array
 
-__all__ = ["Packed", "form_of", "model_inputs", "pack", "power_inputs"]
+__all__ = ["Packed", "form_of", "model_inputs", "pack", "pass_inputs", "power_inputs"]
 
 MISSING = float(STATUS["missing_parameters"])
 CONSTRAINT = float(STATUS["constraint"])
@@ -63,6 +69,24 @@ def model_inputs(
     variant: str,
     options: Mapping[str, str],
 ) -> dict[str, Array]:
+    """Return what a model's pass reads over a box, and all arguments of the body, by name."""
+    inputs = pass_inputs(space, box, launch, model, variant, options)
+    for i in model.inputs:
+        if i.factor:
+            names = parts_of(i.symbol, _length(inputs, model)) if i.sequence else (i.symbol,)
+            with np.errstate(all="ignore"):
+                inputs.update({n: inputs[nominal(n)] * inputs[i.factor] for n in names})
+    return inputs
+
+
+def pass_inputs(
+    space: KernelSpace,
+    box: Box,
+    launch: Launch,
+    model: Model,
+    variant: str,
+    options: Mapping[str, str],
+) -> dict[str, Array]:
     """Return every input of a model's pass over a box, by name.
 
     A parameter that a device lacks is NaN after the paper's ``prepare``; it becomes the status
@@ -90,6 +114,8 @@ def model_inputs(
     )
     for name in clock_names:  # as a pass reads them, so that no chunk has to lay them out again
         table = inputs[name]
+        if math.prod(table.shape[1:-2]) != 1:
+            raise AssertionError(f"{model.name}: {name} depends on the launch: give its factor")
         spread = np.broadcast_to(table, table.shape[:-2] + launch.workload.clocks.ratio.shape[-2:])
         inputs[name] = np.ascontiguousarray(spread)
     return inputs
@@ -105,9 +131,13 @@ def _flat(
         given = prepared[i.symbol]
         if i.sequence:
             length = len(given)
-            inputs.update(zip(parts_of(i.symbol, length), given, strict=True))
+            own = dict(zip(parts_of(i.symbol, length), given, strict=True))
         else:
-            inputs[i.symbol] = np.asarray(given, dtype=np.float64)
+            own = {i.symbol: np.asarray(given, dtype=np.float64)}
+        if i.factor:
+            own = {nominal(name): table for name, table in own.items()}
+            own[i.factor] = np.asarray(prepared[i.factor], dtype=np.float64)
+        inputs.update(own)
     return inputs, length
 
 
@@ -133,8 +163,8 @@ def _length(inputs: Mapping[str, Array], model: Model) -> int:
     """Return how many numbers the sequence inputs have."""
     for i in model.inputs:
         if i.sequence:
-            length = 0
-            while f"{i.symbol}_{length}" in inputs:
+            length, symbol = 0, nominal(i.symbol) if i.factor else i.symbol
+            while f"{symbol}_{length}" in inputs:
                 length += 1
             return length
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sweep.evaluation.tables import model_inputs
+from sweep.evaluation.tables import pass_inputs
 from sweep.evaluation.workloads import axis_arrays, build_launch, clock_on_devices
 from sweep.fields import STATUS
 from sweep.models import get_model
@@ -107,7 +107,7 @@ def _statuses(space: KernelSpace, plan: Plan, box: Box) -> np.ndarray:
     launch = build_launch(space, box)
     counts = np.zeros(256, np.int64)
     for name in plan.models:
-        inputs = model_inputs(
+        inputs = pass_inputs(
             space, box, launch, get_model(name), plan.variant, plan.options.get(name, {})
         )
         status = np.where(

@@ -36,6 +36,11 @@ class Input:
     reaches the body as a tuple with one number per part of the kernel (period, stage, instruction
     type); ``prepare`` gives it as a list of arrays, as long for all sequence inputs of the model.
     A pass is compiled per length.
+
+    An input that depends on both the launch and the clocks is the product of two numbers:
+    ``prepare`` gives it at the nominal clocks, and what the clocks multiply it with under the name
+    ``factor``. The pass multiplies, so that no table has a number for each launch and pair of
+    clocks.
     """
 
     symbol: str
@@ -43,6 +48,7 @@ class Input:
     device_keys: tuple[str, ...] = ()
     clocked: bool = False
     sequence: bool = False
+    factor: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,8 @@ class Model:
     bodies : mapping
         Variant to the compiled function that joins the equations.
     prepare : callable
-        ``prepare(workload, variant)`` returns the inputs by symbol, as broadcastable arrays; an
-        input that a device cannot give is NaN there.
+        ``prepare(workload, variant)`` returns the inputs by symbol, and their factors by name, as
+        broadcastable arrays; an input that a device cannot give is NaN there.
     parameters : tuple of Parameter
         What the model reads from ``[model.NAME]`` of a device file.
     options : mapping

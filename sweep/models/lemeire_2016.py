@@ -431,9 +431,12 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     if "computation" not in counts:  # else they are in that number already
         local = sum((a.count * a.degree for a in work.shared_accesses), start=zero)
     requests, issue, completion = _memory(work)
+    one = np.ones_like(work.n_sm)
     if variant == "corrected":  # rule CLK
-        issue = service_time(issue, work.clocks.ratio)
-        completion = latency(completion, work.clocks.ratio, work.dram_share)
+        of_issue = service_time(one, work.clocks.ratio)
+        of_completion = latency(one, work.clocks.ratio, work.dram_share)
+    else:
+        of_issue = of_completion = one
     launch = work.occupancy
     share = launch.occupancy
     # A launch that fails is no lack of parameters.
@@ -459,6 +462,8 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "memory_count": requests,
         "memory_issue": issue,
         "memory_completion": completion,
+        "issue_factor": of_issue,
+        "completion_factor": of_completion,
     }
 
 
@@ -500,8 +505,10 @@ MODEL = Model(
         Input("local_issue", "device", _device("local_memory")),
         Input("local_completion", "device", _device("local_memory")),
         Input("memory_count", "kernel global accesses"),
-        Input("memory_issue", "device, at the clocks", _device("global_memory"), True),
-        Input("memory_completion", "device, at the clocks", _device("global_memory"), True),
+        Input("memory_issue", "device, at the clocks", _device("global_memory"), True,
+              factor="issue_factor"),
+        Input("memory_completion", "device, at the clocks", _device("global_memory"), True,
+              factor="completion_factor"),
     ),
     fields=(
         Field("concurrent_warps", "1", "concurrent warps on a compute unit", "concWarps",

@@ -372,13 +372,13 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     t_mem = device["t_mem_cycles"]
     gpu_bw = work.memory_bandwidth
     # P compares costs at the nominal clocks: it is a property of the code.
-    nominal = _sequence(work, t_mem)
-    computation = sum(s["c_i"] * s["weight"] for s in nominal)
-    memory = sum(s["m_i"] * s["weight"] for s in nominal)
-    if variant == "corrected":  # rule CLK
-        t_mem = latency(t_mem, work.clocks.ratio, work.dram_share)
-        gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
     sequence = _sequence(work, t_mem)
+    computation = sum(s["c_i"] * s["weight"] for s in sequence)
+    memory = sum(s["m_i"] * s["weight"] for s in sequence)
+    factor = np.ones_like(work.n_sm)
+    if variant == "corrected":  # rule CLK
+        factor = latency(factor, work.clocks.ratio, work.dram_share)
+        gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
     warps, share = work.occupancy.active_warps_per_sm, work.occupancy.occupancy
     held = np.where(share > 0, warps / share, 1.0)  # a launch that fails is no lack of parameters
     most = np.where(np.isfinite(device["m"]), device["m"], held)
@@ -396,7 +396,8 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "n_thread": work.lanes,
         "core_freq": work.clocks.core,
         "gpu_bw": gpu_bw,
-        "t_mem_cycles": t_mem,
+        "t_mem_cycles": t_mem * factor,
+        "t_mem_factor": factor,
     }
     inputs.update({name: device[name] for name in "abcd"})
     inputs.update({name: [s[name] for s in sequence] for name in sequence[0]})
@@ -437,8 +438,10 @@ MODEL = Model(
         Input("core_freq", "swept core clock", (), True),
         Input("gpu_bw", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
         Input("t_mem_cycles", "device, at the clocks", _LATENCY, True),
-        Input("m_i", "kernel accesses, at the clocks", _LATENCY, True, sequence=True),
-        Input("m_previous", "kernel accesses, at the clocks", _LATENCY, True, sequence=True),
+        Input("m_i", "kernel accesses, at the clocks", _LATENCY, True, sequence=True,
+              factor="t_mem_factor"),
+        Input("m_previous", "kernel accesses, at the clocks", _LATENCY, True, sequence=True,
+              factor="t_mem_factor"),
     ),
     fields=(
         Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
