@@ -17,6 +17,7 @@ __all__ = [
     "StoreError",
     "QueryError",
     "TuningError",
+    "ProfileError",
     "nearest",
 ]
 
@@ -43,6 +44,10 @@ class QueryError(SweepError):
 
 class TuningError(SweepError):
     """A tuner's file is wrong, or does not fit what it is imported for."""
+
+
+class ProfileError(SweepError):
+    """A profile is wrong, or lacks what a kernel file needs."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ RETURNED = {
     "Finished": "sweep.workflows.running",
     "Damage": "sweep.store",
     "Imported": "sweep.workflows.importing",
+    "Profiled": "sweep.workflows.profiling",
     "Exported": "sweep.workflows.exporting",
     "Explanation": "sweep.workflows.explanation",
     "Reproduction": "sweep.workflows.reproduction",

@@ -127,7 +127,13 @@ def printed_by(arguments: list[str], directory: Path) -> str:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("readme")
+    """Return the directory of all commands, with the files that they need."""
+    folder = tmp_path_factory.mktemp("readme")
+    for path in (ROOT / "tests" / "data" / "profiles").glob("nvprof_*.csv"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    first = next(commands(blocks("sh", section("From a profile to other clocks"))[0]))
+    printed_by(first, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,13 @@ def list_(arguments: argparse.Namespace) -> int:
         rows = ((name, f"{get_model(name).reference}") for name in model_names())
     elif arguments.what == "plans":
         rows = ((name, load_plan(name).description) for name in list_plans())
+    elif arguments.what == "counters":
+        from sweep.profiles import QUANTITIES
+
+        rows = (
+            (q.ncu[0], f"{q.meaning}{f' (nvprof: {q.nvprof[0]})' if q.nvprof else ''}")
+            for q in QUANTITIES.values()
+        )
     elif arguments.what == "recipes":
         rows = ((path.name, _first_comment(path)) for path in _recipes())
     else:

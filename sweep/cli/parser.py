@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sweep import __version__
+from sweep.cli.profile import add_profile_arguments
 from sweep.cli.ptx import add_ptx_arguments
+from sweep.cli.scaling import add_scale_arguments
 from sweep.cli.tuning_arguments import (
     add_export_arguments,
     add_import_arguments,
@@ -117,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(
             "list",
             "listing",
-            "list kernels, devices, models, plans, fields or recipes for clusters",
+            "list kernels, devices, models, plans, fields, recipes for clusters, or counters",
         )
     )
     _add_show(add("show", "listing", "show a kernel, device, plan or model file"))
@@ -132,6 +134,10 @@ def build_parser() -> argparse.ArgumentParser:
         add("export", "exporting", "write the best configurations for auto-tuners, or as a table")
     )
     add_ptx_arguments(add("ptx", "ptx", "turn the PTX text of a kernel into a kernel file"))
+    add_profile_arguments(
+        add("profile", "profile", "turn a profile of a kernel into a kernel file")
+    )
+    add_scale_arguments(add("scale", "scaling", "predict a measured time at other clocks"))
     return parser
 
 
@@ -316,7 +322,8 @@ def _add_plot(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_list(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("what", choices=("kernels", "devices", "models", "plans", "fields", "recipes"))
+    what = ("kernels", "devices", "models", "plans", "fields", "recipes", "counters")
+    sub.add_argument("what", choices=what)
     sub.add_argument("--device", metavar="NAME", help="models: tell which can run on this device")
     sub.add_argument("--kernel", metavar="NAME", help="models: ... and with this kernel")
     sub.add_argument(

@@ -14,10 +14,12 @@ _PUBLIC = {
     "forecast": "forecasting",
     "import_files": "importing",
     "read_measured": "importing",
+    "read_profile": "profiling",
     "reproduce": "reproduction",
     "rerun": "running",
     "run": "running",
     "repair": "verifying",
+    "scale": "scaling",
     "store_path": "running",
     "verify": "verifying",
 }

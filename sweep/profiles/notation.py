@@ -1,0 +1,177 @@
+"""Numbers and units as profilers write them: separators of any locale, units with prefixes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sweep.errors import ProfileError
+
+__all__ = ["Value", "decimal_sign", "in_base", "read_value", "whole_bytes"]
+
+_NUMBER = re.compile(
+    r"""\s*(?P<sign>[+-]?)(?P<digits>\d[\d.,'\u2019\u00a0\u202f]*|\.\d+)
+        (?P<exponent>[eE][+-]?\d+)?\s*(?P<unit>[%A-Za-z/]*)\s*""",
+    re.VERBOSE,
+)
+_SPACING = re.compile(r"['\u2019\u00a0\u202f]")
+
+PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+BASES = {
+    "second": "time", "s": "time", "byte": "size", "hz": "clock",
+    "%": "percent", "": "count", "inst": "count", "instruction": "count", "sector": "count",
+    "request": "count", "warp": "count", "thread": "count", "block": "count", "register": "count",
+    "cycle": "count", "wavefront": "count",
+}  # fmt: skip
+"""Units without a prefix, and what they measure."""
+
+BINARY = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30}
+"""Sizes as nvprof counts them; Nsight Compute's Kbyte is 1000 bytes."""
+
+RATES = {"cycle/second": 1.0, "cycle/usecond": 1e6, "cycle/nsecond": 1e9}
+"""Clocks in older versions of Nsight Compute."""
+
+
+class Value(NamedTuple):
+    """A counter's value.
+
+    ``text`` is as written, ``number`` is ``None`` where it is none, ``step`` is one in its last
+    digit: sizes are rounded (8.19 Kbyte).
+    """
+
+    text: str
+    number: float | None
+    unit: str
+    step: float = 1.0
+
+
+def decimal_sign(texts: Iterable[str]) -> str:
+    """Return the decimal sign of a file's numbers, ``.`` unless one of them can only have ``,``.
+
+    A sign that stands twice, or before another one, separates thousands; one that does not stand
+    three digits from the end is the decimal sign. All other numbers leave it open.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The values.
+
+    Raises
+    ------
+    ProfileError
+        Two numbers contradict each other.
+
+    Examples
+    --------
+    >>> decimal_sign(["27.595.520", "117.344"]), decimal_sign(["1,024", "0.5"])
+    (',', '.')
+    """
+    witness: dict[str, str] = {}
+    for text in texts:
+        match = _NUMBER.fullmatch(text)
+        sign = _told(match["digits"], bool(match["exponent"])) if match else ""
+        if sign:
+            witness.setdefault(sign, text.strip())
+    if len(witness) > 1:
+        both = " and ".join(f"'{text}'" for text in witness.values())
+        raise ProfileError(f"numbers of two notations: {both}; export the profile in one locale")
+    return next(iter(witness), ".")
+
+
+def _told(digits: str, exponent: bool) -> str:
+    """Return the decimal sign that a number's digits give away, or ``""``."""
+    signs = [c for c in digits if c in ".,"]
+    if not signs:
+        return ""
+    other = {".": ",", ",": "."}[signs[-1]]
+    if len(set(signs)) > 1:
+        return signs[-1]
+    if len(signs) > 1:
+        return other
+    before, _, after = digits.partition(signs[0])
+    grouped = len(after) == 3 and 1 <= len(before) <= 3 and before[0] != "0"
+    return "" if grouped and not exponent else signs[0]
+
+
+def read_value(text: str, unit: str, decimal: str) -> Value:
+    """Return a counter's value; its number is ``None`` where the profiler gives none (``n/a``).
+
+    A unit that stands behind the number (``12.5GB``) counts where there is no other.
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return Value(text.strip(), None, unit)
+    digits = _SPACING.sub("", match["digits"])
+    digits = digits.replace({".": ",", ",": "."}[decimal], "").replace(decimal, ".")
+    try:
+        number = float(match["sign"] + digits + (match["exponent"] or ""))
+    except ValueError:
+        return Value(text.strip(), None, unit)
+    finite = number if math.isfinite(number) else None
+    decimals = len(digits.partition(".")[2])
+    return Value(text.strip(), finite, unit or match["unit"], 10.0**-decimals)
+
+
+def in_base(value: Value, dimension: str) -> float:
+    """Return a value in base units: s, bytes, Hz, a number, a share.
+
+    Parameters
+    ----------
+    value : Value
+        With a number.
+    dimension : str
+        ``time``, ``size``, ``clock``, ``count`` or ``share``.
+
+    Raises
+    ------
+    ProfileError
+        Its unit is not known, or measures something else; the message lacks the counter's name.
+
+    Examples
+    --------
+    >>> in_base(Value("8.5", 8.5, "Kbyte/block"), "size")
+    8500.0
+    """
+    assert value.number is not None
+    measured, factor = _unit(value.unit)
+    if dimension == "share":
+        if measured not in ("percent", "count"):
+            raise ProfileError(f"unit '{value.unit}' is not one of a share (%)")
+        return value.number / 100 if measured == "percent" else value.number
+    if measured != dimension:
+        wanted = {"time": "usecond", "size": "byte", "clock": "hz", "count": "inst"}[dimension]
+        raise ProfileError(f"unit '{value.unit}' is not one of a {dimension} (such as {wanted})")
+    return value.number * factor
+
+
+def whole_bytes(value: Value) -> int:
+    """Return a size in bytes; of those that round to what is written, the roundest in binary.
+
+    >>> whole_bytes(Value("32.77", 32.77, "Kbyte/block", 0.01))
+    32768
+    """
+    size = in_base(value, "size")
+    assert value.number is not None
+    slack = 0.5001 * in_base(value._replace(number=value.step), "size")
+    for power in range(12, 0, -1):
+        near = round(size / 2**power) * 2**power
+        if abs(near - size) <= slack:
+            return near
+    return math.ceil(size - 1e-6)
+
+
+def _unit(text: str) -> tuple[str, float]:
+    """Return what a unit measures, and its size in base units."""
+    if text in RATES:
+        return "clock", RATES[text]
+    bare = text.partition("/")[0]  # register/thread, Kbyte/block
+    if bare in BINARY:
+        return "size", BINARY[bare]
+    if bare.lower() in BASES:
+        return BASES[bare.lower()], 1.0
+    prefix, base = bare[:1], bare[1:].lower()
+    if prefix in PREFIXES and BASES.get(base, "percent") != "percent":
+        return BASES[base], PREFIXES[prefix]
+    raise ProfileError(f"unit '{text}' is not known")
