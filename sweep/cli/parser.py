@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sweep import __version__
+from sweep.cli.planning import add_plan_arguments
 from sweep.cli.profile import add_profile_arguments
 from sweep.cli.ptx import add_ptx_arguments
 from sweep.cli.scaling import add_scale_arguments
@@ -74,6 +75,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_rerun(add("rerun", "running", "compute a store's results again from the store alone"))
     _add_extend(add("extend", "running", "grow a finished store to a larger plan"))
     _add_verify(add("verify", "verifying", "check every file of a store against its checksum"))
+    add_plan_arguments(
+        add("plan", "planning", "predict a run's time, bytes and memory, and what bounds it")
+    )
     best = add("best", "asking", "show the best configuration of every group")
     _add_question(best)
     best.add_argument(

@@ -37,6 +37,7 @@ __all__ = [
     "CLOCK_INPUTS",
     "LAUNCH_INPUTS",
     "TILE",
+    "forget_passes",
     "get_pass",
     "get_reducing_pass",
     "input_names",
@@ -335,3 +336,10 @@ def _build_reducing(
     }
     exec(compile(source, f"<reducing pass of {name}, {form}>", "exec"), namespace)
     return compile_pass(namespace[f"reduce_{name}"])
+
+
+def forget_passes() -> None:
+    """Forget all passes of this process: the next use of each compiles it again."""
+    with _COMPILING:
+        for built in (_build, _build_reducing, _straight_body):
+            built.cache_clear()

@@ -8,7 +8,7 @@ and merge in any order into the same answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from sweep.evaluation.chunk import (
 from sweep.evaluation.tables import form_of, pack
 from sweep.evaluation.variables import variables
 from sweep.models import get_model
-from sweep.space import Box, KernelSpace, Plan, cut_box
+from sweep.space import Box, KernelSpace, Plan, count_parts, cut_box
 
 __all__ = [
     "Accumulator",
@@ -37,6 +37,7 @@ __all__ = [
     "Piece",
     "Reduction",
     "clock_names",
+    "count_pieces",
     "pieces",
     "reducible",
 ]
@@ -194,6 +195,23 @@ def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
     return found
 
 
+def count_pieces(space: KernelSpace, by: Sequence[str]) -> int:
+    """Return how many pieces a question by some dimensions has, without making them.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid, restricted to what is selected.
+    by : sequence of str
+        Dimensions that form groups.
+    """
+    axes = [i for i, name in enumerate(space.grid.names) if name in by]
+    stop = [1 if axis in axes else n for axis, n in enumerate(space.grid.shape)]
+    groups = math.prod(space.grid.shape[axis] for axis in axes)
+    box = Box((0,) * len(stop), tuple(stop))
+    return groups * count_parts(box, _limit(space, box))
+
+
 def clock_names(space: KernelSpace) -> tuple[str, ...]:
     """Return the grid's dimensions that are clocks."""
     return tuple(d.name for d in space.grid.dimensions if d.kind in ("core", "memory"))
@@ -201,9 +219,11 @@ def clock_names(space: KernelSpace) -> tuple[str, ...]:
 
 def _cut(space: KernelSpace, whole: Box) -> Iterator[Box]:
     """Cut a box along its first axes into boxes of a good size."""
-    shape = canonical(space, whole)
-    limit = PIECE if form_of(shape) == "clocks" else LAUNCHES
-    return cut_box(whole, limit)
+    return cut_box(whole, _limit(space, whole))
+
+
+def _limit(space: KernelSpace, whole: Box) -> int:
+    return PIECE if form_of(canonical(space, whole)) == "clocks" else LAUNCHES
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What a sweep covers: plans, axes, grids, and the specs that they name."""
 
 from sweep.space.axes import CLOCK_AXES
-from sweep.space.grid import Box, Dimension, Grid, cut_box
+from sweep.space.grid import Box, Dimension, Grid, count_parts, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
 from sweep.space.space import LAUNCH_NAMES, KernelSpace, Space, resolve
 from sweep.space.valid import Configurations, valid_configurations, violated
@@ -16,6 +16,7 @@ __all__ = [
     "KernelSpace",
     "Plan",
     "Space",
+    "count_parts",
     "cut_box",
     "list_plans",
     "load_plan",

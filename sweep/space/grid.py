@@ -11,7 +11,7 @@ from itertools import product
 from sweep.space.axes import Values
 from sweep.space.valid import Configurations
 
-__all__ = ["Box", "Dimension", "Grid", "cut_box"]
+__all__ = ["Box", "Dimension", "Grid", "count_parts", "cut_box"]
 
 CHUNK_POINTS = 2_000_000
 """Configurations a chunk aims at: below a million, files and Python cost more than the disk."""
@@ -81,11 +81,7 @@ def cut_box(box: Box, limit: int) -> Iterator[Box]:
     limit : int
         Most points of a part, as far as single indices along the axis that is cut allow.
     """
-    axis, inner = 0, math.prod(box.shape[1:])
-    while inner > limit and axis < len(box.shape) - 1:
-        axis += 1
-        inner //= box.shape[axis]
-    step = max(1, limit // inner)
+    axis, step = _cut(box, limit)
     for lead in product(*(range(a, b) for a, b in zip(box.start[:axis], box.stop, strict=False))):
         for start in range(box.start[axis], box.stop[axis], step):
             stop = min(start + step, box.stop[axis])
@@ -93,6 +89,27 @@ def cut_box(box: Box, limit: int) -> Iterator[Box]:
                 (*lead, start, *box.start[axis + 1 :]),
                 (*(i + 1 for i in lead), stop, *box.stop[axis + 1 :]),
             )
+
+
+def count_parts(box: Box, limit: int) -> int:
+    """Return how many parts :func:`cut_box` cuts a box into.
+
+    Parameters
+    ----------
+    box, limit
+        As there.
+    """
+    axis, step = _cut(box, limit)
+    return math.prod(box.shape[:axis]) * -(-box.shape[axis] // step)
+
+
+def _cut(box: Box, limit: int) -> tuple[int, int]:
+    """Return the axis that is cut, and how many indices along it stay together."""
+    axis, inner = 0, math.prod(box.shape[1:])
+    while inner > limit and axis < len(box.shape) - 1:
+        axis += 1
+        inner //= box.shape[axis]
+    return axis, max(1, limit // inner)
 
 
 @dataclass(frozen=True)

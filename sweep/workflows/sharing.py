@@ -14,7 +14,7 @@ from sweep.space import KernelSpace, Plan, Space, parse_plan, resolve
 from sweep.workflows.execute import execute
 from sweep.workflows.record import record_of, texts_of
 
-__all__ = ["Progress", "reduce_on_cluster", "reduce_in_threads"]
+__all__ = ["Progress", "reduce_on_cluster", "reduce_in_threads", "shares"]
 
 Progress = Callable[[int, int], None]
 """Told evaluations done and evaluations in all, from any thread."""
@@ -23,6 +23,21 @@ SHARES = 8
 """Shares of the work for each thread of a cluster, so that all end at about the same time."""
 SMALLEST = 1 << 24
 """Evaluations below which a share is not worth a task."""
+
+
+def shares(n_pieces: int, slots: int, evaluations: int) -> int:
+    """Return into how many tasks of a cluster a question's pieces go.
+
+    Parameters
+    ----------
+    n_pieces : int
+        Pieces of one kernel's grid.
+    slots : int
+        Threads of all workers.
+    evaluations : int
+        Configurations times models.
+    """
+    return max(1, min(n_pieces, SHARES * slots, evaluations // SMALLEST))
 
 
 def restricted(space: KernelSpace, reduction: Reduction) -> KernelSpace:
@@ -158,7 +173,7 @@ def reduce_on_cluster(
     total = part.n_points * len(question.indices["model"])
     n_pieces = len(pieces(part, question))
     slots = sum(client.nthreads().values())
-    n = max(1, min(n_pieces, SHARES * slots, total // SMALLEST))
+    n = shares(n_pieces, slots, total)
     bounds = [n_pieces * i // n for i in range(n + 1)]
     record = record_of(whole)
     job = Share(record["plan"], texts_of(record), question, bounds, str(record["identity"]))

@@ -1,0 +1,131 @@
+"""What `sweep plan` predicts beside what happens: ``python -m benchmarks.predicting``.
+
+Plans of growing size are calibrated once, then predicted, then run as commands of their own, from
+start to end: into a store with different numbers of workers, and as a question that stores nothing.
+All of it shares the cores of this machine, which should have nothing else to do. Sizes up to 10⁹
+take 12 GB of disk for a store and some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.spaces import KINDS, space
+from sweep.space import resolve
+from sweep.space.plan import load_plan
+from sweep.workflows.calibrating import calibrate
+from sweep.workflows.costs import Cost, Resources
+from sweep.workflows.predicting import predict
+from sweep.workflows.rates import Rates
+
+__all__ = ["write_plan"]
+
+START = "import sys; from sweep.cli import main; sys.exit(main())"
+CORES = os.cpu_count() or 1
+HEADER = (
+    "what",
+    "workers",
+    "predicted",
+    "measured",
+    "ratio",
+    "CPU predicted",
+    "CPU measured",
+    "ratio",
+    "bottleneck",
+)
+
+
+def write_plan(kind: str, points: int, path: Path) -> Path:
+    """Write the plan of one of the benchmarks' grids as a file."""
+    data = space(kind, points).plan.as_dict()
+    axes: dict[str, Any] = data.pop("axes")
+    kept = ("schema", "kernels", "devices", "models", "outputs")
+    lines = [f"{key} = {json.dumps(data[key])}" for key in kept]
+    lines += ["[axes]", *(f"{name} = {json.dumps(list(v))}" for name, v in axes.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def seconds(command: Sequence[str], rounds: int, store: Path | None = None) -> tuple[float, float]:
+    """Return how long a command takes from start to end, and its CPU time: the medians."""
+    taken, spent = [], []
+    for _ in range(rounds):
+        if store is not None:
+            shutil.rmtree(store, ignore_errors=True)
+        os.sync()
+        started, before = time.perf_counter(), os.times()
+        words = [sys.executable, "-c", START, *command]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        taken.append(time.perf_counter() - started)
+        after = os.times()
+        spent.append(after.children_user + after.children_system
+                     - before.children_user - before.children_system)  # fmt: skip
+    return statistics.median(taken), statistics.median(spent)
+
+
+def row(what: str, workers: int | None, cost: Cost, measured: tuple[float, float]) -> str:
+    """Return a line of the table."""
+    cpu = sum(cost.cpu_s.values())
+    cells = (
+        what,
+        str(workers or f"{CORES} threads"),
+        f"{cost.seconds:.3g} s",
+        f"{measured[0]:.3g} s",
+        f"{cost.seconds / measured[0]:.2f}",
+        f"{cpu:.3g} s",
+        f"{measured[1]:.3g} s",
+        f"{cpu / measured[1]:.2f}",
+        cost.bottleneck,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def rows(kind: str, points: int, workers: Sequence[int], rates: Rates, rounds: int, place: Path):
+    """Yield the lines of one plan: a run by each number of workers, and a question."""
+    file = write_plan(kind, points, place / f"{kind}-{points}.toml")
+    whole, store = resolve(load_plan(file)), place / "measured.zarr"
+    number = f"{whole.n_points:.2g}".replace("e+0", "e")
+    for count in (None, *workers):
+        cost = predict(whole, rates, Resources(workers=count, cores=CORES))
+        command = ["run", str(file), "--no-report", "--store", str(store)]
+        command += [] if count is None else ["--workers", str(count)]
+        yield row(f"run, {kind}, {number}", count, cost, seconds(command, rounds, store))
+    shutil.rmtree(store, ignore_errors=True)
+    cost = predict(whole, rates, Resources(cores=CORES), stores=False)
+    measured = seconds(["best", str(file)], rounds)
+    yield row(f"best, {kind}, {number}", None, cost, measured)
+
+
+def main() -> None:
+    """Calibrate, predict, run and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--points", type=float, nargs="+", default=[1e6, 1e7, 1e8, 1e9])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--directory", type=Path, help="where stores are written and removed")
+    given = parser.parse_args()
+    print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
+    with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as name:
+        for kind in given.kinds:
+            # The smallest plan gives the rates of all: kernel, device and outputs are the same.
+            rates = calibrate(space(kind, int(max(given.points[0], 4e6))))
+            for points in given.points:
+                for line in rows(kind, int(points), given.workers, rates, given.rounds, Path(name)):
+                    print(line, flush=True)
+    print(f"\nload of the machine before and after: {rates.load:.1f}, {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
