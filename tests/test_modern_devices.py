@@ -55,9 +55,27 @@ def device(request):
 
 
 def test_all_are_shipped():
-    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980"}
+    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980", "gtx_titan_x"}
     files = {path.stem for path in specs.data_root("device").glob("*.toml")}
     assert files == {*MODERN, *PAPERS, *others}
+
+
+def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
+    device = specs.load_device("gtx_titan_x")
+    values = device.values
+    lanes = values["chip.sm_count"] * values["chip.lanes_per_sm"]
+    assert lanes == 3072 and 2 * lanes * 1.075e9 == pytest.approx(6.6e12, rel=1e-2)  # at boost
+    assert values["chip.memory_bandwidth"] == pytest.approx(336.5e9, rel=1e-3)
+    assert device.limits == specs.load_device("gtx_980").limits
+    # Wang & Chu's (4) at 975/3505 MHz; a sector's service takes 4 bytes a memory clock and SM.
+    wang_chu = device.model_parameters["wang_chu"]
+    ratio = 975 / 3505
+    assert wang_chu["dm_lat_slope_cycles"] == pytest.approx(222.78 * ratio, rel=1e-4)
+    latency = wang_chu["dm_lat_slope_cycles"] + wang_chu["dm_lat_intercept_cycles"]
+    assert values["microbenchmark.dram_latency"] == pytest.approx(latency, rel=1e-4)
+    for memory, cycles in wang_chu["dm_del_table"]:
+        assert cycles == pytest.approx((805.03 / memory + 8.1762) * ratio, rel=1e-3)
+        assert cycles > 32 / 4 * ratio
 
 
 # ---------------------------------------------------------------------------- datasheets
