@@ -209,7 +209,8 @@ class TestShippedKernel:
 
     def test_has_a_configuration_that_meets_its_constraints(self, path):
         kernel = specs.load_kernel(path)
-        axes = np.meshgrid(*(np.array(v) for v in kernel.parameters.values()), indexing="ij")
+        some = [v[:: -(-len(v) // 4)] for v in kernel.parameters.values()]  # four of each at most
+        axes = np.meshgrid(*(np.array(v) for v in some), indexing="ij")
         chosen = dict(zip(kernel.parameters, axes, strict=True))
         values = {**DEVICE_VALUES, **kernel.sizes, **chosen}
         good = np.array(True)
