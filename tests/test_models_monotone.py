@@ -141,7 +141,32 @@ def lemeire(draw):
     }  # fmt: skip
 
 
-KERNELS = {f.__name__: f for f in (hong_kim, wang_chu, luo_suda, zhang_owens, lemeire)}
+@st.composite
+def combined(draw):
+    """Any stages, with barriers and without."""
+    given = {name: draw(values) for name, values in SM.items()}
+    length = draw(st.integers(1, 4))
+
+    def sequence(values):
+        return tuple(draw(values) for _ in range(length))
+
+    counted = ("fp32", "integer", "special", "fp64", "accesses", "wavefronts", "l1_sectors",
+               "l2_sectors", "dram_sectors", "chain", "shared_loads", "dram_loads")  # fmt: skip
+    cycles = ("issue", "fp32", "integer", "special", "fp64", "load_store", "shared", "l1", "l2")
+    return given | {
+        "active_blocks": draw(counts(1, 16)), "warps_per_block": draw(counts(1, 32)),
+        "active_sm": min(given["n_sm"], given["blocks"]), "instructions": sequence(numbers(1, 1e4)),
+        **{name: sequence(numbers(0, 1e3)) for name in counted},
+        "cache_wait": sequence(numbers(0, 1e5)), "barriers": sequence(st.sampled_from([0.0, 1.0])),
+        **{f"{name}_cycles": draw(numbers(0.1, 32)) for name in cycles},
+        "unified": draw(st.sampled_from([0.0, 1.0])), "alu_latency": draw(numbers(1, 30)),
+        "shared_latency": draw(numbers(1, 100)), "launch_cycles": draw(numbers(1, 1000)),
+        "parallelism": draw(numbers(1, 32)), "dram_bandwidth": draw(numbers(1e9, 5e12)),
+        "dram_latency": draw(numbers(50, 2000)), "core_clock": draw(numbers(1e8, 3e9)),
+    }  # fmt: skip
+
+
+KERNELS = {f.__name__: f for f in (hong_kim, wang_chu, luo_suda, zhang_owens, lemeire, combined)}
 
 # Bandwidth, or the service times that are its reciprocal; latencies of DRAM.
 WIDER = {
@@ -150,6 +175,7 @@ WIDER = {
     "luo_suda": {"gpu_bw": 1},
     "zhang_owens": {"peak_global": 1},
     "lemeire": {"memory_issue": -1},
+    "combined": {"dram_bandwidth": 1, "l2_cycles": -1, "l1_cycles": -1, "shared_cycles": -1},
 }
 LATER = {
     "hong_kim": {"mem_ld": 1},
@@ -157,6 +183,7 @@ LATER = {
     "luo_suda": {"t_mem_cycles": 1, "m_i": 1, "m_previous": 1},
     "zhang_owens": {"global_latency": 1},
     "lemeire": {"memory_completion": 1},
+    "combined": {"dram_latency": 1, "cache_wait": 1, "shared_latency": 1, "alu_latency": 1},
 }
 
 models = pytest.mark.parametrize("model", model_names())

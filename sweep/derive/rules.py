@@ -22,6 +22,21 @@ from sweep.derive.facts import (
     service,
     shared_latency,
 )
+from sweep.derive.pipelines import (
+    cache_latency,
+    fp64_cycles,
+    integer_cycles,
+    issue_slots,
+    l1_cycles,
+    l1_latency,
+    launch_cycles,
+    load_store_cycles,
+    lookup_latency,
+    memory_latency,
+    shared_cycles,
+    special_cycles,
+    unified_lanes,
+)
 from sweep.specs import Device
 from sweep.specs.device import ModelValue
 
@@ -220,5 +235,22 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("lemeire", "latencies"): latencies,
     ("lemeire", "global_memory"): global_memory,
     ("lemeire", "local_memory"): local_memory,
+    ("combined", "issue_cycles"): issue_slots,
+    ("combined", "fp32_cycles"): issue_cycles,
+    ("combined", "integer_cycles"): integer_cycles,
+    ("combined", "special_cycles"): special_cycles,
+    ("combined", "fp64_cycles"): fp64_cycles,
+    ("combined", "unified"): unified_lanes,
+    ("combined", "load_store_cycles"): load_store_cycles,
+    ("combined", "shared_cycles"): shared_cycles,
+    ("combined", "l1_cycles"): l1_cycles,
+    ("combined", "l2_cycles"): l2_service,
+    ("combined", "alu_latency_cycles"): instruction_latency,
+    ("combined", "shared_latency_cycles"): lookup_latency,
+    ("combined", "l1_latency_cycles"): l1_latency,
+    ("combined", "l2_latency_cycles"): cache_latency,
+    ("combined", "dram_latency_cycles"): memory_latency,
+    ("combined", "launch_cycles"): launch_cycles,
+    ("combined", "dram_share_fraction"): global_share,
 }
 """Model and parameter to the rule that derives it."""

@@ -22,6 +22,7 @@ MODULES: dict[str, str] = {
     "luo_suda": "sweep.models.luo_suda_2011",
     "zhang_owens": "sweep.models.zhang_owens_2011",
     "lemeire": "sweep.models.lemeire_2016",
+    "combined": "sweep.models.combined",
 }
 """Model name to the module of its paper."""
 

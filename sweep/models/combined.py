@@ -1,0 +1,501 @@
+"""Throughput, latency and barriers together: for tuned kernels on GPUs with caches.
+
+No paper's model: it puts the ingredients of the five papers together, and one result of queueing
+theory between them. What each part is and comes from:
+
+- Components of throughput and the bottleneck (Zhang & Owens, HPCA 2011): a warp demands time of
+  the arithmetic pipelines and the issue slots, of the load-store pipeline with shared memory and
+  L1, and of L2 and DRAM. Pipelines by instruction type are theirs and those of Lemeire et al.
+  (PDP 2016).
+- Issue and completion latency, instruction-level parallelism (Lemeire et al.; Luo & Suda 2011):
+  what a warp waits for the results of its own instructions.
+- Warps that hide each other's waiting (Hong & Kim, ISCA 2009, MWP/CWP): here a closed queueing
+  network of all resident warps, each of which is served (demand) and waits (latency) in turn, in
+  Schweitzer's approximation (P. Schweitzer, "Approximate analysis of multiclass closed networks of
+  queues", 1979), which for one class is a quadratic equation. One warp alone takes demand plus
+  latency, many take their demands: Little's law on both sides.
+- Hits of L2 and DRAM latency over the clocks (Wang & Chu 2017); hits of L1 from the kernel file.
+- Stages between barriers: serial if a single block is resident, as Zhang & Owens have it; of N
+  resident blocks, all are in the same stage for one N-th of the time.
+- Whole rounds of blocks (Hong & Kim's repetitions), with a last round of fewer blocks on an SM.
+
+``variant="printed"`` is the plain throughput bound: the longest component, with perfect overlap,
+no latencies and no rounds. ``"corrected"`` applies what it leaves out:
+
+CB-1  Components overlap in part: the root of the sum of their squares, which lies between the
+      longest (perfect overlap) and the sum (none), and near the longest where one dominates.
+CB-2  Warps wait for results, and too few of them leave the pipelines idle.
+CB-3  Stages between barriers overlap only with those of other blocks.
+CB-4  Blocks come in whole rounds; the last one has fewer of them.
+CLK   DRAM bandwidth and latency follow the swept clocks.
+
+Parameters are the device's own: data sheets and micro-benchmarks, by the rules of `sweep.derive`.
+The exponent in CB-1 is the one number that was chosen by a measurement of a kernel: a convolution
+on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
+No other number is fitted. Instruction caches, bank conflicts of registers, the order of
+instructions, power limits and TLBs are not in the model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sweep._jit import Symbol, equations, joined
+from sweep.clocks import bandwidth, latency
+from sweep.fields import BOUND, Field, Parameter
+from sweep.models._model import Input, Model
+from sweep.workload import Array, Stage, Workload
+
+SYMBOLS = {
+    "blocks": Symbol("blocks", "1", "thread blocks of the grid"),
+    "active_blocks": Symbol("N_b", "1", "thread blocks resident on an SM"),
+    "active_sm": Symbol("active SMs", "1", "SMs that have work"),
+    "n_sm": Symbol("SMs", "1", "SMs of the device"),
+    "warps_per_block": Symbol("W_b", "1", "warps of a block"),
+    "instructions": Symbol("n", "1", "instructions of a warp, memory accesses included"),
+    "fp32": Symbol("n_fp32", "1", "single-precision instructions of a warp"),
+    "integer": Symbol("n_int", "1", "integer instructions of a warp"),
+    "special": Symbol("n_special", "1", "special functions and conversions of a warp"),
+    "fp64": Symbol("n_fp64", "1", "double-precision instructions of a warp"),
+    "accesses": Symbol("n_ls", "1", "accesses of a warp to shared and global memory"),
+    "wavefronts": Symbol("n_wave", "1", "passes of a warp's accesses through shared memory"),
+    "l1_sectors": Symbol("n_L1", "1", "sectors of 32 bytes that pass the first-level cache"),
+    "l2_sectors": Symbol("n_L2", "1", "sectors that it does not serve"),
+    "dram_sectors": Symbol("n_DRAM", "1", "sectors that L2 does not serve either"),
+    "chain": Symbol("n_chain", "1", "arithmetic instructions that a warp waits for"),
+    "shared_loads": Symbol("n_shared", "1", "loads from shared memory that a warp waits for"),
+    "cache_wait": Symbol("wait_cache", "cycle", "what a warp waits for loads that caches serve"),
+    "dram_loads": Symbol("n_miss", "1", "loads from DRAM that a warp waits for"),
+    "barriers": Symbol("n_bar", "1", "barriers of a warp"),
+    "issue_cycles": Symbol("t_issue", "cycle", "issue of an instruction, per SM"),
+    "fp32_cycles": Symbol("t_fp32", "cycle", "single-precision instruction, per SM"),
+    "integer_cycles": Symbol("t_int", "cycle", "integer instruction, per SM"),
+    "special_cycles": Symbol("t_special", "cycle", "special function, per SM"),
+    "fp64_cycles": Symbol("t_fp64", "cycle", "double-precision instruction, per SM"),
+    "unified": Symbol("unified", "1", "whether integers take single-precision lanes (0 or 1)"),
+    "load_store_cycles": Symbol("t_ls", "cycle", "access of a warp, per SM"),
+    "shared_cycles": Symbol("t_wave", "cycle", "pass through shared memory"),
+    "l1_cycles": Symbol("t_L1", "cycle", "sector through the first-level cache"),
+    "l2_cycles": Symbol("t_L2", "cycle", "sector from L2, of one SM"),
+    "dram_cycles": Symbol("t_DRAM", "cycle", "sector from DRAM, of one SM"),
+    "dram_bandwidth": Symbol("bandwidth", "B/s", "sustained DRAM bandwidth"),
+    "core_clock": Symbol("f", "Hz", "core clock"),
+    "alu_latency": Symbol("L_alu", "cycle", "latency of a dependent arithmetic instruction"),
+    "shared_latency": Symbol("L_shared", "cycle", "latency of shared memory"),
+    "dram_latency": Symbol("L_DRAM", "cycle", "latency of DRAM"),
+    "launch_cycles": Symbol("L_launch", "cycle", "launching of a block"),
+    "parallelism": Symbol("ILP", "1", "independent instructions of a thread"),
+    "arithmetic": Symbol("A", "cycle", "demand of a warp on issue slots and arithmetic pipelines"),
+    "load_store": Symbol("S", "cycle", "demand of a warp on the load-store pipeline"),
+    "memory": Symbol("M", "cycle", "demand of a warp on L2 and DRAM"),
+    "demand": Symbol("D", "cycle", "demand of a warp, components overlapped in part"),
+    "wait": Symbol("Z", "cycle", "what a warp alone would wait"),
+    "warps": Symbol("N", "1", "warps resident on an SM"),
+    "round_cycles": Symbol("T", "cycle", "time of a round"),
+    "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
+    "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
+    "full_rounds": Symbol("rounds", "1", "rounds in which all SMs hold all blocks that they can"),
+    "tail_blocks": Symbol("N_tail", "1", "blocks of an SM in the last round"),
+    "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
+    "exec_cycles": Symbol("T_exec", "cycle", "execution time"),
+}
+_equation = equations("combined", SYMBOLS)
+
+SECTOR_BYTES = 32.0
+
+# --- What a warp demands --------------------------------------------------------------------------
+
+
+@_equation("1")
+def arithmetic(
+    instructions, issue_cycles, fp32, fp32_cycles, integer, integer_cycles, special,
+    special_cycles, fp64, fp64_cycles, unified,
+):  # fmt: skip
+    """Longest of issue and the pipelines, which work side by side."""
+    return max(
+        max(instructions * issue_cycles, (fp32 + unified * integer) * fp32_cycles),
+        max(max(integer * integer_cycles, special * special_cycles), fp64 * fp64_cycles),
+    )
+
+
+@_equation("2")
+def load_store(
+    accesses, load_store_cycles, wavefronts, shared_cycles, l1_sectors, l1_cycles
+):  # fmt: skip
+    """Addresses of accesses, or their data: shared memory and L1 are one memory."""
+    return max(accesses * load_store_cycles, wavefronts * shared_cycles + l1_sectors * l1_cycles)
+
+
+@_equation("3")
+def dram_cycles(core_clock, active_sm, dram_bandwidth):
+    """Cycles of a sector at an SM's share of the bandwidth."""
+    return SECTOR_BYTES * core_clock * active_sm / dram_bandwidth
+
+
+@_equation("4")
+def memory(l2_sectors, l2_cycles, dram_sectors, dram_cycles):
+    """Longest of L2 and DRAM."""
+    return max(l2_sectors * l2_cycles, dram_sectors * dram_cycles)
+
+
+@_equation("5 as printed", "demand")
+def demand_printed(arithmetic, load_store, memory):
+    """Longest component: all overlap perfectly."""
+    return max(max(arithmetic, load_store), memory)
+
+
+@_equation("5")
+def demand(arithmetic, load_store, memory):
+    """Components overlap in part (CB-1)."""
+    return np.sqrt(arithmetic * arithmetic + load_store * load_store + memory * memory)
+
+
+# --- What a warp waits ----------------------------------------------------------------------------
+
+
+@_equation("6")
+def wait(
+    chain, alu_latency, shared_loads, barriers, shared_latency, parallelism, cache_wait,
+    dram_loads, dram_latency,
+):  # fmt: skip
+    """Latency of the results that a warp needs, one after the other; barriers are as far away."""
+    return (
+        (chain * alu_latency + shared_loads * shared_latency) / parallelism
+        + barriers * shared_latency + cache_wait + dram_loads * dram_latency
+    )  # fmt: skip
+
+
+# --- Many warps -----------------------------------------------------------------------------------
+
+
+@_equation("7")
+def warps(active_blocks, warps_per_block):
+    """Warps resident on an SM."""
+    return active_blocks * warps_per_block
+
+
+@_equation("8")
+def round_cycles(warps, demand, wait):
+    """Return the time in which each of the warps is served and waits once.
+
+    The positive root of ``T**2 - (N D + Z) T + (N - 1) D Z = 0``: each warp finds those of the
+    others that do not wait queueing before it. D + Z for one warp, N D for many.
+    """
+    return 0.5 * (
+        (warps * demand + wait)
+        + np.sqrt((warps * demand - wait) * (warps * demand - wait) + 4.0 * demand * wait)
+    )
+
+
+@_equation("9", "round_cycles")
+def with_barriers(overlapped, serial, active_blocks):
+    """Time of a round: for one N-th of it all blocks are in the same stage (CB-3)."""
+    return overlapped + max(serial - overlapped, 0.0) / active_blocks
+
+
+@_equation("10")
+def full_rounds(blocks, active_blocks, n_sm):
+    """Rounds that fill all SMs (CB-4)."""
+    return np.floor(blocks / (active_blocks * n_sm))
+
+
+@_equation("11")
+def tail_blocks(blocks, full_rounds, active_blocks, n_sm):
+    """Blocks of the busiest SM in the last round (CB-4)."""
+    return np.ceil((blocks - full_rounds * active_blocks * n_sm) / n_sm)
+
+
+@_equation("12")
+def exec_cycles(full_rounds, round_cycles, tail_cycles):
+    """All rounds one after the other."""
+    return full_rounds * round_cycles + tail_cycles
+
+
+@_equation("12 as printed", "exec_cycles")
+def exec_cycles_printed(blocks, warps_per_block, active_sm, demand):
+    """Demands of all warps, spread evenly over the SMs."""
+    return blocks * warps_per_block / active_sm * demand
+
+
+# --- The model ------------------------------------------------------------------------------------
+
+REGIMES = {
+    "combined_arithmetic": 70,
+    "combined_load_store": 71,
+    "combined_memory": 72,
+    "combined_latency": 73,
+}
+ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = (float(code) for code in REGIMES.values())
+COMPUTE, MEMORY, SHARED, LATENCY = (
+    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency")
+)
+
+
+@_equation("13", kind="condition")
+def is_latency_bound(warps, demand, wait):
+    """Too few warps: those that are served cannot cover the waiting of one."""
+    return warps * demand < wait
+
+
+def _body(corrected):
+    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+
+    @joined
+    def body(
+        blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer,
+        special, fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain,
+        shared_loads, cache_wait, dram_loads, barriers, issue_cycles, fp32_cycles, integer_cycles,
+        special_cycles, fp64_cycles, unified, load_store_cycles, shared_cycles, l1_cycles,
+        l2_cycles, alu_latency, shared_latency, launch_cycles, parallelism, dram_bandwidth,
+        dram_latency, core_clock,
+    ):  # fmt: skip
+        t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
+        N = warps(active_blocks, warps_per_block)
+        rounds = full_rounds(blocks, active_blocks, n_sm)
+        left = tail_blocks(blocks, rounds, active_blocks, n_sm)
+        has_tail = 1.0 if left > 0.0 else 0.0
+        N_tail = warps(max(left, 1.0), warps_per_block)
+        all_a = all_s = all_m = all_shared = all_dram = executed = 0.0
+        a = s = m = serial = serial_tail = 0.0
+        z = all_z = launch_cycles
+        for k in range(len(instructions)):
+            a_k = arithmetic(instructions[k], issue_cycles, fp32[k], fp32_cycles, integer[k],
+                             integer_cycles, special[k], special_cycles, fp64[k], fp64_cycles,
+                             unified)  # fmt: skip
+            s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
+                             l1_sectors[k], l1_cycles)  # fmt: skip
+            m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
+            z_k = wait(chain[k], alu_latency, shared_loads[k], barriers[k], shared_latency,
+                       parallelism, cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
+            all_a += a_k
+            all_s += s_k
+            all_m += m_k
+            all_z += z_k
+            all_shared += wavefronts[k] * shared_cycles
+            all_dram += dram_sectors[k] * t_dram
+            executed += instructions[k]
+            a += a_k
+            s += s_k
+            m += m_k
+            z += z_k
+            # Stages without a barrier between them are one.
+            ends = 1.0 if k == len(instructions) - 1 or barriers[k] > 0.0 else 0.0
+            d = demand(a, s, m)
+            serial += ends * round_cycles(N, d, z)
+            serial_tail += ends * round_cycles(N_tail, d, z)
+            a *= 1.0 - ends
+            s *= 1.0 - ends
+            m *= 1.0 - ends
+            z *= 1.0 - ends
+
+        longest = demand_printed(all_a, all_s, all_m)
+        D = demand(all_a, all_s, all_m) if corrected else longest
+        T = with_barriers(round_cycles(N, D, all_z), serial, active_blocks)
+        T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z), serial_tail,
+                                          max(left, 1.0))  # fmt: skip
+        bounded = exec_cycles_printed(blocks, warps_per_block, active_sm, D)
+        cycles = exec_cycles(rounds, T, T_tail) if corrected else bounded
+
+        waits = is_latency_bound(N, D, all_z) if corrected else False
+        by_arithmetic = all_a >= longest
+        by_load_store = all_s >= longest
+        # The load-store pipeline serves shared memory and L1: the one with more to do.
+        served = SHARED if all_shared >= 0.5 * all_s else MEMORY
+        component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
+        bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
+        regime = WAITING if waits else component
+        bound = LATENCY if waits else bottleneck
+        per_sm = blocks * warps_per_block / active_sm
+        CPI = cycles / (executed * per_sm)
+        core_activity = min(1.0, all_a * per_sm / cycles)
+        memory_activity = min(1.0, all_dram * per_sm / cycles)
+        return (
+            cycles, CPI, core_activity, memory_activity, regime, bound, all_a * per_sm,
+            all_s * per_sm, all_m * per_sm, all_z, min(1.0, longest * per_sm / cycles),
+        )  # fmt: skip
+
+    return body
+
+
+def _total(accesses, zero: Array) -> Array:
+    """Return the accesses of a thread."""
+    return sum((access.count for access in accesses), start=zero)
+
+
+def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return the sectors of a warp on each level of the memory."""
+    l1 = l2 = dram = zero
+    for access in stage.global_accesses:
+        moved = access.count * access.moved_bytes / SECTOR_BYTES
+        beyond = moved * (1.0 - access.l1_hit_rate)
+        l1, l2, dram = l1 + moved, l2 + beyond, dram + beyond * (1.0 - access.l2_hit_rate)
+    return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": dram}
+
+
+def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return what a warp waits for its loads: in cycles for caches, as a number for DRAM.
+
+    A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
+    for, at least one in all.
+    """
+    device = work.parameters
+    loads = cached = missed = zero
+    for access in stage.global_accesses:
+        if access.kind == "load":
+            beyond = access.count * (1.0 - access.l1_hit_rate)
+            loads = loads + access.count
+            cached = cached + (access.count - beyond) * device["l1_latency_cycles"]
+            cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
+            missed = missed + beyond * (1.0 - access.l2_hit_rate)
+    least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
+    share = np.maximum(1.0 / work.memory_parallelism, least)
+    return {"cache_wait": np.where(loads > 0, cached, 0.0) * share, "dram_loads": missed * share}
+
+
+def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
+    """Return one stage's part of the inputs."""
+    zero = np.zeros_like(work.n_sm)
+    count = {name: stage.instructions.get(name, zero) for name in
+             ("computation", "fp32", "integer", "special", "conversion", "fp64")}  # fmt: skip
+    requests = _total(stage.global_accesses, zero)
+    local = _total(stage.shared_accesses, zero)
+    chain = np.maximum(stage.computation_instructions - local - stage.barriers, 0.0)
+    # Where the file gives one number for all instructions, they are taken for single precision.
+    fp32 = chain if "computation" in stage.instructions else count["fp32"]
+    loads = [access for access in stage.shared_accesses if access.kind == "load"]
+    return {
+        "instructions": stage.computation_instructions + requests,
+        "fp32": fp32,
+        "integer": count["integer"],
+        "special": count["special"] + count["conversion"],
+        "fp64": count["fp64"],
+        "accesses": requests + local,
+        "wavefronts": sum((a.count * a.wavefronts for a in stage.shared_accesses), start=zero),
+        "chain": chain,
+        "shared_loads": _total(loads, zero),
+        "barriers": stage.barriers,
+        **_traffic(stage, zero),
+        **_waiting(work, stage, zero),
+    }
+
+
+SCALARS = ("issue_cycles", "fp32_cycles", "integer_cycles", "special_cycles", "load_store_cycles",
+           "shared_cycles", "l1_cycles", "l2_cycles", "unified", "launch_cycles")  # fmt: skip
+
+
+def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
+    """Turn a workload into what a warp demands and waits, stage by stage."""
+    stages = [_stage(work, stage) for stage in work.stages]
+    inputs: dict[str, Array | list[Array]] = {n: [s[n] for s in stages] for n in stages[0]}
+    device, clocks, launch = work.parameters, work.clocks, work.occupancy
+    inputs |= {name: device[name] for name in SCALARS}
+    # A device need not have what the kernel does not execute.
+    has_fp64 = sum(s["fp64"] for s in stages) > 0
+    core, delay = clocks.core_nominal, device["dram_latency_cycles"]
+    rate = work.memory_bandwidth * device["dram_share_fraction"]
+    if variant == "corrected":  # rule CLK
+        core, delay = clocks.core, latency(delay, clocks.ratio, work.dram_share)
+        rate = bandwidth(rate, clocks.memory, clocks.memory_nominal)
+    return inputs | {
+        "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
+        "alu_latency": device["alu_latency_cycles"],
+        "shared_latency": device["shared_latency_cycles"],
+        "blocks": work.blocks,
+        "active_blocks": launch.active_blocks_per_sm,
+        "active_sm": launch.active_sm,
+        "n_sm": work.n_sm,
+        "warps_per_block": launch.warps_per_block,
+        "parallelism": work.instruction_parallelism,
+        "dram_bandwidth": rate,
+        "dram_latency": delay,
+        "core_clock": core,
+    }
+
+
+def _device(*keys: str) -> tuple[str, ...]:
+    return tuple(f"model.combined.{key}" for key in keys)
+
+
+def _cycles(key: str, least: float = 0.001, required: bool = True) -> Parameter:
+    """Return a parameter in cycles by its key, which is a symbol with its unit."""
+    symbol = SYMBOLS.get(key) or SYMBOLS.get(key.removesuffix("_cycles"))
+    printed, meaning = (symbol.symbol, symbol.meaning) if symbol else _LATENCIES[key]
+    return Parameter(key, printed, "cycle", meaning, required, least, 1e5)
+
+
+_LATENCIES = {
+    "l1_latency_cycles": ("L_L1", "latency of a load that the first-level cache serves"),
+    "l2_latency_cycles": ("L_L2", "latency of a load that the L2 cache serves"),
+}
+_COUNTS = ("instructions", "fp32", "integer", "special", "fp64", "chain", "barriers")
+
+MODEL = Model(
+    name="combined",
+    title="throughput, latency and barriers of a queueing network of warps, with caches",
+    reference=(
+        "no paper: components of Zhang & Owens, latencies of Lemeire et al., rounds of Hong & Kim "
+        "and clocks of Wang & Chu, joined by Schweitzer's approximation of closed queueing networks"
+    ),
+    doi="",
+    symbols=SYMBOLS,
+    inputs=(
+        Input("blocks", "kernel launch"),
+        Input("active_blocks", "occupancy rules"),
+        Input("active_sm", "occupancy rules"),
+        Input("n_sm", "device", ("chip.sm_count",)),
+        Input("warps_per_block", "kernel launch"),
+        *(Input(n, "kernel instructions", sequence=True) for n in _COUNTS[:5]),
+        Input("accesses", "kernel accesses", sequence=True),
+        Input("wavefronts", "kernel shared accesses and banks", sequence=True),
+        Input("l1_sectors", "kernel access patterns by the device's rule", sequence=True),
+        Input("l2_sectors", "the same, less what L1 serves", sequence=True),
+        Input("dram_sectors", "the same, less what L2 serves", sequence=True),
+        Input("chain", "kernel instructions", sequence=True),
+        Input("shared_loads", "kernel shared accesses", sequence=True),
+        Input("cache_wait", "kernel loads, over those under way at once, by the device's latencies",
+              _device("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
+        Input("dram_loads", "kernel loads, over those under way at once", sequence=True),
+        Input("barriers", "kernel stages", sequence=True),
+        *(Input(n, "device", _device(n)) for n in SCALARS[:4]),
+        Input("fp64_cycles", "device", _device("fp64_cycles")),
+        Input("unified", "device", _device("unified")),
+        *(Input(n, "device", _device(n)) for n in SCALARS[4:8]),
+        Input("alu_latency", "device", _device("alu_latency_cycles")),
+        Input("shared_latency", "device", _device("shared_latency_cycles")),
+        Input("launch_cycles", "device", _device("launch_cycles")),
+        Input("parallelism", "kernel parallelism"),
+        Input("dram_bandwidth", "device, at the clock",
+              ("chip.memory_bandwidth_GBps", *_device("dram_share_fraction")), True),
+        Input("dram_latency", "device, at the clocks", _device("dram_latency_cycles"), True),
+        Input("core_clock", "swept core clock; nominal as printed", (), True),
+    ),
+    fields=(
+        Field("arithmetic_cycles", "cycle", "cycles that an SM issues and computes", "A",
+              "combined (1)"),
+        Field("load_store_cycles", "cycle", "cycles of an SM's load-store pipeline", "S",
+              "combined (2)"),
+        Field("memory_cycles", "cycle", "cycles of L2 and DRAM for an SM", "M", "combined (4)"),
+        Field("wait_cycles", "cycle", "what a warp alone would wait", "Z", "combined (6)"),
+        Field("utilisation", "1", "longest component over the time", "", "combined (5)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": _body(True), "printed": _body(False)},
+    prepare=_prepare,
+    parameters=(
+        *(_cycles(key) for key in SCALARS[:8]),
+        _cycles("fp64_cycles", required=False),
+        Parameter("unified", "unified", "1", "whether integers take single-precision lanes",
+                  maximum=1),
+        *(_cycles(f"{name}_latency_cycles", 0.1) for name in ("alu", "shared", "l1", "l2", "dram")),
+        _cycles("launch_cycles"),
+        Parameter("dram_share_fraction", "share", "1", "share of the peak DRAM bandwidth that is"
+                  " sustained", minimum=0.01, maximum=1),
+    ),
+    errata={
+        "CB-1": "components overlap in part",
+        "CB-2": "warps wait for results (Schweitzer's approximation)",
+        "CB-3": "stages between barriers overlap with those of other blocks only",
+        "CB-4": "whole rounds of blocks, the last one with fewer",
+        "CLK": "DRAM bandwidth and latency follow the swept clocks",
+    },
+)  # fmt: skip

@@ -1,0 +1,158 @@
+"""The model ``combined``: its functions at limits that are known, and what each variant does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweep.models import combined
+from sweep.models.combined import MODEL
+
+HEAD = {"cycles": 0, "cpi": 1, "regime": 4, "bound": 5, "arithmetic": 6, "load_store": 7}
+CODES = {code: name for name, code in MODEL.regimes.items()}
+
+# A warp of 100 multiply-adds on an SM like Turing's: 4 issue slots, 2 of them for each pipeline.
+SM = {
+    "issue_cycles": 0.25, "fp32_cycles": 0.5, "integer_cycles": 0.5, "special_cycles": 2.0,
+    "fp64_cycles": 16.0, "unified": 0.0, "load_store_cycles": 2.0, "shared_cycles": 2.0,
+    "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0, "shared_latency": 24.0,
+    "launch_cycles": 0.0, "dram_bandwidth": 600e9, "dram_latency": 480.0, "core_clock": 1.5e9,
+    "n_sm": 68.0, "parallelism": 1.0,
+}  # fmt: skip
+STAGE = {
+    "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
+    "accesses": 0.0, "wavefronts": 0.0, "l1_sectors": 0.0, "l2_sectors": 0.0, "dram_sectors": 0.0,
+    "chain": 100.0, "shared_loads": 0.0, "cache_wait": 0.0, "dram_loads": 0.0, "barriers": 0.0,
+}  # fmt: skip
+LAUNCH = {"blocks": 6800.0, "active_blocks": 4.0, "active_sm": 68.0, "warps_per_block": 8.0}
+
+
+def run(*stages, variant="corrected", **changes):
+    """Return the head and fields of a body, for stages that differ from `STAGE`."""
+    stages = stages or ({},)
+    given = SM | LAUNCH | changes
+    sequences = {name: tuple((STAGE | stage)[name] for stage in stages) for name in STAGE}
+    with np.errstate(all="ignore"):
+        found = MODEL.bodies[variant](*((given | sequences)[i.symbol] for i in MODEL.inputs))
+    return {name: found[place] for name, place in HEAD.items()}
+
+
+# --- Each function --------------------------------------------------------------------------------
+
+
+def test_arithmetic__longest_pipeline():
+    def of(instructions, fp32, integer, unified):
+        return combined.arithmetic(
+            instructions, 0.25, fp32, 0.25, integer, 0.5, 0.0, 2.0, 0.0, 16.0, unified
+        )
+
+    assert of(400.0, 100.0, 0.0, 0.0) == 100  # issue slots
+    assert of(400.0, 100.0, 300.0, 0.0) == 150  # integers on half of the lanes
+    assert of(250.0, 150.0, 100.0, 1.0) == 62.5  # integers among all lanes
+    assert combined.arithmetic(9.0, 0.25, 0, 0.5, 0, 0.5, 3.0, 2.0, 1.0, 16.0, 0.0) == 16
+
+
+def test_load_store__addresses_or_data():
+    # On GA10x two passes of an access cost no more than its addresses: 16 lanes, 128 bytes a cycle.
+    assert combined.load_store(10.0, 2.0, 10.0, 1.0, 0.0, 0.25) == 20
+    assert combined.load_store(10.0, 2.0, 20.0, 1.0, 0.0, 0.25) == 20
+    assert combined.load_store(10.0, 2.0, 320.0, 1.0, 0.0, 0.25) == 320
+    assert combined.load_store(10.0, 2.0, 0.0, 1.0, 320.0, 0.25) == 80
+
+
+def test_dram_cycles__of_the_rtx_2080_ti():
+    # 68 SMs take 32 bytes each in turn: 2176 bytes at 616 GB/s are 5.46 cycles of 1545 MHz.
+    assert combined.dram_cycles(1545e6, 68.0, 616e9) == pytest.approx(5.4576, abs=1e-4)
+    assert combined.memory(8.0, 1.0, 2.0, 5.0) == 10
+    assert combined.memory(8.0, 1.0, 1.0, 5.0) == 8
+
+
+def test_round__one_warp_and_many():
+    # One warp takes demand and latency, many their demands; in between more than either bound.
+    assert combined.round_cycles(1.0, 10.0, 90.0) == 100
+    assert combined.round_cycles(1e6, 10.0, 90.0) == pytest.approx(1e7, rel=1e-4)
+    assert combined.round_cycles(10.0, 10.0, 0.0) == 100
+    assert combined.round_cycles(10.0, 0.0, 90.0) == 90
+    for n in (2.0, 5.0, 10.0, 20.0):
+        found = combined.round_cycles(n, 10.0, 90.0)
+        assert max(n * 10, 100) < found < n * 10 + 90
+
+
+def test_round__is_schweitzers_fixed_point():
+    # A warp that arrives finds the share of the other N - 1 that are queueing: R = D (1 + Q').
+    n, d, z = 12.0, 7.0, 60.0
+    residence = d
+    for _ in range(500):
+        residence = d * (1 + (n - 1) * residence / (residence + z))
+    assert combined.round_cycles(n, d, z) == pytest.approx(residence + z, rel=1e-12)
+
+
+def test_rounds_and_tail():
+    assert combined.full_rounds(1000.0, 4.0, 68.0) == 3
+    assert combined.tail_blocks(1000.0, 3.0, 4.0, 68.0) == 3  # 184 blocks on 68 SMs
+    assert combined.tail_blocks(816.0, 3.0, 4.0, 68.0) == 0
+
+
+# --- Variants -------------------------------------------------------------------------------------
+
+
+def test_printed__is_the_throughput_bound():
+    found = run(variant="printed")
+    assert found["cycles"] == 100 * 8 * 50  # blocks of an SM, warps, cycles of 100 multiply-adds
+    assert CODES[found["regime"]] == "combined_arithmetic"
+
+
+def test_cb1__components_overlap_in_part():
+    # 100 accesses of a warp take 200 cycles, its multiply-adds 50.
+    stage = {"accesses": 100.0, "wavefronts": 100.0, "instructions": 200.0, "chain": 0.0}
+    alone = run(stage, variant="printed")["cycles"]
+    both = run(stage | {"fp32": 400.0}, variant="printed")["cycles"]
+    assert both == alone  # as printed, multiply-adds cost nothing up to the last cycle
+    equal = run(stage | {"fp32": 400.0})["cycles"]
+    assert equal == pytest.approx(np.sqrt(2) * alone, rel=1e-3)
+    assert run(stage)["cycles"] == pytest.approx(np.hypot(200, 50) / 200 * alone, rel=1e-3)
+
+
+def test_cb2__few_warps_wait_for_results():
+    few = {"active_blocks": 1.0, "warps_per_block": 1.0}
+    assert run(variant="printed", **few)["cycles"] == 100 * 50
+    found = run(**few)
+    # One warp issues a dependent multiply-add every 4 cycles and no earlier.
+    assert found["cycles"] == pytest.approx(100 * (400 + 50))
+    assert CODES[found["regime"]] == "combined_latency"
+    assert run(**few, parallelism=4.0)["cycles"] == pytest.approx(100 * (100 + 50))
+    assert CODES[run()["regime"]] == "combined_arithmetic"
+
+
+def test_cb3__stages_between_barriers_overlap_only_with_other_blocks():
+    load = {"fp32": 0.0, "chain": 0.0, "instructions": 1.0, "cache_wait": 3000.0}
+    one = {"active_blocks": 1.0, "warps_per_block": 8.0}
+    work = {"fp32": 4000.0, "chain": 0.0, "instructions": 4000.0}
+    apart = run(load | {"barriers": 1.0}, work, **one)["cycles"] / 100
+    merged = run(load, work, **one)["cycles"] / 100
+    assert apart > 3000 + 8 * 2000  # a block loads, then computes
+    assert merged < apart - 2000
+    # As printed nobody waits; with many blocks the stages of some cover those of others.
+    printed = run(load | {"barriers": 1.0}, work, variant="printed", **one)["cycles"]
+    assert printed == pytest.approx(100 * 8 * 2000, rel=1e-3)
+    many = run(load | {"barriers": 1.0}, work)["cycles"] / 25
+    assert 4 * 8 * 2000 < many < 4 * 8 * 2000 + 3000
+
+
+def test_cb4__whole_rounds_with_a_tail():
+    chained = {"chain": 0.0}
+    even, one_more = (run(chained, blocks=n)["cycles"] for n in (6800.0, 6801.0))
+    assert one_more == pytest.approx(even * 101 / 100)  # one SM has a block more than the others
+    printed = [run(chained, variant="printed", blocks=n)["cycles"] for n in (6800.0, 6801.0)]
+    assert printed[1] == pytest.approx(printed[0] * 6801 / 6800)
+
+
+def test_regimes__memory_and_shared():
+    dram = {"l1_sectors": 400.0, "l2_sectors": 400.0, "dram_sectors": 400.0, "chain": 0.0}
+    assert CODES[run(dram)["regime"]] == "combined_memory"
+    shared = {"accesses": 100.0, "wavefronts": 100.0, "chain": 0.0}
+    assert CODES[run(shared)["regime"]] == "combined_load_store"
+    assert run(shared)["bound"] == 3  # shared
+    cached = {"accesses": 100.0, "l1_sectors": 800.0, "chain": 0.0}
+    assert CODES[run(cached)["regime"]] == "combined_load_store"
+    assert run(cached)["bound"] == 2  # memory
