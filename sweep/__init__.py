@@ -61,6 +61,7 @@ _PUBLIC = {
     "summary": "sweep.workflows.asking",
     "top": "sweep.workflows.asking",
     "validate": "sweep.query",
+    "validate_clocks": "sweep.workflows",
     "verify": "sweep.workflows",
 }
 

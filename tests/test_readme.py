@@ -129,7 +129,8 @@ def printed_by(arguments: list[str], directory: Path) -> str:
 def place(tmp_path_factory) -> Path:
     """Return the directory of all commands, with the files that they need."""
     folder = tmp_path_factory.mktemp("readme")
-    for path in (ROOT / "tests" / "data" / "profiles").glob("nvprof_*.csv"):
+    data = ROOT / "tests" / "data"
+    for path in (*(data / "profiles").glob("nvprof_*.csv"), data / "dvfs" / "applications.csv"):
         (folder / path.name).write_bytes(path.read_bytes())
     first = next(commands(blocks("sh", section("From a profile to other clocks"))[0]))
     printed_by(first, folder)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from sweep import __version__
+from sweep.cli.clocks import add_clocks_arguments
 from sweep.cli.planning import add_plan_arguments
 from sweep.cli.profile import add_profile_arguments
 from sweep.cli.ptx import add_ptx_arguments
@@ -140,6 +141,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_ptx_arguments(add("ptx", "ptx", "turn the PTX text of a kernel into a kernel file"))
     add_profile_arguments(
         add("profile", "profile", "turn a profile of a kernel into a kernel file")
+    )
+    add_clocks_arguments(
+        add("validate-clocks", "clocks", "hold predictions at other clocks against measured times")
     )
     add_scale_arguments(add("scale", "scaling", "predict a measured time at other clocks"))
     return parser

@@ -1,5 +1,6 @@
 """Files of auto-tuners: search spaces and measured times in, restrictions and rankings out."""
 
+from sweep.tuning.clock_times import ClockTimes, read_clock_times
 from sweep.tuning.exporting import Chosen, kernel_tuner_text, t1_text, triton_text
 from sweep.tuning.kernel_tuner import read_cache
 from sweep.tuning.ktt import read_ktt
@@ -15,6 +16,7 @@ from sweep.tuning.table import read_table
 __all__ = [
     "MEASURED",
     "Chosen",
+    "ClockTimes",
     "Columns",
     "Measurements",
     "SearchSpace",
@@ -26,6 +28,7 @@ __all__ = [
     "measured_dataset",
     "plan_text",
     "read_cache",
+    "read_clock_times",
     "read_ktt",
     "read_measurements",
     "read_source",

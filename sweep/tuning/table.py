@@ -13,7 +13,7 @@ from sweep.errors import nearest
 from sweep.tuning.measurements import MEASURED, TIME_UNITS, Measurements, Row, Value, collected
 from sweep.tuning.reading import Source, plain_name
 
-__all__ = ["Columns", "read_table"]
+__all__ = ["Columns", "read_table", "time_column"]
 
 DEVICES = ("device", "device_name", "gpu")
 FAILED = {"": "not_measured", "nan": "failed", "error": "failed", "failed": "failed"}
@@ -62,7 +62,7 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     header = [name.strip() for name in lines[0]]
     if len(set(header)) < len(header) or "" in header:
         raise source.error("the header has an empty or a doubled name")
-    time, scale = _time(source, header, columns)
+    time, scale = time_column(source, header, columns)
     device = next((name for name in header if name.lower() in DEVICES), "")
     names = list(columns.parameters) or [
         name for name in header[: header.index(time)] if name != device
@@ -99,8 +99,14 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
         raise source.error(str(error)) from None
 
 
-def _time(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
-    """Return the column of the time and the seconds in its unit."""
+def time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
+    """Return the column of the time and the seconds in its unit.
+
+    Raises
+    ------
+    TuningError
+        There is no such column, or its unit is not known.
+    """
     known = ["time", *(f"time_{unit}" for unit in TIME_UNITS)]
     time = columns.time or next((name for name in header if name in known), "")
     if time not in header:

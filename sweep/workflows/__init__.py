@@ -21,6 +21,7 @@ _PUBLIC = {
     "repair": "verifying",
     "scale": "scaling",
     "store_path": "running",
+    "validate_clocks": "clock_validation",
     "verify": "verifying",
 }
 
