@@ -21,6 +21,7 @@ array([8., 8., 3.])
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -39,10 +40,13 @@ from sweep.occupancy_limits import (
 
 __all__ = [
     "LIMIT_COLUMNS",
+    "BlockLimits",
     "Limits",
     "Occupancy",
     "OwnLimits",
+    "block_limits",
     "compute_capabilities",
+    "grid_occupancy",
     "limits_for",
     "occupancy",
 ]
@@ -108,6 +112,25 @@ class Occupancy:
             for f in fields(self)
             if f.name.startswith(("limit_by_", "active_", "warps_"))
         }
+
+
+@dataclass(frozen=True)
+class BlockLimits:
+    """Result of :func:`block_limits`: what a block takes is the same in every grid.
+
+    ``fitting`` are the blocks that find room, ``warps`` those of a block, both 0 where none does;
+    ``status`` does not know the grid.
+    """
+
+    warps_per_block: Array
+    by_blocks: Array
+    by_warps: Array
+    by_registers: Array
+    by_shared_memory: Array
+    fits: Array
+    fitting: Array
+    warps: Array
+    status: Array
 
 
 # The rules, one function each
@@ -223,39 +246,93 @@ def occupancy(
         one block fits, in this order, and ``no_active_block`` if there is nothing to launch (no
         threads, no blocks, a negative or undefined number).
     """
-    given = (threads_per_block, registers_per_thread, shared_memory_per_block, blocks)
-    threads, registers, shared_memory, grid = (np.asarray(x, dtype=np.float64) for x in given)
+    block = block_limits(threads_per_block, registers_per_thread, shared_memory_per_block, limits)
+    return grid_occupancy(block, blocks, limits, n_sm)
+
+
+def block_limits(
+    threads_per_block: ArrayLike,
+    registers_per_thread: ArrayLike,
+    shared_memory_per_block: ArrayLike,
+    limits: Limits,
+) -> BlockLimits:
+    """Return how many blocks find room on a multiprocessor, however many there are."""
+    given = (threads_per_block, registers_per_thread, shared_memory_per_block)
+    threads, registers, shared_memory = (np.asarray(x, dtype=np.float64) for x in given)
     with np.errstate(invalid="ignore", over="ignore"):
         warps = np.asarray(warps_of_block(threads, limits))
         by_blocks = np.asarray(limits.max_blocks_per_sm)
         by_warps = blocks_by_warps(threads, limits)
         by_registers = blocks_by_registers(threads, registers, limits)
         by_shared_memory = blocks_by_shared_memory(shared_memory, limits)
-        by_grid = np.asarray(blocks_by_grid(grid, np.asarray(n_sm, dtype=np.float64)))
         fits = (threads > 0) & (registers >= 0) & (shared_memory >= 0)
         fits &= np.isfinite(threads + registers + shared_memory)
-        # What a block takes is the same in every grid, so the grid is looked at last: its size
-        # may be swept, and each operation then runs over many times as many numbers.
         fitting = np.minimum(np.minimum(by_warps, by_registers), by_shared_memory)
         fitting = np.where(fits, np.minimum(fitting, by_blocks), 0.0)
-        is_grid = (grid > 0) & np.isfinite(grid)
-        launchable = fits & is_grid
-        active = np.minimum(fitting, np.where(is_grid, by_grid, 0.0))
-        active_warps = active * np.where(fits, warps, 0.0)
-        active_sm = np.where(grid > 0, np.minimum(n_sm, grid), 0.0)
     status = _first(
         (by_warps == 0, STATUS["block_too_large"]),
         (by_registers == 0, STATUS["registers"]),
         (by_shared_memory == 0, STATUS["shared_memory"]),
         otherwise=STATUS["valid"],
     )
-    status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
-    return Occupancy(
+    return BlockLimits(
         warps_per_block=warps,
-        limit_by_blocks=by_blocks,
-        limit_by_warps=by_warps,
-        limit_by_registers=by_registers,
-        limit_by_shared_memory=by_shared_memory,
+        by_blocks=by_blocks,
+        by_warps=by_warps,
+        by_registers=by_registers,
+        by_shared_memory=by_shared_memory,
+        fits=fits,
+        fitting=fitting,
+        warps=np.where(fits, warps, 0.0),
+        status=np.where(fits, status, np.uint8(STATUS["no_active_block"])),
+    )
+
+
+def grid_occupancy(
+    block: BlockLimits,
+    blocks: ArrayLike,
+    limits: Limits,
+    n_sm: ArrayLike,
+    take: Callable[[str, tuple[int, ...]], Array] | None = None,
+) -> Occupancy:
+    """Return what a multiprocessor holds of a grid: its size may be swept, so little is left.
+
+    Parameters
+    ----------
+    block : BlockLimits
+        What a block takes.
+    blocks, limits, n_sm
+        As for :func:`occupancy`.
+    take : callable, optional
+        ``take(name, shape)`` returns the memory for a result; fresh memory by default.
+    """
+    grid, sms = (np.asarray(x, dtype=np.float64) for x in (blocks, n_sm))
+
+    def out(name: str, *tables: Array) -> Array | None:
+        return take(name, np.broadcast_shapes(*(t.shape for t in tables))) if take else None
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        fitting, launchable, status = block.fitting, block.fits, block.status
+        if grid.size > 0 and grid.min() > 0 and grid.max() < np.inf:
+            # As below, without what cannot be.
+            by_grid = np.divide(grid, sms, out=out("by_grid", grid, sms))
+            by_grid = np.asarray(np.ceil(by_grid, out=by_grid if take else None))
+            active = np.minimum(fitting, by_grid, out=out("active", fitting, by_grid))
+            active_sm = np.asarray(np.minimum(sms, grid, out=out("active_sm", sms, grid)))
+        else:
+            by_grid = np.asarray(blocks_by_grid(grid, sms))
+            is_grid = (grid > 0) & np.isfinite(grid)
+            launchable = launchable & is_grid
+            status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
+            active = np.minimum(fitting, np.where(is_grid, by_grid, 0.0))
+            active_sm = np.where(grid > 0, np.minimum(sms, grid), 0.0)
+        active_warps = np.multiply(active, block.warps, out=out("warps", active, block.warps))
+    return Occupancy(
+        warps_per_block=block.warps_per_block,
+        limit_by_blocks=block.by_blocks,
+        limit_by_warps=block.by_warps,
+        limit_by_registers=block.by_registers,
+        limit_by_shared_memory=block.by_shared_memory,
         limit_by_grid=by_grid,
         active_blocks_per_sm=active,
         active_warps_per_sm=active_warps,

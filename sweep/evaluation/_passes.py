@@ -2,7 +2,7 @@
 
 A pass is written out as source from a model's declaration, because only a plain loop with named
 scalars vectorises: the model's body is inlined into it, outputs that nobody asked for vanish, and
-the piecewise cases become selects. There are two forms for each model, so that a pass is
+the piecewise cases become selects. There are few forms for each model, so that a pass is
 compiled once per model and set of outputs, and not per kernel:
 
 ``clocks``
@@ -10,6 +10,10 @@ compiled once per model and set of outputs, and not per kernel:
     per row.
 ``rows``
     the inner loop runs over a whole row of configurations; every input is a row.
+``sizes``
+    the inner loop runs over an axis that decides the number of blocks and nothing else; what does
+    not follow from it in the model is loaded once per row. For reductions: results come in
+    another order than the grid's.
 
 Inputs come as small tables with strides (0 along a dimension that a table does not depend on), so
 that no grid of inputs is ever materialised. Long rows are taken in tiles: every row passes over one
@@ -156,24 +160,33 @@ def pass_source(model: Model, form: str, outputs: tuple[str, ...], length: int =
     return "\n".join([*lines, _NEXT_ROW])
 
 
-def reducing_source(model: Model, form: str, outputs: tuple[str, ...], length: int = 0) -> str:
+def reducing_source(
+    model: Model,
+    form: str,
+    outputs: tuple[str, ...],
+    length: int = 0,
+    varying: tuple[str, ...] = (),
+) -> str:
     """Return the source of a pass that keeps no results: ``take`` sees each tile of a row.
 
     Parameters
     ----------
     model, form, outputs, length
         As in :func:`pass_source`; each output is the memory of one tile.
+    varying : tuple of str
+        The inputs of the form ``sizes`` that are not constant along the inner loop.
     """
-    constant = _constants(model, form, length)
+    constant = _constants(model, form, length, varying)
     arguments = ", ".join(f"out_{name}" for name in outputs)
     point = _point_source(model, constant, outputs, length)
     rows = " ".join(f"row_{name}," for name in outputs)
-    skips = form == "clocks" and "status" not in outputs
+    skips = constant["launch_status"] and "status" not in outputs
+    is_tiled = "True" if form == "sizes" else f"n > {TILE}"
     deeper = "    " if skips else ""
     lines = [
         f"def reduce_{model.name}(tables, stride, shape, n, n_rows, outer, inner, state, "
         f"{arguments}):",
-        f"    is_tiled = n > {TILE}",
+        f"    is_tiled = {is_tiled}",
         *_row_source(constant, "n_rows"),
         *(["            if in_launch_status == 0.0:"] if skips else []),
         *(f"{deeper}            row_{name} = out_{name}[: stop - start]" for name in outputs),
@@ -188,9 +201,13 @@ def reducing_source(model: Model, form: str, outputs: tuple[str, ...], length: i
     return "\n".join([*lines, _NEXT_ROW, "    return True\n"])
 
 
-def _constants(model: Model, form: str, length: int) -> dict[str, bool]:
+def _constants(
+    model: Model, form: str, length: int, varying: tuple[str, ...] = ()
+) -> dict[str, bool]:
     """Return a pass's inputs in order, and whether each is constant along the inner loop."""
     launch, clocked = input_names(model, length)
+    if form == "sizes":
+        return {name: name not in varying for name in launch + clocked}
     return {name: form == "clocks" and name in launch for name in launch + clocked}
 
 
@@ -315,19 +332,31 @@ def _straight_body(name: str, variant: str, length: int) -> Callable[..., Any]:
 
 
 def get_reducing_pass(
-    model: str, variant: str, form: str, outputs: tuple[str, ...], keeps: str, length: int = 0
+    model: str,
+    variant: str,
+    form: str,
+    outputs: tuple[str, ...],
+    keeps: str,
+    length: int = 0,
+    varying: tuple[str, ...] = (),
 ) -> Callable[..., Any]:
     """Return the pass that keeps only what one of :data:`TAKERS` keeps, built once per process."""
     with _COMPILING:
-        return _build_reducing(model, variant, form, outputs, keeps, length)
+        return _build_reducing(model, variant, form, outputs, keeps, length, varying)
 
 
 @cache
 def _build_reducing(
-    name: str, variant: str, form: str, outputs: tuple[str, ...], keeps: str, length: int
+    name: str,
+    variant: str,
+    form: str,
+    outputs: tuple[str, ...],
+    keeps: str,
+    length: int,
+    varying: tuple[str, ...],
 ) -> Callable[..., Any]:
     model = get_model(name)
-    source = reducing_source(model, form, outputs, length)
+    source = reducing_source(model, form, outputs, length, varying)
     namespace: dict[str, Any] = {
         "np": np,
         "body": _straight_body(name, variant, length),

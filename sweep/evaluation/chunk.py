@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from sweep.evaluation._passes import get_pass
+from sweep.evaluation.memo import Memo, Workspace
 from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.evaluation.variables import Variable, variables
 from sweep.evaluation.workloads import Launch, build_launch
@@ -18,6 +19,7 @@ from sweep.space import Box, KernelSpace, Plan, cut_box
 
 __all__ = [
     "Buffers",
+    "Maker",
     "Tables",
     "blocks",
     "canonical",
@@ -30,6 +32,7 @@ __all__ = [
     "restrict",
     "tables_of",
     "warm_up",
+    "with_last",
 ]
 
 T = TypeVar("T")
@@ -121,10 +124,18 @@ def _memory(variable: Variable, shape: tuple[int, ...], buffers: Buffers | None)
 class Tables:
     """Tables of all models over a box, each computed when it is first asked for."""
 
-    def __init__(self, space: KernelSpace, plan: Plan, box: Box) -> None:
+    def __init__(
+        self,
+        space: KernelSpace,
+        plan: Plan,
+        box: Box,
+        memo: Memo | None = None,
+        workspace: Workspace | None = None,
+        last: int | None = None,
+    ) -> None:
         self.space, self.plan, self.box = space, plan, box
-        self.index = tuple(slice(0, n) for n in canonical(space, box))
-        self.launch: Launch = build_launch(space, box)
+        self.index = tuple(slice(0, n) for n in with_last(canonical(space, box), last))
+        self.launch: Launch = build_launch(space, box, memo, workspace, last)
         self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
 
     def inputs(self, name: str) -> Mapping[str, np.ndarray]:
@@ -178,6 +189,13 @@ def canonical(space: KernelSpace, box: Box) -> tuple[int, ...]:
     return canonical_parts(space, box.shape, 1)
 
 
+def with_last(parts: tuple[T, ...], last: int | None) -> tuple[T, ...]:
+    """Return something per axis with one axis moved to the end, before the clocks."""
+    if last is None:
+        return parts
+    return (*parts[:last], *parts[last + 1 : -2], parts[last], *parts[-2:])
+
+
 @lru_cache(maxsize=2)  # work goes kernel by kernel: the one before and the one at hand
 def _whole_tables(key: _Key) -> Tables:
     return Tables(key.space, key.plan, key.space.grid.whole)
@@ -203,10 +221,26 @@ def is_small(space: KernelSpace) -> bool:
     return max(launches, pairs) <= WHOLE_TABLES
 
 
-def tables_of(space: KernelSpace, plan: Plan, box: Box) -> Tables | _Part:
+class Maker:
+    """Makes the tables of one box after another, and does again only what has changed.
+
+    For one thread, and what it makes is valid until it makes the next.
+    """
+
+    def __init__(self) -> None:
+        self._memo, self._workspace = Memo(), Workspace()
+
+    def __call__(self, space: KernelSpace, plan: Plan, box: Box, last: int | None = None) -> Tables:
+        """Return the tables of a box, whose axis ``last`` comes after all others but the clocks."""
+        return Tables(space, plan, box, self._memo, self._workspace, last)
+
+
+def tables_of(
+    space: KernelSpace, plan: Plan, box: Box, make: Maker | type[Tables] = Tables
+) -> Tables | _Part:
     """Return the tables of a box; small ones are those of the whole grid, computed once."""
     if not is_small(space):
-        return Tables(space, plan, box)
+        return make(space, plan, box)
     return _Part(_whole_tables(_Key(space, plan)), canonical_index(space, box))
 
 

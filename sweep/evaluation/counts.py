@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from sweep.evaluation.memo import Memo
 from sweep.expressions import Expression
 from sweep.specs import Device
 from sweep.specs.kernel import Access, Kernel
@@ -51,43 +55,44 @@ class Evaluator:
 
     ``values`` holds every name that expressions may use and ``faults`` where a derived name is
     undefined: that matters only to expressions that really use it there. ``failed`` is true where
-    an expression divides by zero, or a count is negative or has no meaning.
+    an expression divides by zero, or a count is negative or has no meaning. Steps whose arguments
+    a ``memo`` has seen in the box before are not computed again.
     """
 
-    def __init__(self, values: dict[str, Any], ndim: int) -> None:
+    def __init__(self, values: dict[str, Any], ndim: int, memo: Memo) -> None:
         self.values = values
         self.faults: dict[str, Any] = {}
         self.ndim = ndim
-        self.failed: Any = np.zeros((1,) * ndim, dtype=bool)
+        self.memo = memo
+        self.failed: Any = memo(_nowhere, ndim)
 
     def define(self, name: str, expression: Expression) -> None:
         """Evaluate a derived name."""
-        value, fault = expression.evaluate(self.values, self.faults)
-        self.values[name], self.faults[name] = self._padded(value), self._padded(fault)
+        self.values[name], self.faults[name] = self._evaluated(expression)
 
     def __call__(self, expression: Expression, *, signed: bool = False) -> Array:
         """Evaluate a count; where it fails it is 1, and the configuration is flagged.
 
         What is ``signed`` may be negative.
         """
-        value, fault = expression.evaluate(self.values, self.faults)
-        value = self._padded(np.asarray(value, np.float64))
-        bad = self._padded(fault) | np.isnan(value) | ((value < 0) & (not signed))
-        self.note(bad)
-        return np.where(bad, 1.0, value) if bad.any() else value
+        value, bad = self.memo(_count, *self._evaluated(expression), signed)
+        if bad is not None:
+            self.note(bad)
+        return value
 
     def share(self, expression: Expression | None, cached: Any = True) -> Array:
         """Evaluate a share of accesses that a cache serves; 0 where there is no cache."""
         given = 0.0 if expression is None else self(expression)
-        value: Array = self._padded(np.where(cached, given, 0.0))
+        value = self.memo(_where_cached, cached, given, self.ndim)
         self.note(value > 1.0)
         return value
 
     def of_hardware(self, value: Array, count: Array) -> Array:
         """Take what an access costs; NaN, where no hardware has it, is flagged if it occurs."""
-        unknown = np.isnan(value)
-        self.note(unknown & (count > 0))
-        return np.where(unknown, 1.0, value) if unknown.any() else value
+        value, unknown = self.memo(_known, value, count)
+        if unknown is not None:
+            self.note(unknown)
+        return value
 
     def note(self, failed: Any) -> None:
         """Flag configurations."""
@@ -96,12 +101,68 @@ class Evaluator:
 
     def condition(self, expression: Expression) -> tuple[Any, Any]:
         """Return where a constraint holds, and where it cannot be evaluated."""
-        value, fault = expression.evaluate(self.values, self.faults)
-        return self._padded(np.asarray(value, dtype=bool)), self._padded(fault)
+        return self.memo(_truth, *self._evaluated(expression))
 
-    def _padded(self, value: Any) -> Any:
-        array = np.asarray(value)
-        return array.reshape((1,) * self.ndim) if array.ndim == 0 else array
+    def _evaluated(self, expression: Expression) -> tuple[Any, Any]:
+        """Return an expression's value and where it is at fault."""
+        names = sorted(expression.names)
+        values = (self.values.get(name) for name in names)
+        faults = (self.faults.get(name) for name in names)
+        return self.memo(_evaluated, expression, self.ndim, *values, *faults)
+
+
+# Steps of an evaluation
+
+
+def _evaluated(expression: Expression, ndim: int, *given: Any) -> tuple[Any, Any]:
+    """Evaluate an expression, given the values of its names and their faults, if any."""
+    names = sorted(expression.names)
+    values, faults = (
+        {name: part for name, part in zip(names, parts, strict=True) if part is not None}
+        for parts in (given[: len(names)], given[len(names) :])
+    )
+    value, fault = expression.evaluate(values, faults)
+    return _padded(value, ndim), _padded(fault, ndim)
+
+
+def _count(value: Any, fault: Any, signed: bool) -> tuple[Array, Any]:
+    """Return a value as a count, and where it is none; ``None`` if it is one everywhere."""
+    value = np.asarray(value, np.float64)
+    lowest = value.min()
+    if not fault.any() and (lowest >= 0 or (signed and lowest == lowest)):
+        return value, None
+    bad = fault | np.isnan(value) | ((value < 0) & (not signed))
+    return (np.where(bad, 1.0, value), bad) if bad.any() else (value, None)
+
+
+def _truth(value: Any, fault: Any) -> tuple[Any, Any]:
+    return np.asarray(value, dtype=bool), fault
+
+
+def _known(value: Array, count: Array) -> tuple[Array, Any]:
+    """Return what hardware has, and where it is needed but unknown; ``None`` if nowhere."""
+    unknown = np.isnan(value)
+    if not unknown.any():
+        return value, None
+    return np.where(unknown, 1.0, value), unknown & (count > 0)
+
+
+def _where_cached(cached: Any, given: Any, ndim: int) -> Array:
+    value: Array = _padded(np.where(cached, given, 0.0), ndim)
+    return value
+
+
+def _one(ndim: int) -> Array:
+    return np.ones((1,) * ndim)
+
+
+def _nowhere(ndim: int) -> Any:
+    return np.zeros((1,) * ndim, dtype=bool)
+
+
+def _padded(value: Any, ndim: int) -> Any:
+    array = np.asarray(value)
+    return array.reshape((1,) * ndim) if array.ndim == 0 else array
 
 
 def stages_of(
@@ -174,7 +235,8 @@ def total_of(arrays: Sequence[Array], ndim: int) -> Array:
     return sum(arrays, start=np.zeros((1,) * ndim))
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """The threads of a block and how they become warps; width and height where they matter.
 
     ``share`` is the share of the block's warps that they are, by which counts are reduced.
@@ -186,7 +248,7 @@ class Block(NamedTuple):
     y: Array | None = None
     share: Array | float = 1.0
 
-    @property
+    @cached_property
     def lanes(self) -> Array:
         """Lanes in use of a full warp."""
         return np.minimum(self.threads, self.warp_size)
@@ -201,9 +263,9 @@ class Block(NamedTuple):
 def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Array) -> Block:
     """Return the block; its shape is evaluated only if an access depends on it."""
     if not any(access.affine for access in (*kernel.global_accesses, *kernel.shared_accesses)):
-        return Block(threads, warp_size)
+        return evaluate.memo(Block, threads, warp_size)
     x, y = (evaluate(kernel.expressions[f"launch.block_{axis}"]) for axis in "xy")
-    return Block(threads, warp_size, x, y)
+    return evaluate.memo(Block, threads, warp_size, x, y)
 
 
 def parts_of_block(kernel: Kernel, evaluate: Evaluator, block: Block) -> dict[str | None, Block]:
@@ -214,16 +276,23 @@ def parts_of_block(kernel: Kernel, evaluate: Evaluator, block: Block) -> dict[st
         if "threads" in stage.expressions:
             threads = evaluate(stage.expressions["threads"])
             evaluate.note(threads > block.threads)
-            warps, of_block = (np.ceil(n / block.warp_size) for n in (threads, block.threads))
-            part = block._replace(threads=threads, share=warps / of_block)
-            if block.x is not None and block.y is not None:
-                rows = np.ceil(threads / block.x)
-                part = part._replace(x=np.minimum(block.x, threads), y=np.minimum(block.y, rows))
-            parts[stage.name] = part
+            parts[stage.name] = evaluate.memo(_part, block, threads)
     return parts
 
 
-def _by_device(devices: tuple[Device, ...], names: Sequence[str], ndim: int) -> Any:
+def _part(block: Block, threads: Array) -> Block:
+    """Return the part of a block that are its first threads."""
+    warps, of_block = (np.ceil(n / block.warp_size) for n in (threads, block.threads))
+    part = replace(block, threads=threads, share=warps / of_block)
+    if block.x is None or block.y is None:
+        return part
+    rows = np.ceil(threads / block.x)
+    return replace(part, x=np.minimum(block.x, threads), y=np.minimum(block.y, rows))
+
+
+def _rules(devices: tuple[Device, ...], rule: Callable[[str | None], str], ndim: int) -> Any:
+    """Return each device's rule."""
+    names = [rule(device.compute_capability) for device in devices]
     return np.array(names).reshape((len(devices),) + (1,) * (ndim - 1))
 
 
@@ -235,12 +304,12 @@ def global_access(
     l2_hit_rate: Array,
 ) -> GlobalAccess:
     """Evaluate an access to global memory, under each device's rule; the rate is the kernel's."""
-    count, size = evaluate(access.count) * block.share, evaluate(access.bytes)
-    rules = _by_device(devices, [rule_of(d.compute_capability) for d in devices], evaluate.ndim)
+    memo = evaluate.memo
+    count = memo(operator.mul, evaluate(access.count), block.share)
+    size = evaluate(access.bytes)
+    rules = memo(_rules, devices, rule_of, evaluate.ndim)
     if access.affine:
-        addresses = block.affine(access, evaluate)
-        cost = affine_transactions(addresses, size, rules)
-        aligned = affine_transactions(addresses.linear(), size, rules)
+        cost, aligned = memo(_affine_costs, size, rules, *block.affine(access, evaluate))
     elif access.transactions is not None:
         # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
         words = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
@@ -249,8 +318,10 @@ def global_access(
         )
     else:
         stride = evaluate(access.stride) if access.stride is not None else None
-        cost = Cost(*access_transactions(access.pattern, size, stride, block.lanes, rules))
-        aligned = Cost(*access_transactions("coalesced", size, None, block.lanes, rules))
+        given = (access.pattern, size, stride, block.lanes, rules)
+        cost = Cost(*memo(access_transactions, *given))
+        given = ("coalesced", size, None, block.lanes, rules)
+        aligned = Cost(*memo(access_transactions, *given))
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
         l2_hit_rate = evaluate.share(access.l2_hit_rate, evaluate.values["l2_bytes"] > 0)
@@ -266,6 +337,20 @@ def global_access(
         l1_hit_rate=evaluate.share(access.l1_hit_rate),
         l2_hit_rate=l2_hit_rate,
     )
+
+
+def _affine_costs(size: Array, rules: Any, *addresses: Any) -> tuple[Cost, Cost]:
+    """Return what an affine access costs, and what consecutive words in its place would."""
+    affine = Affine(*addresses)
+    return (
+        affine_transactions(affine, size, rules),
+        affine_transactions(affine.linear(), size, rules),
+    )
+
+
+def _affine_passes(size: Array, rules: Any, *addresses: Any) -> tuple[Any, Any]:
+    """Return passes and requests of an affine access to shared memory."""
+    return affine_bank_passes(Affine(*addresses), size, rules)
 
 
 def _coalesced(cost: Cost, aligned: Cost) -> Any:
@@ -284,20 +369,26 @@ def shared_access(
     access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
 ) -> SharedAccess:
     """Evaluate an access to shared memory, with the conflicts of each device's banks."""
-    count, ndim = evaluate(access.count) * block.share, evaluate.ndim
-    rules = _by_device(devices, [bank_rule_of(d.compute_capability) for d in devices], ndim)
+    ndim, memo = evaluate.ndim, evaluate.memo
+    count = memo(operator.mul, evaluate(access.count), block.share)
+    rules = memo(_rules, devices, bank_rule_of, ndim)
     size = evaluate(access.bytes)
     if access.affine:
-        passes, requests = affine_bank_passes(block.affine(access, evaluate), size, rules)
+        passes, requests = memo(_affine_passes, size, rules, *block.affine(access, evaluate))
         degree = passes / np.where(requests == 0, 1.0, requests)
     elif access.transactions is not None:
         degree = passes = evaluate(access.transactions)
     else:
-        stride = evaluate(access.stride) if access.stride is not None else np.ones((1,) * ndim)
-        row = Affine(0, stride, 0, 0, block.lanes, 1, block.lanes, block.warp_size)
-        passes, _ = affine_bank_passes(row, size, rules)
-        major = [d.compute_capability.split(".")[0] for d in devices]
-        banks = device_array(devices, [BANKS.get(m, BANKS_LATER) for m in major], ndim)
-        degree = bank_conflict_degree(stride, banks, banks)
+        stride = evaluate(access.stride) if access.stride is not None else memo(_one, ndim)
+        row = (0, stride, 0, 0, block.lanes, 1, block.lanes, block.warp_size)
+        passes, _ = memo(_affine_passes, size, rules, *row)
+        banks = memo(_banks, devices, ndim)
+        degree = memo(bank_conflict_degree, stride, banks, banks)
     degree, passes = (evaluate.of_hardware(part, count) for part in (degree, passes))
     return SharedAccess(access.name, access.kind, count, degree, passes)
+
+
+def _banks(devices: tuple[Device, ...], ndim: int) -> Array:
+    """Return the banks of each device's shared memory."""
+    major = [d.compute_capability.split(".")[0] for d in devices]
+    return device_array(devices, [BANKS.get(m, BANKS_LATER) for m in major], ndim)

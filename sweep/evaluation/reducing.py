@@ -15,18 +15,23 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation._passes import TILE, get_reducing_pass
+from sweep.evaluation._state import Kept, Key, Least, State
 from sweep.evaluation.chunk import (
     BLOCK,
     LAUNCH_SOURCES,
+    Maker,
     blocks,
     canonical,
     canonical_index,
     canonical_parts,
+    is_small,
     restrict,
     tables_of,
+    with_last,
 )
-from sweep.evaluation.tables import form_of, pack
+from sweep.evaluation.tables import Packed, Shared, form_of, pack
 from sweep.evaluation.variables import variables
+from sweep.evaluation.workloads import grid_axes
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan, count_parts, cut_box
 
@@ -44,12 +49,10 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Index = tuple[slice, ...]
-Key = tuple[int, ...]
-"""A group: along each dimension of ``by`` the number of the selected value."""
 
 PIECE = 1 << 24
 """Configurations of a piece over clocks: some ten milliseconds."""
-LAUNCHES = 1 << 20
+LAUNCHES = 1 << 19
 """Configurations of a piece of which each has its own launch: bounds the memory of tables."""
 FEW = 1 << 14
 """Configurations of a group below which a pass of its own costs more than it saves."""
@@ -57,6 +60,8 @@ MOST_KEPT = 10_000
 """Configurations of a group that a sorted list keeps; more are better sorted once."""
 MOST_PAIRS = BLOCK
 """Pairs of clocks, each a group by itself, that stay one block."""
+SIZES = 64
+"""Values along an axis from which on it is worth to be the inner loop."""
 ROOM = 256
 """Points of a front to begin with."""
 
@@ -100,42 +105,6 @@ class Reduction:
         if self.n:
             return "smallest"
         return {2: "front_of_two", 3: "front_of_three"}[len(self.objectives)]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is left of a group.
-
-    Attributes
-    ----------
-    columns : tuple of ndarray
-        Per objective, negated where it is maximised.
-    positions : ndarray of int
-        In the whole grid, ``model`` first.
-    """
-
-    columns: tuple[Array, ...]
-    positions: Array
-
-
-@dataclass(frozen=True)
-class Least:
-    """The smallest of each pair of clocks.
-
-    Attributes
-    ----------
-    key : tuple of int
-        The group, but for the clocks.
-    value, runner_up : ndarray
-        Negated where they are maximised; NaN where there is none; over the clocks.
-    positions : ndarray of int
-        In the whole grid, ``model`` first.
-    """
-
-    key: Key
-    value: Array
-    runner_up: Array
-    positions: Array
 
 
 @dataclass(frozen=True)
@@ -227,41 +196,6 @@ def _limit(space: KernelSpace, whole: Box) -> int:
 
 
 @dataclass
-class _State:
-    """What a pass writes to: columns ascending or in no order, and how many there are."""
-
-    columns: Array
-    positions: Array
-    held: Array
-    signs: Array
-    alive: Array
-
-    @classmethod
-    def empty(cls, reduction: Reduction, dtype: np.dtype[Any], room: int) -> _State:
-        return cls(
-            np.full((len(reduction.objectives), room), np.inf, dtype),
-            np.full(room, -1, np.int64),
-            np.zeros(1, np.int64),
-            np.array(reduction.signs, dtype),
-            np.empty(TILE, np.bool_),
-        )
-
-    def grown(self) -> _State:
-        """Return the same with twice the room."""
-        columns = np.concatenate([self.columns, np.full_like(self.columns, np.inf)], axis=1)
-        positions = np.concatenate([self.positions, np.full_like(self.positions, -1)])
-        return _State(columns, positions, self.held, self.signs, self.alive)
-
-    def arguments(self, keeps: str) -> tuple[Array, ...]:
-        """Return what a pass writes to."""
-        if keeps == "least_of_each":
-            return self.columns[0], self.columns[1], self.positions, self.signs
-        if keeps == "smallest":
-            return self.columns[0], self.positions, self.held, self.signs
-        return self.columns, self.positions, self.held, self.signs, self.alive
-
-
-@dataclass
 class Accumulator:
     """What one thread keeps of the pieces that it was given.
 
@@ -281,7 +215,7 @@ class Accumulator:
     plan: Plan
     reduction: Reduction
     shape: tuple[int, ...]
-    _states: dict[tuple[int, Key], _State] = field(default_factory=dict)
+    _states: dict[tuple[int, Key], State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Lay out what every pass needs."""
@@ -289,10 +223,21 @@ class Accumulator:
         sources = {v.name: v.source for v in variables(self.space, self.plan)}
         self._sources = tuple(sources[name] for name in self.reduction.objectives)
         self._tiles = [np.empty(TILE, dtype) for _ in self._sources]
+        self._make = Maker()
+        self._grid_axes = grid_axes(self.space)
+        self._shared: dict[str, Shared] = {}
 
     def add(self, piece: Piece) -> int:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
-        tables = tables_of(self.space, self.plan, piece.box)
+        last = self._last_axis(piece.box)
+        if last is None:
+            tables = tables_of(self.space, self.plan, piece.box, self._make)
+            shape = canonical(self.space, piece.box)
+            cut = blocks(shape)
+        else:
+            tables = self._make(self.space, self.plan, piece.box, last)
+            shape = with_last(canonical(self.space, piece.box), last)
+            cut = [tuple(slice(0, n) for n in shape)]
         for model, key in piece.models:
             # A state of its own for each model, also where models share a group: a pass counts on
             # positions that only rise, and those of one model follow those of the other.
@@ -300,31 +245,41 @@ class Accumulator:
             if own not in self._states:
                 self._states[own] = self._empty()
             inputs = tables.inputs(self.plan.models[model])
-            for index in blocks(canonical(self.space, piece.box)):
-                part = {name: table[restrict(table, index)] for name, table in inputs.items()}
-                self._pass(part, piece.box, index, own)
+            for index in cut:
+                self._pass(inputs, piece.box, index, own, last)
         return piece.box.n_points * len(piece.models)
 
-    def _empty(self) -> _State:
+    def _empty(self) -> State:
         dtype = np.dtype(self.plan.precision)
         if not self.reduction.each:
-            return _State.empty(self.reduction, dtype, self.reduction.n or ROOM)
+            return State.empty(self.reduction.signs, dtype, self.reduction.n or ROOM)
         pairs = math.prod(canonical(self.space, self.space.grid.whole)[-2:])
-        state = _State.empty(self.reduction, dtype, pairs)
+        state = State.empty(self.reduction.signs, dtype, pairs)
         state.columns = np.full((2, pairs), np.nan, dtype)
         return state
 
     def _pass(
-        self, inputs: Mapping[str, Array], box: Box, index: Index, own: tuple[int, Key]
+        self,
+        inputs: Mapping[str, Array],
+        box: Box,
+        index: Index,
+        own: tuple[int, Key],
+        last: int | None,
     ) -> None:
         """Reduce a block of a box with one model."""
         model, keeps = own[0], self.reduction.keeps
         name = self.plan.models[model]
-        packed = pack(inputs, get_model(name), tuple(s.stop - s.start for s in index))
+        packed = self._packed(inputs, box, index, name, last)
         compiled = get_reducing_pass(
-            name, self.plan.variant, packed.form, self._sources, keeps, packed.length
+            name,
+            self.plan.variant,
+            packed.form,
+            self._sources,
+            keeps,
+            packed.length,
+            packed.varying,
         )
-        outer, inner = self._positions(box, index, model, packed.stride.shape[1])
+        outer, inner = self._positions(box, index, model, packed.stride.shape[1], last)
         while True:
             state = self._states[own].arguments(keeps)
             with np.errstate(all="ignore"):
@@ -332,7 +287,40 @@ class Accumulator:
                     return
             self._states[own] = self._states[own].grown()
 
-    def _positions(self, box: Box, index: Index, model: int, n_outer: int) -> tuple[Array, Array]:
+    def _last_axis(self, box: Box) -> int | None:
+        """Return the dimension over which the inner loop of the form ``sizes`` runs, if any."""
+        shape = canonical(self.space, box)
+        if math.prod(shape[-2:]) > 1 or is_small(self.space) or self.reduction.each:
+            return None
+        found = max(self._grid_axes, key=lambda axis: box.shape[axis], default=None)
+        return found if found is not None and box.shape[found] >= SIZES else None
+
+    def _packed(
+        self,
+        inputs: Mapping[str, Array],
+        box: Box,
+        index: Index,
+        name: str,
+        last: int | None,
+    ) -> Packed:
+        """Return a model's tables of a block of a box as a pass reads them."""
+        places = zip(with_last(canonical_index(self.space, box), last), index, strict=True)
+        at = tuple(slice(a.start + b.start, a.start + b.stop) for a, b in places)
+        shared = self._shared.setdefault(name, Shared())
+        form = None if last is None else "sizes"
+        rows = shared.rows(at, form)
+        part = {
+            key: table if key in rows else table[restrict(table, index)]
+            for key, table in inputs.items()
+        }
+        shape = tuple(s.stop - s.start for s in index)
+        packed = pack(part, get_model(name), shape, form, rows)
+        shared.keep(at, packed)
+        return packed
+
+    def _positions(
+        self, box: Box, index: Index, model: int, n_outer: int, last: int | None = None
+    ) -> tuple[Array, Array]:
         """Return what indices outside the inner loop, and within, add to the position."""
         grid = self.space.grid
         step, parts = 1, []
@@ -342,6 +330,7 @@ class Accumulator:
             parts.append((step, start, self.reduction.indices[name]))
             step *= length
         places = canonical_parts(self.space, parts[::-1], (0, 0, np.zeros(1, np.int64)))
+        places = with_last(places, last)
         axes = [
             stride * chosen[start + part.start : start + part.stop]
             for (stride, start, chosen), part in zip(places, index, strict=True)

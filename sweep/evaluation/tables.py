@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,17 @@ from sweep.power import dynamic_power, voltage_at
 from sweep.space import Box, KernelSpace
 from sweep.workload import Array
 
-__all__ = ["Packed", "form_of", "model_inputs", "pack", "pass_inputs", "power_inputs"]
+__all__ = [
+    "Packed",
+    "Shared",
+    "form_of",
+    "model_inputs",
+    "pack",
+    "pass_inputs",
+    "power_inputs",
+]
+
+Index = tuple[slice, ...]
 
 MISSING = float(STATUS["missing_parameters"])
 CONSTRAINT = float(STATUS["constraint"])
@@ -100,14 +110,14 @@ def pass_inputs(
     status, clock_status = launch.status, launch.clock_status
     for name in launch_names:
         if name not in LAUNCH_INPUTS:
-            missing = np.isnan(inputs[name])
-            if missing.any():
+            if _has_nan(inputs[name]):
+                missing = np.isnan(inputs[name])
                 # Without parameters the model says nothing at all, whatever the launch.
                 status = np.where(missing & (status != CONSTRAINT), MISSING, status)
     for name in clock_names:
         if name not in CLOCK_INPUTS:
-            missing = np.isnan(inputs[name])
-            if missing.any():
+            if _has_nan(inputs[name]):
+                missing = np.isnan(inputs[name])
                 clock_status = np.where(missing, MISSING, clock_status)
     inputs.update(
         launch_status=status, clock_status=clock_status, core_hz=launch.workload.clocks.core
@@ -119,6 +129,10 @@ def pass_inputs(
         spread = np.broadcast_to(table, table.shape[:-2] + launch.workload.clocks.ratio.shape[-2:])
         inputs[name] = np.ascontiguousarray(spread)
     return inputs
+
+
+def _has_nan(table: Array) -> bool:
+    return bool(np.isnan(table.min()))  # which passes NaN on, and needs no memory
 
 
 def _flat(
@@ -141,6 +155,14 @@ def _flat(
     return inputs, length
 
 
+class Row(NamedTuple):
+    """A table as a pass reads it, its stride along the outer axes, and its own extents."""
+
+    numbers: Array
+    stride: list[int]
+    extents: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Packed:
     """A pass's inputs: tables as contiguous rows, their strides, and the loops over them."""
@@ -152,6 +174,14 @@ class Packed:
     shape: Any
     n_inner: int
     n_rows: int
+    rows: Mapping[str, Row]
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The inputs of the form ``sizes`` that are not constant along the inner loop."""
+        n_outer = len(self.shape)
+        rows = self.rows.items() if self.form == "sizes" else ()
+        return tuple(name for name, row in rows if math.prod(row.extents[n_outer:]) != 1)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -170,14 +200,54 @@ def _length(inputs: Mapping[str, Array], model: Model) -> int:
     return 0
 
 
+class Shared:
+    """What the boxes of one model share of their tables, when they follow each other."""
+
+    def __init__(self) -> None:
+        self._at: Index = ()
+        self._packed: Packed | None = None
+
+    def rows(self, at: Index, form: str | None = None) -> dict[str, Row]:
+        """Return the last box's rows that are those of a box at a place in the grid, too.
+
+        They are the tables that do not depend on the axes along which the box has moved. It shows
+        only where the last box had an extent along these; and what was spread out along one of them
+        has another length now.
+        """
+        if self._packed is None:
+            return {}
+        moved = [i for i, (a, b) in enumerate(zip(self._at, at, strict=True)) if a != b]
+        shape, last = (tuple(s.stop - s.start for s in index) for index in (at, self._at))
+        form = form or form_of(shape)
+        n_outer = _outer_axes(shape, form)
+        if form != self._packed.form or n_outer != len(self._packed.shape):
+            return {}
+        if any(last[i] == 1 or (i >= n_outer and form != "sizes") for i in moved):
+            return {}
+        return {
+            name: row
+            for name, row in self._packed.rows.items()
+            if all(row.extents[i] == 1 for i in moved)
+        }
+
+    def keep(self, at: Index, packed: Packed) -> None:
+        """Remember a box."""
+        self._at, self._packed = at, packed
+
+
 def pack(
-    inputs: Mapping[str, Array], model: Model, shape: tuple[int, ...], form: str | None = None
+    inputs: Mapping[str, Array],
+    model: Model,
+    shape: tuple[int, ...],
+    form: str | None = None,
+    rows: Mapping[str, Row] | None = None,
 ) -> Packed:
     """Lay tables out for a pass over a box of the given shape (clocks included).
 
     A table keeps length 1 along what it does not depend on (stride 0); only along the inner
     loop's axes is it spread out, so that the loop reads contiguous rows. A table that is laid out
-    so already is not copied. The form follows from the shape unless it is given.
+    so already is not copied. The form follows from the shape unless it is given. Tables that are
+    among the ``rows`` of another box are taken from there.
     """
     length = _length(inputs, model)
     launch_names, clock_names = input_names(model, length)
@@ -185,10 +255,14 @@ def pack(
     n_outer = _outer_axes(shape, form)
     inner = shape[n_outer:]
     n_inner = math.prod(inner)
-    tables, strides = [], []
+    packed = dict(rows or {})
     for i, name in enumerate(launch_names + clock_names):
+        if name in packed:
+            continue
         table = inputs[name]
         is_row = form == "rows" or i >= len(launch_names)
+        if form == "sizes":
+            is_row = math.prod(table.shape[n_outer:]) != 1
         if is_row:
             table = np.broadcast_to(table, table.shape[:n_outer] + inner)
         elif math.prod(table.shape[n_outer:]) != 1:
@@ -200,16 +274,18 @@ def pack(
             step *= extent
         row = np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
         row.flags.writeable = False  # some are, as broadcast: one type, one compilation
-        tables.append(row)
-        strides.append(stride[::-1])
+        packed[name] = Row(row, stride[::-1], table.shape)
+    found = {name: packed[name] for name in launch_names + clock_names}
+    strides = [row.stride for row in found.values()]
     return Packed(
         form=form,
         length=length,
-        tables=tuple(tables),
-        stride=np.array(strides, dtype=np.int64).reshape(len(tables), n_outer),
+        tables=tuple(row.numbers for row in found.values()),
+        stride=np.array(strides, dtype=np.int64).reshape(len(found), n_outer),
         shape=np.array(shape[:n_outer], dtype=np.int64),
         n_inner=n_inner,
         n_rows=math.prod(shape[:n_outer]),
+        rows=found,
     )
 
 
@@ -222,6 +298,8 @@ def _outer_axes(shape: tuple[int, ...], form: str) -> int:
     """Return the number of axes outside the inner loop."""
     if form == "clocks":
         return len(shape) - 2
+    if form == "sizes":
+        return len(shape) - 3
     n_outer, n_inner = len(shape), 1
     while n_outer > 0 and (n_inner < SHORT_ROW or n_inner * shape[n_outer - 1] <= ROW):
         n_outer -= 1

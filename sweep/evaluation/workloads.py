@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,15 +22,23 @@ from sweep.evaluation.counts import (
     stages_of,
     total_of,
 )
+from sweep.evaluation.memo import Memo, Workspace
 from sweep.fields import STATUS
 from sweep.models._model import Model
-from sweep.occupancy import limits_for, occupancy
+from sweep.occupancy import Limits, block_limits, grid_occupancy, limits_for
 from sweep.occupancy_limits import l1_bytes_of
-from sweep.space import Box, KernelSpace
+from sweep.space import CLOCK_AXES, Box, Dimension, KernelSpace
 from sweep.specs import Device
 from sweep.workload import Array, Clocks, Workload
 
-__all__ = ["Launch", "axis_arrays", "build_launch", "build_workload", "clock_on_devices"]
+__all__ = [
+    "Launch",
+    "axis_arrays",
+    "build_launch",
+    "build_workload",
+    "clock_on_devices",
+    "grid_axes",
+]
 
 
 @dataclass(frozen=True)
@@ -45,32 +55,72 @@ class Launch:
     workload: Workload
 
 
-def axis_arrays(space: KernelSpace, box: Box) -> tuple[dict[str, Any], int]:
+SHORT = 16
+"""Numbers of a row below which broadcasting costs more than the arithmetic."""
+
+
+def axis_arrays(
+    space: KernelSpace, box: Box, memo: Memo | None = None, last: int | None = None
+) -> tuple[dict[str, Any], int]:
     """Return the values of each dimension in a box, reshaped to broadcast, and the axes' number.
 
     Of a list of configurations there are the parameters', along the list.
 
     The axes are the grid's with the two clocks always present at the end (length 1 where they are
-    not swept).
+    not swept), and the axis ``last``, if it is given, just before them.
     """
     dimensions = space.grid.dimensions
     n_config = sum(d.kind not in ("core", "memory") for d in dimensions)
     ndim = n_config + 2
+    memo = memo or Memo()
     arrays: dict[str, Any] = {}
-    for i, (dimension, part) in enumerate(zip(dimensions, box.slices, strict=True)):
+    for i, (dimension, start, stop) in enumerate(zip(dimensions, box.start, box.stop, strict=True)):
         axis = {"core": ndim - 2, "memory": ndim - 1}.get(dimension.kind, i)
-        shape = [1] * ndim
-        shape[axis] = -1
-        columns: dict[str, Any] = {dimension.name: dimension.values}
-        if dimension.stacked is not None:
-            columns = {n: dimension.stacked.column(n, part) for n in dimension.stacked.axes}
-            part = slice(None)
-        for name, column in columns.items():
-            values = np.asarray(column[part])
-            if values.dtype.kind in "iu":
-                values = values.astype(np.float64)
-            arrays[name] = values.reshape(shape)
+        if last is not None and last <= axis < n_config:
+            axis = n_config - 1 if axis == last else axis - 1
+        arrays.update(memo(_axis, dimension, start, stop, axis, ndim))
     return arrays, ndim
+
+
+def grid_axes(space: KernelSpace) -> tuple[int, ...]:
+    """Return the dimensions that decide the number of blocks, and nothing else of a launch."""
+    kernel, found = space.kernel, []
+    blocks = kernel.expressions.get("launch.blocks")
+    others = [
+        expression
+        for path, expression in kernel.all_expressions()
+        if path != "launch.blocks" and not path.startswith("derived.")
+    ]
+    others += space.constraints
+    for i, dimension in enumerate(space.grid.dimensions):
+        if blocks is None or dimension.kind not in ("size", "parameter"):
+            continue
+        reached = {dimension.name}
+        for name in kernel.evaluation_order:
+            if kernel.derived[name].names & reached:
+                reached.add(name)
+        rests = any(expression.names & (reached | {"blocks"}) for expression in others)
+        if blocks.names & reached and not rests:
+            found.append(i)
+    return tuple(found)
+
+
+def _axis(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) -> dict[str, Any]:
+    """Return the values of a dimension, or of the parameters that it stacks, along their axis."""
+    shape = [1] * ndim
+    shape[axis] = -1
+    part = slice(start, stop)
+    columns: dict[str, Any] = {dimension.name: dimension.values}
+    if dimension.stacked is not None:
+        columns = {n: dimension.stacked.column(n, part) for n in dimension.stacked.axes}
+        part = slice(None)
+    arrays = {}
+    for name, column in columns.items():
+        values = np.asarray(column[part])
+        if values.dtype.kind in "iu":
+            values = values.astype(np.float64)
+        arrays[name] = values.reshape(shape)
+    return arrays
 
 
 def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Array:
@@ -99,16 +149,40 @@ def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[s
     }
 
 
-def build_launch(space: KernelSpace, box: Box) -> Launch:
-    """Evaluate a kernel's expressions, the launch and the occupancy over a box of the grid."""
+def build_launch(
+    space: KernelSpace,
+    box: Box,
+    memo: Memo | None = None,
+    workspace: Workspace | None = None,
+    last: int | None = None,
+) -> Launch:
+    """Evaluate a kernel's expressions, the launch and the occupancy over a box of the grid.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid.
+    box : Box
+        The part of the grid.
+    memo : Memo, optional
+        What was computed for another box with the same memo is not computed again, as far as it is
+        the same.
+    workspace : Workspace, optional
+        Where large results lie: valid until the next box with the same workspace.
+    last : int, optional
+        The dimension whose axis comes after all others but the clocks; by default all axes are in
+        the grid's order.
+    """
     kernel = space.kernel
-    devices = space.devices[box.slices[0]]
-    axes, ndim = axis_arrays(space, box)
-    limits = limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
+    memo = memo or Memo()
+    memo.restart()
+    devices = memo(_devices, space, box.start[0], box.stop[0])
+    axes, ndim = axis_arrays(space, box, memo, last)
+    limits = memo(_limits, devices, ndim)
     values: dict[str, Any] = dict(space.fixed)
     values.update({k: v for k, v in axes.items() if k != "device" and "clock" not in k})
-    values.update(_device_names(devices, limits, ndim))
-    evaluate = Evaluator(values, ndim)
+    values.update(memo(_device_names, devices, limits, ndim))
+    evaluate = Evaluator(values, ndim, memo)
     for name in kernel.evaluation_order:
         evaluate.define(name, kernel.derived[name])
 
@@ -117,7 +191,7 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     def number(path: str, default: float) -> Array:
         if path in given:
             return evaluate(given[path])
-        return np.full((1,) * ndim, default)
+        return evaluate.memo(_constant, default, ndim)
 
     threads = number("launch.threads_per_block", np.nan)
     blocks = number("launch.blocks", np.nan)
@@ -143,27 +217,18 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
         evaluate.note(degree < 1.0)
 
     n_sm = values["sm_count"]
-    launched = occupancy(threads, registers, shared_bytes, blocks, limits=limits, n_sm=n_sm)
-    allowed, broken = _constraints(space, evaluate)
-    status = np.where(
-        ~allowed,
-        float(STATUS["constraint"]),
-        np.where(
-            evaluate.failed | broken,
-            float(STATUS["kernel_expression"]),
-            launched.status.astype(np.float64),
-        ),
-    )
-    clocks, clock_status = _clocks(space, axes, devices, ndim)
-    dram_latency = _parameter(devices, "hong_kim", "mem_ld_cycles", ndim)
-    l2_latency = _parameter(devices, "wang_chu", "l2_lat_cycles", ndim)
-    share = clk.dram_share(
-        _parameter(devices, "wang_chu", "dm_lat_slope_cycles", ndim),
-        _parameter(devices, "wang_chu", "dm_lat_intercept_cycles", ndim),
-        dram_latency,
-        # A derived L2 latency may be DRAM's own, as an upper bound: it tells nothing of the share.
-        np.where(l2_latency < dram_latency, l2_latency, np.nan),
-    )
+    per_block = memo(block_limits, threads, registers, shared_bytes, limits)
+    if workspace is None:
+        launched = grid_occupancy(per_block, blocks, limits, n_sm)
+    else:
+        if last is None:
+            blocks = _written_out(blocks, box.shape[: ndim - 2], workspace)
+        launched = grid_occupancy(per_block, blocks, limits, n_sm, workspace.take)
+    conditions = (evaluate.condition(constraint) for constraint in space.constraints)
+    given_status = (launched.status, evaluate.failed, *chain.from_iterable(conditions))
+    status = memo(_launch_status, *given_status)
+    clock_arrays = (axes.get(name) for name in CLOCK_AXES)
+    clocks, clock_status = memo(_clocks, devices, ndim, *clock_arrays)
     workload = Workload(
         threads_per_block=threads,
         blocks=blocks,
@@ -183,8 +248,8 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
         warp_size=warp,
         n_sm=n_sm,
         lanes_per_sm=values["lanes_per_sm"],
-        memory_bandwidth=_device_values(devices, "chip.memory_bandwidth", ndim),
-        dram_share=share,
+        memory_bandwidth=memo(_device_values, devices, "chip.memory_bandwidth", ndim),
+        dram_share=memo(_dram_share, devices, ndim),
         clocks=clocks,
         parameters={},
         tables={},
@@ -193,21 +258,62 @@ def build_launch(space: KernelSpace, box: Box) -> Launch:
     return Launch(values, status, clock_status, workload)
 
 
-def _constraints(space: KernelSpace, evaluate: Evaluator) -> tuple[Any, Any]:
-    """Return where all constraints hold, and where one of them could not be evaluated."""
-    allowed: Any = np.ones((1,) * evaluate.ndim, dtype=bool)
-    broken: Any = ~allowed
-    for constraint in space.constraints:
-        value, fault = evaluate.condition(constraint)
+# Steps of a launch
+
+
+def _devices(space: KernelSpace, start: int, stop: int) -> tuple[Device, ...]:
+    return space.devices[start:stop]
+
+
+def _limits(devices: tuple[Device, ...], ndim: int) -> Limits:
+    return limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
+
+
+def _constant(value: float, ndim: int) -> Array:
+    return np.full((1,) * ndim, value)
+
+
+def _written_out(table: Array, shape: tuple[int, ...], workspace: Workspace) -> Array:
+    """Return a table with a number for each place along the last axes of a box without clocks.
+
+    Only where they are short: there NumPy takes longer to broadcast than to write.
+    """
+    end = max((i + 1 for i, n in enumerate(table.shape) if n > 1), default=0)
+    if end > len(shape) or not 1 < math.prod(shape[end:]) <= SHORT:
+        return table
+    whole = (*table.shape[:end], *shape[end:], *table.shape[len(shape) :])
+    written = workspace.take("blocks", whole)
+    np.copyto(written, table)
+    return written
+
+
+def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
+    """Return a launch's status; of each constraint where it holds, and where it has no value."""
+    allowed: Any = np.ones((1,) * failed.ndim, dtype=bool)
+    for value, fault in zip(conditions[::2], conditions[1::2], strict=True):
         allowed = allowed & (value | fault)
-        broken = broken | fault
-    return allowed, broken
+        failed = failed | fault
+    status = of_occupancy.astype(np.float64)
+    if failed.any():
+        status = np.where(failed, float(STATUS["kernel_expression"]), status)
+    return status if allowed.all() else np.where(allowed, status, float(STATUS["constraint"]))
 
 
-def _clocks(
-    space: KernelSpace, axes: Mapping[str, Any], devices: tuple[Device, ...], ndim: int
-) -> tuple[Clocks, Array]:
-    """Return the clocks in Hz and the status of each pair."""
+def _dram_share(devices: tuple[Device, ...], ndim: int) -> Array:
+    dram_latency = _parameter(devices, "hong_kim", "mem_ld_cycles", ndim)
+    l2_latency = _parameter(devices, "wang_chu", "l2_lat_cycles", ndim)
+    return clk.dram_share(
+        _parameter(devices, "wang_chu", "dm_lat_slope_cycles", ndim),
+        _parameter(devices, "wang_chu", "dm_lat_intercept_cycles", ndim),
+        dram_latency,
+        # A derived L2 latency may be DRAM's own, as an upper bound: it tells nothing of the share.
+        np.where(l2_latency < dram_latency, l2_latency, np.nan),
+    )
+
+
+def _clocks(devices: tuple[Device, ...], ndim: int, *values: Any) -> tuple[Clocks, Array]:
+    """Return the clocks in Hz and the status of each pair, from the values of `CLOCK_AXES`."""
+    axes = {n: given for n, given in zip(CLOCK_AXES, values, strict=True) if given is not None}
     found, nominal = {}, {}
     status = np.zeros((1,) * ndim)
     for clock in ("core", "memory"):
@@ -257,8 +363,15 @@ def build_workload(
     launch: Launch, space: KernelSpace, box: Box, model: Model, options: Mapping[str, str]
 ) -> Workload:
     """Return the launch's workload with one model's device parameters and options."""
+    parameters, tables = _parameters(space, box, model, launch.workload.n_sm.ndim)
+    return replace(launch.workload, parameters=parameters, tables=tables, options=dict(options))
+
+
+def _parameters(
+    space: KernelSpace, box: Box, model: Model, ndim: int
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return a model's device parameters: numbers, and tables."""
     devices = space.devices[box.slices[0]]
-    ndim = launch.workload.n_sm.ndim
     parameters: dict[str, Array] = {}
     tables: dict[str, Any] = {}
     for parameter in model.parameters:
@@ -268,4 +381,4 @@ def build_workload(
             )
         else:
             parameters[parameter.key] = _parameter(devices, model.name, parameter.key, ndim)
-    return replace(launch.workload, parameters=parameters, tables=tables, options=dict(options))
+    return parameters, tables

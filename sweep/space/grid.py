@@ -109,7 +109,8 @@ def _cut(box: Box, limit: int) -> tuple[int, int]:
     while inner > limit and axis < len(box.shape) - 1:
         axis += 1
         inner //= box.shape[axis]
-    return axis, max(1, limit // inner)
+    parts = -(-box.shape[axis] // max(1, limit // inner))
+    return axis, -(-box.shape[axis] // parts)  # parts of nearly one size
 
 
 @dataclass(frozen=True)

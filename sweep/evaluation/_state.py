@@ -1,0 +1,88 @@
+"""What a reducing pass writes to, from one block of a grid to the next, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluation._passes import TILE
+
+__all__ = ["Kept", "Key", "Least", "State"]
+
+Array = np.ndarray[Any, Any]
+Key = tuple[int, ...]
+"""A group: along each dimension of ``by`` the number of the selected value."""
+
+
+@dataclass
+class State:
+    """What a pass writes to: columns ascending or in no order, and how many there are."""
+
+    columns: Array
+    positions: Array
+    held: Array
+    signs: Array
+    alive: Array
+
+    @classmethod
+    def empty(cls, signs: tuple[int, ...], dtype: np.dtype[Any], room: int) -> State:
+        """Return a state in which nothing was seen, for objectives of these signs."""
+        return cls(
+            np.full((len(signs), room), np.inf, dtype),
+            np.full(room, -1, np.int64),
+            np.zeros(1, np.int64),
+            np.array(signs, dtype),
+            np.empty(TILE, np.bool_),
+        )
+
+    def grown(self) -> State:
+        """Return the same with twice the room."""
+        columns = np.concatenate([self.columns, np.full_like(self.columns, np.inf)], axis=1)
+        positions = np.concatenate([self.positions, np.full_like(self.positions, -1)])
+        return State(columns, positions, self.held, self.signs, self.alive)
+
+    def arguments(self, keeps: str) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        if keeps == "least_of_each":
+            return self.columns[0], self.columns[1], self.positions, self.signs
+        if keeps == "smallest":
+            return self.columns[0], self.positions, self.held, self.signs
+        return self.columns, self.positions, self.held, self.signs, self.alive
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is left of a group.
+
+    Attributes
+    ----------
+    columns : tuple of ndarray
+        Per objective, negated where it is maximised.
+    positions : ndarray of int
+        In the whole grid, ``model`` first.
+    """
+
+    columns: tuple[Array, ...]
+    positions: Array
+
+
+@dataclass(frozen=True)
+class Least:
+    """The smallest of each pair of clocks.
+
+    Attributes
+    ----------
+    key : tuple of int
+        The group, but for the clocks.
+    value, runner_up : ndarray
+        Negated where they are maximised; NaN where there is none; over the clocks.
+    positions : ndarray of int
+        In the whole grid, ``model`` first.
+    """
+
+    key: Key
+    value: Array
+    runner_up: Array
+    positions: Array
