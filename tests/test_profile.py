@@ -92,6 +92,32 @@ def test_kernels__are_chosen_by_name_or_part():
         assert len(chosen(launches, name)) == 2
 
 
+SUMMARY = """==11== Profiling result:
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",62.1,1.520000,4,380.0000,379.1000,381.2000,"k(int)"
+"GPU activities",37.9,0.930000,2,465.0000,460.0000,470.0000,"[CUDA memcpy HtoD]"
+"API calls",99.0,150.0000,1,150000.0,150000.0,150000.0,"cudaMalloc"
+"""
+TRACE_OF_COUNTERS = """==12== Metric result:
+"Device","Context","Stream","Kernel","Correlation_ID","inst_executed (Instructions Executed)"
+"GeForce GTX 980 (0)","1","7","k(int) [98]",98,25600
+"GeForce GTX 980 (0)","1","7","k(int) [101]",101,25800
+"""
+
+
+def test_nvprof__summary_and_trace_of_counters():
+    launches = [*read_profile(SUMMARY), *read_profile(TRACE_OF_COUNTERS)]
+    assert kernels_of(launches) == ("k(int)",)
+    given = Given(block=(128, 1, 1), grid=(64, 1, 1))
+    found = inputs_of(chosen(launches), given)
+    assert found.computation == 25700 / 256 and found.launches == 2
+    assert found.time == pytest.approx(380e-6) and found.device == "GeForce GTX 980"
+    assert inputs_of(chosen(read_profile(TRACE_OF_COUNTERS), None, 2), given).computation == (
+        25800 / 256
+    )
+
+
 # ---------------------------------------------------------------------------- notations
 
 
@@ -170,6 +196,25 @@ def test_missing__is_told_and_marked_as_assumed():
         "loops.outer",
     }
     assert found.computation == 25600 / 256 - found.global_accesses[0].count
+
+
+def test_sectors__of_l1_where_those_of_l2_are_missing():
+    found = of(
+        INSTRUCTIONS,
+        ("smsp__inst_executed_op_global_ld.sum", "inst", "1,000"),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sector", "16,000"),
+    )
+    assert found.global_accesses[0].transactions == 16
+    assert any("op_ld.sum stands for it, hits of L1 included" in text for text in found.remarks)
+
+
+def test_occupancy__that_was_not_achieved_is_told():
+    given = Given(registers=25)
+    found = sweep.read_profile([path("ncu_raw")], kernel=MATRIX, device="gtx_980", given=given)
+    (told,) = (text for text in found.remarks if "occupancy" in text)
+    assert told.startswith("the achieved occupancy is 0.66, the launch allows 1.00 on gtx_980")
+    found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
+    assert not any("occupancy" in text for text in found.remarks)
 
 
 def test_hit_rate__of_l2_itself_where_dram_is_missing():

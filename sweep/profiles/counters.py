@@ -73,6 +73,16 @@ def _l2(direction: str) -> Quantity:
     )
 
 
+def _l1(direction: str) -> Quantity:
+    short, old = {"read": ("ld", "gld"), "write": ("st", "gst")}[direction]
+    return Quantity(
+        f"sectors that L1 {direction}s of global memory",
+        "count",
+        (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum",),
+        (f"{old}_transactions",),
+    )
+
+
 def _dram(direction: str) -> Quantity:
     events = " + ".join(f"fb_subp{i}_{direction}_sectors" for i in range(2))
     return Quantity(
@@ -119,6 +129,8 @@ QUANTITIES: Mapping[str, Quantity] = {
     "shared_store_passes": _passes("store"),
     "l2_read": _l2("read"),
     "l2_write": _l2("write"),
+    "l1_read": _l1("read"),
+    "l1_write": _l1("write"),
     "dram_read": _dram("read"),
     "dram_write": _dram("write"),
     "l2_hit_rate": Quantity(

@@ -279,6 +279,10 @@ class _Reader:
         inputs, path = self.inputs, f"global_access.{kind}s"
         requests, no_requests = find(self.launches, f"global_{kind}")
         sectors, no_sectors = find(self.launches, f"l2_{DIRECTIONS[kind]}")
+        if sectors is None and (sectors := self._quietly(f"l1_{DIRECTIONS[kind]}")):
+            inputs.remarks.append(
+                f"{no_sectors}: {sectors.words} stands for it, hits of L1 included"
+            )
         assumed = f"4 sectors a {kind} are assumed (coalesced words of 4 bytes)"
         if requests is None and sectors is None:
             inputs.remarks.append(f"{no_requests}: no {kind}s of global memory are assumed")

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from sweep.errors import ProfileError, SweepError
+from sweep.occupancy import limits_for, occupancy
 from sweep.profiles import Given, Inputs, bare_name, chosen, inputs_of, kernel_text
 from sweep.profiles import read_profile as launches_of
 from sweep.specs import Device, Measured, list_devices, load_device
@@ -17,6 +20,9 @@ from sweep.tuning import read_source
 from sweep.workflows.importing import device_keys
 
 __all__ = ["Profiled", "read_profile", "seconds"]
+
+LOW = 0.8
+"""Achieved over theoretical occupancy below which a user is told."""
 
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -118,6 +124,7 @@ def _measured(
         notes.append("the time of the launch is not kept without its device: give --device NAME")
         return None, []
     found = load_device(name)
+    notes += _occupancy(inputs, found)
     sources = [("time_ms", words), ("device", "derived: profile" if not device else GIVEN)]
     clocks = {}
     told = round(inputs.core_clock / 1e6) if inputs.core_clock else None
@@ -148,6 +155,26 @@ def _named(profiled: str) -> str | None:
         return None
     key = device_keys([profiled])[profiled]
     return key if key in list_devices() else None
+
+
+def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
+    """Yield a note if fewer warps were at work than the launch allows, as models assume."""
+    if inputs.occupancy is None:
+        return
+    allowed = occupancy(
+        inputs.threads,
+        inputs.registers,
+        inputs.shared_memory,
+        inputs.blocks,
+        limits=limits_for([device.limits], (1,)),
+        n_sm=device.values["chip.sm_count"],
+    )
+    share = float(np.asarray(allowed.occupancy).reshape(-1)[0])
+    if inputs.occupancy < LOW * share:
+        yield (
+            f"the achieved occupancy is {inputs.occupancy:.2f}, the launch allows {share:.2f} on"
+            f" {device.key}: models assume the latter"
+        )
 
 
 def _outside(device: Device, clock: str, megahertz: float) -> Iterator[str]:
