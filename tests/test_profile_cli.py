@@ -90,6 +90,17 @@ BAD = {
         [],
         "no block of the launch: add its column, or the section LaunchStats, or give --block",
     ),
+    "kernels of one name": (
+        made(INSTRUCTIONS, kernel="k<8>(int)")
+        + made(INSTRUCTIONS, kernel="k<16>(int)").removeprefix(HEADER),
+        ["--kernel", "k"],
+        "--kernel k: 2 kernels have that name: give one in full, such as 'k<8>(int)'",
+    ),
+    "beyond what a file holds": (
+        made(INSTRUCTIONS, ("launch__shared_mem_per_block_static", "Tbyte", "99999")),
+        [],
+        "no kernel file can be made",
+    ),
     "no such kernel": (made(INSTRUCTIONS), ["--kernel", "kk"], "did you mean 'k'?"),
     "no such launch": (
         made(INSTRUCTIONS),

@@ -68,7 +68,9 @@ def chosen(
 
 
 def _kernel(names: Sequence[str], wanted: str | None) -> str:
-    listed = ", ".join(bare_name(name) for name in names[:MOST_LISTED])
+    bare = [bare_name(name) for name in names]
+    shown = [b if bare.count(b) == 1 else name for b, name in zip(bare, names, strict=True)]
+    listed = ", ".join(shown[:MOST_LISTED])
     listed += f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     if wanted is None:
         if len(names) == 1:
@@ -86,5 +88,5 @@ def _kernel(names: Sequence[str], wanted: str | None) -> str:
                 f"--kernel {wanted}: {len(matching)} kernels have that name: give one in full,"
                 f" such as '{matching[0]}'"
             )
-    hint = nearest(wanted, [bare_name(name) for name in names])
+    hint = nearest(wanted, bare)
     raise ProfileError(f"--kernel {wanted}: there is no such kernel{hint} (there are {listed})")

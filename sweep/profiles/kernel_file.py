@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sweep.errors import ProfileError, SpecError
 from sweep.profiles.choosing import bare_name
 from sweep.profiles.inputs import Access, Inputs
 from sweep.specs import Measured, parse_kernel
@@ -38,9 +39,17 @@ def kernel_text(
     -------
     str
         The text, which :func:`sweep.specs.parse_kernel` accepts.
+
+    Raises
+    ------
+    ProfileError
+        A number is beyond what a kernel file can hold.
     """
     text = "\n".join(_lines(inputs, sources, measured, measured_sources)) + "\n"
-    parse_kernel(text, key_of(bare_name(inputs.kernel)))  # what is written here can be read
+    try:
+        parse_kernel(text, key_of(bare_name(inputs.kernel)))  # what is written here can be read
+    except SpecError as error:
+        raise ProfileError(f"no kernel file can be made: {error}") from None
     return text
 
 
