@@ -29,7 +29,8 @@ class GlobalAccess:
     hardware transactions of one warp's access under the device's rule, ``moved_bytes`` the bytes
     that they move, ``sectors`` the 32-byte sectors that it touches. ``l1_hit_rate`` is the share
     of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
-    that L2 does.
+    that L2 does. ``wavefronts`` are the passes of one warp's access through a first-level cache
+    that shares its banks with shared memory (see :class:`SharedAccess`).
     """
 
     name: str
@@ -42,6 +43,7 @@ class GlobalAccess:
     moved_bytes: Array
     l1_hit_rate: Array
     l2_hit_rate: Array
+    wavefronts: Array
 
 
 @dataclass(frozen=True)

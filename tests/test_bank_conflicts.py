@@ -134,6 +134,28 @@ def test_consecutive_words(word_bytes, expected):
     assert list(zip(passes, requests, strict=True)) == expected
 
 
+@pytest.mark.parametrize(
+    ("word_bytes", "of_lanes", "expected"),
+    # Lanes that share a word side by side, in eights, or far apart.
+    [
+        (8, LANES // 2, 1),
+        (16, LANES // 2, 2),
+        (8, LANES // 8, 1),
+        (16, LANES // 8, 2),
+        (16, 0 * LANES, 2),
+        (8, LANES % 2, 1),  # 0 1 0 1: each wants what the one after its neighbour does
+        (8, LANES % 16, 2),
+        (16, LANES % 8, 4),
+        (8, LANES // 8 * 16, 4),  # merged, but four words in each bank
+    ],
+)
+def test_wide_words__requests_merge_where_neighbours_share(word_bytes, of_lanes, expected):
+    passes, _ = simulate_bank_conflicts(word_bytes * of_lanes, word_bytes, "merging")
+    assert passes == expected
+    apart, _ = simulate_bank_conflicts(word_bytes * of_lanes, word_bytes, "warp")
+    assert apart >= passes
+
+
 def test_wide_words__stride():
     # Every second word of 8 bytes: two lanes of a half-warp in each bank, on 3.x two of a warp.
     addresses = 16 * LANES

@@ -47,14 +47,33 @@ def test_consecutive_words__passes(tmp_path, device, expected, pattern):
         assert set(full) == {passes}
 
 
-@pytest.mark.parametrize("size", [4, 8, 16])
-def test_broadcast__is_one_pass_a_request(tmp_path, size):
+@pytest.mark.parametrize(("size", "passes"), [(4, 1), (8, 1), (16, 2)])
+def test_broadcast__passes(tmp_path, size, passes):
     text = spoilt(KERNEL, 'count = "tile"\n', f'count = "tile"\nbytes = {size}\nstride = 0\n')
     (access,) = launch_of(tmp_path, text).workload.shared_accesses
-    assert set(np.ravel(access.wavefronts)[1:]) == {size / 4}
+    assert set(np.ravel(access.wavefronts)[1:]) == {passes}  # requests of the same word merge
     text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, 'pattern = "broadcast"\n')
     load, _ = launch_of(tmp_path, text).workload.global_accesses
-    assert set(np.ravel(load.sectors)) == {1}
+    assert set(np.ravel(load.sectors)) == set(np.ravel(load.wavefronts)) == {1}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "passes"),
+    [
+        ("coalesced", 1),
+        ("broadcast", 1),
+        ("uncoalesced", 32),
+        ("strided", 4),
+        ("affine", 4),
+        ("measured", 3),
+    ],
+)
+def test_global_loads__meet_the_banks_of_l1(tmp_path, pattern, passes):
+    keys = {"strided": "stride = 4\n", "affine": "x = 4\n", "measured": "transactions = 9\n"}
+    told = f'pattern = "{pattern}"\n{keys.get(pattern, "")}'
+    text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, told)
+    load, _ = launch_of(tmp_path, text).workload.global_accesses
+    assert set(np.ravel(load.wavefronts)[1:]) <= {passes}  # of whole warps
 
 
 @pytest.mark.parametrize(("size", "sectors"), [(4, 4), (8, 8), (16, 16)])

@@ -88,11 +88,8 @@ def segment(lanes, word_bytes):
 def line(lanes, word_bytes):
     """Serve what a warp requests at once by lines of 128 bytes."""
     at_once = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[word_bytes]
-    sizes = []
-    for start in range(0, len(lanes), at_once):
-        firsts = [first for first in lanes[start : start + at_once] if first is not None]
-        sizes += [128] * len(touched(firsts, word_bytes, 128))
-    return sizes
+    parts = [lanes[start : start + at_once] for start in range(0, len(lanes), at_once)]
+    return [size for part in parts for size in blocks_of(128)(part, word_bytes)]
 
 
 def blocks_of(size):
@@ -112,13 +109,22 @@ def brute(lanes, word_bytes, rule):
     return len(sizes), sum(sizes), len(blocks_of(32)(lanes, word_bytes))
 
 
+def in_pairs(lanes, distance):
+    """Return whether lanes of that distance want the same word, or one of them none."""
+    firsts = [i for i in range(len(lanes) - distance) if i // distance % 2 == 0]
+    pairs = [(lanes[i], lanes[i + distance]) for i in firsts]
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
 def brute_banks(lanes, word_bytes, rule):
     """Return passes and requests of a warp's access to shared memory."""
     banks, width, together = {
         "half_warp": (16, 4, 16),
         "wide_bank": {8: (32, 8, 32), 16: (32, 8, 16)}.get(word_bytes, (32, 4, 32)),
         "warp": {8: (32, 4, 16), 16: (32, 4, 8)}.get(word_bytes, (32, 4, 32)),
-    }[rule]
+    }["warp" if rule == "merging" else rule]
+    if rule == "merging" and word_bytes > 4 and (in_pairs(lanes, 1) or in_pairs(lanes, 2)):
+        together *= 2
     degrees = []
     for start in range(0, len(lanes), together):
         firsts = [first for first in lanes[start : start + together] if first is not None]
@@ -163,9 +169,9 @@ def test_brute_force__global_memory(warp):
     is_aligned = all(first is None or first % word_bytes == 0 for first in lanes)
     for rule in RULES if is_aligned else RULES[2:]:  # 1.x has no words off their own borders
         cost = simulate_transactions(addresses, word_bytes, rule, active)
-        assert tuple(map(int, cost)) == brute(lanes, word_bytes, rule)
-        expected = brute(lanes, word_bytes, rule)[:2]
-        assert transactions_of_addresses(addresses, word_bytes, rule, active) == expected
+        expected = brute(lanes, word_bytes, rule)
+        assert tuple(map(int, cost)) == expected
+        assert transactions_of_addresses(addresses, word_bytes, rule, active) == expected[:2]
 
 
 @given(warps())
@@ -234,13 +240,14 @@ def test_addresses__of_many_warps_at_once():
     addresses = words[..., None] * generator.integers(0, 90, (5, 3, 32))
     active = generator.random((3, 32)) < 0.7
     cost = simulate_transactions(addresses, words, RULES[:3], active)
-    passes, requests = simulate_bank_conflicts(addresses, words, BANK_RULES, active)
+    passes, requests = simulate_bank_conflicts(addresses, words, BANK_RULES[1:], active)
     assert cost.transactions.shape == passes.shape == requests.shape == (5, 3)
     assert {part.dtype for part in cost} == {np.dtype(np.int64)}
     for i, j in np.ndindex(5, 3):
         single = simulate_transactions(addresses[i, j], WORD_BYTES[i], RULES[j], active[j])
         assert [part[i, j] for part in cost] == list(single)
-        alone = simulate_bank_conflicts(addresses[i, j], WORD_BYTES[i], BANK_RULES[j], active[j])
+        warp, word, rule = addresses[i, j], WORD_BYTES[i], BANK_RULES[j + 1]
+        alone = simulate_bank_conflicts(warp, word, rule, active[j])
         assert (passes[i, j], requests[i, j]) == alone
 
 
@@ -295,12 +302,11 @@ AFFINE = st.builds(
 def test_affine__is_the_mean_over_the_warps_of_a_block(affine, word_bytes):
     for rule in RULES:
         each = [brute(warp, word_bytes, rule) for warp in warps_of(affine, word_bytes)]
-        cost = affine_transactions(affine, word_bytes, rule)
-        assert list(map(float, cost)) == [sum(part) / len(each) for part in np.transpose(each)]
+        mean = [sum(part) / len(each) for part in np.transpose(each)]
+        assert list(map(float, affine_transactions(affine, word_bytes, rule))) == mean
     for rule in BANK_RULES:
         each = [brute_banks(warp, word_bytes, rule) for warp in warps_of(affine, word_bytes)]
-        passes, requests = np.sum(each, axis=0)
-        assert affine_bank_conflicts(affine, word_bytes, rule) == passes / requests
+        assert affine_bank_conflicts(affine, word_bytes, rule) == np.divide(*np.sum(each, axis=0))
 
 
 def test_affine__tables_equal_single_simulations():
@@ -383,7 +389,10 @@ def test_affine__no_threads_and_absurdly_many():
 def test_bank_rule_of__capability():
     found = {c: bank_rule_of(c) for c in ("1.0", "1.3", "2.1", "3.0", "3.7", "5.2", "9.0", "12.1")}
     assert list(found.values()) == [
-        *("half_warp", "half_warp", "warp", "wide_bank", "wide_bank", "warp", "warp", "warp")
+        *("half_warp", "half_warp", "warp", "wide_bank", "wide_bank"),
+        *["merging"] * 3,
     ]
+    # Loads from global memory that L1 serves never merge.
+    assert bank_rule_of("7.5", local=False) == bank_rule_of("2.1", local=False) == "warp"
     with pytest.raises(SpecError, match="no compute capability"):
         bank_rule_of("5")

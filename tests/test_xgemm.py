@@ -147,9 +147,11 @@ def test_accesses__as_a_walk_through_the_source_finds_them(chosen):
         times = 1 if access.name == "c_old" else steps
         assert access.count.item() == times * len(rows) / warps
         if access.name.endswith(("_load", "_store")):
-            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "warp"))
+            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "merging"))
             assert access.count.item() * access.wavefronts.item() * warps == times * passes
         else:
+            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "warp"))
+            assert access.count.item() * access.wavefronts.item() * warps == times * passes
             sectors = cost(rows, lambda a, w: simulate_transactions(a, w, "sector"))
             assert access.count.item() * access.sectors.item() * warps == times * sectors
             # Each sector is new to the block once.
@@ -246,23 +248,24 @@ def ranks(values):
 
 
 def test_passes__rank_measured_times():
-    """What shared memory has to pass explains most of the order of measured times.
-
-    Of configurations that bring both operands through it, on an RTX 2080 Ti.
-    """
+    """What has to pass shared memory and L1 explains most of the order of the measured times."""
     with gzip.open(DATA / "gemm_RTX_2080_Ti.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
     names = [n for n in load_kernel("xgemm").parameters if n in rows[0]]
     measured = {tuple(int(row[n]) for n in names): float(row["time_ms"]) for row in rows}
-    sizes = {"m": 4096, "n": 4096, "k": 4096}
-    fixed = {"KWG": 32, "STRM": 0, "STRN": 0, "SA": 1, "SB": 1}
-    axes = {name: (value,) for name, value in (sizes | fixed).items()}
+    axes = {name: (value,) for name, value in {"KWG": 32, "STRM": 0, "STRN": 0}.items()}
     (space,) = resolve(Plan(("xgemm",), ("rtx_2080_ti",), ("hong_kim",), axes=axes)).kernels
     launch = build_launch(space, space.grid.whole)
     work = launch.workload
-    passes = sum(a.count * a.wavefronts for a in work.shared_accesses)
+    passes = sum(a.count * a.wavefronts for a in (*work.shared_accesses, *work.global_accesses))
     total = np.ravel(passes * np.ceil(work.threads_per_block / 32) * work.blocks)
     columns = [np.broadcast_to(np.ravel(launch.values[n]), total.shape) for n in names]
     times = np.array([measured[tuple(map(int, point))] for point in zip(*columns, strict=True)])
-    assert len(times) == 4368
-    assert np.corrcoef(ranks(total), ranks(times))[0, 1] > 0.8
+    assert len(times) == 17472
+    assert np.corrcoef(ranks(total), ranks(times))[0, 1] > 0.94
+    # On Turing, a pass of 128 bytes takes two cycles of an SM. At the boost clock of 1.545 GHz and
+    # above, nothing is quicker than its passes, and those with most of them are no slower than 1.2.
+    least = 2 * total / 68 / 1.545e9
+    assert np.min(times / 1e3 / least) > 1545 / 2000
+    many = total > np.quantile(total, 0.9)
+    assert np.median((times / 1e3 / least)[many]) < 1.2

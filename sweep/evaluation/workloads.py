@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from sweep import clocks as clk
+from sweep.evaluation.accesses import global_access, shared_access
 from sweep.evaluation.counts import (
     Evaluator,
     block_of,
     by_class,
     device_array,
-    global_access,
     parts_of_block,
-    shared_access,
     stages_of,
     total_of,
 )

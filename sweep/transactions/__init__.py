@@ -27,10 +27,16 @@ wide_bank 3.x          32 banks of 8 bytes for words of 8 and 16 bytes (the 8-by
                        for smaller ones (the mode in which a program starts; that two words 32 words
                        apart can share a pass then is left out); a request is the warp, for words of
                        16 bytes a half-warp
-warp      2.x, 5.0 and 32 banks of 4 bytes; a request is the warp, a half-warp for words of 8 bytes,
-          later; AMD   a quarter for 16 (what 2.x needs beyond that for 16 bytes is left out); of a
+warp      2.x; AMD     32 banks of 4 bytes; a request is the warp, a half-warp for words of 8 bytes,
+                       a quarter for 16 (what 2.x needs beyond that for 16 bytes is left out); of a
                        wavefront of AMD 32 lanes, or that share of them
+merging   5.0 and      the same, but two such requests of wide words are one where each lane wants
+          later        the same word as its neighbour, or each as the one after that
 ========= ============ ============================================================================
+
+That requests merge is documented nowhere; measured times tell it: operands that half the lanes of
+SGEMM share cost half the passes from shared memory (``tests/test_xgemm.py``). Loads from global
+memory that a first-level cache of 7.0 and later serves meet the same banks, without merging.
 
 Addresses come one by one (:func:`transactions_of_addresses`, :func:`simulate_transactions`,
 :func:`bank_conflicts_of_addresses`, :func:`simulate_bank_conflicts`), as an affine function of a

@@ -16,6 +16,7 @@ __all__ = [
     "Cost",
     "bank_conflicts_of_addresses",
     "bank_layout",
+    "merged",
     "simulate_bank_conflicts",
     "simulate_transactions",
     "transactions_of_addresses",
@@ -175,6 +176,7 @@ def simulate_bank_conflicts(
     lanes = _checked(addresses)
     words = check_words(word_bytes)
     banks, bank_bytes, together = bank_layout(words, codes_of(rule, BANK_RULES))
+    together = merged(together, words, codes_of(rule, BANK_RULES), lanes, active)
     header = (words, banks, bank_bytes, together)
     found = bank_passes(rows_of(lanes, active, banks * bank_bytes, header))
     return found[:, 0].reshape(lanes.shape[:-1]), found[:, 1].reshape(lanes.shape[:-1])
@@ -188,6 +190,41 @@ def bank_layout(word_bytes: NDArray[Any], code: NDArray[Any]) -> tuple[NDArray[A
     bank_bytes = np.where(is_wide, 8, 4)
     together = np.minimum(32, banks * bank_bytes // word_bytes)
     return banks, bank_bytes, np.where(is_half_warp, HALF_WARP, together)
+
+
+def merged(
+    together: NDArray[Any],
+    word_bytes: NDArray[Any],
+    code: NDArray[Any],
+    addresses: NDArray[np.int64],
+    active: ArrayLike | None,
+) -> NDArray[Any]:
+    """Return the lanes that are served together where requests may merge.
+
+    Rule ``merging``: if each lane wants the same word as its neighbour (lane xor 1), or as the one
+    after that (lane xor 2), two requests of words of 8 or 16 bytes are one.
+
+    Parameters
+    ----------
+    together : array
+        Lanes that are served together without merging [1].
+    word_bytes, code : array
+        Size of a warp's words and place of its rule in `BANK_RULES`; broadcast over the warps.
+    addresses, active : array, shape (..., lanes)
+        As for :func:`simulate_bank_conflicts`.
+    """
+    may = (code == BANK_RULES.index("merging")) & (word_bytes >= 8)
+    if not np.any(may):
+        return together
+    takes_part = np.broadcast_to(True if active is None else np.asarray(active), addresses.shape)
+    lane = np.arange(addresses.shape[-1])
+    merges = np.zeros(addresses.shape[:-1], bool)
+    for distance in (1, 2):
+        other = lane ^ distance
+        there = np.minimum(other, max(len(lane) - 1, 0))
+        alone = (other != there) | ~takes_part | ~takes_part[..., there]
+        merges |= (alone | (addresses == addresses[..., there])).all(axis=-1)
+    return np.where(may & merges, 2 * together, together)
 
 
 def _checked(addresses: ArrayLike) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.transactions.addresses import LARGEST_ADDRESS, Cost, bank_layout
+from sweep.transactions.addresses import LARGEST_ADDRESS, Cost, bank_layout, merged
 from sweep.transactions.rows import combinations, rows_of
 from sweep.transactions.rules import BANK_RULES, RULES, WORD_BYTES, codes_of
 from sweep.transactions.simulator import LINE_BYTES, bank_passes, warp_transactions
@@ -139,9 +139,10 @@ def affine_bank_passes(
     """
 
     def simulate(warps: _Warps) -> NDArray[np.int64]:
-        layout = bank_layout(warps.word_bytes, warps.code)
-        header = (warps.word_bytes, *layout)
-        return bank_passes(rows_of(warps.addresses, warps.active, layout[0] * layout[1], header))
+        banks, bank_bytes, together = bank_layout(warps.word_bytes, warps.code)
+        together = merged(together, warps.word_bytes, warps.code, warps.addresses, warps.active)
+        header = (warps.word_bytes, banks, bank_bytes, together)
+        return bank_passes(rows_of(warps.addresses, warps.active, banks * bank_bytes, header))
 
     sums, n_warps = _over_blocks(affine, word_bytes, codes_of(rule, BANK_RULES), simulate)
     warps = np.maximum(n_warps, 1.0)

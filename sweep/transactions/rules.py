@@ -26,7 +26,7 @@ RULES = ("strict", "segment", "line", "sector", "line64")
 """The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
 AMD's."""
 
-BANK_RULES = ("half_warp", "wide_bank", "warp")
+BANK_RULES = ("half_warp", "wide_bank", "warp", "merging")
 """The rules by which addresses of shared memory meet its banks (see `sweep.transactions`)."""
 
 WORD_BYTES = (1, 2, 4, 8, 16)
@@ -58,11 +58,19 @@ def rule_of(compute_capability: str) -> str:
     return "line" if major == 2 else "sector"
 
 
-def bank_rule_of(compute_capability: str) -> str:
+def bank_rule_of(compute_capability: str, *, local: bool = True) -> str:
     """Return the rule of shared memory, such as ``"half_warp"`` for ``"1.3"``.
 
     A device without compute capability, given as an empty text, is one of AMD (``"warp"``: its 32
     banks serve a wavefront of 64 as two requests of 32 lanes).
+
+    Parameters
+    ----------
+    compute_capability : str
+        Such as ``"5.2"``.
+    local : bool
+        Whether the access is to shared memory. Global loads that a first-level cache serves meet
+        the same banks, but their requests never merge.
 
     Raises
     ------
@@ -71,7 +79,10 @@ def bank_rule_of(compute_capability: str) -> str:
     """
     if not compute_capability:
         return "warp"
-    return {1: "half_warp", 3: "wide_bank"}.get(_version(compute_capability)[0], "warp")
+    major = _version(compute_capability)[0]
+    if major >= 5 and local:
+        return "merging"
+    return {1: "half_warp", 3: "wide_bank"}.get(major, "warp")
 
 
 def codes_of(given: ArrayLike, rules: Sequence[str]) -> NDArray[Any]:
