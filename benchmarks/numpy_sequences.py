@@ -26,7 +26,6 @@ def parts(t: Tables, name: str) -> list[Array]:
 def luo_suda(t: Tables) -> Found:
     """Return cycles, cycles per instruction, core and memory activity after Luo & Suda 2011."""
     n, n_sm, active = t["n_act"], t["n_sm"], t["active_sm"]
-    t_mem = t["t_mem_cycles"] / t["core_freq"]
     p, a, c, m = t["p"], t["a"], t["c"], t["m"]
     cpd1 = (c - p) * (n - t["b"]) + a  # (3)
     height = t["d"] * (p - c) ** 2  # (5)
@@ -36,20 +35,17 @@ def luo_suda(t: Tables) -> Found:
     cpd = np.where(np.isnan(cpd), cpd, np.maximum(cpd, 1.0))
     types: list[Any] = [0.0, 0.0, 0.0, 0.0]
     busy: Any = 0.0
-    names = ("c_i", "nominal_m_i", "c_previous", "nominal_m_previous", "d_mem", "n_trans", "weight")
-    for c_i, m_nominal, c_before, m_before, d_mem, n_trans, weight in zip(
-        *(parts(t, name) for name in names), strict=True
-    ):
-        m_i, m_before = m_nominal * t["t_mem_factor"], m_before * t["t_mem_factor"]
-        warp_bw = t["n_thread"] * d_mem / (n_trans * t_mem)  # (1)
-        served = t["gpu_bw"] / (n_sm * warp_bw)
-        work = np.ceil(n * c_i / cpd)  # (6)
-        before, after = c_before < m_before, c_i < m_i
-        t_p = np.maximum((n - 1.0) * (m_before / served) - (n - 1.0) * c_i, 0.0)  # (10)
+    share = n_sm * t["core_freq"] / t["gpu_bw"]
+    names = ("c_i", "nominal_m_i", "moved_previous", "weight")
+    for c_i, m_nominal, moved, weight in zip(*(parts(t, name) for name in names), strict=True):
+        m_i = m_nominal * t["t_mem_factor"]
+        work, hidden = np.ceil(n * c_i / cpd), c_i / cpd  # (6)
+        t_p = np.maximum((n - 1.0) * (moved * share) - (n - 1.0) * hidden, 0.0)  # (10)
+        before, after = t_p > 0.0, (n - 1.0) * hidden < m_i
         t_c = np.where(
             before,
-            np.maximum(m_i - ((n - 1.0) * c_i + t_p), 0.0),  # (13)
-            np.maximum(m_i - (n - 1.0) * c_i, 0.0),  # (8)
+            np.maximum(m_i - ((n - 1.0) * hidden + t_p), 0.0),  # (13)
+            np.maximum(m_i - (n - 1.0) * hidden, 0.0),  # (8)
         )
         period = work + np.where(before, t_p, 0.0) + np.where(after, t_c, 0.0)
         period = np.where(weight > 0.0, period * weight, 0.0)

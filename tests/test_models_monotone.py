@@ -1,6 +1,6 @@
-"""More bandwidth is never slower, a higher latency never faster: every model, corrected.
+"""More bandwidth and a higher clock are never slower, a higher latency never faster, corrected.
 
-Inputs are random within what a device and a kernel can be; the clocks act through the device files.
+Inputs are random within what a device and a kernel can be.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def luo_suda(draw):
         "c_i": sequence(numbers(0, 2000)), "c_previous": sequence(numbers(0, 2000)),
         "m_i": sequence(numbers(0, 5000)), "m_previous": sequence(numbers(0, 5000)),
         "d_mem": sequence(numbers(1, 16)), "n_trans": sequence(counts(1, 32)),
+        "moved_previous": sequence(numbers(0, 1e5)),
         "weight": (1.0, *sequence(numbers(0, 50))[1:]),
     }  # fmt: skip
 
@@ -185,6 +186,14 @@ LATER = {
     "lemeire": {"memory_completion": 1},
     "combined": {"dram_latency": 1, "cache_wait": 1, "shared_latency": 1, "alu_latency": 1},
 }
+# What a higher core clock raises: core cycles of DRAM's latency and service, and the clock itself.
+QUICKER = {
+    "hong_kim": {"core_freq": 1, "mem_ld": 1, "departure_del_uncoal": 1, "departure_del_coal": 1},
+    "wang_chu": {"frequency_ratio": 1},
+    "luo_suda": {"core_freq": 1, "t_mem_cycles": 1, "m_i": 1, "m_previous": 1},
+    "zhang_owens": {"frequency": 1, "core_clock": 1, "global_latency": 1},
+    "lemeire": {"memory_issue": 1, "memory_completion": 1},
+}
 
 models = pytest.mark.parametrize("model", model_names())
 
@@ -229,6 +238,18 @@ def test_higher_latency_is_never_faster(model, data, factor):
     late = cycles(model, changed(inputs, LATER[model], factor))
     assert (0 < soon < np.inf) == (0 < late < np.inf)
     assert not 0 < soon < np.inf or late >= soon / ROUNDING
+
+
+@models
+@given(st.data(), numbers(1, 1.2) | numbers(1, 20))
+def test_higher_core_clock_is_never_slower(model, data, factor):
+    inputs = data.draw(KERNELS[model]())
+    # (6) of Luo & Suda rounds the computation of every period up to whole cycles.
+    rounded = sum(inputs["weight"]) * max(1, inputs["blocks"]) if model == "luo_suda" else 0.0
+    slow = cycles(model, inputs)
+    fast = cycles(model, changed(inputs, QUICKER[model], factor)) / factor
+    assert (0 < slow < np.inf) == (0 < fast < np.inf)
+    assert not 0 < slow < np.inf or fast <= (slow + rounded) * ROUNDING
 
 
 @models

@@ -21,18 +21,23 @@ LS-3  With P > c, CPD1 falls with the warps and becomes negative (-4.76 at 32 wa
 LS-4  Rounds below 1, for a grid that does not fill the GPU: corrected takes at least 1.
 LS-5  floor(N_act/MPD - 1) in (10) and (12) jumps with MPD, which (2) makes proportional to the
       latency: a higher latency can make a kernel faster. The accesses of a bandwidth-bound SM end
-      at distances of m/MPD, before MPD is rounded and limited. corrected: the last access ends
-      (N_act - 1) x m/MPD after the first, which the integers approximate.
+      one service time apart, which m/MPD approximates before it is rounded and limited. corrected:
+      the last access ends N_act - 1 service times after the first.
 LS-6  (1) divides by N_trans, as if the transactions of an access followed one another, while the
       access costs t_mem once (Table 1). (2) then serves as many times the warps that the bandwidth
       allows as an access has transactions: 2 for words of 4 bytes, 4 for words of 16 bytes at
-      compute capability 1.3. A saturated kernel exceeds GPU_bw by that factor, and by more where
-      (10) hides computation. The paper's own MPD rests on it: kept in both variants.
+      compute capability 1.3, and the more, the worse it coalesces. A saturated kernel exceeds
+      GPU_bw by that factor. corrected: a service time is that of the bytes which the transactions
+      move, at an SM's share of GPU_bw. MPD stays (2)'s, as the paper states it.
+LS-7). The paper's own MPD rests on it: kept in both variants.
+LS-7  (8), (10), (12) and (13) let computation of (N_act - 1) x c_i cover a wait, though by (6) it
+      takes but 1/CPD of that: a higher core clock can make a waiting kernel slower. Nor does c < m
+      then tell whether a period waits: at c = m the time jumps. corrected: a warp's c_i/CPD covers
+      a wait, and a period is of the type that the waits left over make it.
 CLK   corrected re-expresses t_mem, memory tasks and bandwidth at the swept clocks.
 
 P is taken at the nominal clocks, and stays what it is at others: it is the proportion of the code
-that CPD was fitted to. (8), (10) and (13) hide (N_act - 1) x c_i, though that takes but 1/CPD of
-the time by (6): a higher core clock can make a waiting kernel slower. That stays as printed.
+that CPD was fitted to.
 
 (4) is undefined outside 1 <= N_act <= 2m - 1: no time there. A kernel file without stages is one
 stretch of equal periods, one per memory instruction; files with stages give the sequence, a period
@@ -57,7 +62,7 @@ SYMBOLS = {
     "blocks": Symbol("blocks", "1", "blocks of the grid"),
     "warps_per_block": Symbol("warps a block", "1", "warps of a block"),
     "instructions": Symbol("instructions", "1", "instructions of a thread"),
-    "warp_bytes": Symbol("N_thread*D_mem total", "B", "bytes that a warp accesses"),
+    "warp_bytes": Symbol("N_thread*D_mem total", "B", "bytes of a warp: accessed, or moved (LS-6)"),
     "n_thread": Symbol("N_thread", "1", "threads of a warp"),
     "d_mem": Symbol("D_mem", "B", "bytes of a thread and memory access"),
     "n_trans": Symbol("N_trans", "1", "transactions of a memory access instruction"),
@@ -66,7 +71,8 @@ SYMBOLS = {
     "warp_bw": Symbol("Warp_bw", "B/s", "bandwidth of one warp during a memory access"),
     "gpu_bw": Symbol("GPU_bw", "B/s", "bandwidth of the GPU"),
     "mpd": Symbol("MPD", "1", "memory access parallel degree"),
-    "served": Symbol("GPU_bw/(N_sm*Warp_bw)", "1", "MPD before it is rounded and limited"),
+    "moved_previous": Symbol("bytes_(i-1)", "B", "moved by a warp's previous memory task"),
+    "service": Symbol("service", "cycle", "an SM's share of the bandwidth for these bytes"),
     "p": Symbol("P", "1", "computation instruction proportion"),
     "a": Symbol("a", "1", "empirical parameter"),
     "b": Symbol("b", "1", "empirical parameter"),
@@ -81,6 +87,7 @@ SYMBOLS = {
     "m_i": Symbol("m_i", "cycle", "memory access task of a period"),
     "c_previous": Symbol("c_(i-1)", "cycle", "computation task of the previous period"),
     "m_previous": Symbol("m_(i-1)", "cycle", "memory access task of the previous period"),
+    "hidden": Symbol("c_i/CPD", "cycle", "computation of one warp, of CPD at once"),
     "computing": Symbol("ceil(N_act*c_i/CPD)", "cycle", "computation of a period"),
     "t_c": Symbol("T_c", "cycle", "extra time by this period's memory task"),
     "t_p": Symbol("T_p", "cycle", "extra time by the previous period's memory task"),
@@ -114,10 +121,10 @@ def mpd(n_act, gpu_bw, n_sm, warp_bw):
     return max(1.0, min(n_act, np.floor(gpu_bw / (n_sm * warp_bw))))
 
 
-@_equation("2 without limits")
-def served(gpu_bw, n_sm, warp_bw):
-    """Warps that the bandwidth serves at once, a real number (LS-5)."""
-    return gpu_bw / (n_sm * warp_bw)
+@_equation("1, 2 in bytes")
+def service(moved_previous, n_sm, core_freq, gpu_bw):
+    """Time in which an SM's share of the bandwidth moves what a memory task needs (LS-5, LS-6)."""
+    return moved_previous * n_sm * core_freq / gpu_bw
 
 
 # --- Section 3.4: computation parallel degree -----------------------------------------------------
@@ -150,16 +157,34 @@ def is_high_proportion(p, c):
 # --- Section 3.5: calculate periods ---------------------------------------------------------------
 
 
-@_equation("type", kind="condition")
-def waited_before(m_previous, c_previous):
+@_equation("type as printed", kind="condition")
+def waited_before_printed(m_previous, c_previous):
     """The previous memory task outlasts its computation: types 3 and 4."""
     return c_previous < m_previous
 
 
 @_equation("type", kind="condition")
-def waits_after(c_i, m_i):
+def waited_before(t_p):
+    """The other warps' computation leaves some of (10): types 3 and 4 (LS-7)."""
+    return t_p > 0.0
+
+
+@_equation("type as printed", kind="condition")
+def waits_after_printed(c_i, m_i):
     """The memory task of the period outlasts its computation: types 2 and 4."""
     return c_i < m_i
+
+
+@_equation("type", kind="condition")
+def waits_after(m_i, n_act, hidden):
+    """The other warps' computation leaves some of (8): types 2 and 4 (LS-7)."""
+    return (n_act - 1.0) * hidden < m_i
+
+
+@_equation("6 of one warp")
+def hidden(c_i, cpd):
+    """Computation of one warp, of CPD at once (LS-7)."""
+    return c_i / cpd
 
 
 @_equation("6")
@@ -168,10 +193,16 @@ def computing(n_act, c_i, cpd):
     return np.ceil(n_act * c_i / cpd)
 
 
-@_equation("8", "t_c")
-def t_c_type2(m_i, n_act, c_i):
+@_equation("8 as printed", "t_c")
+def t_c_type2_printed(m_i, n_act, c_i):
     """Extra time after a period whose predecessor does not wait; n is N_act (LS-1)."""
     return max(m_i - (n_act - 1.0) * c_i, 0.0)
+
+
+@_equation("8", "t_c")
+def t_c_type2(m_i, n_act, hidden):
+    """Extra time after a period whose predecessor does not wait (LS-7)."""
+    return max(m_i - (n_act - 1.0) * hidden, 0.0)
 
 
 @_equation("10, 12 as printed", "t_p")
@@ -181,9 +212,9 @@ def t_p_printed(m_previous, n_act, mpd, c_i):
 
 
 @_equation("10, 12", "t_p")
-def t_p(m_previous, n_act, served, c_i):
-    """Extra time before a period's computation: the last access after the first (LS-5)."""
-    return max((n_act - 1.0) * (m_previous / served) - (n_act - 1.0) * c_i, 0.0)
+def t_p(n_act, service, hidden):
+    """Extra time before a period's computation: the last access after the first (LS-5, LS-7)."""
+    return max((n_act - 1.0) * service - (n_act - 1.0) * hidden, 0.0)
 
 
 @_equation("13 as printed", "t_c")
@@ -193,9 +224,9 @@ def t_c_type4_printed(m_i, n_act, c_i, t_p):
 
 
 @_equation("13", "t_c")
-def t_c_type4(m_i, n_act, c_i, t_p):
-    """Extra time after a period of type 4."""
-    return max(m_i - ((n_act - 1.0) * c_i + t_p), 0.0)
+def t_c_type4(m_i, n_act, hidden, t_p):
+    """Extra time after a period of type 4 (LS-7)."""
+    return max(m_i - ((n_act - 1.0) * hidden + t_p), 0.0)
 
 
 @_equation("rounds")
@@ -228,8 +259,8 @@ def _body(corrected):
     @joined
     def body(
         N, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-        P, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, weight, core_freq, gpu_bw,
-        t_mem_cycles, m_i, m_previous,
+        P, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight,
+        core_freq, gpu_bw, t_mem_cycles, m_i, m_previous,
     ):  # fmt: skip
         t_mem = t_mem_cycles / core_freq
         CPD1 = cpd1(c, P, N, b, a)
@@ -245,20 +276,23 @@ def _body(corrected):
         MPD = N
         for i in range(len(c_i)):
             Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+            work = computing(N, c_i[i], CPD)
             if corrected:
                 MPD = mpd(N, gpu_bw, n_sm, Warp_bw)
-                Tp = t_p(m_previous[i], N, served(gpu_bw, n_sm, Warp_bw), c_i[i])  # LS-5
+                each = hidden(c_i[i], CPD)
+                Tp = t_p(N, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
+                before = waited_before(Tp)
+                after = waits_after(m_i[i], N, each)
+                Tc2 = t_c_type2(m_i[i], N, each)
+                Tc4 = t_c_type4(m_i[i], N, each, Tp)
             else:
                 MPD = mpd_printed(N, gpu_bw, n_sm, Warp_bw)
                 Tp = t_p_printed(m_previous[i], N, MPD, c_i[i])
-            work = computing(N, c_i[i], CPD)
-            before = waited_before(m_previous[i], c_previous[i])
-            after = waits_after(c_i[i], m_i[i])
-            if corrected:
-                Tc4 = t_c_type4(m_i[i], N, c_i[i], Tp)
-            else:
+                before = waited_before_printed(m_previous[i], c_previous[i])
+                after = waits_after_printed(c_i[i], m_i[i])
+                Tc2 = t_c_type2_printed(m_i[i], N, c_i[i])
                 Tc4 = t_c_type4_printed(m_i[i], N, c_i[i], Tp)
-            Tc = Tc4 if before else t_c_type2(m_i[i], N, c_i[i])
+            Tc = Tc4 if before else Tc2
             Tp = Tp if before else 0.0
             Tc = Tc if after else 0.0
             T = work + Tp + Tc
@@ -272,9 +306,9 @@ def _body(corrected):
             type4 += T if before and after else 0.0
         cycles = type1 + type2 + type3 + type4
         first, second = max(type1, type2), max(type3, type4)
-        early = TYPE1 if type1 >= type2 else TYPE2
-        late = TYPE3 if type3 >= type4 else TYPE4
-        regime = early if first >= second else late
+        earlier = TYPE1 if type1 >= type2 else TYPE2
+        later = TYPE3 if type3 >= type4 else TYPE4
+        regime = earlier if first >= second else later
         waits = MEMORY if before_it >= after_it else LATENCY
         bound = COMPUTE if busy >= before_it + after_it else waits
         Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
@@ -333,6 +367,7 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
     for stage in work.stages:
         count = sum((x.count for x in stage.global_accesses), start=zero)
         size = sum((x.count * x.bytes for x in stage.global_accesses), start=zero)
+        moved = sum((x.count * x.moved_bytes for x in stage.global_accesses), start=zero)
         trans = sum((x.count * x.transactions for x in stage.global_accesses), start=zero)
         declared = len(work.stages) > 1 or stage.name != "kernel"
         executions = stage.executions if declared else np.maximum(count, 1.0)
@@ -343,9 +378,10 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
             "m_i": _ratio(count * t_mem, executions, 0.0),
             "d_mem": _ratio(size, count, 4.0),
             "n_trans": _ratio(trans, count, 1.0),
+            "moved": _ratio(moved, executions, 0.0),
         })  # fmt: skip
     # Before the first period: c_0 = m_0 = 0.
-    nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0}
+    nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0, "moved": zero}
     pairs, previous, start = [], nothing, 0
     while start < len(periods):
         stop = start + 1
@@ -361,7 +397,7 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
     return [
         {"c_i": now["c_i"], "m_i": now["m_i"], "c_previous": before["c_i"],
          "m_previous": before["m_i"], "d_mem": before["d_mem"], "n_trans": before["n_trans"],
-         "weight": weight}
+         "moved_previous": before["moved"], "weight": weight}
         for now, before, weight in pairs
     ]  # fmt: skip
 
@@ -379,6 +415,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     if variant == "corrected":  # rule CLK
         factor = latency(factor, work.clocks.ratio, work.dram_share)
         gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
+    accessed, moved = work.total("count", "bytes") * work.lanes, work.total("count", "moved_bytes")
     warps, share = work.occupancy.active_warps_per_sm, work.occupancy.occupancy
     held = np.where(share > 0, warps / share, 1.0)  # a launch that fails is no lack of parameters
     most = np.where(np.isfinite(device["m"]), device["m"], held)
@@ -390,7 +427,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "blocks": work.blocks,
         "warps_per_block": work.occupancy.warps_per_block,
         "instructions": work.computation_instructions + work.total("count"),
-        "warp_bytes": work.total("count", "bytes") * work.lanes,
+        "warp_bytes": moved if variant == "corrected" else accessed,  # LS-6
         "p": computation / (computation + memory),
         "m": most,
         "n_thread": work.lanes,
@@ -434,6 +471,7 @@ MODEL = Model(
         Input("c_previous", "kernel stages with the device's costs", _TASKS, sequence=True),
         Input("d_mem", "kernel accesses, mean of the previous period", sequence=True),
         Input("n_trans", "kernel access patterns, mean of the previous period", sequence=True),
+        Input("moved_previous", "kernel access patterns by the device's rule", sequence=True),
         Input("weight", "kernel stages and loops", sequence=True),
         Input("core_freq", "swept core clock", (), True),
         Input("gpu_bw", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
@@ -471,7 +509,9 @@ MODEL = Model(
         "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
         "LS-3": "CPD2 at high proportions, CPD at least 1",
         "LS-4": "at least one round",
-        "LS-5": "(10), (12) without whole waiting periods: accesses end at distances of m/MPD",
+        "LS-5": "(10), (12) without whole waiting periods: accesses end one service time apart",
+        "LS-6": "accesses are served as their bytes are moved",
+        "LS-7": "what covers a wait takes 1/CPD, as (6) counts it",
         "CLK": "memory latency and bandwidth follow the swept clocks",
     },
 )  # fmt: skip

@@ -17,8 +17,7 @@ from sweep.space import resolve
 
 A, B, C, D, M = 3.0, 11.0, 0.5, 80.0, 32.0  # GTX 260, Section 3.4
 GTX_260_BW, N_SM, CORE_HZ, T_MEM = 111.9e9, 24.0, 1.242e9, 200.0  # Tables 1 and 2
-# Cycles between the ends of two coalesced float accesses by (1) and (2), without the floor.
-SERVICE = 24 * 32 * 4 / 2 / 111.9e9 * CORE_HZ
+SERVICE = 24 * 32 * 4 / 111.9e9 * CORE_HZ  # of a coalesced float access, 128 bytes [cycle]
 
 TABLE_3 = {
     "svm": 0.2623,
@@ -41,6 +40,8 @@ def body(variant="corrected", **given):
                    m_i=(200.0,), m_previous=(0.0,))  # fmt: skip
     model = get_model("luo_suda")
     values = {**numbers, **periods, **given}
+    moved = tuple(128.0 if m > 0 else 0.0 for m in values["m_previous"])
+    values.setdefault("moved_previous", moved)
     out = model.bodies[variant](*(values[i.symbol] for i in model.inputs))
     head = ("cycles", "cpi", "core", "memory", "regime", "bound", "mpd", "cpd")
     return dict(zip(head, out, strict=True))
@@ -103,23 +104,46 @@ def test_erratum_ls1__equation_13_lacks_its_zero():
 def test_erratum_ls5__higher_latency_is_not_faster():
     # 32 warps with computation tasks of 2 cycles; their accesses wait for the bandwidth.
     latencies = [float(t) for t in range(100, 700)]
-    served = [ls.served(GTX_260_BW, N_SM, ls.warp_bw(32.0, 4.0, 2.0, t / CORE_HZ))
-              for t in latencies]  # fmt: skip
-    printed = [ls.t_p_printed(t, 32.0, min(32.0, s), 2.0)
-               for t, s in zip(latencies, served, strict=True)]  # fmt: skip
-    corrected = [ls.t_p(t, 32.0, s, 2.0) for t, s in zip(latencies, served, strict=True)]
-    assert printed[0] == 4 * 100 - 62  # 32 warps, 5.9 at a time: 4 further waiting periods
+    mpd = [ls.mpd(32.0, GTX_260_BW, N_SM, ls.warp_bw(32.0, 4.0, 2.0, t / CORE_HZ))
+           for t in latencies]  # fmt: skip
+    printed = [ls.t_p_printed(t, 32.0, n, 2.0) for t, n in zip(latencies, mpd, strict=True)]
+    assert printed[0] == 5 * 100 - 62  # 32 warps, 5 at a time: 5 further waiting periods
     assert printed[-1] == 0  # a latency that is longer than the service of all
-    assert sum(after < before for before, after in pairwise(printed)) == 4
-    assert corrected == pytest.approx([31 * SERVICE - 62] * len(latencies))
+    assert sum(after < before for before, after in pairwise(printed)) == 5
+    corrected = ls.t_p(32.0, ls.service(128.0, N_SM, CORE_HZ, GTX_260_BW), 2.0)
+    assert corrected == pytest.approx(31 * SERVICE - 62)
 
 
-def test_erratum_ls6__an_access_of_several_transactions_exceeds_the_bandwidth():
-    # (1) and (2) serve n_trans times the warps whose bytes the bandwidth moves in one t_mem.
-    for n_trans, bytes_ in ((1.0, 1.0), (2.0, 4.0), (4.0, 16.0)):
-        warp_bw = ls.warp_bw(32.0, bytes_, n_trans, T_MEM / CORE_HZ)
-        moved = ls.served(GTX_260_BW, N_SM, warp_bw) * 32 * bytes_ * N_SM / (T_MEM / CORE_HZ)
-        assert moved == pytest.approx(n_trans * GTX_260_BW)
+@pytest.mark.parametrize(("n_trans", "moved"), [(2.0, 128.0), (4.0, 512.0), (16.0, 512.0)])
+def test_erratum_ls6__no_more_than_the_bandwidth(n_trans, moved):
+    # Two float loads, of four transactions in the second case: the latency serves too many warps.
+    warp_bw = ls.warp_bw(32.0, moved / 32, n_trans, T_MEM / CORE_HZ)
+    served = GTX_260_BW / (N_SM * warp_bw)  # (2) without the floor
+    seconds = T_MEM / CORE_HZ
+    assert served * moved * N_SM / seconds == pytest.approx(n_trans * GTX_260_BW)
+    service = ls.service(moved, N_SM, CORE_HZ, GTX_260_BW) / CORE_HZ
+    assert moved * N_SM / service == pytest.approx(GTX_260_BW)
+    period = dict(c_i=(2.0,), m_i=(T_MEM,), c_previous=(2.0,), m_previous=(T_MEM,))
+    found = body(moved_previous=(moved,), n_trans=(n_trans,), **period)
+    assert found["bound"] == BOUND["memory"]
+    least = 31 * moved * N_SM / GTX_260_BW * CORE_HZ
+    assert least < found["cycles"] < least + 4
+
+
+def test_erratum_ls7__a_higher_core_clock_is_not_slower():
+    # 8 warps in periods of 100 cycles that wait for 8 x 200 cycles, at higher and higher clocks.
+    def seconds(variant, clock):
+        waits = clock * T_MEM
+        period = dict(c_i=(100.0,), c_previous=(100.0,), m_i=(waits,), m_previous=(waits,))
+        found = body(variant, n_act=8.0, p=0.4, t_mem_cycles=waits, core_freq=clock * CORE_HZ,
+                     **period)  # fmt: skip
+        return found["cycles"] / clock
+
+    clocks = np.linspace(0.4, 1.6, 25)
+    printed = [seconds("printed", clock) for clock in clocks]
+    corrected = [seconds("corrected", clock) for clock in clocks]
+    assert any(after > 1.2 * before for before, after in pairwise(printed))
+    assert all(after <= before + 1 / 0.4 for before, after in pairwise(corrected))  # (6) rounds up
 
 
 def test_erratum_ls4__at_least_one_round():
@@ -138,6 +162,9 @@ def test_type_1__only_computation():
 def test_type_2__waits_after_its_own_memory_task():
     found = body(n_act=4.0, c_i=(10.0,))
     cpd = ls.cpd1(C, 0.2623, 4.0, B, A)
+    assert found["cycles"] == pytest.approx(math.ceil(4 * 10 / cpd) + (200 - 3 * 10 / cpd))
+    assert found["regime"] == ls.REGIMES["luo_suda_type2"]
+    found = body("printed", n_act=4.0, c_i=(10.0,))
     assert found["cycles"] == math.ceil(4 * 10 / cpd) + (200 - 3 * 10)
     assert found["regime"] == ls.REGIMES["luo_suda_type2"]
 
@@ -147,7 +174,7 @@ def test_type_3__waits_for_the_previous_memory_task():
     # 32 warps: the last access ends 31 service times after the first.
     found = body(**period)
     cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    assert found["cycles"] == pytest.approx(math.ceil(32 * 5 / cpd) + 31 * SERVICE - 31 * 5)
+    assert found["cycles"] == pytest.approx(math.ceil(32 * 5 / cpd) + 31 * SERVICE - 31 * 5 / cpd)
     assert found["mpd"] == 11
     assert found["regime"] == ls.REGIMES["luo_suda_type3"]
     # Printed, 8 warps, one at a time: 7 further waiting periods.
@@ -162,8 +189,8 @@ def test_type_4__waits_before_and_after():
     period = dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,))
     found = body(**period)
     cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    t_p = 31 * SERVICE - 31 * 2
-    t_c = 1600 - (31 * 2 + t_p)
+    t_p = 31 * SERVICE - 31 * 2 / cpd
+    t_c = 1600 - (31 * 2 / cpd + t_p)
     assert found["cycles"] == pytest.approx(math.ceil(32 * 2 / cpd) + t_p + t_c)
     assert found["regime"] == ls.REGIMES["luo_suda_type4"]
     found = body("printed", n_act=8.0, **period)
@@ -176,9 +203,9 @@ def test_type_4__waits_before_and_after():
 @pytest.mark.parametrize(
     ("period", "bound"),
     [
-        # 32 x 900 / 7.5 cycles of computation, no wait: that accesses take longer sets the type.
-        (dict(c_i=(900.0,), m_i=(1000.0,), c_previous=(900.0,), m_previous=(1000.0,)), "compute"),
-        (dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,)), "latency"),
+        # 32 x 220 / 7.5 cycles of computation, which cover almost all of both waits.
+        (dict(c_i=(220.0,), m_i=(1000.0,), c_previous=(220.0,), m_previous=(1000.0,)), "compute"),
+        (dict(c_i=(2.0,), m_i=(2600.0,), c_previous=(1.0,), m_previous=(200.0,)), "latency"),
         (dict(c_i=(2.0,), m_i=(200.0,), c_previous=(2.0,), m_previous=(200.0,)), "memory"),
     ],
 )
@@ -199,7 +226,7 @@ def test_sequence__of_any_length_is_the_sum_over_its_periods():
         pick = lambda x: tuple(float(v) for v in x[index])  # noqa: E731
         return body(n_act=16.0, c_i=pick(c), m_i=pick(m), c_previous=pick(before[0]),
                     m_previous=pick(before[1]), d_mem=pick(four), n_trans=pick(two),
-                    weight=pick(weights))["cycles"]  # fmt: skip
+                    moved_previous=pick(4 * before[1]), weight=pick(weights))["cycles"]  # fmt: skip
 
     whole = total(slice(None))
     parts = sum(total(slice(i, i + 1)) for i in range(40))
