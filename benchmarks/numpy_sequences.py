@@ -40,7 +40,7 @@ def luo_suda(t: Tables) -> Found:
     for c_i, m_nominal, moved, weight in zip(*(parts(t, name) for name in names), strict=True):
         m_i = m_nominal * t["t_mem_factor"]
         work, hidden = np.ceil(n * c_i / cpd), c_i / cpd  # (6)
-        t_p = np.maximum((n - 1.0) * (moved * share) - (n - 1.0) * hidden, 0.0)  # (10)
+        t_p = np.maximum(n * (moved * share) - (n - 1.0) * hidden, 0.0)  # (10)
         before, after = t_p > 0.0, (n - 1.0) * hidden < m_i
         t_c = np.where(
             before,
@@ -54,6 +54,7 @@ def luo_suda(t: Tables) -> Found:
             (~(before | after), after & ~before, before & ~after, before & after)
         ):
             types[i] = types[i] + np.where(where, period, 0.0)
+    types[2] = types[2] + n * (t["moved_last"] * share)  # (10) at the end
     cycles = types[0] + types[1] + types[2] + types[3]
     total = cycles * np.maximum(1.0, t["blocks"] / (t["active_blocks_per_sm"] * active))
     cpi = total / (t["instructions"] * t["warps_per_block"] * (t["blocks"] / active))

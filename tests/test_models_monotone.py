@@ -87,7 +87,7 @@ def luo_suda(draw):
         "c_i": sequence(numbers(0, 2000)), "c_previous": sequence(numbers(0, 2000)),
         "m_i": sequence(numbers(0, 5000)), "m_previous": sequence(numbers(0, 5000)),
         "d_mem": sequence(numbers(1, 16)), "n_trans": sequence(counts(1, 32)),
-        "moved_previous": sequence(numbers(0, 1e5)),
+        "moved_previous": sequence(numbers(0, 1e5)), "moved_last": draw(numbers(0, 1e5)),
         "weight": (1.0, *sequence(numbers(0, 50))[1:]),
     }  # fmt: skip
 

@@ -22,7 +22,7 @@ LS-4  Rounds below 1, for a grid that does not fill the GPU: corrected takes at 
 LS-5  floor(N_act/MPD - 1) in (10) and (12) jumps with MPD, which (2) makes proportional to the
       latency: a higher latency can make a kernel faster. The accesses of a bandwidth-bound SM end
       one service time apart, which m/MPD approximates before it is rounded and limited. corrected:
-      the last access ends N_act - 1 service times after the first.
+      those of a period take N_act service times, whatever the latency, also those of the last.
 LS-6  (1) divides by N_trans, as if the transactions of an access followed one another, while the
       access costs t_mem once (Table 1). (2) then serves as many times the warps that the bandwidth
       allows as an access has transactions: 2 for words of 4 bytes, 4 for words of 16 bytes at
@@ -71,7 +71,9 @@ SYMBOLS = {
     "warp_bw": Symbol("Warp_bw", "B/s", "bandwidth of one warp during a memory access"),
     "gpu_bw": Symbol("GPU_bw", "B/s", "bandwidth of the GPU"),
     "mpd": Symbol("MPD", "1", "memory access parallel degree"),
+    "moved": Symbol("bytes", "B", "moved by a warp's memory task"),
     "moved_previous": Symbol("bytes_(i-1)", "B", "moved by a warp's previous memory task"),
+    "moved_last": Symbol("bytes_k", "B", "moved by a warp's last memory task"),
     "service": Symbol("service", "cycle", "an SM's share of the bandwidth for these bytes"),
     "p": Symbol("P", "1", "computation instruction proportion"),
     "a": Symbol("a", "1", "empirical parameter"),
@@ -122,9 +124,9 @@ def mpd(n_act, gpu_bw, n_sm, warp_bw):
 
 
 @_equation("1, 2 in bytes")
-def service(moved_previous, n_sm, core_freq, gpu_bw):
+def service(moved, n_sm, core_freq, gpu_bw):
     """Time in which an SM's share of the bandwidth moves what a memory task needs (LS-5, LS-6)."""
-    return moved_previous * n_sm * core_freq / gpu_bw
+    return moved * n_sm * core_freq / gpu_bw
 
 
 # --- Section 3.4: computation parallel degree -----------------------------------------------------
@@ -213,8 +215,14 @@ def t_p_printed(m_previous, n_act, mpd, c_i):
 
 @_equation("10, 12", "t_p")
 def t_p(n_act, service, hidden):
-    """Extra time before a period's computation: the last access after the first (LS-5, LS-7)."""
-    return max((n_act - 1.0) * service - (n_act - 1.0) * hidden, 0.0)
+    """Extra time before a period's computation, of as many accesses as warps (LS-5, LS-7)."""
+    return max(n_act * service - (n_act - 1.0) * hidden, 0.0)
+
+
+@_equation("10 at the end", "t_p")
+def t_p_end(n_act, service):
+    """Extra time after the last period, of its accesses, which nothing covers (LS-5)."""
+    return n_act * service
 
 
 @_equation("13 as printed", "t_c")
@@ -260,7 +268,7 @@ def _body(corrected):
     def body(
         N, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
         P, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight,
-        core_freq, gpu_bw, t_mem_cycles, m_i, m_previous,
+        moved_last, core_freq, gpu_bw, t_mem_cycles, m_i, m_previous,
     ):  # fmt: skip
         t_mem = t_mem_cycles / core_freq
         CPD1 = cpd1(c, P, N, b, a)
@@ -304,6 +312,10 @@ def _body(corrected):
             type2 += T if after and not before else 0.0
             type3 += T if before and not after else 0.0
             type4 += T if before and after else 0.0
+        if corrected:
+            Tp = t_p_end(N, service(moved_last, n_sm, core_freq, gpu_bw))
+            before_it += Tp
+            type3 += Tp
         cycles = type1 + type2 + type3 + type4
         first, second = max(type1, type2), max(type3, type4)
         earlier = TYPE1 if type1 >= type2 else TYPE2
@@ -416,6 +428,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         factor = latency(factor, work.clocks.ratio, work.dram_share)
         gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
     accessed, moved = work.total("count", "bytes") * work.lanes, work.total("count", "moved_bytes")
+    waited_for = sum(s["moved_previous"] * s["weight"] for s in sequence)
     warps, share = work.occupancy.active_warps_per_sm, work.occupancy.occupancy
     held = np.where(share > 0, warps / share, 1.0)  # a launch that fails is no lack of parameters
     most = np.where(np.isfinite(device["m"]), device["m"], held)
@@ -431,6 +444,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "p": computation / (computation + memory),
         "m": most,
         "n_thread": work.lanes,
+        "moved_last": np.maximum(moved - waited_for, 0.0),
         "core_freq": work.clocks.core,
         "gpu_bw": gpu_bw,
         "t_mem_cycles": t_mem * factor,
@@ -473,6 +487,7 @@ MODEL = Model(
         Input("n_trans", "kernel access patterns, mean of the previous period", sequence=True),
         Input("moved_previous", "kernel access patterns by the device's rule", sequence=True),
         Input("weight", "kernel stages and loops", sequence=True),
+        Input("moved_last", "kernel access patterns by the device's rule"),
         Input("core_freq", "swept core clock", (), True),
         Input("gpu_bw", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
         Input("t_mem_cycles", "device, at the clocks", _LATENCY, True),
@@ -509,7 +524,7 @@ MODEL = Model(
         "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
         "LS-3": "CPD2 at high proportions, CPD at least 1",
         "LS-4": "at least one round",
-        "LS-5": "(10), (12) without whole waiting periods: accesses end one service time apart",
+        "LS-5": "(10), (12) without whole waiting periods: N_act service times",
         "LS-6": "accesses are served as their bytes are moved",
         "LS-7": "what covers a wait takes 1/CPD, as (6) counts it",
         "CLK": "memory latency and bandwidth follow the swept clocks",

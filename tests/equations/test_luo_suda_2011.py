@@ -33,8 +33,8 @@ def body(variant="corrected", **given):
     """Evaluate the joined equations with the GTX 260's numbers where nothing else is given."""
     numbers = dict(
         n_act=32.0, n_sm=N_SM, active_sm=N_SM, active_blocks_per_sm=1.0, blocks=N_SM,
-        warps_per_block=32.0, instructions=10.0, warp_bytes=128.0, p=0.2623, a=A, b=B, c=C, d=D,
-        m=M, n_thread=32.0, core_freq=CORE_HZ, gpu_bw=GTX_260_BW, t_mem_cycles=T_MEM,
+        warps_per_block=32.0, instructions=10.0, warp_bytes=128.0, moved_last=0.0,
+        p=0.2623, a=A, b=B, c=C, d=D, m=M, n_thread=32.0, core_freq=CORE_HZ, gpu_bw=GTX_260_BW, t_mem_cycles=T_MEM,
     )  # fmt: skip
     periods = dict(c_i=(44.0,), c_previous=(0.0,), d_mem=(4.0,), n_trans=(2.0,), weight=(1.0,),
                    m_i=(200.0,), m_previous=(0.0,))  # fmt: skip
@@ -111,7 +111,7 @@ def test_erratum_ls5__higher_latency_is_not_faster():
     assert printed[-1] == 0  # a latency that is longer than the service of all
     assert sum(after < before for before, after in pairwise(printed)) == 5
     corrected = ls.t_p(32.0, ls.service(128.0, N_SM, CORE_HZ, GTX_260_BW), 2.0)
-    assert corrected == pytest.approx(31 * SERVICE - 62)
+    assert corrected == pytest.approx(32 * SERVICE - 62)
 
 
 @pytest.mark.parametrize(("n_trans", "moved"), [(2.0, 128.0), (4.0, 512.0), (16.0, 512.0)])
@@ -126,8 +126,17 @@ def test_erratum_ls6__no_more_than_the_bandwidth(n_trans, moved):
     period = dict(c_i=(2.0,), m_i=(T_MEM,), c_previous=(2.0,), m_previous=(T_MEM,))
     found = body(moved_previous=(moved,), n_trans=(n_trans,), **period)
     assert found["bound"] == BOUND["memory"]
-    least = 31 * moved * N_SM / GTX_260_BW * CORE_HZ
+    least = 32 * moved * N_SM / GTX_260_BW * CORE_HZ
     assert least < found["cycles"] < least + 4
+
+
+def test_erratum_ls6__the_bandwidth_moves_every_byte_once():
+    # As many float loads as periods: each period waits for the one before, the end for the last.
+    period = dict(c_i=(2.0, 2.0), c_previous=(0.0, 2.0), m_i=(T_MEM, T_MEM), weight=(1.0, 9.0),
+                  m_previous=(0.0, T_MEM), d_mem=(4.0, 4.0), n_trans=(2.0, 2.0))  # fmt: skip
+    found = body(moved_last=128.0, warp_bytes=1280.0, **period)
+    assert found["cycles"] > 10 * 32 * SERVICE
+    assert 0.95 < found["memory"] < 1.0
 
 
 def test_erratum_ls7__a_higher_core_clock_is_not_slower():
@@ -171,10 +180,10 @@ def test_type_2__waits_after_its_own_memory_task():
 
 def test_type_3__waits_for_the_previous_memory_task():
     period = dict(c_i=(5.0,), m_i=(5.0,), c_previous=(1.0,), m_previous=(200.0,))
-    # 32 warps: the last access ends 31 service times after the first.
+    # 32 warps: their accesses take 32 service times.
     found = body(**period)
     cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    assert found["cycles"] == pytest.approx(math.ceil(32 * 5 / cpd) + 31 * SERVICE - 31 * 5 / cpd)
+    assert found["cycles"] == pytest.approx(math.ceil(32 * 5 / cpd) + 32 * SERVICE - 31 * 5 / cpd)
     assert found["mpd"] == 11
     assert found["regime"] == ls.REGIMES["luo_suda_type3"]
     # Printed, 8 warps, one at a time: 7 further waiting periods.
@@ -189,7 +198,7 @@ def test_type_4__waits_before_and_after():
     period = dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,))
     found = body(**period)
     cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    t_p = 31 * SERVICE - 31 * 2 / cpd
+    t_p = 32 * SERVICE - 31 * 2 / cpd
     t_c = 1600 - (31 * 2 / cpd + t_p)
     assert found["cycles"] == pytest.approx(math.ceil(32 * 2 / cpd) + t_p + t_c)
     assert found["regime"] == ls.REGIMES["luo_suda_type4"]

@@ -96,7 +96,7 @@ def _times(p: float, variant: str, given: Any) -> np.ndarray:
             "d_mem": (4.0, 4.0), "n_trans": (2.0, 2.0), "weight": (1.0, max(each - 1.0, 0.0)),
             "core_freq": 1.242e9, "gpu_bw": 111.9e9, "t_mem_cycles": memory,
             "m_i": (memory, memory), "m_previous": (0.0, memory),
-            "moved_previous": (0.0, 128.0),
+            "moved_previous": (0.0, 128.0), "moved_last": 128.0,
         }  # fmt: skip
         cycles = model.bodies[variant](*(values[i.symbol] for i in model.inputs))[0]
         times.append(cycles if 0 < cycles < np.inf else np.nan)
