@@ -34,7 +34,8 @@ def body(variant="corrected", **given):
     numbers = dict(
         n_act=32.0, n_sm=N_SM, active_sm=N_SM, active_blocks_per_sm=1.0, blocks=N_SM,
         warps_per_block=32.0, instructions=10.0, warp_bytes=128.0, moved_last=0.0,
-        p=0.2623, a=A, b=B, c=C, d=D, m=M, n_thread=32.0, core_freq=CORE_HZ, gpu_bw=GTX_260_BW, t_mem_cycles=T_MEM,
+        p=0.2623, a=A, b=B, c=C, d=D, m=M, n_thread=32.0, core_freq=CORE_HZ, gpu_bw=GTX_260_BW,
+        t_mem_cycles=T_MEM,
     )  # fmt: skip
     periods = dict(c_i=(44.0,), c_previous=(0.0,), d_mem=(4.0,), n_trans=(2.0,), weight=(1.0,),
                    m_i=(200.0,), m_previous=(0.0,))  # fmt: skip
