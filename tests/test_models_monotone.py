@@ -193,6 +193,7 @@ QUICKER = {
     "luo_suda": {"core_freq": 1, "t_mem_cycles": 1, "m_i": 1, "m_previous": 1},
     "zhang_owens": {"frequency": 1, "core_clock": 1, "global_latency": 1},
     "lemeire": {"memory_issue": 1, "memory_completion": 1},
+    "combined": {"core_clock": 1, "dram_latency": 1},
 }
 
 models = pytest.mark.parametrize("model", model_names())
