@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
 from sweep.evaluation._passes import get_pass
-from sweep.evaluation.tables import form_of, pack, pass_inputs
+from sweep.evaluation.tables import Shared, form_of, pass_inputs
 from sweep.evaluation.workloads import build_launch
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan
 
-__all__ = ["CHUNK", "Tables", "compiled", "grid_shape", "same", "tables", "touched"]
+__all__ = ["Tables", "compiled", "grid_shape", "same", "tables", "touched"]
 
 Array = NDArray[Any]
 Tables = Mapping[str, Array]
 
-CHUNK = {"clocks": 1 << 21, "rows": 1 << 18}
-"""Points of one call of a pass by its form, as the package itself cuts its boxes."""
+CHUNK, CALL = 1 << 21, {"clocks": 1 << 21, "rows": 1 << 18}
+"""Points of a box, and of one call of a pass by its form, as the package itself cuts them."""
 
 
 def grid_shape(space: KernelSpace) -> tuple[int, ...]:
@@ -55,15 +55,19 @@ def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> 
     """Fill :data:`OUTPUTS` of a model by its compiled pass, as :func:`evaluate_box` does."""
     declared = get_model(model)
 
-    def work(index: tuple[slice, ...]) -> None:
-        part = {name: restricted(table, index) for name, table in t.items()}
-        packed = pack(part, declared, out[0][index].shape)
-        function = get_pass(model, "corrected", packed.form, OUTPUTS, packed.length)
-        rows = (packed.n_rows, packed.n_inner)
-        function(*packed.arguments, *(array[index].reshape(rows) for array in out))
-
     shape = out[0].shape
-    list(threads.map(work, blocks(shape, CHUNK[form_of(shape)])))
+    form = form_of(shape)
+
+    def work(box: tuple[slice, ...]) -> None:
+        views, shared = [array[box] for array in out], Shared()
+        part = {name: restricted(table, box) for name, table in t.items()}
+        for index in blocks(views[0].shape, CALL[form]):
+            packed = shared.pack(part, declared, index, index)
+            function = get_pass(model, "corrected", packed.form, OUTPUTS, packed.length)
+            rows = (packed.n_rows, packed.n_inner)
+            function(*packed.arguments, *(array[index].reshape(rows) for array in views))
+
+    list(threads.map(work, blocks(shape, CHUNK)))
 
 
 def same(one: Sequence[Array], other: Sequence[Array]) -> bool:

@@ -23,9 +23,9 @@ from benchmarks.cpp import compiled_loop, compiler
 from benchmarks.peak import own_peak
 from benchmarks.spaces import KINDS, space
 from benchmarks.storing import THREADS
-from sweep.evaluation.chunk import blocks, canonical, restrict, tables_of
+from sweep.evaluation.chunk import blocks, canonical, tables_of
 from sweep.evaluation.reducing import Reduction, pieces
-from sweep.evaluation.tables import pack
+from sweep.evaluation.tables import pack, restrict
 from sweep.models import get_model, model_names
 from sweep.space import KernelSpace, Plan, Space
 from sweep.workflows.sharing import reduce_in_threads

@@ -11,7 +11,7 @@ import numpy as np
 
 from sweep.evaluation._passes import get_pass
 from sweep.evaluation.memo import Memo, Workspace
-from sweep.evaluation.tables import form_of, pack, pass_inputs
+from sweep.evaluation.tables import Shared, form_of, pass_inputs, restrict
 from sweep.evaluation.variables import Variable, variables
 from sweep.evaluation.workloads import Launch, build_launch
 from sweep.models import get_model
@@ -162,14 +162,6 @@ class _Part:
         }
 
 
-def restrict(table: np.ndarray, index: tuple[slice, ...]) -> tuple[slice, ...]:
-    """Return the index of a box into a table that has length 1 along some axes."""
-    whole = slice(None)
-    return tuple(
-        whole if extent == 1 else part for extent, part in zip(table.shape, index, strict=True)
-    )
-
-
 def canonical_parts(space: KernelSpace, parts: Sequence[T], absent: T) -> tuple[T, ...]:
     """Return something per dimension of the grid with both clocks, last, always present."""
     kinds = [d.kind for d in space.grid.dimensions]
@@ -235,12 +227,10 @@ class Maker:
         return Tables(space, plan, box, self._memo, self._workspace, last)
 
 
-def tables_of(
-    space: KernelSpace, plan: Plan, box: Box, make: Maker | type[Tables] = Tables
-) -> Tables | _Part:
+def tables_of(space: KernelSpace, plan: Plan, box: Box) -> Tables | _Part:
     """Return the tables of a box; small ones are those of the whole grid, computed once."""
     if not is_small(space):
-        return make(space, plan, box)
+        return Tables(space, plan, box)
     return _Part(_whole_tables(_Key(space, plan)), canonical_index(space, box))
 
 
@@ -271,10 +261,9 @@ def fill_model(
     form: str | None = None,
 ) -> None:
     """Fill the output arrays of one model over a box, block by block."""
-    model = get_model(name)
+    model, shared = get_model(name), Shared()
     for index in blocks(shape):
-        part = {key: table[restrict(table, index)] for key, table in inputs.items()}
-        packed = pack(part, model, tuple(s.stop - s.start for s in index), form)
+        packed = shared.pack(inputs, model, index, index, form)
         compiled = get_pass(name, plan.variant, packed.form, outputs, packed.length)
         rows = (packed.n_rows, packed.n_inner)
         views = [array.reshape(shape)[index].reshape(rows) for array in arrays]

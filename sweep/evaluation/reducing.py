@@ -25,11 +25,10 @@ from sweep.evaluation.chunk import (
     canonical_index,
     canonical_parts,
     is_small,
-    restrict,
     tables_of,
     with_last,
 )
-from sweep.evaluation.tables import Packed, Shared, form_of, pack
+from sweep.evaluation.tables import Packed, Shared, form_of
 from sweep.evaluation.variables import variables
 from sweep.evaluation.workloads import grid_axes
 from sweep.models import get_model
@@ -60,6 +59,8 @@ MOST_KEPT = 10_000
 """Configurations of a group that a sorted list keeps; more are better sorted once."""
 MOST_PAIRS = BLOCK
 """Pairs of clocks, each a group by itself, that stay one block."""
+OWN_TABLES = 1 << 22
+"""Configurations of a piece from which on it has tables of its own."""
 SIZES = 64
 """Values along an axis from which on it is worth to be the inner loop."""
 ROOM = 256
@@ -231,7 +232,10 @@ class Accumulator:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
         last = self._last_axis(piece.box)
         if last is None:
-            tables = tables_of(self.space, self.plan, piece.box, self._make)
+            # Tables of the whole grid serve small pieces; large ones would wait for them.
+            is_part = is_small(self.space) and piece.box.n_points < OWN_TABLES
+            make = tables_of if is_part else self._make
+            tables = make(self.space, self.plan, piece.box)
             shape = canonical(self.space, piece.box)
             cut = blocks(shape)
         else:
@@ -307,16 +311,7 @@ class Accumulator:
         places = zip(with_last(canonical_index(self.space, box), last), index, strict=True)
         at = tuple(slice(a.start + b.start, a.start + b.stop) for a, b in places)
         shared = self._shared.setdefault(name, Shared())
-        form = None if last is None else "sizes"
-        rows = shared.rows(at, form)
-        part = {
-            key: table if key in rows else table[restrict(table, index)]
-            for key, table in inputs.items()
-        }
-        shape = tuple(s.stop - s.start for s in index)
-        packed = pack(part, get_model(name), shape, form, rows)
-        shared.keep(at, packed)
-        return packed
+        return shared.pack(inputs, get_model(name), index, at, None if last is None else "sizes")
 
     def _positions(
         self, box: Box, index: Index, model: int, n_outer: int, last: int | None = None

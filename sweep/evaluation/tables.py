@@ -31,6 +31,7 @@ __all__ = [
     "pack",
     "pass_inputs",
     "power_inputs",
+    "restrict",
 ]
 
 Index = tuple[slice, ...]
@@ -207,6 +208,24 @@ class Shared:
         self._at: Index = ()
         self._packed: Packed | None = None
 
+    def pack(
+        self,
+        inputs: Mapping[str, Array],
+        model: Model,
+        index: Index,
+        at: Index,
+        form: str | None = None,
+    ) -> Packed:
+        """Lay out a part of tables, as :func:`pack`, for a box at a place in the grid."""
+        rows = self.rows(at, form)
+        part = {
+            name: table if name in rows else table[restrict(table, index)]
+            for name, table in inputs.items()
+        }
+        packed = pack(part, model, tuple(s.stop - s.start for s in index), form, rows)
+        self._at, self._packed = at, packed
+        return packed
+
     def rows(self, at: Index, form: str | None = None) -> dict[str, Row]:
         """Return the last box's rows that are those of a box at a place in the grid, too.
 
@@ -230,9 +249,13 @@ class Shared:
             if all(row.extents[i] == 1 for i in moved)
         }
 
-    def keep(self, at: Index, packed: Packed) -> None:
-        """Remember a box."""
-        self._at, self._packed = at, packed
+
+def restrict(table: Array, index: Index) -> Index:
+    """Return the index of a box into a table that has length 1 along some axes."""
+    whole = slice(None)
+    return tuple(
+        whole if extent == 1 else part for extent, part in zip(table.shape, index, strict=True)
+    )
 
 
 def pack(
@@ -264,7 +287,7 @@ def pack(
         if form == "sizes":
             is_row = math.prod(table.shape[n_outer:]) != 1
         if is_row:
-            table = np.broadcast_to(table, table.shape[:n_outer] + inner)
+            table = _spread(table, table.shape[:n_outer] + inner)
         elif math.prod(table.shape[n_outer:]) != 1:
             raise AssertionError(f"{model.name}: input {name} depends on the clocks")
         stride = []
@@ -287,6 +310,16 @@ def pack(
         n_rows=math.prod(shape[:n_outer]),
         rows=found,
     )
+
+
+def _spread(table: Array, shape: tuple[int, ...]) -> Array:
+    """Return a table with a number for each place of a shape; a view where that costs nothing."""
+    end = max((i + 1 for i, n in enumerate(table.shape) if n > 1), default=0)
+    times = math.prod(shape[end:])
+    if 1 < times <= SHORT_ROW and table.shape[:end] == shape[:end]:
+        # As broadcasting would, which takes longer where it copies few numbers at a time.
+        return np.repeat(table.reshape(-1), times).reshape(shape)
+    return np.broadcast_to(table, shape)
 
 
 def form_of(shape: tuple[int, ...]) -> str:
