@@ -63,7 +63,12 @@ def special_cycles(device: Device) -> float | None:
 
 
 def fp64_cycles(device: Device) -> float | None:
-    """Threads of a warp over lanes for double precision."""
+    """Threads of a warp over lanes for double precision; without any as single precision.
+
+    For devices without double precision NVIDIA's compilers make it single.
+    """
+    if number(device, "chip.fp64_lanes_per_sm") == 0:
+        return issue_cycles(device)
     return _lanes(device, "chip.fp64_lanes_per_sm")
 
 

@@ -32,7 +32,9 @@ CLK   DRAM bandwidth and latency follow the swept clocks.
 Parameters are the device's own: data sheets and micro-benchmarks, by the rules of `sweep.derive`.
 The exponent in CB-1 is the one number that was chosen by a measurement of a kernel: a convolution
 on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
-No other number is fitted. Instruction caches, bank conflicts of registers, the order of
+No other number is fitted. (How wide words pass the banks of shared memory and L1, a rule of the
+hardware that no manual states, was found by times of an SGEMM on that card: `sweep.transactions`.)
+Instruction caches, bank conflicts of registers, the order of
 instructions, power limits and TLBs are not in the model.
 """
 
@@ -59,7 +61,7 @@ SYMBOLS = {
     "fp64": Symbol("n_fp64", "1", "double-precision instructions of a warp"),
     "accesses": Symbol("n_ls", "1", "accesses of a warp to shared and global memory"),
     "wavefronts": Symbol("n_wave", "1", "passes of a warp's accesses through shared memory"),
-    "l1_sectors": Symbol("n_L1", "1", "sectors of 32 bytes that pass the first-level cache"),
+    "l1_sectors": Symbol("n_L1", "1", "time of accesses in the first-level cache, in sectors"),
     "l2_sectors": Symbol("n_L2", "1", "sectors that it does not serve"),
     "dram_sectors": Symbol("n_DRAM", "1", "sectors that L2 does not serve either"),
     "chain": Symbol("n_chain", "1", "arithmetic instructions that a warp waits for"),
@@ -328,7 +330,9 @@ def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
     for access in stage.global_accesses:
         moved = access.count * access.moved_bytes / SECTOR_BYTES
         beyond = moved * (1.0 - access.l1_hit_rate)
-        l1, l2, dram = l1 + moved, l2 + beyond, dram + beyond * (1.0 - access.l2_hit_rate)
+        # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
+        passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
+        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.l2_hit_rate)
     return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": dram}
 
 

@@ -1,4 +1,4 @@
-"""The convolutions: counts beside hardware counters, predictions beside measured times."""
+"""Tuned kernels: counts beside hardware counters, predictions beside measured times."""
 
 from __future__ import annotations
 
@@ -118,6 +118,16 @@ def test_a4000__from_the_source_alone():
     assert rows["combined"]["mape"] < 0.2
     assert rows["(occupancy)"]["spearman"] < 0.2
     assert rows["(random)"]["regret_10"] > 0.3
+
+
+@pytest.mark.slow
+def test_sgemm__from_the_source_alone():
+    measured = read_measured([DATA / "gemm_RTX_2080_Ti.csv.gz"], kernel="xgemm",
+                             device="rtx_2080_ti")  # fmt: skip
+    rows = judged("xgemm", "rtx_2080_ti", measured)
+    assert rows["combined"]["spearman"] > 0.92
+    assert rows["combined"]["regret_10"] < 0.03
+    assert rows["(occupancy)"]["spearman"] < 0
 
 
 def test_rtx_2080_ti__from_the_source_alone(counted, tmp_path):
