@@ -274,6 +274,64 @@ def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
     assert len(sweep.best(plan, by=["model"])) == len(sweep.model_names())
 
 
+BY_HAND = """
+schema = 1
+name = "k"
+[source]
+default = "derived: by hand"
+[launch]
+threads_per_block = 256
+blocks = 4096
+[resources]
+registers_per_thread = 16
+[instructions]
+computation = 12
+[[global_access]]
+name = "operands"
+kind = "load"
+count = 2
+bytes = 4
+pattern = "coalesced"
+[[global_access]]
+name = "result"
+kind = "store"
+count = 1
+bytes = 4
+pattern = "coalesced"
+[cache]
+l2_hit_rate = 0.25
+"""
+
+
+@pytest.mark.slow
+def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
+    warps = 4096 * 8
+    counts = {
+        "smsp__inst_executed.sum": 12 + 3,
+        "smsp__inst_executed_op_global_ld.sum": 2,
+        "smsp__inst_executed_op_global_st.sum": 1,
+        "lts__t_sectors_op_read.sum": 8,
+        "lts__t_sectors_op_write.sum": 4,
+        "dram__sectors_read.sum": 6,
+        "dram__sectors_write.sum": 3,
+    }
+    rows = [(name, "", f"{count * warps:,}") for name, count in counts.items()]
+    rows += [("launch__registers_per_thread", "register/thread", "16"),
+             ("launch__shared_mem_per_block_static", "byte/block", "0")]  # fmt: skip
+    run = tmp_path / "run.csv"
+    run.write_text(made(*rows, grid="(4096, 1, 1)", block="(256, 1, 1)"), encoding="utf-8")
+    texts = {"profiled": sweep.read_profile([run]).text, "by_hand": BY_HAND}
+    for name, content in texts.items():
+        (tmp_path / f"{name}.toml").write_text(content, encoding="utf-8")
+    clocks = {"core_clock": [400, 700, 1000], "memory_clock": [400, 1000]}
+    plan = sweep.Plan([str(tmp_path / f"{name}.toml") for name in texts], ["gtx_980"],
+                      sweep.model_names(), axes=clocks, precision="float64")  # fmt: skip
+    tree = sweep.evaluate(plan)
+    profiled, by_hand = (tree[name]["execution_time"].values for name in texts)
+    assert (by_hand > 0).all()
+    assert profiled == pytest.approx(by_hand, rel=1e-9)
+
+
 def test_file__gives_wang_chu_its_inputs(tmp_path):
     found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
     target = tmp_path / f"{found.key}.toml"
