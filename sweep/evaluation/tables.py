@@ -110,7 +110,7 @@ def pass_inputs(
     launch_names, clock_names = input_names(model, length)
     status, clock_status = launch.status, launch.clock_status
     for name in launch_names:
-        if name not in LAUNCH_INPUTS:
+        if name not in LAUNCH_INPUTS and not any(inputs[name] is t for t in launch.sound):
             if _has_nan(inputs[name]):
                 missing = np.isnan(inputs[name])
                 # Without parameters the model says nothing at all, whatever the launch.

@@ -45,13 +45,14 @@ class Launch:
     """What is common to all models over a box: values, workload without a model's parameters.
 
     ``status`` is the launch status by :data:`sweep.fields.STATUS`; ``values`` holds every name
-    that the kernel's expressions may use.
+    that the kernel's expressions may use. ``sound`` are tables known to have a number everywhere.
     """
 
     values: Mapping[str, Any]
     status: Array
     clock_status: Array
     workload: Workload
+    sound: tuple[Array, ...] = ()
 
 
 SHORT = 16
@@ -223,6 +224,10 @@ def build_launch(
         if last is None:
             blocks = _written_out(blocks, box.shape[: ndim - 2], workspace)
         launched = grid_occupancy(per_block, blocks, limits, n_sm, workspace.take)
+    # Numbers of blocks always are; then what is active is, unless a device lacks a limit.
+    sound: tuple[Array, ...] = (blocks,) if "launch.blocks" in given else ()
+    if sound and not np.isnan(per_block.fitting.min()):
+        sound += (launched.active_blocks_per_sm, launched.active_warps_per_sm)
     conditions = (evaluate.condition(constraint) for constraint in space.constraints)
     given_status = (launched.status, evaluate.failed, *chain.from_iterable(conditions))
     status = memo(_launch_status, *given_status)
@@ -254,7 +259,7 @@ def build_launch(
         tables={},
         options={},
     )
-    return Launch(values, status, clock_status, workload)
+    return Launch(values, status, clock_status, workload, sound)
 
 
 # Steps of a launch
