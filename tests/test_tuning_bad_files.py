@@ -105,7 +105,7 @@ SPOILT: dict[str, tuple[str, str | bytes, str]] = {
     "no string": ("a.json", condition(""), "the expression is empty"),
     "values that are code": (
         "a.json",
-        t1(TuningParameters=[{"Name": "x", "Values": "[i for i in range(3)]"}]),
+        t1(TuningParameters=[{"Name": "x", "Values": "[open(i) for i in range(3)]"}]),
         "needs a list of numbers, words",
     ),
     "no values": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": "[]"}]), "at least one"),

@@ -6,7 +6,6 @@ read as :class:`sweep.expressions.Expression`, which computes and does nothing e
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from sweep.expressions import Expression, ExpressionError
 from sweep.tuning.measurements import Array, Value
 from sweep.tuning.reading import Source
+from sweep.tuning.values import listed
 
 __all__ = ["SearchSpace", "read_t1"]
 
@@ -122,8 +122,8 @@ def _values(source: Source, where: str, given: Any) -> tuple[Value, ...]:
     """Return a parameter's values: a list, or the text of one."""
     if isinstance(given, str):
         try:
-            given = ast.literal_eval(given.strip())  # constants only: it runs no code
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            given = listed(given)
+        except ValueError:
             raise source.error(
                 f"{where} = {given[:60]!r}: needs a list of numbers, words, or True and False"
             ) from None
