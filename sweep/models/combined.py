@@ -257,7 +257,7 @@ def _body(corrected):
         left = tail_blocks(blocks, rounds, active_blocks, n_sm)
         has_tail = 1.0 if left > 0.0 else 0.0
         N_tail = warps(max(left, 1.0), warps_per_block)
-        all_a = all_s = all_m = all_shared = all_dram = executed = 0.0
+        all_a = all_s = all_m = all_shared = all_l1 = all_dram = executed = 0.0
         a = s = m = serial = serial_tail = 0.0
         z = all_z = launch_cycles
         for k in range(len(instructions)):
@@ -274,6 +274,7 @@ def _body(corrected):
             all_m += m_k
             all_z += z_k
             all_shared += wavefronts[k] * shared_cycles
+            all_l1 += l1_sectors[k] * l1_cycles
             all_dram += dram_sectors[k] * t_dram
             executed += instructions[k]
             a += a_k
@@ -302,7 +303,7 @@ def _body(corrected):
         by_arithmetic = all_a >= longest
         by_load_store = all_s >= longest
         # The load-store pipeline serves shared memory and L1: the one with more to do.
-        served = SHARED if all_shared >= 0.5 * all_s else MEMORY
+        served = SHARED if all_shared >= all_l1 else MEMORY
         component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
         bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
         regime = WAITING if waits else component

@@ -153,6 +153,7 @@ def test_regimes__memory_and_shared():
     shared = {"accesses": 100.0, "wavefronts": 100.0, "chain": 0.0}
     assert CODES[run(shared)["regime"]] == "combined_load_store"
     assert run(shared)["bound"] == 3  # shared
+    assert run(shared, shared_cycles=0.5)["bound"] == 3  # by the addresses of its accesses
     cached = {"accesses": 100.0, "l1_sectors": 800.0, "chain": 0.0}
     assert CODES[run(cached)["regime"]] == "combined_load_store"
     assert run(cached)["bound"] == 2  # memory
