@@ -38,6 +38,7 @@ _PUBLIC = {
     "extend": "sweep.workflows",
     "export": "sweep.workflows",
     "get_model": "sweep.models",
+    "histogram": "sweep.workflows.asking",
     "import_files": "sweep.workflows",
     "list_devices": "sweep.specs",
     "list_kernels": "sweep.specs",

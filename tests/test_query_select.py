@@ -138,7 +138,7 @@ def test_merge_best__of_two_blocks_is_the_whole(first, second, n):
 @pytest.mark.parametrize("objectives", [1, 2, 3])
 @pytest.mark.parametrize("small", [False, True], ids=["as shipped", "every branch"])
 def test_front__is_brute_force(objectives, small):
-    sizes = {"LEAF": 3, "SAMPLE": 5, "KILLERS": 2} if small else {"LEAF": select.LEAF}
+    sizes = {"LEAF": 2, "SAMPLE": 5, "KILLERS": 2} if small else {"LEAF": select.LEAF}
 
     @given(points(objectives), DTYPES)
     def check(rows, dtype):

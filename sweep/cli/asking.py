@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from sweep.space import Space
     from sweep.workflows.workers import Workers
 
-__all__ = ["best", "explain", "info", "open_data", "pareto", "planned", "selection_of", "top"]
+__all__ = [
+    "asked",
+    "best",
+    "explain",
+    "info",
+    "open_data",
+    "pareto",
+    "planned",
+    "question_of",
+    "selection_of",
+    "show",
+    "top",
+]
 
 
 def open_data(name: str) -> Any:
@@ -49,7 +61,7 @@ def planned(space: Space, workers: Workers) -> Iterator[Any]:
 
 
 @contextmanager
-def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
+def asked(arguments: argparse.Namespace) -> Iterator[Any]:
     """Yield what a question is put to: a store, or a plan and those who compute it."""
     options = ("scheduler", "scheduler_file", "workers", "threads")
     given = [getattr(arguments, name) for name in options]
@@ -72,22 +84,22 @@ def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group."""
-    with _asked(arguments) as data:
+    with asked(arguments) as data:
         answer = query.best(
             data, arguments.objective, sense="max" if arguments.max else "min",
-            **_question(arguments, data),
+            **question_of(arguments, data),
         )  # fmt: skip
-    return _show(answer, arguments.format)
+    return show(answer, arguments.format)
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the N best configurations."""
-    with _asked(arguments) as data:
+    with asked(arguments) as data:
         answer = query.top(
             data, arguments.n, arguments.objective, sense="max" if arguments.max else "min",
-            **_question(arguments, data),
+            **question_of(arguments, data),
         )  # fmt: skip
-    return _show(answer, arguments.format)
+    return show(answer, arguments.format)
 
 
 def pareto(arguments: argparse.Namespace) -> int:
@@ -99,19 +111,20 @@ def pareto(arguments: argparse.Namespace) -> int:
             raise QueryError(f"--objectives: '{word}': write VARIABLE, VARIABLE:min or :max")
         names.append(name)
         senses.append(sense or "min")
-    with _asked(arguments) as data:
-        answer = query.pareto(data, names, senses, **_question(arguments, data))
-    return _show(answer, arguments.format)
+    with asked(arguments) as data:
+        answer = query.pareto(data, names, senses, **question_of(arguments, data))
+    return show(answer, arguments.format)
 
 
 def info(arguments: argparse.Namespace) -> int:
     """Show what results hold."""
-    data = open_data(arguments.data)
-    question = _question(arguments, data)
-    question.pop("include", None)
-    if arguments.format == "table" and is_store(arguments.data):
-        print(_about(arguments.data))
-    return _show(query.summary(data, **question), arguments.format)
+    with asked(arguments) as data:
+        question = question_of(arguments, data)
+        question.pop("include", None)
+        if arguments.format == "table" and is_store(arguments.data):
+            print(_about(arguments.data))
+        answer = query.summary(data, **question)
+    return show(answer, arguments.format)
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -152,7 +165,8 @@ def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
     return query.parse_selection(words, data)
 
 
-def _question(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
+def question_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
+    """Return what a question's arguments say: condition, selection, groups, further variables."""
     question: dict[str, Any] = {
         "where": arguments.where,
         "select": query.parse_selection(arguments.select, data),
@@ -168,7 +182,8 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _show(answer: query.Answer, form: str) -> int:
+def show(answer: query.Answer, form: str) -> int:
+    """Print an answer as a table, JSON or CSV."""
     text = {"table": answer.to_table, "json": answer.to_json, "csv": answer.to_csv}[form]()
     print(text.rstrip("\n"))
     return 0

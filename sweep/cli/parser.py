@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from sweep import __version__
 from sweep.cli.clocks import add_clocks_arguments
+from sweep.cli.histogram import add_histogram_arguments
 from sweep.cli.planning import add_plan_arguments
 from sweep.cli.profile import add_profile_arguments
 from sweep.cli.ptx import add_ptx_arguments
@@ -107,10 +108,13 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="A,B[,C]",
         help="two or three variables (default: %(default)s); VARIABLE:max maximises",
     )
-    for sub in (best, top, pareto):
-        _add_workers(sub.add_argument_group("to compute a plan, where DATA is one"))
-    info = add("info", "asking", "show what a store holds: points, statuses, regimes, minima")
+    info = add("info", "asking", "show what results hold: points, statuses, regimes, minima")
     _add_question(info)
+    shares = add("histogram", "histogram", "count configurations by a variable's values or codes")
+    add_histogram_arguments(shares)
+    _add_question(shares, data=False)
+    for sub in (best, top, pareto, info, shares):
+        _add_workers(sub.add_argument_group("to compute a plan, where DATA is one"))
     _add_compare(add("compare", "comparing", "show what changed between two results"))
     _add_compare_models(
         add("compare-models", "comparing", "show where the models agree and where they part")

@@ -18,6 +18,7 @@ __all__ = [
     "take_counts",
     "take_front_of_three",
     "take_front_of_two",
+    "take_histogram",
     "take_least_of_each",
     "take_smallest",
 ]
@@ -216,11 +217,35 @@ def take_counts(state, rows, base, inner, start, is_tiled):  # type: ignore[no-u
     return True
 
 
+@compiled
+def take_histogram(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
+    """Count numbers by bin: state ``(counts, cuts, place)``, see :class:`._state.Counts`."""
+    counts, cuts, place = state
+    size, n_lines = cuts.size, counts.shape[1]
+    for i in range(len(rows)):
+        row, line = rows[i], counts[i]
+        n = row.size
+        for j in range(n):
+            place[j] = 0
+        # A search by halves, all numbers of the tile at once and without branches.
+        step = size // 2
+        while step > 0:
+            for j in range(n):
+                place[j] += step if row[j] >= cuts[place[j] + step - 1] else 0
+            step //= 2
+        for j in range(n):
+            # Cuts that are not there are infinite, which infinity is not below.
+            at = min(place[j], n_lines - 2)
+            line[at if row[j] == row[j] else n_lines - 1] += 1
+    return True
+
+
 TAKERS: dict[str, Any] = {
     "smallest": take_smallest,
     "least_of_each": take_least_of_each,
     "front_of_two": take_front_of_two,
     "front_of_three": take_front_of_three,
     "counts": take_counts,
+    "histogram": take_histogram,
 }
 """By the name of what a pass keeps."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from sweep.evaluation._passes import TILE
 
-__all__ = ["Kept", "Key", "Least", "State"]
+__all__ = ["Counts", "Kept", "Key", "Least", "State"]
 
 Array = np.ndarray[Any, Any]
+CODES = 256
 Key = tuple[int, ...]
 """A group: along each dimension of ``by`` the number of the selected value."""
 
@@ -50,6 +51,39 @@ class State:
         if keeps == "smallest":
             return self.columns[0], self.positions, self.held, self.signs
         return self.columns, self.positions, self.held, self.signs, self.alive
+
+
+@dataclass
+class Counts:
+    """How often a pass saw each code of each variable, or how many values are in each bin.
+
+    ``counts`` has a line for each variable: of 256 codes, or of the bins between ``cuts`` with
+    those below and above before and behind them and NaN at the end. ``cuts`` are filled up with
+    infinity to a power of two; ``place`` is the memory of a tile.
+    """
+
+    counts: Array
+    cuts: Array
+    place: Array
+
+    @classmethod
+    def empty(cls, variables: int, cuts: tuple[float, ...] | None) -> Counts:
+        """Return a state that has seen nothing."""
+        if cuts is None:
+            return cls(np.zeros((variables, CODES), np.int64), np.empty(0), np.empty(0, np.int64))
+        size = 1 << len(cuts).bit_length()
+        filled = np.full(size, np.inf)
+        filled[: len(cuts)] = cuts
+        shape = variables, len(cuts) + 2
+        return cls(np.zeros(shape, np.int64), filled, np.empty(TILE, np.int64))
+
+    def arguments(self, keeps: str) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        return (self.counts,) if keeps == "counts" else (self.counts, self.cuts, self.place)
+
+    def grown(self) -> Counts:
+        """Refuse: counts never need more room."""
+        raise AssertionError("a pass that counts has room for everything")
 
 
 @dataclass(frozen=True)

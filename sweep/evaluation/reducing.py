@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation._passes import TILE, get_reducing_pass
-from sweep.evaluation._state import Kept, Key, Least, State
+from sweep.evaluation._state import Counts, Kept, Key, Least, State
 from sweep.evaluation.chunk import (
     BLOCK,
     LAUNCH_SOURCES,
@@ -88,6 +88,11 @@ class Reduction:
     each : bool
         Whether both clocks are among the groups: then only the smallest, and the second smallest
         value, of every group are kept.
+    counts : bool
+        Whether to count instead: how often each code is there, or how many numbers lie between the
+        ``cuts``.
+    cuts : tuple of float, optional
+        Borders of bins, ascending; a number equal to a border lies above it.
     """
 
     kernel: str
@@ -97,10 +102,14 @@ class Reduction:
     indices: Mapping[str, Array]
     n: int = 0
     each: bool = False
+    counts: bool = False
+    cuts: tuple[float, ...] | None = None
 
     @property
     def keeps(self) -> str:
         """What a pass keeps."""
+        if self.counts:
+            return "counts" if self.cuts is None else "histogram"
         if self.each:
             return "least_of_each"
         if self.n:
@@ -121,7 +130,8 @@ def reducible(space: KernelSpace, plan: Plan, reduction: Reduction) -> bool:
     own = {v.name: v for v in variables(space, plan)}
     for name in reduction.objectives:
         variable = own.get(name)
-        if variable is None or variable.is_code:
+        is_code = reduction.counts and reduction.cuts is None
+        if variable is None or variable.is_code != is_code:
             return False
         if variable.source in LAUNCH_SOURCES and variable.model is None:
             return False
@@ -216,14 +226,14 @@ class Accumulator:
     plan: Plan
     reduction: Reduction
     shape: tuple[int, ...]
-    _states: dict[tuple[int, Key], State] = field(default_factory=dict)
+    _states: dict[tuple[int, Key], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Lay out what every pass needs."""
-        dtype = np.dtype(self.plan.precision)
-        sources = {v.name: v.source for v in variables(self.space, self.plan)}
-        self._sources = tuple(sources[name] for name in self.reduction.objectives)
-        self._tiles = [np.empty(TILE, dtype) for _ in self._sources]
+        own = {v.name: v for v in variables(self.space, self.plan)}
+        found = [own[name] for name in self.reduction.objectives]
+        self._sources = tuple(v.source for v in found)
+        self._tiles = [np.empty(TILE, v.dtype) for v in found]
         self._make = Maker()
         self._grid_axes = grid_axes(self.space)
         self._shared: dict[str, Shared] = {}
@@ -253,8 +263,10 @@ class Accumulator:
                 self._pass(inputs, piece.box, index, own, last)
         return piece.box.n_points * len(piece.models)
 
-    def _empty(self) -> State:
+    def _empty(self) -> State | Counts:
         dtype = np.dtype(self.plan.precision)
+        if self.reduction.counts:
+            return Counts.empty(len(self._sources), self.reduction.cuts)
         if not self.reduction.each:
             return State.empty(self.reduction.signs, dtype, self.reduction.n or ROOM)
         pairs = math.prod(canonical(self.space, self.space.grid.whole)[-2:])
@@ -342,8 +354,11 @@ class Accumulator:
     def result(self) -> list[Any]:
         """Return what is left: ``(key, Kept)`` of groups, or :class:`Least` of all clocks.
 
-        A group that models share has a part from each.
+        Of a question that counts ``(key, counts)``, a line for each variable. A group that models
+        share has a part from each.
         """
+        if self.reduction.counts:
+            return [(key, state.counts) for (_, key), state in self._states.items()]
         return self._least() if self.reduction.each else self._kept()
 
     def _least(self) -> list[Least]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sweep.plot._figure import save, show
     from sweep.plot._fronts import pareto_plot
     from sweep.plot._heatmap import heatmap
+    from sweep.plot._histogram import histogram_plot
     from sweep.plot._lines import line_plot
     from sweep.plot._models import models_plot
     from sweep.plot._occupancy import occupancy_plot
@@ -25,6 +26,7 @@ __all__ = [
     "changes_plot",
     "clocks_plot",
     "heatmap",
+    "histogram_plot",
     "line_plot",
     "models_plot",
     "occupancy_plot",
@@ -38,6 +40,7 @@ _HOMES = {
     "changes_plot": "_changes",
     "clocks_plot": "_clocks",
     "heatmap": "_heatmap",
+    "histogram_plot": "_histogram",
     "line_plot": "_lines",
     "models_plot": "_models",
     "occupancy_plot": "_occupancy",

@@ -10,6 +10,7 @@ from sweep.query.agreement import compare_models
 from sweep.query.answer import Answer, Row
 from sweep.query.ask import best, pareto, top
 from sweep.query.changes import compare_results
+from sweep.query.histogram import histogram
 from sweep.query.selection import parse_selection
 from sweep.query.summary import summary
 from sweep.query.validation import misses, paired, validate, validation
@@ -20,6 +21,7 @@ __all__ = [
     "best",
     "compare_models",
     "compare_results",
+    "histogram",
     "misses",
     "paired",
     "pareto",

@@ -193,8 +193,9 @@ def ask(
     by: Sequence[str] | None,
     where: str | Expression | None,
     select: Mapping[str, Any] | None,
+    codes: Sequence[str] = (),
 ) -> Question:
-    """Return a question laid over all kernels that it fits.
+    """Return a question laid over all kernels that it fits; ``codes`` are those to count.
 
     Raises
     ------
@@ -215,7 +216,7 @@ def ask(
         if wanted is None:
             names = tuple(n for n in names if n == "kernel" or n in grid.coordinates)
         try:
-            views.append(View(grid, objectives, senses, names, select, expression))
+            views.append(View(grid, objectives, senses, names, select, expression, codes))
         except AbsentError as error:
             refused.append(error)
             left_out.append(grid.kernel)

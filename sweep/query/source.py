@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Asked", "Kept", "Least", "Source", "group_numbers"]
+__all__ = ["Asked", "Counted", "Kept", "Least", "Source", "group_numbers"]
 
 Array = NDArray[Any]
 
@@ -44,6 +44,21 @@ class Asked(NamedTuple):
     indices: Mapping[str, Array]
     n: int
     least: bool = False
+
+
+class Counted(NamedTuple):
+    """What to count in one kernel's grid.
+
+    ``kernel``, ``dims``, ``by`` and ``indices`` are as in :class:`Asked`; ``names`` are codes, or
+    one number that is sorted into the bins between ``cuts``.
+    """
+
+    kernel: str
+    dims: tuple[str, ...]
+    names: tuple[str, ...]
+    by: tuple[str, ...]
+    indices: Mapping[str, Array]
+    cuts: tuple[float, ...] | None
 
 
 class Kept(NamedTuple):
@@ -83,6 +98,13 @@ class Source(Protocol):
         """Return parts of each group that hold all that can matter, or None to be read instead.
 
         :class:`Least` only where that is said to do.
+        """
+
+    def counted(self, asked: Counted) -> Iterable[tuple[tuple[int, ...], Array]] | None:
+        """Return groups and parts of their counts, or None to be read instead.
+
+        Numbers that are not there need not be counted. A part has a line for each variable: of
+        256 codes, or of the bins with those below and above before and behind them, and NaN.
         """
 
 

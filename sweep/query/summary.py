@@ -18,7 +18,7 @@ from sweep.query.answer import Answer, Row
 from sweep.query.ask import best
 from sweep.query.cells import cells_of
 from sweep.query.grid import AbsentError
-from sweep.query.question import ask, title_of
+from sweep.query.question import Question, ask, title_of
 from sweep.query.view import Block, Slab, View
 
 __all__ = ["summary"]
@@ -59,13 +59,18 @@ def summary(
     """
     question = ask(data, ["execution_time"], ["min"], by, where, select)
     tallies = {number: Tally() for number, _ in question.ordered()}
-    for view, numbers in zip(question.views, question.numbers, strict=True):
+    reduced = _from_source(question)
+    for place, (view, numbers) in enumerate(zip(question.views, question.numbers, strict=True)):
         absent = view.grouping.absent() if view.condition is None else None
         for group, left_out in enumerate(absent if absent is not None else ()):
             if left_out:  # what a list leaves out, mostly since it violates a constraint
                 why = Counter({view.grid.absent: int(left_out)})
                 missing = Tally(int(left_out), statuses=why)
                 tallies[int(numbers[group])].add(missing)
+        if place in reduced:
+            for group, part in reduced[place]:
+                tallies[int(numbers[group])].add(part)
+            continue
         known, blocks = _from_index(view)
         for parts in chain([known], each(partial(_tallies, view), blocks)):
             for group, part in parts:
@@ -112,6 +117,38 @@ class Tally:
 
 def _commonest_first(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _from_source(question: Question) -> dict[int, list[tuple[int, Tally]]]:
+    """Return what a source counts and reduces instead of being read, by the view's number."""
+    source, found = question.source, {}
+    for place, view in enumerate(question.views if source is not None else ()):
+        names = [name for name in CODES if name in view.grid.variables]
+        parts = view.counted(source, names, None) if source is not None else None
+        if parts is not None:
+            found[place] = [(group, _of_counts(view, names, lines)) for group, lines in parts]
+    if not found:
+        return {}
+    minima, left = question.least()
+    shortest = np.full(len(question.groups), np.inf)
+    for numbers, part in minima:
+        shortest[numbers] = np.fmin(shortest[numbers], part.value)
+    for place, tallies in found.items():
+        for group, tally in tallies:
+            tally.execution_time = float(shortest[question.numbers[place][group]])
+    return {place: tallies for place, tallies in found.items() if place not in left}
+
+
+def _of_counts(view: View, names: Sequence[str], lines: Array) -> Tally:
+    """Return what the counts of a group's codes tell."""
+    counts = {name: line.copy() for name, line in zip(names, lines, strict=True)}
+    points, valid = int(counts["status"].sum()), int(counts["status"][0])
+    # A scan counts the statuses of what has no time, and the regimes of what has one.
+    counts["status"][0] = 0
+    if "regime" in counts:
+        counts["regime"][0] -= points - valid
+    named = (_meant(view, name, counts[name]) if name in counts else Counter() for name in CODES)
+    return Tally(points, valid, math.inf, *named)
 
 
 def _from_index(view: View) -> tuple[list[tuple[int, Tally]], Iterable[Block]]:
@@ -176,7 +213,10 @@ def _tally(view: View, slab: Slab, row: int) -> Tally:
 
 
 def _count(view: View, name: str, codes: Array) -> Counter[str]:
-    counts = np.bincount(codes, minlength=1)
+    return _meant(view, name, np.bincount(codes, minlength=1))
+
+
+def _meant(view: View, name: str, counts: Array) -> Counter[str]:
     meanings = view.grid.meanings(name)
     return Counter({str(meanings[c]): int(counts[c]) for c in np.flatnonzero(counts)})
 

@@ -15,7 +15,7 @@ from sweep.query.condition import Condition
 from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid
 from sweep.query.grouping import Grouping
 from sweep.query.selection import Selection, select_grid
-from sweep.query.source import Asked, Kept, Least, Source
+from sweep.query.source import Asked, Counted, Kept, Least, Source, group_numbers
 
 __all__ = ["Block", "Slab", "View"]
 
@@ -65,6 +65,8 @@ class View:
         Filter on coordinates.
     where : Expression, optional
         Condition.
+    codes : sequence of str
+        Codes that will be counted.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class View:
         by: Sequence[str],
         select: Mapping[str, Any],
         where: Any = None,
+        codes: Sequence[str] = (),
     ) -> None:
         self.grid = grid
         self.objectives = tuple(grid.resolve(name) for name in objectives)
@@ -91,7 +94,15 @@ class View:
         self.signs = tuple(SENSES[sense] for sense in senses)
         self.condition = None if where is None else Condition(where, grid)
         self.by = tuple(name for name in by if self._is_dimension(name))
-        used = [*self.objectives, *(self.condition.variables.values() if self.condition else ())]
+        for name in codes:
+            if name not in grid.variables or grid.kind(name) != "code":
+                known = f"codes: {', '.join(grid.names('code'))}"
+                raise AbsentError(f"kernel '{grid.kernel}' has no code '{name}' ({known})")
+        used = [
+            *self.objectives,
+            *codes,
+            *(self.condition.variables.values() if self.condition else ()),
+        ]
         self.uses_power = bool(POWER_VARIABLES & set(used))
         self.selection = self._of_one_model(select_grid(grid, select), used)
         self.grouping = Grouping(grid, self.by, self.selection)
@@ -232,6 +243,31 @@ class View:
         return source.reduced(
             Asked(self.grid.kernel, dims, self.objectives, signs, self.by, indices, n, least)
         )
+
+    def counted(
+        self, source: Source, names: Sequence[str], cuts: Array | None
+    ) -> Iterable[tuple[int, Array]] | None:
+        """Return groups and parts of their counts as a source gives them, None to be read."""
+        if self.condition is not None or self.selection.masks or self.grouping.parameters:
+            return None
+        dims, indices = self.grid.dims, self.selection.indices
+        if any(not len(indices[d]) for d in dims):
+            return ()
+        given = None if cuts is None else tuple(cuts.tolist())
+        full = self.objectives if cuts is not None else tuple(names)
+        asked = Counted(self.grid.kernel, dims, full, self.by, indices, given)
+        parts = source.counted(asked)
+        if parts is None:
+            return None
+        found: dict[int, Array] = {}
+        for key, counts in parts:
+            group = int(group_numbers(key, self.grouping.shape)[0])
+            found[group] = found.get(group, 0) + counts
+        if cuts is not None:
+            each = int(np.prod([len(indices[d]) for d in dims], dtype=object)) // self.groups
+            for counts in found.values():  # what has no number was not always looked at
+                counts[:, -1] = each - counts[:, :-1].sum(axis=1)
+        return found.items()
 
     def group_ids(self, block: Block) -> Array:
         """Return the groups of a block, in the order of a slab's rows."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sweep import query
 
-__all__ = ["best", "pareto", "summary", "top"]
+__all__ = ["best", "histogram", "pareto", "summary", "top"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +31,7 @@ def _of_plans(question: F) -> F:
 
 
 best = _of_plans(query.best)
+histogram = _of_plans(query.histogram)
 top = _of_plans(query.top)
 pareto = _of_plans(query.pareto)
 summary = _of_plans(query.summary)

@@ -22,7 +22,7 @@ from sweep.evaluation import Buffers, evaluate_box
 from sweep.evaluation._passes import forget_passes
 from sweep.evaluation.chunk import Tables, canonical
 from sweep.evaluation.reducing import Accumulator, Piece, Reduction
-from sweep.evaluation.tables import form_of, model_inputs, pack
+from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.evaluation.workloads import build_launch
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, cut_box
@@ -285,6 +285,6 @@ def _table_seconds(part: KernelSpace, plan: Plan, model: str) -> tuple[float, fl
     launch_s = cpu_seconds(lambda: launched.append(build_launch(part, whole)))
     described = get_model(model)
     inputs_s = cpu_seconds(
-        lambda: model_inputs(part, whole, launched[0], described, plan.variant, options)
+        lambda: pass_inputs(part, whole, launched[0], described, plan.variant, options)
     )
     return launch_s, inputs_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from sweep.evaluation.opening import open_plan
 from sweep.evaluation.reducing import Least as OfClocks
 from sweep.evaluation.reducing import Reduction, clock_names, reducible
-from sweep.query.source import Asked, Kept, Least
+from sweep.query.source import Asked, Counted, Kept, Least
 from sweep.space import Plan, Space, resolve
 from sweep.workflows.sharing import Progress, reduce_in_threads, reduce_on_cluster
 
@@ -64,16 +65,32 @@ class Planned:
         )
         if asked.dims != ("model", *kernel.grid.names) or not reducible(kernel, plan, reduction):
             return None
-        if self.client is None:
-            found = [
-                part.result()
-                for part in reduce_in_threads(kernel, plan, reduction, self.threads, self.progress)
-            ]
-        else:
-            found = reduce_on_cluster(self.space, reduction, self.client, self.progress)
+        found = self._results(reduction)
         if each:
             return [_spread(least, asked, clocks) for part in found for least in part]
         return [Kept(key, kept.columns, kept.positions) for part in found for key, kept in part]
+
+    def counted(self, asked: Counted) -> Iterable[tuple[tuple[int, ...], Any]] | None:
+        """Count in compiled passes; None where they cannot answer."""
+        kernel, plan = self.space[asked.kernel], self.space.plan
+        names = asked.names
+        if asked.cuts is None and "status" not in names:
+            names = (*names, "status")  # with it a pass looks at launches that cannot be, too
+        reduction = Reduction(
+            asked.kernel, names, (), asked.by, asked.indices, counts=True, cuts=asked.cuts
+        )
+        if asked.dims != ("model", *kernel.grid.names) or not reducible(kernel, plan, reduction):
+            return None
+        parts = chain.from_iterable(self._results(reduction))
+        return ((key, counts[: len(asked.names)]) for key, counts in parts)
+
+    def _results(self, reduction: Reduction) -> list[Any]:
+        """Return what each thread, or each share of a cluster's work, has kept."""
+        kernel, plan = self.space[reduction.kernel], self.space.plan
+        if self.client is not None:
+            return reduce_on_cluster(self.space, reduction, self.client, self.progress)
+        threads, progress = self.threads, self.progress
+        return [p.result() for p in reduce_in_threads(kernel, plan, reduction, threads, progress)]
 
 
 def _spread(part: OfClocks, asked: Asked, clocks: tuple[str, ...]) -> Least:
