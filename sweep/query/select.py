@@ -35,6 +35,8 @@ Columns = Sequence[Array]
 LEAF = 16  # points compared pair by pair, a power of two
 SAMPLE = 2048  # points whose front supplies the killers
 KILLERS = 8  # each costs a pass over what the others left
+WIDE = 256  # points of a sample's front from which on no few of them dominate much
+FEW = 128  # a killer must dominate one in so many points to be worth its pass
 
 
 class Minima(NamedTuple):
@@ -184,7 +186,7 @@ def front(columns: Columns, killers: Columns = ()) -> Array:
     if alive.size > SAMPLE:
         sample = [column[:: alive.size // SAMPLE] for column in columns]
         best = _exact(sample)
-        few = spread(best, KILLERS)
+        few = _killers(sample, best)
         alive, columns = _drop_dominated(alive, columns, [column[few] for column in sample])
         if len(columns) == 2 and 2 * best.size < sample[0].size:
             keep = _not_above(sample[0][best], sample[1][best], *columns)
@@ -219,6 +221,23 @@ def spread(indices: Array, n: int) -> Array:
     if indices.size <= n:
         return indices
     return indices[np.linspace(0, indices.size - 1, n).astype(np.int64)]
+
+
+def _killers(sample: Columns, best: Array) -> Array:
+    """Return points of a sample's front that together dominate the most of it, the best first."""
+    if best.size > WIDE:
+        return spread(best, KILLERS)
+    above = np.ones((best.size, sample[0].size), bool)
+    for column in sample:
+        above &= column[best, np.newaxis] <= column
+    chosen: list[int] = []
+    while len(chosen) < KILLERS:
+        gains = np.count_nonzero(above, axis=1)
+        if gains.max() < max(1, sample[0].size // FEW):
+            break
+        chosen.append(int(np.argmax(gains)))
+        above = above & ~above[chosen[-1]]
+    return best[chosen]
 
 
 def _drop_dominated(
