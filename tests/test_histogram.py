@@ -114,6 +114,7 @@ SLOW = settings(
 )
 
 
+@pytest.mark.slow
 @SLOW
 @given(
     st.sampled_from(
@@ -155,6 +156,7 @@ def test_bins_are_those_of_brute_force(spaces, asked, by, n, log, threads):
         assert sum(counts) == whole.sum()
 
 
+@pytest.mark.slow
 @SLOW
 @given(
     st.sampled_from(
@@ -181,6 +183,7 @@ def test_shares_are_those_of_brute_force(spaces, asked, by):
     assert sum(answers[0].column("count")) == sum(part.sum() for part in expected.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [None, (), ("device",), ("memory_clock_ratio", "model")])
 def test_summary_of_a_plan_is_that_of_its_store(spaces, by):
     for space, results, path in spaces.values():

@@ -147,7 +147,7 @@ def _table(cost: Cost, on_workers: bool) -> str:
         if name == "computing":
             shown = {part: cost.cpu_s[part] for part in ("tables", "evaluation", "writing")}
             parts = [f"{NAMES[part]} {_spell(s)}" for part, s in shown.items() if s]
-            remark = f"   on one core: {', '.join(parts)}"
+            remark = f"   of all cores together: {', '.join(parts)}"
         elif name in ("scheduler", "bandwidth"):
             remark = "   while computing"
         lines.append(f"{name:<12}{_spell(seconds):>10}{remark}".rstrip())

@@ -113,7 +113,7 @@ def _cost(space: Space, rates: Rates, resources: Resources, total: _Sum, stores:
     cpu = {
         "start": started,
         "compilation": (rates.compiler_s + total.compile_s) * resources.processes,
-        "tables": total.tables_s + total.once_s * resources.processes,
+        "tables": total.tables_s + total.once_s * min(resources.processes, total.tasks),
         "evaluation": total.evaluation_s,
         "writing": total.writing_s,
         "scheduler": scheduler,
