@@ -82,5 +82,11 @@ def applicability(kernel: str, device: str, model: str, derive: bool = True) -> 
 
 def _configuration(space: KernelSpace, at: tuple[int, ...]) -> dict[str, Any]:
     """Return the values of one point of the grid by the names of its dimensions."""
-    dimensions = zip(space.grid.dimensions, at, strict=True)
-    return {dimension.name: dimension.values[i] for dimension, i in dimensions}
+    found: dict[str, Any] = {}
+    for dimension, i in zip(space.grid.dimensions, at, strict=True):
+        if dimension.stacked is None:
+            found[dimension.name] = dimension.values[i]
+        else:  # a list of configurations
+            part = slice(i, i + 1)
+            found |= {n: dimension.stacked.column(n, part)[0] for n in dimension.stacked.axes}
+    return found

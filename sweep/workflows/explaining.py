@@ -220,10 +220,10 @@ def _regime(body: Trace, worked: Worked, model: Model) -> Section:
             name = decision.condition.replace("_", " ")
         sides = [f"{_sides(made)}  {literal(made.holds)}" for made in decision.comparisons]
         verdict = "holds" if decision.holds else "fails"
+        formula = sides[0] if sides else "as the variant has it"
         lines.append(
-            Line(name, verdict, formula=sides[0], comment=codes,
-                 comparisons=decision.comparisons)
-        )  # fmt: skip
+            Line(name, verdict, formula=formula, comment=codes, comparisons=decision.comparisons)
+        )
         lines += [Line("", formula=text) for text in sides[1:]]
     taken = _regime_name(worked, model)
     bound = BOUND.meaning(int(worked.results["bound"]))
