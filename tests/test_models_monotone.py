@@ -246,7 +246,10 @@ def test_higher_latency_is_never_faster(model, data, factor):
 def test_higher_core_clock_is_never_slower(model, data, factor):
     inputs = data.draw(KERNELS[model]())
     # (6) of Luo & Suda rounds the computation of every period up to whole cycles.
-    rounded = sum(inputs["weight"]) * max(1, inputs["blocks"]) if model == "luo_suda" else 0.0
+    rounded = 0.0
+    if model == "luo_suda":
+        resident = inputs["active_blocks_per_sm"] * inputs["active_sm"]
+        rounded = sum(inputs["weight"]) * max(1.0, inputs["blocks"] / resident)
     slow = cycles(model, inputs)
     fast = cycles(model, changed(inputs, QUICKER[model], factor)) / factor
     assert (0 < slow < np.inf) == (0 < fast < np.inf)

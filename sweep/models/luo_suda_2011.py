@@ -29,7 +29,6 @@ LS-6  (1) divides by N_trans, as if the transactions of an access followed one a
       compute capability 1.3, and the more, the worse it coalesces. A saturated kernel exceeds
       GPU_bw by that factor. corrected: a service time is that of the bytes which the transactions
       move, at an SM's share of GPU_bw. MPD stays (2)'s, as the paper states it.
-LS-7). The paper's own MPD rests on it: kept in both variants.
 LS-7  (8), (10), (12) and (13) let computation of (N_act - 1) x c_i cover a wait, though by (6) it
       takes but 1/CPD of that: a higher core clock can make a waiting kernel slower. Nor does c < m
       then tell whether a period waits: at c = m the time jumps. corrected: a warp's c_i/CPD covers
