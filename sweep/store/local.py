@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +100,23 @@ class LocalFiles:
     def get(self, key: str) -> bytes:
         """Return the bytes of ``key``; raises ``FileNotFoundError`` without it."""
         return (self.root / key).read_bytes()
+
+    def make_place(self, key: str) -> None:
+        """Make the directories in which ``key`` lies; raises ``OSError`` if that is impossible."""
+        os.makedirs(os.path.dirname(self.root / key), exist_ok=True)
+
+    def remove(self, keys: Collection[str]) -> None:
+        """Remove files, none of which need be there.
+
+        Raises
+        ------
+        StoreError
+            If one cannot be removed.
+        """
+        with explained(f"change '{self.root}'"):
+            for key in keys:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.root / key)
 
     def remove_partial(self) -> None:
         """Remove what killed writers left half-written.

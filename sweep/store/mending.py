@@ -13,12 +13,13 @@ from sweep.store.gathering import index_objects
 from sweep.store.index import INDEX_ARRAYS
 from sweep.store.journal import Entry, journal_entries, journal_header, journal_line
 from sweep.store.layout import StoreLayout
+from sweep.store.lease import Lease
 from sweep.store.local import LocalFiles, explained
-from sweep.store.lock import StoreLock
 from sweep.store.metadata import chunk_key, static_objects
+from sweep.store.objects import ObjectPath, files_of, is_url
 from sweep.store.reading import StoreInfo, inspect
-from sweep.store.verifying import JOURNAL_KEY, NOTE_KEY
-from sweep.store.writing import finished_flags
+from sweep.store.verifying import NOTE_KEY, journal_key
+from sweep.store.writing import Lock, acquire_lock, finished_flags
 
 __all__ = ["Mending", "mending"]
 
@@ -32,19 +33,22 @@ class Mending:
     Parameters
     ----------
     files : LocalFiles
-        The store's directory.
+        The store's directory, or its objects.
     info : StoreInfo
         Its root.
     layout : StoreLayout
         What it holds.
     keys : frozenset of str
         The damaged files.
+    lock : StoreLock or Lease
+        The store's lock, held.
     """
 
     files: LocalFiles
     info: StoreInfo
     layout: StoreLayout
     keys: frozenset[str]
+    lock: Lock
 
     @property
     def writer(self) -> ChunkWriter:
@@ -54,7 +58,7 @@ class Mending:
     @property
     def lost_summaries(self) -> bool:
         """Whether the journal is damaged, so that every chunk has to be summarised again."""
-        return JOURNAL_KEY in self.keys
+        return journal_key(self.info) in self.keys
 
     def units(self) -> list[Unit]:
         """Return the units of work that write the damaged chunks, in order."""
@@ -73,7 +77,8 @@ class Mending:
         """Write metadata, coordinates and flags that are damaged."""
         static = static_objects(self.layout, self.info.run)
         for key in self.keys & static.keys():
-            os.makedirs(os.path.dirname(self.files.root / key), exist_ok=True)
+            with explained(f"mend '{self.files.root}'"):
+                self.files.make_place(key)
             self.files.put(key, static[key])
         flags = finished_flags(self.layout)
         for key in self.keys & flags.keys():
@@ -86,17 +91,34 @@ class Mending:
         ----------
         summaries : iterable of (group, number of the chunk, summary)
             Of all chunks, where the journal is damaged.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be written, or the store's lock is lost.
         """
+        if isinstance(self.lock, Lease):
+            self.lock.check()
         if self.lost_summaries:
-            lines = [journal_header(self.info.binding), *(journal_line(e) for e in summaries)]
-            self.files.put(JOURNAL_KEY, *lines)
+            self._write_journal(summaries)
         if any(key.partition("/")[0] in INDEX_ARRAYS for key in self.keys):
             _, files = index_objects(self.layout, journal_entries(self.info.journal_path))
             for key, parts in files:
                 if key in self.keys:
                     self.files.put(key, *parts)
-        with contextlib.suppress(FileNotFoundError), explained(f"mend '{self.files.root}'"):
-            os.unlink(self.files.root / NOTE_KEY)
+        self.files.remove([NOTE_KEY])
+
+    def _write_journal(self, summaries: Iterable[Entry]) -> None:
+        key = journal_key(self.info)
+        lines = [journal_header(self.info.binding), *(journal_line(e) for e in summaries)]
+        if not is_url(self.info.path):
+            self.files.put(key, *lines)
+            return
+        first = f"{key}/{0:08}.jsonl"
+        self.files.put(first, *lines)
+        with explained(f"mend '{self.files.root}'"):
+            below = [f"{key}/{name}" for name in ObjectPath(f"{self.info.path}/{key}").below()]
+        self.files.remove([name for name in below if name != first])
 
 
 def _indices(variable: str, group: str, keys: Collection[str]) -> Iterator[tuple[int, ...]]:
@@ -109,7 +131,11 @@ def _indices(variable: str, group: str, keys: Collection[str]) -> Iterator[tuple
 
 @contextlib.contextmanager
 def mending(
-    path: str | os.PathLike[str], layout: StoreLayout, keys: Iterable[str]
+    path: str | os.PathLike[str],
+    layout: StoreLayout,
+    keys: Iterable[str],
+    *,
+    break_lock: bool = False,
 ) -> Iterator[Mending]:
     """Hold a store while it is mended.
 
@@ -121,6 +147,8 @@ def mending(
         What its own record says that it holds.
     keys : iterable of str
         The damaged files.
+    break_lock : bool
+        As in :func:`~sweep.store.open_or_create`.
 
     Raises
     ------
@@ -134,8 +162,8 @@ def mending(
             f"'{path}' was computed by sweep {version}, whose results this version does not "
             "reproduce to the bit: mend it with that version, or use `sweep rerun`"
         )
-    lock = StoreLock.acquire(info.lock_path, str(path))
+    lock = acquire_lock(info.lock_path, path, break_lock)
     try:
-        yield Mending(LocalFiles(info.path), info, layout, frozenset(keys))
+        yield Mending(files_of(info.path), info, layout, frozenset(keys), lock)
     finally:
         lock.release()

@@ -12,7 +12,7 @@ import errno
 import io
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -286,6 +286,14 @@ class ObjectFiles(LocalFiles):
         final = self.root / key
         with explained(f"write '{final}'", "; the same command continues from what is finished"):
             cast(ObjectPath, final).write(*parts)
+
+    def make_place(self, key: str) -> None:
+        """Do nothing: there are no directories."""
+
+    def remove(self, keys: Collection[str]) -> None:
+        """Remove objects, none of which need be there; see :meth:`LocalFiles.remove`."""
+        with explained(f"change '{self.root}'"):
+            cast(ObjectPath, self.root).remove(list(keys))
 
     def remove_partial(self) -> None:
         """Do nothing: objects are never half-written."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from sweep.errors import StoreError
@@ -16,14 +16,18 @@ from sweep.store.journal import read_journal
 from sweep.store.layout import CHUNK_INDEX, StoreLayout
 from sweep.store.local import LocalFiles
 from sweep.store.metadata import ROOT_DOCUMENT, chunk_key
-from sweep.store.objects import is_url
+from sweep.store.objects import files_of, is_url
 from sweep.store.reading import StoreInfo, inspect
 
-__all__ = ["JOURNAL_KEY", "NOTE_KEY", "Damage", "noted", "verify"]
+__all__ = ["NOTE_KEY", "Damage", "journal_key", "noted", "verify"]
 
-JOURNAL_KEY = f"{CHUNK_INDEX}/journal.jsonl"
 NOTE_KEY = f"{CHUNK_INDEX}/damaged.json"
 """What a look at the store found, for the next run to mend."""
+
+BATCH = 64
+"""Chunks of an array that a thread looks at in turn."""
+REQUESTS = 32
+"""Objects of a bucket that are read at a time: each takes its time to come, and no processor's."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,10 @@ def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> l
     Raises
     ------
     StoreError
-        The root cannot be read: there is nothing to compare with.
+        The root cannot be read: there is nothing to compare with. Or a bucket does not answer.
     """
-    if is_url(path):
-        raise StoreError(f"'{path}': copy a store to a disk to verify it")
     info = inspect(path)
-    files = LocalFiles(info.path)
+    files = files_of(info.path)
     root = json.loads(files.get(ROOT_DOCUMENT))
     members: dict[str, Any] = root["consolidated_metadata"]["metadata"]
     found = list(_journal(info))
@@ -78,13 +80,14 @@ def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> l
             f"'{path}': {found[0].key}: {found[0].problem}; run again with --overwrite"
         )
     unwritten = set() if info.is_finished else _unwritten(info, layout, members)
-    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="sweep-verify") as pool:
-        looks = [
-            pool.submit(_look, files, name, member, unwritten)
-            for name, member in _existing(members, info)
-        ]
-        for finding in looks:
-            found += finding.result()
+    threads = REQUESTS if is_url(info.path) else os.cpu_count() or 1
+    with ThreadPoolExecutor(threads, thread_name_prefix="sweep-verify") as pool:
+        looks = [pool.submit(*look) for look in _looks(files, info, members, unwritten)]
+        try:
+            for finding in looks:
+                found += finding.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
     _note(files, info, found)
     return found
 
@@ -92,21 +95,26 @@ def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> l
 def noted(path: str | os.PathLike[str]) -> list[Damage]:
     """Return what the last look at a store found; nothing without one."""
     try:
-        found = json.loads(LocalFiles(inspect(path).path).get(NOTE_KEY))
+        found = json.loads(files_of(inspect(path).path).get(NOTE_KEY))
         return [Damage(str(key), str(problem)) for key, problem in found["damaged"].items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
 
 
+def journal_key(info: StoreInfo) -> str:
+    """Return the key of a store's journal; in a bucket, the beginning of its objects' keys."""
+    return str(info.journal_path)[len(str(info.path)) + 1 :]
+
+
 def _note(files: LocalFiles, info: StoreInfo, found: list[Damage]) -> None:
-    if info.lock_path.exists():
-        return  # whoever writes the store changes it meanwhile
     try:
+        if info.lock_path.exists():
+            return  # whoever writes the store changes it meanwhile
         if found:
             note = {"damaged": {damage.key: damage.problem for damage in found}}
             files.put(NOTE_KEY, json.dumps(note, indent=2).encode())
         elif (info.path / NOTE_KEY).exists():
-            os.unlink(info.path / NOTE_KEY)
+            files.remove([NOTE_KEY])
     except (OSError, StoreError):
         pass  # a store that cannot be written can be looked at all the same
 
@@ -119,11 +127,11 @@ def _journal(info: StoreInfo) -> Iterator[Damage]:
     try:
         done = _finished(info)
     except StoreError as error:
-        yield Damage(JOURNAL_KEY, str(error).rpartition(": ")[2].split(";")[0])
+        yield Damage(journal_key(info), str(error).rpartition(": ")[2].split(";")[0])
         return
     if info.is_finished and len(done) < sum(info.counts.values()):
         missing = sum(info.counts.values()) - len(done)
-        yield Damage(JOURNAL_KEY, f"it lacks {missing} of {sum(info.counts.values())} chunks")
+        yield Damage(journal_key(info), f"it lacks {missing} of {sum(info.counts.values())} chunks")
 
 
 def _existing(
@@ -135,17 +143,32 @@ def _existing(
             yield name, member
 
 
+def _looks(
+    files: LocalFiles, info: StoreInfo, members: Mapping[str, Any], unwritten: Collection[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what is to be looked at: a function with its arguments, which returns damages."""
+    for name, member in _existing(members, info):
+        yield _document, files, name, member
+        if member["node_type"] == "array":
+            chunks = chunks_of(member)
+            while batch := list(islice(chunks, BATCH)):
+                yield _look, files, name, member["data_type"], batch, unwritten
+
+
 def _look(
-    files: LocalFiles, name: str, member: Mapping[str, Any], unwritten: Collection[str]
+    files: LocalFiles,
+    name: str,
+    dtype: str,
+    chunks: Sequence[tuple[int, ...]],
+    unwritten: Collection[str],
 ) -> list[Damage]:
-    """Look at one array or group."""
-    found = list(_document(files, name, member))
-    if member["node_type"] == "array":
-        for index in chunks_of(member):
-            key = f"{name}/{chunk_key(index)}"
-            problem = _problem(files, key, member["data_type"])
-            if problem and not (problem == MISSING and key in unwritten):
-                found.append(Damage(key, problem))
+    """Look at some chunks of an array."""
+    found = []
+    for index in chunks:
+        key = f"{name}/{chunk_key(index)}"
+        problem = _problem(files, key, dtype)
+        if problem and not (problem == MISSING and key in unwritten):
+            found.append(Damage(key, problem))
     return found
 
 
@@ -182,7 +205,7 @@ MISSING = "it is missing"
 def _problem(files: LocalFiles, key: str, dtype: str) -> str:
     """Return what is wrong with a chunk, nothing if it is sound."""
     try:
-        data = files.get(key)
+        data = _read(files, key)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
@@ -197,22 +220,32 @@ def _problem(files: LocalFiles, key: str, dtype: str) -> str:
     return "its checksum does not fit" if len(data) > CHECKSUM else "it is truncated"
 
 
-def _document(files: LocalFiles, name: str, member: Mapping[str, Any]) -> Iterator[Damage]:
+def _read(files: LocalFiles, key: str) -> bytes:
+    """Return a file's bytes; a bucket that does not answer says nothing of an object."""
+    try:
+        return files.get(key)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if not is_url(files.root):
+            raise
+        raise StoreError(f"cannot read '{files.root / key}': {error.strerror or error}") from error
+
+
+def _document(files: LocalFiles, name: str, member: Mapping[str, Any]) -> list[Damage]:
     key = f"{name}/{ROOT_DOCUMENT}"
     try:
-        found = json.loads(files.get(key))
+        data = _read(files, key)
     except FileNotFoundError:
-        yield Damage(key, MISSING)
-        return
+        return [Damage(key, MISSING)]
     except OSError as error:
-        yield Damage(key, f"it cannot be read: {error.strerror or error}")
-        return
+        return [Damage(key, f"it cannot be read: {error.strerror or error}")]
+    try:
+        found = json.loads(data)
     except ValueError:
-        yield Damage(key, "it is not JSON")
-        return
+        return [Damage(key, "it is not JSON")]
     is_array = member["node_type"] == "array"
     same = found == member if is_array else (
         isinstance(found, dict) and found.get("attributes") == member["attributes"]
     )  # fmt: skip
-    if not same:
-        yield Damage(key, "it says something else than the root")
+    return [] if same else [Damage(key, "it says something else than the root")]

@@ -33,7 +33,7 @@ from sweep.store.objects import ObjectPath, files_of, is_url, place_of
 from sweep.store.reading import StoreInfo, binding_of, inspect, read_summaries
 from sweep.store.remote import JournalParts, ObjectJournal, check_vacant, fill
 
-__all__ = ["Store", "finished_flags", "open_or_create"]
+__all__ = ["Lock", "Store", "acquire_lock", "finished_flags", "open_or_create"]
 
 Lock = StoreLock | Lease
 
@@ -284,9 +284,9 @@ def _resume(
     if found.is_finished:
         if found.lock_path.exists():  # killed between completing and letting go
             with contextlib.suppress(StoreError):
-                _acquire(found.lock_path, path, break_lock).release()
+                acquire_lock(found.lock_path, path, break_lock).release()
         return Store(layout, found, None, durable)
-    lock = _acquire(found.lock_path, path, break_lock)
+    lock = acquire_lock(found.lock_path, path, break_lock)
     try:
         files_of(found.path).remove_partial()
     except BaseException:
@@ -295,7 +295,23 @@ def _resume(
     return _opened(layout, found.path, lock, durable)
 
 
-def _acquire(place: Path, store: str | os.PathLike[str], force: bool) -> Lock:
+def acquire_lock(place: Path, store: str | os.PathLike[str], force: bool) -> Lock:
+    """Take the lock of a store on a disk or in a bucket.
+
+    Parameters
+    ----------
+    place : Path
+        Where the lock is; see :attr:`~sweep.store.reading.StoreInfo.lock_path`.
+    store : path
+        The store, as the user named it.
+    force : bool
+        As in :meth:`StoreLock.acquire` and :meth:`Lease.acquire`.
+
+    Raises
+    ------
+    StoreError
+        If another run holds it, or if it cannot be written.
+    """
     if is_url(place):
         return Lease.acquire(cast(ObjectPath, place), str(store), force=force)
     return StoreLock.acquire(place, str(store), force=force)

@@ -186,8 +186,8 @@ def _fill(
     points = {k.kernel.key: k.grid for k in space.kernels}
     total = space.n_points
     mended = 0
-    if not overwrite and not is_url(path) and (path / "zarr.json").exists():
-        mended = mend_noted(path, space, layout, workers.threads)
+    if not overwrite and (path / "zarr.json").exists():
+        mended = mend_noted(path, space, layout, workers.threads, break_lock)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
         cluster(workers) as client,

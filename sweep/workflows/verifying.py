@@ -72,13 +72,17 @@ def repair(
 
 
 def mend_noted(
-    store: str | os.PathLike[str], space: Space, layout: StoreLayout, threads: int | None
+    store: str | os.PathLike[str],
+    space: Space,
+    layout: StoreLayout,
+    threads: int | None,
+    break_lock: bool = False,
 ) -> int:
     """Mend what the last :func:`verify` found in a store of this very space; see :func:`repair`."""
     damages = noted(store)
     if not damages or inspect(store).layout_sha256 != layout.fingerprint():
         return 0
-    return _mend(store, space, layout, damages, threads)
+    return _mend(store, space, layout, damages, threads, break_lock)
 
 
 def _mend(
@@ -87,10 +91,12 @@ def _mend(
     layout: StoreLayout,
     damages: Sequence[Damage],
     threads: int | None,
+    break_lock: bool = False,
 ) -> int:
     record: Any = layout.record
     grids = {k.kernel.key: k.grid for k in space.kernels}
-    with mending(store, layout, [damage.key for damage in damages]) as place:
+    keys = [damage.key for damage in damages]
+    with mending(store, layout, keys, break_lock=break_lock) as place:
         place.restore()
         units = place.units()
         summaries: dict[Unit, dict[str, Any]] = {}
