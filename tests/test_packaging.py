@@ -96,7 +96,13 @@ def test_sdist_gives_the_same_wheel(wheel, tmp_path):
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     source = tmp_path / sdist.name.removesuffix(".tar.gz")
-    for name in ("tests/conftest.py", "requirements.lock", "CHANGELOG.md", "LICENSE"):
+    for name in (
+        "tests/conftest.py",
+        "requirements.lock",
+        "requirements-tests.lock",
+        "CHANGELOG.md",
+        "LICENSE",
+    ):
         assert (source / name).is_file(), name
     assert names_in(build("wheel", source, tmp_path / "again")) == names_in(wheel)
 
@@ -128,15 +134,28 @@ def test_version_is_written_once():
     )
 
 
-def test_lock_is_portable():
-    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
+def pins_of(name):
+    """Return the pinned requirements of a lock, in order."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-tests.lock"])
+def test_lock_is_portable(name):
+    pins = pins_of(name)
     assert all("==" in pin and not {"/", "@"} & set(pin) for pin in pins)
 
 
-def test_lock_holds_every_direct_dependency():
-    requirements = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    names = [r.split(">=")[0].partition("[")[0] for r in requirements]
-    missing = [name for name in names if f"\n{name}==" not in lock]
-    assert missing == []
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [("requirements.lock", ["editable"]), ("requirements-tests.lock", ["editable", "test"])],
+)
+def test_lock_holds_every_direct_dependency(name, extras):
+    optional = PROJECT["optional-dependencies"]
+    requirements = [*PROJECT["dependencies"], *(r for extra in extras for r in optional[extra])]
+    pinned = {pin.partition("==")[0] for pin in pins_of(name)}
+    assert {r.split(">=")[0].partition("[")[0] for r in requirements} <= pinned
+
+
+def test_tests_run_with_the_versions_that_users_get():
+    assert set(pins_of("requirements.lock")) <= set(pins_of("requirements-tests.lock"))

@@ -52,7 +52,9 @@ def test_one_line_sets_up_and_runs():
 def test_tests_section_begins_with_the_command():
     first = FENCED.search(section("Tests"))
     assert first is not None
-    assert first[2].splitlines()[0] == ".venv/bin/python -m pytest"
+    install, _, command = first[2].splitlines()[0].partition(" && ")
+    assert install == ".venv/bin/pip install -q -r requirements-tests.lock"
+    assert command == ".venv/bin/python -m pytest"
 
 
 def test_python_versions_are_those_of_the_package():
