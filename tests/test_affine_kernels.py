@@ -23,6 +23,8 @@ from sweep.transactions import (
     bank_rule_of,
     rule_of,
 )
+from sweep.transactions.classes import distinct_blocks
+from sweep.transactions.simulator import LINE_BYTES
 
 DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
 CAPABILITIES = ("1.0", "1.3", "5.2")
@@ -217,6 +219,28 @@ def test_affine__an_access_that_no_hardware_has_is_a_status(key, bad):
     status = launch_of(never).status
     if "/ (" not in key:  # an expression that fails is a fault even so
         assert not (status == STATUS["kernel_expression"]).any()
+
+
+# --------------------------------------------------------------------------- blocks simulated once
+
+
+def test_affine__matrices_of_other_widths_are_one_form():
+    """Rows that share no line cost what they cost, whatever lies between them."""
+    columns = np.arange(2, 200) * 32
+    blocks = np.array([[0, 1, n, 0, 16, 4, 64, 32, 4, 3] for n in columns], np.int64)
+    forms, place = distinct_blocks(blocks, LINE_BYTES)
+    assert len(forms) == 1 and not place.any()
+    blocks[:, 2] += columns // 32 % 2  # every second one starts its rows elsewhere
+    assert len(distinct_blocks(blocks, LINE_BYTES)[0]) == 2
+
+
+def test_affine__large_tables_are_cut_into_parts(monkeypatch):
+    strides = np.arange(600)
+    affine = Affine(0, strides, 1, 0, 16, 4, 64)
+    whole = affine_transactions(affine, 4, [["strict"], ["sector"]])
+    monkeypatch.setattr("sweep.transactions.affine.WARPS_AT_ONCE", 7)
+    cut = affine_transactions(affine, 4, [["strict"], ["sector"]])
+    np.testing.assert_array_equal(np.stack(cut), np.stack(whole))
 
 
 # --------------------------------------------------------------------------------- the file

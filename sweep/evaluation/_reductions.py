@@ -11,20 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from sweep._jit import compiled
+from sweep.evaluation._front_of_three import KILLERS, take_front_of_three
 
 __all__ = [
-    "KILLERS",
     "TAKERS",
     "take_counts",
-    "take_front_of_three",
     "take_front_of_two",
     "take_histogram",
     "take_least_of_each",
     "take_smallest",
 ]
-
-KILLERS = 8
-"""Points of a front that a tile is tested against, as far as the front has as many."""
 
 
 @compiled
@@ -148,60 +144,6 @@ def take_front_of_two(state, rows, base, inner, start, is_tiled):  # type: ignor
         if alive[j]:
             x, y = sign_x * row_x[j], sign_y * row_y[j]
             if not _insert_step(xs, ys, positions, held, x, y, base + inner[start + j]):
-                return False
-    return True
-
-
-@compiled
-def _insert_point(columns, positions, held, x, y, z, position):  # type: ignore[no-untyped-def]
-    """Insert a point into a front in no order; False if there is no room."""
-    xs, ys, zs = columns[0], columns[1], columns[2]
-    for i in range(held[0]):
-        if xs[i] <= x and ys[i] <= y and zs[i] <= z:
-            if xs[i] == x and ys[i] == y and zs[i] == z and position < positions[i]:
-                positions[i] = position
-            return True
-    kept = 0
-    for i in range(held[0]):
-        if not (x <= xs[i] and y <= ys[i] and z <= zs[i]):
-            xs[kept], ys[kept], zs[kept], positions[kept] = xs[i], ys[i], zs[i], positions[i]
-            kept += 1
-    held[0] = kept
-    if kept == xs.size:
-        return False
-    xs[kept], ys[kept], zs[kept], positions[kept] = x, y, z, position
-    held[0] += 1
-    return True
-
-
-@compiled
-def take_front_of_three(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
-    """Keep a front: state ``(columns, positions, held, signs, alive)``; False if it is full."""
-    columns, positions, held, signs, alive = state
-    row_x, row_y, row_z = rows
-    sign_x, sign_y, sign_z = signs[0], signs[1], signs[2]
-    n = row_x.size
-    for j in range(n):
-        x, y, z = sign_x * row_x[j], sign_y * row_y[j], sign_z * row_z[j]
-        alive[j] = (x == x) & (y == y) & (z == z)
-    size = held[0]
-    for k in range(min(KILLERS, size)):
-        at = k * (size - 1) // max(min(KILLERS, size) - 1, 1)
-        kill_x, kill_y, kill_z = columns[0, at], columns[1, at], columns[2, at]
-        for j in range(n):
-            x, y, z = sign_x * row_x[j], sign_y * row_y[j], sign_z * row_z[j]
-            equal = (x == kill_x) & (y == kill_y) & (z == kill_z)
-            alive[j] &= (x < kill_x) | (y < kill_y) | (z < kill_z) | equal
-    left = 0
-    for j in range(n):
-        left += alive[j]
-    if left == 0:
-        return True
-    for j in range(n):
-        if alive[j]:
-            x, y, z = sign_x * row_x[j], sign_y * row_y[j], sign_z * row_z[j]
-            position = base + inner[start + j]
-            if not _insert_point(columns, positions, held, x, y, z, position):
                 return False
     return True
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sweep.evaluation._front_of_three import LEVELS, settle
 from sweep.evaluation._passes import TILE
 
 __all__ = ["Counts", "Kept", "Key", "Least", "State"]
@@ -19,30 +20,45 @@ Key = tuple[int, ...]
 
 @dataclass
 class State:
-    """What a pass writes to: columns ascending or in no order, and how many there are."""
+    """What a pass writes to: columns ascending or in no order, and how many there are.
+
+    ``steps`` is what a front of three objectives has besides (see :mod:`._front_of_three`).
+    """
 
     columns: Array
     positions: Array
     held: Array
     signs: Array
     alive: Array
+    steps: tuple[Array, ...] = ()
 
     @classmethod
     def empty(cls, signs: tuple[int, ...], dtype: np.dtype[Any], room: int) -> State:
         """Return a state in which nothing was seen, for objectives of these signs."""
+        steps: tuple[Array, ...] = ()
+        if len(signs) == 3:
+            steps = (*(np.full((n, room), np.nan, dtype) for n in (1, LEVELS)),
+                     np.full(LEVELS, np.nan, dtype))  # fmt: skip
         return cls(
             np.full((len(signs), room), np.inf, dtype),
             np.full(room, -1, np.int64),
-            np.zeros(1, np.int64),
+            np.zeros(2, np.int64),
             np.array(signs, dtype),
             np.empty(TILE, np.bool_),
+            steps,
         )
 
     def grown(self) -> State:
         """Return the same with twice the room."""
         columns = np.concatenate([self.columns, np.full_like(self.columns, np.inf)], axis=1)
         positions = np.concatenate([self.positions, np.full_like(self.positions, -1)])
-        return State(columns, positions, self.held, self.signs, self.alive)
+        steps = (*(np.tile(table, 2) for table in self.steps[:2]), *self.steps[2:])
+        return replace(self, columns=columns, positions=positions, steps=steps)
+
+    def settle(self) -> None:
+        """Leave only the points of a front of three objectives; any other is one at any time."""
+        if self.steps:
+            settle(self.columns, self.positions, self.held, *self.steps)
 
     def arguments(self, keeps: str) -> tuple[Array, ...]:
         """Return what a pass writes to."""
@@ -50,7 +66,7 @@ class State:
             return self.columns[0], self.columns[1], self.positions, self.signs
         if keeps == "smallest":
             return self.columns[0], self.positions, self.held, self.signs
-        return self.columns, self.positions, self.held, self.signs, self.alive
+        return self.columns, self.positions, self.held, self.signs, self.alive, *self.steps
 
 
 @dataclass

@@ -373,6 +373,8 @@ class Accumulator:
 
     def _kept(self) -> list[tuple[Key, Kept]]:
         """Return what is left of each group."""
+        for state in self._states.values():
+            state.settle()
         return [
             (
                 key,

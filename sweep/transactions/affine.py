@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep.transactions.addresses import LARGEST_ADDRESS, Cost, bank_layout, merged
+from sweep.transactions.classes import distinct_blocks
 from sweep.transactions.rows import combinations, rows_of
 from sweep.transactions.rules import BANK_RULES, RULES, WORD_BYTES, codes_of
 from sweep.transactions.simulator import LINE_BYTES, bank_passes, warp_transactions
@@ -19,6 +20,9 @@ MOST_THREADS = 4096
 """Threads of a block beyond which it is not followed: four times what any GPU takes."""
 
 WARPS_AT_ONCE = 1 << 15  # bounds the memory of the addresses: 16 MiB
+
+BANKS_BYTES = 256
+"""What all rules' rows of banks divide, such as 32 banks of 8 bytes."""
 
 
 class Affine(NamedTuple):
@@ -85,7 +89,8 @@ def affine_transactions(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike) 
         header = (warps.word_bytes, warps.code)
         return warp_transactions(rows_of(warps.addresses, warps.active, LINE_BYTES, header))
 
-    sums, n_warps = _over_blocks(affine, word_bytes, codes_of(rule, RULES), simulate)
+    given = (affine, word_bytes, codes_of(rule, RULES))
+    sums, n_warps = _over_blocks(*given, LINE_BYTES, simulate)
     return Cost(*np.moveaxis(sums / np.maximum(n_warps, 1.0)[..., None], -1, 0))
 
 
@@ -144,7 +149,8 @@ def affine_bank_passes(
         header = (warps.word_bytes, banks, bank_bytes, together)
         return bank_passes(rows_of(warps.addresses, warps.active, banks * bank_bytes, header))
 
-    sums, n_warps = _over_blocks(affine, word_bytes, codes_of(rule, BANK_RULES), simulate)
+    given = (affine, word_bytes, codes_of(rule, BANK_RULES))
+    sums, n_warps = _over_blocks(*given, BANKS_BYTES, simulate)
     warps = np.maximum(n_warps, 1.0)
     return sums[..., 0] / warps, sums[..., 1] / warps
 
@@ -163,16 +169,19 @@ def _over_blocks(
     affine: Affine,
     word_bytes: ArrayLike,
     code: NDArray[np.int64],
+    period: int,
     simulate: Callable[[_Warps], NDArray[np.int64]],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the sums of a simulation's results over the warps of each block, and their number.
 
-    Each distinct combination of all arguments is simulated once.
+    Of the combinations of all arguments, those that cost the same are simulated once; ``period`` is
+    that of :func:`distinct_blocks` [byte].
     """
     table, place = combinations(*affine, word_bytes, code)
     valid = _is_valid(table)
-    blocks = table[valid].astype(np.int64)
-    blocks[:, 6] = np.minimum(blocks[:, 6], MOST_THREADS)
+    given = table[valid].astype(np.int64)
+    given[:, 6] = np.minimum(given[:, 6], MOST_THREADS)
+    blocks, form = distinct_blocks(given, period)
     n_warps = -(-blocks[:, 6] // blocks[:, 7])
     sums = np.zeros((len(blocks), 3))
     step = max(1, WARPS_AT_ONCE // max(1, int(n_warps.max(initial=1))))
@@ -180,9 +189,9 @@ def _over_blocks(
         warps = _expand(blocks[start : start + step])
         np.add.at(sums, start + warps.block, simulate(warps))
     result = np.full((len(table), 3), np.nan)
-    result[valid] = sums
+    result[valid] = sums[form]
     number = np.ones(len(table))
-    number[valid] = n_warps
+    number[valid] = n_warps[form]
     return result[place], number[place]
 
 
