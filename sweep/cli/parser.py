@@ -153,12 +153,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_workers(sub: Any) -> None:
+def _add_break_lock(sub: Any) -> None:
     sub.add_argument(
         "--break-lock",
         action="store_true",
         help="take over the store's lock from a run elsewhere that is surely gone",
     )
+
+
+def _add_workers(sub: Any) -> None:
+    _add_break_lock(sub)
     sub.add_argument(
         "--threads", type=int, metavar="N", help="threads (default: all cores; one per --workers)"
     )
@@ -213,6 +217,7 @@ def _add_extend(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("plan", metavar="PLAN", help="the larger plan: its file, or a shipped one")
     sub.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
     sub.add_argument("--limit", metavar="SIZE", help="refuse more bytes of results, e.g. 10GB")
+    _add_break_lock(sub)
 
 
 def _add_verify(sub: argparse.ArgumentParser) -> None:

@@ -56,13 +56,18 @@ def extend(arguments: argparse.Namespace) -> int:
     if arguments.threads is not None and arguments.threads < 1:
         raise SweepError(f"--threads {arguments.threads}: at least 1")
     space = resolve(load_plan(arguments.plan))
-    path = Path(arguments.target)
+    path = _place(arguments.target)
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     print(forecast(space).to_line())
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
     with _noticed_interrupts() as check, bar_of(space.n_points) as bar:
         finished = grow(
-            path, space, threads=arguments.threads, limit=limit, progress=_progress(bar, check)
+            path,
+            space,
+            break_lock=arguments.break_lock,
+            threads=arguments.threads,
+            limit=limit,
+            progress=_progress(bar, check),
         )
     print(_outcome(finished))
     arguments.interrupted = ""

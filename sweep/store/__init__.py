@@ -22,7 +22,7 @@ In a bucket the layout is the same, but for the journal: it is a row of numbered
 from __future__ import annotations
 
 from sweep.store.chunks import ChunkWriter
-from sweep.store.creation import exchange, extension_path, recovered
+from sweep.store.creation import exchange, recovered
 from sweep.store.index import GroupIndex, Index
 from sweep.store.layout import (
     UNWRITTEN_CODE,
@@ -32,9 +32,18 @@ from sweep.store.layout import (
     Units,
     Variable,
 )
+from sweep.store.local import extension_path
 from sweep.store.mending import mending
 from sweep.store.metadata import chunk_key
-from sweep.store.objects import free_bytes, is_store, is_url, place_of, root_mark, stored_bytes
+from sweep.store.objects import (
+    ObjectPath,
+    free_bytes,
+    is_store,
+    is_url,
+    place_of,
+    root_mark,
+    stored_bytes,
+)
 from sweep.store.reading import (
     StoreInfo,
     inspect,
@@ -46,7 +55,7 @@ from sweep.store.reading import (
 )
 from sweep.store.stored import StoredArray, StoredGroup, open_groups
 from sweep.store.verifying import Damage, noted, verify
-from sweep.store.writing import Store, open_or_create
+from sweep.store.writing import Store, acquire_lock, open_or_create
 
 __all__ = [
     "ChunkWriter",
@@ -55,6 +64,7 @@ __all__ = [
     "GroupIndex",
     "GroupLayout",
     "Index",
+    "ObjectPath",
     "Store",
     "StoreInfo",
     "StoreLayout",
@@ -63,6 +73,7 @@ __all__ = [
     "UNWRITTEN_CODE",
     "Units",
     "Variable",
+    "acquire_lock",
     "free_bytes",
     "chunk_key",
     "exchange",

@@ -17,13 +17,16 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 from sweep.errors import StoreError
-from sweep.store.layout import LOCK_KEY
-from sweep.store.local import explained, sync_directory, write_all
+from sweep.store.lease import Lease
+from sweep.store.local import explained, extension_path, sync_directory, write_all
 from sweep.store.lock import StoreLock, directory_lock
+from sweep.store.objects import ObjectPath, is_url
+from sweep.store.replacing import recover_objects, replace_objects
 
-__all__ = ["create", "exchange", "extension_path", "place", "recover", "recovered"]
+__all__ = ["create", "exchange", "place", "recover", "recovered"]
 
 
 def create(
@@ -85,18 +88,10 @@ def create(
     return lock
 
 
-def extension_path(root: Path) -> Path:
-    """Return where the store is built that is to take the place of the one at ``root``.
-
-    Always the same, so that an interrupted extension is found again; no name that is tidied up.
-    """
-    return root.with_name(f".{root.name}.sweep-extended")
-
-
-def exchange(root: Path, made: Path) -> None:
+def exchange(root: Path, made: Path, lock: StoreLock | Lease) -> None:
     """Put a finished store in the place of another one, which goes.
 
-    A kill at any moment leaves one of them at ``root``, or lets :func:`recover` put it back.
+    A kill at any moment leaves one of them at ``root``, or lets :func:`recovered` see to it.
 
     Parameters
     ----------
@@ -104,32 +99,49 @@ def exchange(root: Path, made: Path) -> None:
         The store that goes, links resolved.
     made : Path
         The finished store beside it.
+    lock : StoreLock or Lease
+        The lock of the store that goes, held.
 
     Raises
     ------
     StoreError
-        If a run writes one of them, or they cannot be renamed; both then stay.
+        If they cannot be renamed; both then stay. In a bucket, if they cannot be copied; see
+        :func:`~sweep.store.replacing.replace_objects`.
     """
+    if isinstance(lock, Lease):
+        replace_objects(cast(ObjectPath, root), cast(ObjectPath, made), lock)
+        return
     with place(root), explained(f"replace '{root}'"):
-        replaced = StoreLock.acquire(root / LOCK_KEY, str(root))
         old = _beside(root, "old")
+        os.rename(root, old)
         try:
-            os.rename(root, old)
-            try:
-                os.rename(made, root)
-            except BaseException:
-                os.rename(old, root)
-                raise
+            os.rename(made, root)
         except BaseException:
-            replaced.release()
+            os.rename(old, root)
             raise
-        replaced.forget()
+        lock.forget()
         _condemn(root, old)
 
 
-def recovered(root: Path) -> None:
-    """Tidy up after killed creations and exchanges of ``root``; see :func:`recover`."""
-    if root.parent.is_dir():
+def recovered(root: Path, *, break_lock: bool = False) -> None:
+    """Tidy up after killed creations and exchanges of ``root``, or go on with them.
+
+    Parameters
+    ----------
+    root : Path
+        Where the store is, or should be.
+    break_lock : bool
+        As in :func:`~sweep.store.open_or_create`; of a store in a bucket.
+
+    Raises
+    ------
+    StoreError
+        If somebody holds the store, or it cannot be changed.
+    """
+    if is_url(root):
+        made = cast(ObjectPath, extension_path(root))
+        recover_objects(cast(ObjectPath, root), made, force=break_lock)
+    elif root.parent.is_dir():
         with place(root):
             pass
 

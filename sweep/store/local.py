@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sweep.errors import StoreError
 
-__all__ = ["LocalFiles", "explained", "disk_bytes", "sync_directory", "write_all"]
+__all__ = ["LocalFiles", "disk_bytes", "explained", "extension_path", "sync_directory", "write_all"]
 
 _PARTIAL = ".partial"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -50,6 +50,14 @@ def explained(action: str, advice: str = "") -> Iterator[None]:
     except OSError as error:
         reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
         raise StoreError(f"cannot {action}: {reason}{advice}") from error
+
+
+def extension_path(root: Path) -> Path:
+    """Return where the store is built that is to take the place of the one at ``root``.
+
+    Always the same, so that an interrupted extension is found again; no name that is tidied up.
+    """
+    return root.with_name(f".{root.name}.sweep-extended")
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,10 @@ class ObjectPath(os.PathLike[str]):
         """The last part of the address."""
         return self.url.rpartition("/")[2]
 
+    def with_name(self, name: str) -> ObjectPath:
+        """Return the address beside this one whose last part is ``name``."""
+        return ObjectPath(f"{self.url.rpartition('/')[0]}/{name}")
+
     @property
     def key(self) -> str:
         """The key within the bucket."""
@@ -250,6 +254,13 @@ class ObjectPath(os.PathLike[str]):
             return _mark(
                 obstore.put(self.client, self.key, b"".join(parts), mode=mode, use_multipart=False)
             )
+
+    def copy_to(self, target: ObjectPath) -> None:
+        """Copy the object to another address of its bucket, whole or not at all."""
+        import obstore
+
+        with _as_os_errors():
+            obstore.copy(self.client, self.key, target.key)
 
     def remove(self, keys: list[str]) -> None:
         """Remove objects below this address; none of them need be there."""

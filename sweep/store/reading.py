@@ -19,9 +19,9 @@ from sweep.errors import StoreError
 from sweep.store.index import Index, index_of
 from sweep.store.journal import Finished, read_journal
 from sweep.store.layout import CHUNK_INDEX
-from sweep.store.local import explained
+from sweep.store.local import explained, extension_path
 from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION
-from sweep.store.objects import files_of, is_url, place_of
+from sweep.store.objects import files_of, is_url, place_of, root_mark
 from sweep.store.remote import JournalParts
 
 if TYPE_CHECKING:
@@ -189,16 +189,19 @@ def read_arrays(
         As :func:`inspect`; on reading, if a chunk is missing or damaged.
     """
     root = inspect(path).path
-    return _arrays(root, (root / ROOT_DOCUMENT).stat().st_mtime_ns, group)
+    mark = root_mark(root) if is_url(root) else (root / ROOT_DOCUMENT).stat().st_mtime_ns
+    return _arrays(root, mark, group)
 
 
 @functools.lru_cache(maxsize=16)
-def _arrays(root: Path, _: int, group: str) -> dict[str, tuple[zarr.Array[Any], tuple[str, ...]]]:
+def _arrays(
+    root: Path, _: object, group: str
+) -> dict[str, tuple[zarr.Array[Any], tuple[str, ...]]]:
     import zarr
 
-    from sweep.store.checked import CheckedStore
+    from sweep.store.checked import checked
 
-    found = zarr.open_group(CheckedStore(root), mode="r", path=group)
+    found = zarr.open_group(checked(root, is_finished=True), mode="r", path=group)
     return {
         name: (array, tuple(map(str, array.metadata.dimension_names or ())))  # type: ignore[union-attr]
         for name, array in found.arrays()
@@ -262,7 +265,9 @@ def _remote_document(path: str | os.PathLike[str], root: Path) -> dict[str, Any]
     try:
         content = json.loads((root / ROOT_DOCUMENT).read_bytes())
     except FileNotFoundError:
-        raise StoreError(f"no store at '{path}'") from None
+        found = (extension_path(root) / ROOT_DOCUMENT).exists()
+        advice = "; the `sweep extend` that was interrupted there continues" if found else ""
+        raise StoreError(f"no store at '{path}'{advice}") from None
     return content if isinstance(content, dict) else {}
 
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.evaluation import Variable, evaluate_box, variables
 from sweep.space import Box, Dimension, Grid, KernelSpace, Plan
-from sweep.store import chunk_key, read_arrays
+from sweep.store import ObjectPath, chunk_key, is_url, read_arrays
 from sweep.workflows.job import Job, Unit
 from sweep.workflows.overlap import Overlap
 
 __all__ = ["ExtensionJob"]
 
 Array = NDArray[Any]
+Arrays = Mapping[str, tuple[Any, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class ExtensionJob:
     job: Job
     source: Path
     overlap: Overlap
+    _stored: dict[str, Arrays] = field(default_factory=dict, compare=False, repr=False)
+
+    def _arrays(self, kernel: str) -> Arrays:
+        """Return the older store's arrays, opened once: whoever extends it holds its lock."""
+        if kernel not in self._stored:
+            self._stored[kernel] = read_arrays(self.source, kernel)
+        return self._stored[kernel]
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Write one chunk; return its summary for the journal."""
@@ -98,7 +106,7 @@ class ExtensionJob:
         arrays: Mapping[str, Array],
     ) -> None:
         """Read what the older store has."""
-        stored = read_arrays(self.source, kernel)
+        stored = self._arrays(kernel)
         places = {n: a[k] for n, a, k in zip(names, at, known, strict=True)}
         inside = dict(zip(names, known, strict=True))
         old_models = np.flatnonzero(self.overlap.models >= 0)
@@ -122,7 +130,7 @@ class ExtensionJob:
     ) -> frozenset[str]:
         """Take over chunk files that hold the same as the older store's; return their keys."""
         kernel, chunk = unit
-        stored = read_arrays(self.source, kernel)
+        stored = self._arrays(kernel)
         index = dict(zip(grid.names, grid.chunk_index(chunk), strict=True))
         places = dict(zip(grid.names, at, strict=True))
         extents = dict(zip(grid.names, grid.chunk_shape, strict=True))
@@ -155,7 +163,10 @@ class ExtensionJob:
 
 def _linked(source: Path, target: Path) -> bool:
     try:
-        os.link(source, target)
+        if is_url(source):
+            cast(ObjectPath, source).copy_to(cast(ObjectPath, target))
+        else:
+            os.link(source, target)
     except OSError:  # no links here, or it is there already: it is written instead
         return False
     return True
