@@ -50,6 +50,7 @@ _PUBLIC = {
     "open": "sweep.evaluation.opening",
     "open_store": "sweep.store",
     "pareto": "sweep.workflows.asking",
+    "changed_configurations": "sweep.query",
     "compare_models": "sweep.query",
     "compare_results": "sweep.query",
     "read_measured": "sweep.workflows",

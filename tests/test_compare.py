@@ -11,7 +11,7 @@ import xarray as xr
 from sweep import Plan, plot
 from sweep.cli import main
 from sweep.errors import QueryError
-from sweep.query import compare_results
+from sweep.query import changed_configurations, compare_results
 from sweep.query.changes import changes
 from sweep.specs import load_device
 from sweep.workflows import run
@@ -90,6 +90,60 @@ def test_compare__nothing_in_common():
         compare_results(results([1]), other)
 
 
+def test_compare__measured_times_have_no_model():
+    before, after = (
+        xr.DataTree.from_dict({"k": results(times)["k"].to_dataset().isel(model=0, drop=True)})
+        for times in ([3, 1, 2], [3, 1.5, 1.25])
+    )
+    answer = compare_results(before, after, tolerance=0.1)
+    (row,) = answer.rows
+    assert (row["device"], row["model"], row["verdict"]) == ("d", None, "slower")
+    assert "model" not in answer.to_table()
+    assert plot.changes_plot(before, after).axes[0].get_yticklabels()[0].get_text() == "k, d"
+    first = changed_configurations(before, after, 0).rows[0]
+    assert first.configuration == {"kernel": "k", "device": "d", "tile": 1}
+
+
+def test_changed_configurations__names_optima_changes_and_fronts():
+    before = results([1, 2, 3, np.nan], energies=[4, 3, 1, np.nan], regimes=[1, 1, 1, 0])
+    after = results([1, 6, 1.5, 9], energies=[4, 3, 1, 9], regimes=[1, 2, 1, 1])
+    rows = {row["tile"]: row for row in changed_configurations(before, after, 3)}
+    assert [row["what"] for row in rows.values()] == [
+        "best before, best after",
+        "became valid",
+        "slower, left the front",
+        "faster",
+    ]
+    assert list(rows) == [0, 3, 1, 2]
+    assert (rows[1]["before"], rows[1]["after"], rows[1]["change"]) == (2.0, 6.0, 2.0)
+    assert (rows[1]["regime_before"], rows[1]["regime_after"]) == ("a_1", "a_2")
+    assert (rows[3]["before"], rows[3]["after"], rows[3]["change"]) == (None, 9.0, None)
+
+
+def test_changed_configurations__are_the_largest_changes_of_brute_force():
+    random = np.random.default_rng(3)
+    one, other = random.uniform(1, 9, (2, 500)).astype(np.float32)
+    rows = changed_configurations(results(one), results(other), 40, tolerance=0.5).rows
+    found = [row["tile"] for row in rows if {"slower", "faster"} & set(row["what"].split(", "))]
+    size = np.abs(np.log(other.astype(float) / one))
+    size[np.abs(other.astype(float) / one - 1) <= 0.5] = 0
+    assert sorted(found) == sorted(np.argsort(-size)[:40])
+    assert all(row["change"] == pytest.approx(row["after"] / row["before"] - 1) for row in rows)
+
+
+def test_changed_configurations__a_best_that_is_best_still_among_equals():
+    rows = changed_configurations(results([2, 1, 1]), results([3, 4, 3]), 0).rows
+    assert [(row["tile"], row["what"]) for row in rows] == [(2, "best before, best after")]
+    rows = changed_configurations(results([np.nan, 1]), results([2, np.nan]), 0).rows
+    assert [(row["tile"], row["what"]) for row in rows] == [(1, "best before"), (0, "best after")]
+
+
+@pytest.mark.parametrize("wrong", [{"n": -1}, {"tolerance": np.nan}])
+def test_changed_configurations__refuses(wrong):
+    with pytest.raises(QueryError):
+        changed_configurations(results([1]), results([1]), **wrong)
+
+
 def test_changes_plot__marks_regressions(tmp_path):
     figure = plot.changes_plot(results([3, 1, 2]), results([3, 2, 2]))
     marks = [line.get_marker() for line in figure.axes[0].lines]
@@ -119,5 +173,8 @@ def test_command__exit_code_for_a_build_server(tmp_path, monkeypatch, capsys):
     assert main(["compare", "before.zarr", "after.zarr", "--tolerance", "0.5", "--format", "json",
                  "-o", "changes.png"]) == 0  # fmt: skip
     (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert main(["compare", "before.zarr", "after.zarr", "--list", "3", "--format", "json"]) == 1
+    listed = json.loads(capsys.readouterr().out)["rows"]
+    assert {"best before", "best after"} <= {w for r in listed for w in r["what"].split(", ")}
     assert 0.1 < row["optimum_change"] < 0.3
     assert (tmp_path / "changes.png").exists()

@@ -27,10 +27,12 @@ def compare_models(arguments: argparse.Namespace) -> int:
 def compare(arguments: argparse.Namespace) -> int:
     """Show what changed between two results; 1 where something became slower at its best."""
     before, after = open_data(arguments.before), open_data(arguments.after)
-    answer = query.compare_results(
-        before, after, arguments.objective, tolerance=arguments.tolerance
-    )
-    text = {"table": answer.to_table, "json": answer.to_json, "csv": answer.to_csv}
+    found = query.changes(before, after, arguments.objective)
+    answer = query.changes_table(found, arguments.tolerance)
+    shown = answer
+    if arguments.n is not None:
+        shown = query.changed_table(found, arguments.n, arguments.tolerance)
+    text = {"table": shown.to_table, "json": shown.to_json, "csv": shown.to_csv}
     print(text[arguments.format]().rstrip("\n"))
     if arguments.output:
         figure = plot.changes_plot(

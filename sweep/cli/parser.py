@@ -294,6 +294,15 @@ def _add_compare(sub: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="relative change that is let pass (default: %(default)s)",
     )
+    sub.add_argument(
+        "-n",
+        "--list",
+        type=int,
+        metavar="N",
+        dest="n",
+        help="name the configurations instead: the best, the N that changed most, and those that "
+        "entered or left the front",
+    )
     sub.add_argument("-o", "--output", metavar="FILE", help="a figure: png, svg or pdf")
     sub.add_argument("--format", choices=("table", "json", "csv"), default="table")
 

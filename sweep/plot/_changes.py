@@ -42,7 +42,8 @@ def changes_plot(
             axes.plot(best, i, "D" if bad else "o", color=PALETTE[5] if bad else PALETTE[0],
                       markersize=6)  # fmt: skip
         axes.axvspan(-100.0 * tolerance, 100.0 * tolerance, color=PALETTE[2], alpha=0.15)
-        labels = [f"{c.kernel}, {c.device}, {c.model}" for c in found]
+        names = [(c.kernel, c.device, c.model) for c in found]
+        labels = [", ".join(name for name in parts if name is not None) for parts in names]
         axes.set_yticks(range(len(found)), labels, fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel(f"change of {objective.replace('_', ' ')} [%]")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from sweep.query.agreement import compare_models
 from sweep.query.answer import Answer, Row
 from sweep.query.ask import best, pareto, top
-from sweep.query.changes import compare_results
+from sweep.query.changed import changed_configurations, changed_table
+from sweep.query.changes import changes, changes_table, compare_results
 from sweep.query.histogram import histogram
 from sweep.query.selection import parse_selection
 from sweep.query.summary import summary
@@ -19,6 +20,10 @@ __all__ = [
     "Answer",
     "Row",
     "best",
+    "changed_configurations",
+    "changed_table",
+    "changes",
+    "changes_table",
     "compare_models",
     "compare_results",
     "histogram",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from sweep.query.answer import Answer, Row
 from sweep.query.grid import Grid, grids_of
 from sweep.query.select import front
 
-__all__ = ["Change", "changes", "compare_results"]
+__all__ = ["Change", "changes", "changes_table", "checked_tolerance", "compare_results"]
 
 Array = NDArray[Any]
 
@@ -26,6 +27,8 @@ class Change:
 
     Attributes
     ----------
+    objective, units : str
+        What is compared.
     before, after : array
         The objective of the configurations that both results have, NaN where invalid.
     before_regimes, after_regimes : array or None
@@ -34,11 +37,16 @@ class Change:
         Energy, for the fronts.
     only_before, only_after : int
         Configurations that only one of the results has.
+    axes : tuple of dict
+        For each dimension besides model and device the labels, by name; the arrays above have
+        these dimensions, flattened.
     """
 
+    objective: str
+    units: str
     kernel: str
-    device: str
-    model: str
+    device: str | None
+    model: str | None
     before: Array
     after: Array
     before_regimes: Array | None
@@ -47,6 +55,7 @@ class Change:
     after_energy: Array | None
     only_before: int
     only_after: int
+    axes: tuple[dict[str, Array], ...]
 
     @property
     def ratio(self) -> Array:
@@ -61,23 +70,40 @@ class Change:
             return None
         return float(np.nanmin(self.after) / np.nanmin(self.before) - 1.0)
 
+    def best(self) -> tuple[Array, Array]:
+        """Return which configurations were best, and which are; of equals those that are both."""
+        with np.errstate(invalid="ignore"):
+            was, now = (v == np.nanmin(v, initial=np.inf) for v in (self.before, self.after))
+        both = was & now
+        return (both, both) if both.any() else (was, now)
+
     @property
     def moved(self) -> bool:
         """Whether no configuration that was best is best still."""
         if self.optimum is None:
             return bool(np.isfinite(self.before).any() != np.isfinite(self.after).any())
-        was = self.before == np.nanmin(self.before)
-        now = self.after == np.nanmin(self.after)
+        was, now = self.best()
         return not bool((was & now).any())
 
     @property
     def front_changes(self) -> int | None:
         """Configurations that entered or left the time-energy front; ``None`` without energy."""
+        fronts = self.fronts()
+        return None if fronts is None else len(fronts[0] ^ fronts[1])
+
+    def fronts(self) -> tuple[set[int], set[int]] | None:
+        """Return the configurations on the time-energy fronts before and after."""
         if self.before_energy is None or self.after_energy is None:
             return None
-        was = set(front([self.before, self.before_energy]).tolist())
-        now = set(front([self.after, self.after_energy]).tolist())
-        return len(was ^ now)
+        was = front([self.before, self.before_energy]).tolist()
+        return set(was), set(front([self.after, self.after_energy]).tolist())
+
+    def configuration(self, number: int) -> dict[str, Any]:
+        """Return the coordinates of one of the compared configurations."""
+        shape = [len(next(iter(columns.values()))) for columns in self.axes]
+        places = np.unravel_index(number, shape)
+        pairs = zip(self.axes, places, strict=True)
+        return {name: column[i].item() for columns, i in pairs for name, column in columns.items()}
 
     def worst_regime(self) -> str | None:
         """Return the regimes (before > after) of the configuration that slowed down most."""
@@ -110,8 +136,8 @@ class Change:
                 "became_valid": valid,
                 "only_before": self.only_before,
                 "only_after": self.only_after,
-                "largest_slowdown": float(ratio.max() - 1.0) if ratio.size else None,
-                "largest_speedup": float(1.0 - ratio.min()) if ratio.size else None,
+                "largest_slowdown": max(float(ratio.max() - 1.0), 0.0) if ratio.size else None,
+                "largest_speedup": max(float(1.0 - ratio.min()), 0.0) if ratio.size else None,
                 "optimum_change": self.optimum,
                 "optimum_moved": "yes" if self.moved else "no",
                 "front_changes": self.front_changes,
@@ -123,7 +149,7 @@ class Change:
 
 
 def changes(before: Any, after: Any, objective: str = "execution_time") -> list[Change]:
-    """Return what changed, per kernel, device and model that both results have.
+    """Return what changed, per kernel, device and (in predictions) model that both results have.
 
     Parameters
     ----------
@@ -156,39 +182,56 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
         )
     places = {dim: _common(old, new, dim) for dim in old.dims}
     inner = [dim for dim in old.dims if dim not in ("model", "device")]
-    shared = int(np.prod([len(places[d][0]) for d in inner], dtype=object))
+    shape = [len(places[dim][0]) for dim in inner]
     sizes = [int(np.prod([grid.sizes[d] for d in inner], dtype=object)) for grid in (old, new)]
     names = [n for n in (name, "regime", "energy") if n in old.variables and n in new.variables]
-    for m in range(len(places["model"][0])):
-        for d in range(len(places["device"][0])):
+    axes = tuple(_columns(old, dim, places[dim][0]) for dim in inner)
+    for m in range(len(places["model"][0]) if "model" in places else 1):
+        for d in range(len(places["device"][0]) if "device" in places else 1):
+            group = {"model": slice(m, m + 1), "device": slice(d, d + 1)}
             sides = []
             for grid, side in ((old, 0), (new, 1)):
-                index = {dim: places[dim][side] for dim in old.dims}
-                index["model"], index["device"] = (
-                    index["model"][m : m + 1],
-                    index["device"][d : d + 1],
-                )
+                index = {
+                    dim: found[side][group.get(dim, slice(None))] for dim, found in places.items()
+                }
                 read = grid.read(names, index)
                 order = [grid.dims.index(dim) for dim in old.dims]
-                sides.append({n: v.transpose(order).ravel() for n, v in read.items()})
+                whole = [1 if dim in group else len(index[dim]) for dim in old.dims]
+                sides.append(
+                    {n: np.broadcast_to(v.transpose(order), whole).ravel() for n, v in read.items()}
+                )
             one, other = sides
             regimes = [
                 grid.meanings("regime")[side["regime"]].astype(str) if "regime" in side else None
                 for grid, side in ((old, one), (new, other))
             ]
             yield Change(
+                objective,
+                old.units(name),
                 old.kernel,
-                str(old.coordinates["device"].values[places["device"][0][d]]),
-                str(old.coordinates["model"].values[places["model"][0][m]]),
+                _label(old, places, "device", d),
+                _label(old, places, "model", m),
                 one[name],
                 other[name],
                 regimes[0],
                 regimes[1],
                 one.get("energy"),
                 other.get("energy"),
-                sizes[0] - shared,
-                sizes[1] - shared,
+                sizes[0] - math.prod(shape),
+                sizes[1] - math.prod(shape),
+                axes,
             )
+
+
+def _label(grid: Grid, places: Mapping[str, tuple[Array, Array]], dim: str, i: int) -> str | None:
+    """Return a common label of a dimension; measured times have no model."""
+    return str(grid.coordinates[dim].values[places[dim][0][i]]) if dim in places else None
+
+
+def _columns(grid: Grid, dim: str, index: Array) -> dict[str, Array]:
+    """Return the labels of a dimension by name: a list of configurations has several."""
+    names = list(grid.stacked) if dim == STACKED and grid.stacked else [dim]
+    return {name: grid.coordinates[name].values[index] for name in names}
 
 
 def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
@@ -229,11 +272,26 @@ def compare_results(
     Answer
         One row per kernel, device and model.
     """
-    if not 0 <= tolerance < np.inf:
-        raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
-    rows = [change.row(tolerance) for change in changes(before, after, objective)]
+    return changes_table(changes(before, after, objective), tolerance)
+
+
+def changes_table(found: Sequence[Change], tolerance: float) -> Answer:
+    """Return the table of :func:`compare_results` for changes that were found before."""
+    checked_tolerance(tolerance)
+    rows = [change.row(tolerance) for change in found]
     worse = sum(row["verdict"] == "slower" for row in rows)
     note = f"{worse} of {len(rows)} groups are slower at their best by more than {tolerance:.3g}"
     return Answer(
-        f"changes of {objective}", tuple(rows[0]), rows, {}, ("kernel", "device", "model"), (note,)
+        f"changes of {found[0].objective}",
+        tuple(rows[0]),
+        rows,
+        {},
+        ("kernel", "device", "model"),
+        (note,),
     )
+
+
+def checked_tolerance(tolerance: float) -> None:
+    """Refuse a tolerance that is none."""
+    if not 0 <= tolerance < np.inf:
+        raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
