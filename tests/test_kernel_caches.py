@@ -123,7 +123,7 @@ def test_numbers_out_of_range__are_refused():
     with pytest.raises(SpecError, match=r"global_access\.a\.l1_hit_rate.*1\.5.*0 to 1"):
         specs.parse_kernel(with_rates("l1_hit_rate = 1.5\n"), "kernel")
     with pytest.raises(SpecError, match=r"parallelism\.memory"):
-        specs.parse_kernel(KERNEL + "\n[parallelism]\nmemory = 0.5\n", "kernel")
+        specs.parse_kernel(KERNEL + "\n[parallelism]\nmemory = 0.001\n", "kernel")
     with pytest.raises(SpecError, match="l1_hit_rate"):
         text = spoilt(KERNEL, 'count = "tile"\n', 'count = "tile"\nl1_hit_rate = 0.5\n')
         specs.parse_kernel(text, "kernel")

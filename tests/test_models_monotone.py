@@ -162,7 +162,8 @@ def combined(draw):
         **{f"{name}_cycles": draw(numbers(0.1, 32)) for name in cycles},
         "unified": draw(st.sampled_from([0.0, 1.0])), "alu_latency": draw(numbers(1, 30)),
         "shared_latency": draw(numbers(1, 100)), "launch_cycles": draw(numbers(1, 1000)),
-        "parallelism": draw(numbers(1, 32)), "dram_bandwidth": draw(numbers(1e9, 5e12)),
+        "schedulers": draw(st.sampled_from([1.0, 2.0, 4.0])), "parallelism": draw(numbers(1, 32)),
+        "dram_bandwidth": draw(numbers(1e9, 5e12)),
         "dram_latency": draw(numbers(50, 2000)), "core_clock": draw(numbers(1e8, 3e9)),
     }  # fmt: skip
 

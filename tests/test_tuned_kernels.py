@@ -93,6 +93,9 @@ def test_counters__within_a_tenth_at_the_median(counted, predicted):
              "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "dram__sectors_read.sum",
              "smsp__inst_executed.sum")  # fmt: skip
     assert max(off[name] for name in exact) < 0.02
+    # With loops unrolled to the end or not, warps of 2 to 32 lanes in a row.
+    name = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+    assert np.max(np.abs(predicted[name] / counted[name] - 1)) < 0.1
 
 
 def test_shared_memory__is_what_ktt_reports(counted, predicted):
@@ -113,7 +116,7 @@ def test_a4000__from_the_source_alone():
     measured = read_measured([DATA / "convolution_A4000.kernel_tuner_cache.json.gz"],
                              kernel="convolution", device="rtx_a4000")  # fmt: skip
     rows = judged("convolution", "rtx_a4000", measured)
-    assert rows["combined"]["spearman"] > 0.95
+    assert rows["combined"]["spearman"] > 0.96
     assert rows["combined"]["regret_10"] < 0.02
     assert rows["combined"]["mape"] < 0.2
     assert rows["(occupancy)"]["spearman"] < 0.2
@@ -139,7 +142,8 @@ def test_rtx_2080_ti__from_the_source_alone(counted, tmp_path):
     path.write_text("\n".join(",".join(row) for row in rows))
     measured = read_measured([path], kernel="convolution_ktt", device="rtx_2080_ti")
     found = judged("convolution_ktt", "rtx_2080_ti", measured)
-    assert found["combined"]["spearman"] > 0.85
-    assert found["combined"]["regret_10"] < 0.2
+    assert found["combined"]["spearman"] > 0.9
+    assert found["combined"]["regret_1"] < 0.15
+    assert found["combined"]["regret_10"] < 0.05
     assert found["combined"]["regret_100"] < 0.01
     assert found["(occupancy)"]["spearman"] < 0.25

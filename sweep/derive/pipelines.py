@@ -26,6 +26,7 @@ __all__ = [
     "load_store_cycles",
     "lookup_latency",
     "memory_latency",
+    "schedulers",
     "shared_cycles",
     "special_cycles",
     "unified_lanes",
@@ -48,6 +49,11 @@ def issue_slots(device: Device) -> float | None:
     if lanes is not None and lanes > 1.0:
         return lanes
     return 1.0 / width if width else lanes
+
+
+def schedulers(device: Device) -> float | None:
+    """Return the schedulers of a multiprocessor, else one: all lanes for any warp."""
+    return number(device, "chip.schedulers_per_sm") or 1.0
 
 
 def integer_cycles(device: Device) -> float | None:

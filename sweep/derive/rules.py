@@ -33,6 +33,7 @@ from sweep.derive.pipelines import (
     load_store_cycles,
     lookup_latency,
     memory_latency,
+    schedulers,
     shared_cycles,
     special_cycles,
     unified_lanes,
@@ -251,6 +252,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("combined", "l2_latency_cycles"): cache_latency,
     ("combined", "dram_latency_cycles"): memory_latency,
     ("combined", "launch_cycles"): launch_cycles,
+    ("combined", "schedulers"): schedulers,
     ("combined", "dram_share_fraction"): global_share,
 }
 """Model and parameter to the rule that derives it."""

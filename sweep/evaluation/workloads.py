@@ -213,8 +213,8 @@ def build_launch(
     stages = stages_of(kernel, evaluate, accesses, shared, parts)
     outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
     parallel = [number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory")]
-    for degree in parallel:
-        evaluate.note(degree < 1.0)
+    for degree, least in zip(parallel, (1.0, 0.01), strict=True):
+        evaluate.note(degree < least)
 
     n_sm = values["sm_count"]
     per_block = memo(block_limits, threads, registers, shared_bytes, limits)

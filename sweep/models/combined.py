@@ -27,6 +27,11 @@ CB-1  Components overlap in part: the root of the sum of their squares, which li
 CB-2  Warps wait for results, and too few of them leave the pipelines idle.
 CB-3  Stages between barriers overlap only with those of other blocks.
 CB-4  Blocks come in whole rounds; the last one has fewer of them.
+CB-5  A warp belongs to one of the SM's m schedulers and its lanes: alone it cannot use the others,
+      however independent its instructions are. In the network of (8), m slow servers are one that
+      is m times as fast and a wait of m - 1 times its service (Seidmann, Schweitzer and
+      Shalev-Oren, "Computerized closed queueing network models of flexible manufacturing
+      systems", 1987); nobody queues because of this wait.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks, by the rules of `sweep.derive`.
@@ -86,6 +91,9 @@ SYMBOLS = {
     "shared_latency": Symbol("L_shared", "cycle", "latency of shared memory"),
     "dram_latency": Symbol("L_DRAM", "cycle", "latency of DRAM"),
     "launch_cycles": Symbol("L_launch", "cycle", "launching of a block"),
+    "schedulers": Symbol("m", "1", "schedulers of an SM, each with lanes of its own"),
+    "own_lanes": Symbol("Z_own", "cycle", "what a warp's arithmetic takes longer on its own lanes"),
+    "arithmetic_wait": Symbol("Z_A", "cycle", "what a warp alone waits for its arithmetic"),
     "parallelism": Symbol("ILP", "1", "independent instructions of a thread"),
     "arithmetic": Symbol("A", "cycle", "demand of a warp on issue slots and arithmetic pipelines"),
     "load_store": Symbol("S", "cycle", "demand of a warp on the load-store pipeline"),
@@ -155,14 +163,26 @@ def demand(arithmetic, load_store, memory):
 # --- What a warp waits ----------------------------------------------------------------------------
 
 
+@_equation("6a")
+def own_lanes(arithmetic, schedulers):
+    """What a warp's arithmetic takes longer on one scheduler's lanes than on all (CB-5)."""
+    return (schedulers - 1.0) * arithmetic
+
+
+@_equation("6b")
+def arithmetic_wait(chain, alu_latency, parallelism, own_lanes):
+    """Latency of arithmetic results, or of the lanes themselves."""
+    return max(chain * alu_latency / parallelism, own_lanes)
+
+
 @_equation("6")
 def wait(
-    chain, alu_latency, shared_loads, barriers, shared_latency, parallelism, cache_wait,
-    dram_loads, dram_latency,
+    arithmetic_wait, shared_loads, barriers, shared_latency, parallelism, cache_wait, dram_loads,
+    dram_latency,
 ):  # fmt: skip
     """Latency of the results that a warp needs, one after the other; barriers are as far away."""
     return (
-        (chain * alu_latency + shared_loads * shared_latency) / parallelism
+        arithmetic_wait + shared_loads * shared_latency / parallelism
         + barriers * shared_latency + cache_wait + dram_loads * dram_latency
     )  # fmt: skip
 
@@ -177,16 +197,15 @@ def warps(active_blocks, warps_per_block):
 
 
 @_equation("8")
-def round_cycles(warps, demand, wait):
+def round_cycles(warps, demand, wait, own_lanes):
     """Return the time in which each of the warps is served and waits once.
 
-    The positive root of ``T**2 - (N D + Z) T + (N - 1) D Z = 0``: each warp finds those of the
-    others that do not wait queueing before it. D + Z for one warp, N D for many.
+    The positive root of ``T**2 - (N D + Z) T + (N - 1) D Z + D Z_own = 0``: each warp finds those
+    of the others that do not wait queueing before it. D + Z for one warp, N D for many.
     """
-    return 0.5 * (
-        (warps * demand + wait)
-        + np.sqrt((warps * demand - wait) * (warps * demand - wait) + 4.0 * demand * wait)
-    )
+    served = warps * demand
+    root = np.sqrt((served - wait) * (served - wait) + 4.0 * demand * (wait - own_lanes))
+    return max(0.5 * (served + wait + root), demand + wait)
 
 
 @_equation("9", "round_cycles")
@@ -248,8 +267,8 @@ def _body(corrected):
         special, fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain,
         shared_loads, cache_wait, dram_loads, barriers, issue_cycles, fp32_cycles, integer_cycles,
         special_cycles, fp64_cycles, unified, load_store_cycles, shared_cycles, l1_cycles,
-        l2_cycles, alu_latency, shared_latency, launch_cycles, parallelism, dram_bandwidth,
-        dram_latency, core_clock,
+        l2_cycles, alu_latency, shared_latency, launch_cycles, schedulers, parallelism,
+        dram_bandwidth, dram_latency, core_clock,
     ):  # fmt: skip
         t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
         N = warps(active_blocks, warps_per_block)
@@ -258,7 +277,7 @@ def _body(corrected):
         has_tail = 1.0 if left > 0.0 else 0.0
         N_tail = warps(max(left, 1.0), warps_per_block)
         all_a = all_s = all_m = all_shared = all_l1 = all_dram = executed = 0.0
-        a = s = m = serial = serial_tail = 0.0
+        a = s = m = own = serial = serial_tail = 0.0
         z = all_z = launch_cycles
         for k in range(len(instructions)):
             a_k = arithmetic(instructions[k], issue_cycles, fp32[k], fp32_cycles, integer[k],
@@ -267,8 +286,10 @@ def _body(corrected):
             s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
                              l1_sectors[k], l1_cycles)  # fmt: skip
             m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
-            z_k = wait(chain[k], alu_latency, shared_loads[k], barriers[k], shared_latency,
-                       parallelism, cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
+            own_k = own_lanes(a_k, schedulers)
+            z_k = arithmetic_wait(chain[k], alu_latency, parallelism, own_k)
+            z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, parallelism,
+                       cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
             all_a += a_k
             all_s += s_k
             all_m += m_k
@@ -281,20 +302,23 @@ def _body(corrected):
             s += s_k
             m += m_k
             z += z_k
+            own += own_k
             # Stages without a barrier between them are one.
             ends = 1.0 if k == len(instructions) - 1 or barriers[k] > 0.0 else 0.0
             d = demand(a, s, m)
-            serial += ends * round_cycles(N, d, z)
-            serial_tail += ends * round_cycles(N_tail, d, z)
+            serial += ends * round_cycles(N, d, z, own)
+            serial_tail += ends * round_cycles(N_tail, d, z, own)
             a *= 1.0 - ends
             s *= 1.0 - ends
             m *= 1.0 - ends
             z *= 1.0 - ends
+            own *= 1.0 - ends
 
         longest = demand_printed(all_a, all_s, all_m)
         D = demand(all_a, all_s, all_m) if corrected else longest
-        T = with_barriers(round_cycles(N, D, all_z), serial, active_blocks)
-        T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z), serial_tail,
+        all_own = own_lanes(all_a, schedulers)
+        T = with_barriers(round_cycles(N, D, all_z, all_own), serial, active_blocks)
+        T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z, all_own), serial_tail,
                                           max(left, 1.0))  # fmt: skip
         bounded = exec_cycles_printed(blocks, warps_per_block, active_sm, D)
         cycles = exec_cycles(rounds, T, T_tail) if corrected else bounded
@@ -385,7 +409,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
 
 
 SCALARS = ("issue_cycles", "fp32_cycles", "integer_cycles", "special_cycles", "load_store_cycles",
-           "shared_cycles", "l1_cycles", "l2_cycles", "unified", "launch_cycles")  # fmt: skip
+           "shared_cycles", "l1_cycles", "l2_cycles", "unified", "launch_cycles",
+           "schedulers")  # fmt: skip
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
@@ -468,6 +493,7 @@ MODEL = Model(
         Input("alu_latency", "device", _device("alu_latency_cycles")),
         Input("shared_latency", "device", _device("shared_latency_cycles")),
         Input("launch_cycles", "device", _device("launch_cycles")),
+        Input("schedulers", "device", _device("schedulers")),
         Input("parallelism", "kernel parallelism"),
         Input("dram_bandwidth", "device, at the clock",
               ("chip.memory_bandwidth_GBps", *_device("dram_share_fraction")), True),
@@ -493,6 +519,8 @@ MODEL = Model(
                   maximum=1),
         *(_cycles(f"{name}_latency_cycles", 0.1) for name in ("alu", "shared", "l1", "l2", "dram")),
         _cycles("launch_cycles"),
+        Parameter("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own",
+                  minimum=1, maximum=16),
         Parameter("dram_share_fraction", "share", "1", "share of the peak DRAM bandwidth that is"
                   " sustained", minimum=0.01, maximum=1),
     ),
@@ -501,6 +529,7 @@ MODEL = Model(
         "CB-2": "warps wait for results (Schweitzer's approximation)",
         "CB-3": "stages between barriers overlap with those of other blocks only",
         "CB-4": "whole rounds of blocks, the last one with fewer",
+        "CB-5": "a warp has the lanes of one scheduler (Seidmann's approximation)",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

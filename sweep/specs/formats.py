@@ -287,8 +287,9 @@ KERNEL: tuple[Section, ...] = (
         ),
         _count(
             "memory",
-            "global loads that a thread has under way at once",
-            1,
+            "global loads that a thread has under way at once; less than 1 where the warp for which"
+            " a barrier waits has more of them than the mean",
+            0.01,
             required=False,
             default="1",
         ),

@@ -16,8 +16,8 @@ SM = {
     "issue_cycles": 0.25, "fp32_cycles": 0.5, "integer_cycles": 0.5, "special_cycles": 2.0,
     "fp64_cycles": 16.0, "unified": 0.0, "load_store_cycles": 2.0, "shared_cycles": 2.0,
     "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0, "shared_latency": 24.0,
-    "launch_cycles": 0.0, "dram_bandwidth": 600e9, "dram_latency": 480.0, "core_clock": 1.5e9,
-    "n_sm": 68.0, "parallelism": 1.0,
+    "launch_cycles": 0.0, "schedulers": 1.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
+    "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0,
 }  # fmt: skip
 STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
@@ -69,12 +69,12 @@ def test_dram_cycles__of_the_rtx_2080_ti():
 
 def test_round__one_warp_and_many():
     # One warp takes demand and latency, many their demands; in between more than either bound.
-    assert combined.round_cycles(1.0, 10.0, 90.0) == 100
-    assert combined.round_cycles(1e6, 10.0, 90.0) == pytest.approx(1e7, rel=1e-4)
-    assert combined.round_cycles(10.0, 10.0, 0.0) == 100
-    assert combined.round_cycles(10.0, 0.0, 90.0) == 90
+    assert combined.round_cycles(1.0, 10.0, 90.0, 0.0) == 100
+    assert combined.round_cycles(1e6, 10.0, 90.0, 0.0) == pytest.approx(1e7, rel=1e-4)
+    assert combined.round_cycles(10.0, 10.0, 0.0, 0.0) == 100
+    assert combined.round_cycles(10.0, 0.0, 90.0, 0.0) == 90
     for n in (2.0, 5.0, 10.0, 20.0):
-        found = combined.round_cycles(n, 10.0, 90.0)
+        found = combined.round_cycles(n, 10.0, 90.0, 0.0)
         assert max(n * 10, 100) < found < n * 10 + 90
 
 
@@ -84,7 +84,21 @@ def test_round__is_schweitzers_fixed_point():
     residence = d
     for _ in range(500):
         residence = d * (1 + (n - 1) * residence / (residence + z))
-    assert combined.round_cycles(n, d, z) == pytest.approx(residence + z, rel=1e-12)
+    assert combined.round_cycles(n, d, z, 0.0) == pytest.approx(residence + z, rel=1e-12)
+
+
+def test_round__lanes_of_four_schedulers():
+    # Arithmetic alone, 10 cycles of the whole SM: 40 on a warp's own lanes, for up to four warps;
+    # for more of them as many times 10.
+    own = combined.own_lanes(10.0, 4.0)
+    for n in (1.0, 2.0, 4.0):
+        assert combined.round_cycles(n, 10.0, own, own) == 40
+    assert combined.round_cycles(7.0, 10.0, own, own) == 70
+    # With another wait they queue because of that one only: less than if all of it were random.
+    assert 100 < combined.round_cycles(7.0, 10.0, own + 60.0, own)
+    assert combined.round_cycles(7.0, 10.0, 90.0, own) < combined.round_cycles(7.0, 10.0, 90.0, 0.0)
+    assert combined.arithmetic_wait(100.0, 4.0, 8.0, 150.0) == 150
+    assert combined.arithmetic_wait(100.0, 4.0, 2.0, 150.0) == 200
 
 
 def test_rounds_and_tail():
@@ -145,6 +159,18 @@ def test_cb4__whole_rounds_with_a_tail():
     assert one_more == pytest.approx(even * 101 / 100)  # one SM has a block more than the others
     printed = [run(chained, variant="printed", blocks=n)["cycles"] for n in (6800.0, 6801.0)]
     assert printed[1] == pytest.approx(printed[0] * 6801 / 6800)
+
+
+def test_cb5__a_warp_has_the_lanes_of_one_scheduler():
+    # Sixteen independent multiply-adds at a time: 2 cycles each on 16 lanes, not 0.5 on 64.
+    few = {"active_blocks": 1.0, "warps_per_block": 1.0, "parallelism": 16.0}
+    assert run(variant="printed", **few)["cycles"] == 100 * 50
+    assert run(**few)["cycles"] == pytest.approx(100 * (25 + 50))
+    assert run(**few, schedulers=4.0)["cycles"] == pytest.approx(100 * 200)
+    four = few | {"warps_per_block": 4.0}
+    assert run(**four, schedulers=4.0)["cycles"] == pytest.approx(100 * 200)  # side by side
+    eight = few | {"warps_per_block": 8.0}
+    assert run(**eight, schedulers=4.0)["cycles"] == pytest.approx(100 * 400)
 
 
 def test_regimes__memory_and_shared():
