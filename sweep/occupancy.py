@@ -71,15 +71,22 @@ class Occupancy:
     limit_by_warps: Array
     limit_by_registers: Array
     limit_by_shared_memory: Array
-    limit_by_grid: Array
     active_blocks_per_sm: Array
     active_warps_per_sm: Array
     active_sm: Array
     status: Array
     launchable: Array
     max_warps_per_sm: Array
+    blocks: Array
+    n_sm: Array
 
     # Computed when they are asked for: no model needs them, and there may be millions.
+
+    @cached_property
+    def limit_by_grid(self) -> Array:
+        """Most blocks of the grid that any multiprocessor gets [1]."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(blocks_by_grid(self.blocks, self.n_sm))
 
     @cached_property
     def occupancy(self) -> Array:
@@ -107,11 +114,12 @@ class Occupancy:
 
     def counts(self) -> dict[str, Array]:
         """Return warps of a block, limits and what is active, by name."""
-        return {
+        found = {
             f.name: getattr(self, f.name)
             for f in fields(self)
             if f.name.startswith(("limit_by_", "active_", "warps_"))
         }
+        return {**found, "limit_by_grid": self.limit_by_grid}
 
 
 @dataclass(frozen=True)
@@ -313,12 +321,17 @@ def grid_occupancy(
 
     with np.errstate(invalid="ignore", over="ignore"):
         fitting, launchable, status = block.fitting, block.fits, block.status
-        if grid.size > 0 and grid.min() > 0 and grid.max() < np.inf:
-            # As below, without what cannot be.
-            by_grid = np.divide(grid, sms, out=out("by_grid", grid, sms))
-            by_grid = np.asarray(np.ceil(by_grid, out=by_grid if take else None))
-            active = np.minimum(fitting, by_grid, out=out("active", fitting, by_grid))
-            active_sm = np.asarray(np.minimum(sms, grid, out=out("active_sm", sms, grid)))
+        if grid.size > 0 and (fewest := grid.min()) > 0 and grid.max() < np.inf:
+            # As below, without what cannot be. Grids that fill every multiprocessor limit nothing:
+            # what is active then follows from the block alone.
+            most = sms.max()
+            active, active_sm = fitting, sms
+            if not np.ceil(fewest / most) >= fitting.max():
+                by_grid = np.divide(grid, sms, out=out("by_grid", grid, sms))
+                by_grid = np.asarray(np.ceil(by_grid, out=by_grid if take else None))
+                active = np.minimum(fitting, by_grid, out=out("active", fitting, by_grid))
+            if fewest < most:
+                active_sm = np.asarray(np.minimum(sms, grid, out=out("active_sm", sms, grid)))
         else:
             by_grid = np.asarray(blocks_by_grid(grid, sms))
             is_grid = (grid > 0) & np.isfinite(grid)
@@ -333,13 +346,14 @@ def grid_occupancy(
         limit_by_warps=block.by_warps,
         limit_by_registers=block.by_registers,
         limit_by_shared_memory=block.by_shared_memory,
-        limit_by_grid=by_grid,
         active_blocks_per_sm=active,
         active_warps_per_sm=active_warps,
         active_sm=active_sm,
         status=status,
         launchable=launchable,
         max_warps_per_sm=np.asarray(limits.max_warps_per_sm),
+        blocks=grid,
+        n_sm=sms,
     )
 
 

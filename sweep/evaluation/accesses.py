@@ -52,9 +52,16 @@ def global_access(
     rules = memo(_rules, devices, rule_of, evaluate.ndim)
     bank_rules = memo(_rules, devices, _bank_rule_of_l1, evaluate.ndim)
     if access.affine:
-        addresses = block.affine(access, evaluate)
-        cost, aligned = memo(_affine_costs, size, rules, *addresses)
-        passes, _ = memo(_affine_passes, size, bank_rules, *addresses)
+        # Accesses to several arrays in one way cost the same.
+        form = ("global", access.stage, access.bytes, *access.affine)
+        if form not in evaluate.costs:
+            addresses = block.affine(access, evaluate)
+            evaluate.costs[form] = (
+                memo(_affine_cost, size, rules, *addresses),
+                memo(_linear_cost, size, rules, *addresses[4:]),
+                memo(_affine_passes, size, bank_rules, *addresses)[0],
+            )
+        cost, aligned, passes = evaluate.costs[form]
     elif access.transactions is not None:
         # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
         words = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
@@ -101,13 +108,14 @@ def _step(pattern: str, stride: Array | None, size: Array) -> Array:
     return stride if stride is not None else np.full_like(size, pattern != "broadcast")
 
 
-def _affine_costs(size: Array, rules: Any, *addresses: Any) -> tuple[Cost, Cost]:
-    """Return what an affine access costs, and what consecutive words in its place would."""
-    affine = Affine(*addresses)
-    return (
-        affine_transactions(affine, size, rules),
-        affine_transactions(affine.linear(), size, rules),
-    )
+def _affine_cost(size: Array, rules: Any, *addresses: Any) -> Cost:
+    """Return what an affine access costs."""
+    return affine_transactions(Affine(*addresses), size, rules)
+
+
+def _linear_cost(size: Array, rules: Any, *block: Any) -> Cost:
+    """Return what consecutive words would cost a block of these threads."""
+    return affine_transactions(Affine(0, 0, 0, 0, *block).linear(), size, rules)
 
 
 def _affine_passes(size: Array, rules: Any, *addresses: Any) -> tuple[Any, Any]:

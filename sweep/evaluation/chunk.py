@@ -11,7 +11,7 @@ import numpy as np
 
 from sweep.evaluation._passes import get_pass
 from sweep.evaluation.memo import Memo, Workspace
-from sweep.evaluation.tables import Shared, form_of, pass_inputs, restrict
+from sweep.evaluation.tables import Shared, form_of, pack, pass_inputs, restrict
 from sweep.evaluation.variables import Variable, variables
 from sweep.evaluation.workloads import Launch, build_launch
 from sweep.models import get_model
@@ -31,6 +31,7 @@ __all__ = [
     "launch_values",
     "restrict",
     "tables_of",
+    "varying_inputs",
     "warm_up",
     "with_last",
 ]
@@ -232,6 +233,37 @@ def tables_of(space: KernelSpace, plan: Plan, box: Box) -> Tables | _Part:
     if not is_small(space):
         return Tables(space, plan, box)
     return _Part(_whole_tables(_Key(space, plan)), canonical_index(space, box))
+
+
+def varying_inputs(
+    space: KernelSpace, plan: Plan, box: Box, name: str, last: int
+) -> frozenset[str]:
+    """Return a model's inputs that vary along the inner loop of the form ``sizes`` in some boxes.
+
+    Where grids fill all multiprocessors fewer inputs vary than where they do not, and to compile a
+    pass for either would take longer than to read what is constant as a row. The grid's two ends
+    tell.
+
+    Parameters
+    ----------
+    space, plan
+        What is evaluated.
+    box : Box
+        As large as the boxes will be.
+    name : str
+        The model's.
+    last : int
+        The dimension of the inner loop.
+    """
+    shape = [*box.shape[:last], min(2, box.shape[last]), *box.shape[last + 1 :]]
+    found: set[str] = set()
+    for corner in (0, 1):
+        start = tuple(corner * (n - m) for n, m in zip(space.grid.shape, shape, strict=True))
+        end = Box(start, tuple(a + m for a, m in zip(start, shape, strict=True)))
+        tables = Tables(space, plan, end, last=last)
+        whole = with_last(canonical(space, end), last)
+        found.update(pack(tables.inputs(name), get_model(name), whole, "sizes").varying)
+    return frozenset(found)
 
 
 def launch_values(variable: Variable, launch: Launch) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,8 @@ class Evaluator:
     ``values`` holds every name that expressions may use and ``faults`` where a derived name is
     undefined: that matters only to expressions that really use it there. ``failed`` is true where
     an expression divides by zero, or a count is negative or has no meaning. Steps whose arguments
-    a ``memo`` has seen in the box before are not computed again.
+    a ``memo`` has seen in the box before are not computed again. ``costs`` are those of affine
+    accesses, by what they are given by.
     """
 
     def __init__(self, values: dict[str, Any], ndim: int, memo: Memo) -> None:
@@ -50,6 +51,7 @@ class Evaluator:
         self.ndim = ndim
         self.memo = memo
         self.failed: Any = memo(_nowhere, ndim)
+        self.costs: dict[Any, Any] = {}
 
     def define(self, name: str, expression: Expression) -> None:
         """Evaluate a derived name."""

@@ -26,6 +26,7 @@ from sweep.evaluation.chunk import (
     canonical_parts,
     is_small,
     tables_of,
+    varying_inputs,
     with_last,
 )
 from sweep.evaluation.tables import Packed, Shared, form_of
@@ -237,6 +238,7 @@ class Accumulator:
         self._make = Maker()
         self._grid_axes = grid_axes(self.space)
         self._shared: dict[str, Shared] = {}
+        self._varying: dict[str, frozenset[str]] = {}
 
     def add(self, piece: Piece) -> int:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
@@ -322,8 +324,12 @@ class Accumulator:
         """Return a model's tables of a block of a box as a pass reads them."""
         places = zip(with_last(canonical_index(self.space, box), last), index, strict=True)
         at = tuple(slice(a.start + b.start, a.start + b.stop) for a, b in places)
-        shared = self._shared.setdefault(name, Shared())
-        return shared.pack(inputs, get_model(name), index, at, None if last is None else "sizes")
+        shared, model = self._shared.setdefault(name, Shared()), get_model(name)
+        if last is None:
+            return shared.pack(inputs, model, index, at)
+        if name not in self._varying:
+            self._varying[name] = varying_inputs(self.space, self.plan, box, name, last)
+        return shared.pack(inputs, model, index, at, "sizes", self._varying[name])
 
     def _positions(
         self, box: Box, index: Index, model: int, n_outer: int, last: int | None = None

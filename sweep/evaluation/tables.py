@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -157,11 +157,15 @@ def _flat(
 
 
 class Row(NamedTuple):
-    """A table as a pass reads it, its stride along the outer axes, and its own extents."""
+    """A table as a pass reads it, its stride along the outer axes, and its own extents.
+
+    ``is_spread`` says whether it has a number for each point of the inner loop.
+    """
 
     numbers: Array
     stride: list[int]
     extents: tuple[int, ...]
+    is_spread: bool
 
 
 @dataclass(frozen=True)
@@ -179,10 +183,9 @@ class Packed:
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """The inputs of the form ``sizes`` that are not constant along the inner loop."""
-        n_outer = len(self.shape)
+        """The inputs of the form ``sizes`` that are read along the inner loop."""
         rows = self.rows.items() if self.form == "sizes" else ()
-        return tuple(name for name, row in rows if math.prod(row.extents[n_outer:]) != 1)
+        return tuple(name for name, row in rows if row.is_spread)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -215,6 +218,7 @@ class Shared:
         index: Index,
         at: Index,
         form: str | None = None,
+        spread: Collection[str] = (),
     ) -> Packed:
         """Lay out a part of tables, as :func:`pack`, for a box at a place in the grid."""
         rows = self.rows(at, form)
@@ -222,7 +226,7 @@ class Shared:
             name: table if name in rows else table[restrict(table, index)]
             for name, table in inputs.items()
         }
-        packed = pack(part, model, tuple(s.stop - s.start for s in index), form, rows)
+        packed = pack(part, model, tuple(s.stop - s.start for s in index), form, rows, spread)
         self._at, self._packed = at, packed
         return packed
 
@@ -243,10 +247,11 @@ class Shared:
             return {}
         if any(last[i] == 1 or (i >= n_outer and form != "sizes") for i in moved):
             return {}
+        is_alike = shape[n_outer:] == last[n_outer:]
         return {
             name: row
             for name, row in self._packed.rows.items()
-            if all(row.extents[i] == 1 for i in moved)
+            if all(row.extents[i] == 1 for i in moved) and (is_alike or not row.is_spread)
         }
 
 
@@ -264,13 +269,15 @@ def pack(
     shape: tuple[int, ...],
     form: str | None = None,
     rows: Mapping[str, Row] | None = None,
+    spread: Collection[str] = (),
 ) -> Packed:
     """Lay tables out for a pass over a box of the given shape (clocks included).
 
     A table keeps length 1 along what it does not depend on (stride 0); only along the inner
     loop's axes is it spread out, so that the loop reads contiguous rows. A table that is laid out
     so already is not copied. The form follows from the shape unless it is given. Tables that are
-    among the ``rows`` of another box are taken from there.
+    among the ``rows`` of another box are taken from there. In the form ``sizes`` those named in
+    ``spread`` are spread out even if they are constant.
     """
     length = _length(inputs, model)
     launch_names, clock_names = input_names(model, length)
@@ -283,9 +290,10 @@ def pack(
         if name in packed:
             continue
         table = inputs[name]
+        extents = table.shape
         is_row = form == "rows" or i >= len(launch_names)
         if form == "sizes":
-            is_row = math.prod(table.shape[n_outer:]) != 1
+            is_row = name in spread or math.prod(extents[n_outer:]) != 1
         if is_row:
             table = _spread(table, table.shape[:n_outer] + inner)
         elif math.prod(table.shape[n_outer:]) != 1:
@@ -297,7 +305,7 @@ def pack(
             step *= extent
         row = np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
         row.flags.writeable = False  # some are, as broadcast: one type, one compilation
-        packed[name] = Row(row, stride[::-1], table.shape)
+        packed[name] = Row(row, stride[::-1], extents, is_row)
     found = {name: packed[name] for name in launch_names + clock_names}
     strides = [row.stride for row in found.values()]
     return Packed(

@@ -344,13 +344,20 @@ def sustained(rows: Any, warps: Array, relative_units: float = 1.0) -> Array:
     return np.interp(warps, [0.0, *at], [0.0, *values])
 
 
-def _sustained(work: Workload, table: str, warps: Array, relative_units: Any = None) -> Array:
-    """Return a throughput [1/s, B/s] by the devices' tables, which have it in units of 1e9."""
+def _sustained(
+    work: Workload, table: str, is_used: Array, warps: Array, relative_units: Any = None
+) -> Array:
+    """Return a throughput [1/s, B/s] by the devices' tables, which have it in units of 1e9.
+
+    1 where the stage does not use it.
+    """
+    if not is_used.any():
+        return np.ones((1,) * warps.ndim)
     rows = work.tables[table]
     parts = [warps[i : i + 1] if warps.shape[0] > 1 else warps for i in range(len(rows))]
     factors = [1.0] * len(rows) if relative_units is None else relative_units
     found = [sustained(*given) for given in zip(rows, parts, factors, strict=True)]
-    return np.concatenate(found) * 1e9
+    return np.where(is_used, np.concatenate(found) * 1e9, 1.0)
 
 
 def _units(work: Workload) -> dict[str, list[float]]:
@@ -376,14 +383,14 @@ def _stage(work: Workload, stage: Stage, units: dict[str, list[float]]) -> dict[
     found = {}
     for kind, count in counts.items():
         relative = [own / two for own, two in zip(units[kind], units["II"], strict=True)]
-        throughput = _sustained(work, "instruction_throughput", warps, relative)
         found[f"n_{kind.lower()}"] = count
-        found[f"throughput_{kind.lower()}"] = np.where(count > 0, throughput, 1.0)
+        found[f"throughput_{kind.lower()}"] = _sustained(
+            work, "instruction_throughput", count > 0, warps, relative
+        )
     transactions = _total(stage.shared_accesses, zero, "degree")
-    shared = _sustained(work, "shared_bandwidth", warps)
     return found | {
         "shared_transactions": transactions,
-        "shared_bandwidth": np.where(transactions > 0, shared, 1.0),
+        "shared_bandwidth": _sustained(work, "shared_bandwidth", transactions > 0, warps),
         "global_bytes": _total(stage.global_accesses, zero, "moved_bytes"),
         "global_transactions": requests,
         "executions": np.maximum(stage.executions, 1.0),

@@ -42,6 +42,9 @@ def combinations(*arguments: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
     table = np.zeros((1, 0))
     place = np.zeros((1,) * max(array.ndim for array in arrays), np.int64)
     for array in arrays:  # one by one: a number for every combination so far stays small
+        if array.size == 1:
+            table = np.column_stack([table, np.full(len(table), array.item())])
+            continue
         values, inverse = np.unique(array, return_inverse=True)
         number = place * len(values) + inverse.reshape(array.shape)
         kept, inverse = np.unique(number, return_inverse=True)
