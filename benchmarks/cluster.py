@@ -1,13 +1,15 @@
 """What a cluster costs and gives: ``python -m benchmarks.cluster``.
 
-Four figures, each from processes on this machine alone:
+Figures from processes on this machine alone, in CPU seconds where others may use it too:
 
-- what the scheduler and the network take for each chunk, measured with chunks in which nothing is
-  computed, as many as a large plan has, of the size that a plan's chunks have;
-- what such a chunk takes to be evaluated and written, hence the share of scheduling;
+- what scheduler and client take for each chunk of a plan of 100,000 chunks, of the size that the
+  planner chooses: a whole run, with tasks, summaries, journal and index, in which workers return a
+  summary and leave out what they are there for, evaluating and writing;
+- what such a chunk takes to be evaluated and written, hence the share of scheduling, and how many
+  workers a scheduler can keep busy;
 - how much faster two worker processes of one thread are than one, with a store;
 - the same without one: a question to a plan, asked again of workers that have compiled its passes,
-  with the workers' CPU time, which tells the loss also where others use the machine.
+  with the share of scheduling, and the workers' CPU time.
 
 It also prints by how much the client's memory grows from a tenth of the chunks to all of them.
 """
@@ -15,78 +17,158 @@ It also prints by how much the client's memory grows from a tenth of the chunks 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import resource
 import shutil
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.spaces import space
 from sweep import query
+from sweep.evaluation import evaluate_box, variables
+from sweep.space import Space
 from sweep.space.grid import CHUNK_POINTS
+from sweep.store import open_or_create
 from sweep.workflows import run
 from sweep.workflows.execute import batch_size, execute
 from sweep.workflows.job import Unit
 from sweep.workflows.planned import Planned
+from sweep.workflows.record import layout_of
+from sweep.workflows.summaries import summarise
 from sweep.workflows.workers import Workers, cluster
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """A job that returns a summary at once."""
+class Spent:
+    """CPU seconds of the processes of a cluster, and the time that passed."""
 
-    def warm_up(self) -> None:
-        """Do nothing."""
+    client: float
+    scheduler: float
+    workers: float
+    wall: float
+
+    @property
+    def scheduling(self) -> float:
+        """What goes into having work done by others."""
+        return self.client + self.scheduler
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A job that returns a chunk's summary, given as JSON, and does nothing for it."""
+
+    text: str
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
-        """Return a summary of the usual size."""
-        numbers = {"execution_time": [[1e-3, 2e-3, 1.5e-3, 1.9e-3, 12345, 54321, CHUNK_POINTS]]}
-        return unit, {"points": CHUNK_POINTS, "valid": CHUNK_POINTS, "numbers": numbers}
+        """Return a summary of its own for each unit, as a worker makes it."""
+        return unit, json.loads(self.text)
 
 
-def overhead(chunks: int, workers: int) -> tuple[float, int]:
-    """Return the seconds that scheduling takes for a chunk, and how many tasks there were."""
-    units = [("kernel", i) for i in range(chunks)]
-    points = chunks * CHUNK_POINTS
-    seen = 0
+@contextmanager
+def processes(workers: int) -> Iterator[Any]:
+    """Yield the client of a scheduler and of workers of one thread that are processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    paths = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    lines = [["dask_scheduler", "--host", address]]
+    lines += [["dask_worker", address, "--nthreads", "1", "--no-nanny"]] * workers
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{line[0]}", *line[1:], "--no-dashboard"],
+            env={**os.environ, "PYTHONPATH": paths}, **quiet,
+        )
+        for line in lines
+    ]  # fmt: skip
+    try:
+        with cluster(Workers(scheduler=address)) as client:
+            client.wait_for_workers(workers)
+            yield client
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
-    def done(unit: Unit, summary: dict[str, Any]) -> None:
-        nonlocal seen
-        seen += 1
 
-    with cluster(Workers(processes=workers)) as client:
-        job: Any = Nothing()
-        execute(job, units[:100], done, points=100 * CHUNK_POINTS, client=client)
-        started = time.perf_counter()
-        execute(job, units, done, points=points, client=client)
-        seconds = time.perf_counter() - started
-    assert seen == chunks + 100
-    return seconds / chunks, -(-chunks // batch_size(chunks, points, workers))
+@contextmanager
+def measured(client: Any) -> Iterator[list[Spent]]:
+    """Yield a list that holds in the end what the processes of a cluster spent meanwhile."""
+
+    def now() -> tuple[float, ...]:
+        return (
+            time.process_time(),
+            client.run_on_scheduler(time.process_time),
+            sum(client.run(time.process_time).values()),
+            time.perf_counter(),
+        )
+
+    found: list[Spent] = []
+    before = now()
+    yield found
+    found.append(Spent(*(b - a for a, b in zip(before, now(), strict=True))))
 
 
-def written(points: int, workers: int, directory: Path) -> float:
-    """Return the seconds of a run into a fresh store, without compilation."""
+def summary_of(plan: Space) -> str:
+    """Return the summary of a plan's first chunk, as a worker sends it."""
+    (part,) = plan.kernels
+    box = part.grid.box(0)
+    arrays = evaluate_box(part, plan.plan, box)
+    found = summarise(part.grid, plan.plan, box, variables(part, plan.plan), arrays)
+    return json.dumps(found, default=lambda value: value.tolist())
+
+
+def scheduled(chunks: int, workers: int, directory: Path) -> tuple[Spent, int, int]:
+    """Return what a run of so many chunks takes besides them, its chunks and its tasks."""
+    plan = space("clocks", chunks * CHUNK_POINTS)
+    job = Summary(summary_of(plan))
+    path = directory / "scheduled.zarr"
+    shutil.rmtree(path, ignore_errors=True)
+    with processes(workers) as client:
+        execute(job, [("warm", i) for i in range(100)], lambda *_: None, client=client)
+        with measured(client) as spent, open_or_create(path, layout_of(plan)) as store:
+            units = store.missing()
+
+            def done(unit: Unit, summary: dict[str, Any]) -> None:
+                store.mark_finished([(*unit, summary)])
+
+            execute(job, units, done, points=plan.n_points, client=client)
+            store.complete()
+    return spent[0], len(units), -(-len(units) // batch_size(len(units), plan.n_points, workers))
+
+
+def written(points: int, workers: int, directory: Path) -> Spent:
+    """Return what a run into a fresh store takes, without compilation."""
     path = directory / "run.zarr"
     shutil.rmtree(path, ignore_errors=True)
-    return run(space("clocks", points), path, workers=workers).seconds
+    with processes(workers) as client:
+        address = client.scheduler.address
+        run(space("clocks", 8 * CHUNK_POINTS), directory / "first.zarr", overwrite=True,
+            scheduler=address)  # fmt: skip
+        with measured(client) as spent:
+            seconds = run(space("clocks", points), path, scheduler=address).seconds
+    return replace(spent[0], wall=seconds)
 
 
-def asked(points: int, workers: int) -> tuple[float, float]:
-    """Return the seconds of a question without a store, and the workers' CPU time in it."""
-    with cluster(Workers(processes=workers)) as client:
-
-        def busy() -> float:
-            return float(sum(client.run(time.process_time).values()))
-
+def asked(points: int, workers: int) -> Spent:
+    """Return what a question without a store takes."""
+    with processes(workers) as client:
         query.best(Planned(space("clocks", 1 << 26), client=client))  # compiles on every worker
         planned = Planned(space("clocks", points), client=client)
         query.best(planned)
-        spent, started = busy(), time.perf_counter()
-        query.best(planned)
-        return time.perf_counter() - started, busy() - spent
+        with measured(client) as spent:
+            query.best(planned)
+    return spent[0]
 
 
 def memory() -> float:
@@ -103,33 +185,60 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", type=Path, help="where stores are written and removed")
     given = parser.parse_args()
-    overhead(given.chunks // 10, 2)
+    with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as name:
+        place = Path(name)
+        each = print_scheduling(given.chunks, place)
+        print_stores(given.points, given.rounds, place, each)
+    print_questions(int(given.asked), given.rounds)
+
+
+def print_scheduling(chunks: int, place: Path) -> float:
+    """Measure and print what scheduling takes; return its CPU seconds a chunk."""
+    scheduled(chunks // 10, 2, place)
     before = memory()
-    seconds, tasks = overhead(given.chunks, 2)
-    print(f"scheduling: {given.chunks:,} chunks in {tasks:,} tasks, {seconds * 1e3:.3g} ms a chunk")
+    spent, chunks, tasks = scheduled(chunks, 2, place)
+    each = spent.scheduling / chunks
     print(
-        f"memory of the client: {before:.0f} MB at a tenth of the chunks, {memory():.0f} MB at all"
+        f"scheduling: {chunks:,} chunks in {tasks:,} tasks, {1e3 * each:.3g} ms of CPU time a "
+        f"chunk (client {spent.client:.3g} s, scheduler {spent.scheduler:.3g} s)"
     )
-    times: dict[int, list[float]] = {1: [], 2: []}
-    with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as place:
-        for _ in range(given.rounds):
-            for workers, found in times.items():
-                found.append(written(given.points, workers, Path(place)))
-    one = statistics.median(times[1])
-    chunk = one / (given.points / CHUNK_POINTS)
-    # All workers compute at once; scheduling is one after the other.
+    print(f"memory of the client: {before:.0f} MB at a tenth of the chunks, {memory():.0f} at all")
+    return each
+
+
+def print_stores(points: int, rounds: int, place: Path, scheduling: float) -> None:
+    """Measure and print runs into stores; ``scheduling`` is in CPU seconds a chunk."""
+    spent: dict[int, list[Spent]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for workers, found in spent.items():
+            found.append(written(points, workers, place))
+    (part,) = space("clocks", points).kernels
+    chunk = statistics.median(s.workers for s in spent[1]) / part.grid.n_chunks
     print(
-        f"a chunk of {CHUNK_POINTS / 1e6:.3g} M configurations: {chunk * 1e3:.3g} ms on one worker"
+        f"a chunk of {points / part.grid.n_chunks / 1e6:.3g} M configurations, evaluated and "
+        f"written: {1e3 * chunk:.3g} ms of a worker's CPU time"
     )
-    print(f"share of scheduling, two workers: {100 * seconds / (chunk / 2 + seconds):.3g} %")
-    ratio = statistics.median(a / b for a, b in zip(times[1], times[2], strict=True))
+    print(
+        f"share of scheduling: {100 * scheduling / (chunk + scheduling):.3g} %; "
+        f"one scheduler keeps {chunk / scheduling:.0f} workers busy"
+    )
+    pairs = zip(spent[1], spent[2], strict=True)
+    ratio = statistics.median(one.wall / two.wall for one, two in pairs)
     print(f"two workers against one: {ratio:.3g} times as fast")
+
+
+def print_questions(points: int, rounds: int) -> None:
+    """Measure and print questions without a store."""
     ratios = []
-    for _ in range(given.rounds):
-        (one, cpu_one), (two, cpu_two) = (asked(int(given.asked), n) for n in (1, 2))
-        ratios.append((one / two, 2 * cpu_one / cpu_two))
-    ratio, of_cpu = (statistics.median(column) for column in zip(*ratios, strict=True))
-    print(f"without a store: {ratio:.3g} times as fast, {of_cpu:.3g} by the workers' CPU time")
+    for _ in range(rounds):
+        one, two = (asked(points, n) for n in (1, 2))
+        share = two.scheduling / (two.workers + two.scheduling)
+        ratios.append((one.wall / two.wall, 2 * one.workers / two.workers, 100 * share))
+    ratio, of_cpu, share = (statistics.median(column) for column in zip(*ratios, strict=True))
+    print(
+        f"without a store: {ratio:.3g} times as fast, {of_cpu:.3g} by the workers' CPU time; "
+        f"share of scheduling {share:.2g} %"
+    )
 
 
 if __name__ == "__main__":

@@ -49,9 +49,12 @@ def impatient() -> Iterator[None]:
     ("units", "points", "slots", "size"),
     [
         (1, 2_000_000, 2, 1),
-        (1000, 1000 * 2_000_000, 2, 1),  # chunks of usual size: each is a task
-        (1000, 1000 * 200, 2, 62),  # small ones: some tasks for every thread
-        (100_000, 100_000 * 100_000, 16, 10),  # a million configurations to a task
+        (1000, 1000 * 2_000_000, 2, 8),  # chunks of usual size: 16 million configurations
+        (1000, 1000 * 20_000_000, 2, 1),  # large ones: each is a task
+        (1000, 1000 * 2_000_000, 100, 1),  # of few chunks each thread gets some
+        (1000, 1000 * 200, 2, 62),
+        (100_000, 100_000 * 100_000, 16, 160),
+        (100_000, 100_000 * 2_000_000, 1000, 8),
         (1_000_000, 1_000_000 * 2_000_000, 16, 50),  # never more than 20,000 tasks
         (10, 10, 64, 1),
     ],

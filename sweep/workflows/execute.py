@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,9 +21,10 @@ __all__ = ["batch_size", "execute", "prepare"]
 Done = Callable[[Unit, dict[str, Any]], None]
 
 MAX_TASKS = 20_000
-"""Tasks of a whole run, about: each costs the scheduler a millisecond and some memory."""
-TASK_POINTS = 1_000_000
-"""Configurations below which a task takes several chunks: less work would not pay for its task."""
+"""Tasks of a whole run, about: each costs the scheduler some milliseconds and some memory."""
+TASK_POINTS = 16_000_000
+"""Configurations that a task takes: half a second of work or more, of which its some milliseconds
+are a small part."""
 TASKS_PER_SLOT = 8
 """Tasks that every worker thread gets at least, so that all end at about the same time."""
 IN_FLIGHT = 3
@@ -113,7 +115,8 @@ def batch_size(n_units: int, points: int, slots: int) -> int:
     Returns
     -------
     int
-        One for units of usual size; more for small ones, and for very many.
+        As many as are worth a task; fewer where each thread would get too few tasks, more of very
+        many.
     """
     enough = TASK_POINTS * n_units // max(points, 1)
     balanced = n_units // (max(slots, 1) * TASKS_PER_SLOT)
@@ -203,7 +206,7 @@ def _fetched(future: Any) -> list[tuple[Unit, dict[str, Any]]] | None:
     from distributed import TimeoutError as NotYet
 
     try:
-        found: list[tuple[Unit, dict[str, Any]]] = future.result(timeout=LOOK_S)
+        found: list[tuple[Unit, dict[str, Any]]] = pickle.loads(future.result(timeout=LOOK_S))
     except NotYet:
         return None
     return found
@@ -221,15 +224,17 @@ def _warm(job: Job) -> None:
     job.warm_up()
 
 
-def _apply(
-    job: Work, units: Sequence[Unit], versions: Mapping[str, Any]
-) -> list[tuple[Unit, dict[str, Any]]]:
-    """Compute a batch on a worker, which may have joined after the others were looked at."""
+def _apply(job: Work, units: Sequence[Unit], versions: Mapping[str, Any]) -> bytes:
+    """Compute a batch on a worker, which may have joined after the others were looked at.
+
+    Returned pickled: of a nest of lists Dask measures and packs every part, which takes it longer
+    than all else that it does for a task.
+    """
     if versions != (own := _versions()):
         from distributed import get_worker
 
         check_same(versions, own, get_worker().address)
-    return [job(unit) for unit in units]
+    return pickle.dumps([job(unit) for unit in units], pickle.HIGHEST_PROTOCOL)
 
 
 def _versions() -> dict[str, Any]:
