@@ -9,21 +9,21 @@ from sweep.ptx.module import PtxError
 
 __all__ = ["Tokens"]
 
-# Atomic repetition (`*+`) keeps hostile runs of blanks and comments from being tried in many ways.
+# Nothing follows what is repeated here, so that nothing is tried in many ways, however hostile a
+# text is. (Atomic groups would say the same, but before Python 3.11.5 they lose their place.)
 # `#` begins lines of the C preprocessor, `@@DWARF` debugging data of PTX before 2.0.
-_SKIP = r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/|\#[^\n]*|@@DWARF[^\n]*)*+"
-_WORD = r"[%$_A-Za-z][\w$%]*+(?:\.\w++(?:::\w++)*+)*+"
+_BLANK = re.compile(r"(?:\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+)*", re.ASCII)
+_WORD = r"[%$_A-Za-z][\w$%]*+(?:\.\w++(?:::\w++)*)*"
 _NUMBER = (
     r"0[xX][0-9A-Fa-f]++U?|0[fFdD][0-9A-Fa-f]++|0[bB][01]++U?"
     r"|[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)?|[0-9]++(?:[eE][-+]?[0-9]++)?U?"
 )
 _TOKEN = re.compile(
-    rf"{_SKIP}(?:(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*+)"
-    rf"|(?P<number>{_NUMBER})(?!\w)|(?P<string>\"(?:[^\"\\\n]|\\[^\n])*+\")"
-    r"|(?P<mark>[{}\[\](),;:@!<>=|+*&^~?.-]|/(?!\*)))",
+    rf"(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*)"
+    rf"|(?P<number>{_NUMBER})(?!\w)|(?P<string>\"(?:[^\"\\\n]|\\[^\n])*\")"
+    r"|(?P<mark>[{}\[\](),;:@!<>=|+*&^~?.-]|/(?!\*))",
     re.ASCII,
 )
-_BLANK = re.compile(_SKIP, re.ASCII)
 
 
 class Tokens:
@@ -44,9 +44,11 @@ class Tokens:
 
     def advance(self) -> None:
         """Go on to the next word."""
-        match = _TOKEN.match(self._source, self._next)
+        blank = _BLANK.match(self._source, self._next)
+        assert blank is not None  # it matches nothing, too
+        match = _TOKEN.match(self._source, blank.end())
         if match is None:
-            self._finish()
+            self._finish(blank.end())
             return
         kind = match.lastgroup
         assert kind is not None  # one of the groups has matched
@@ -55,11 +57,9 @@ class Tokens:
         self.start = match.start(kind)
         self._next = match.end()
 
-    def _finish(self) -> None:
-        blank = _BLANK.match(self._source, self._next)
-        assert blank is not None  # it matches nothing, too
-        self.kind, self.text, self.start = "end", "", blank.end()
-        self._next = blank.end()
+    def _finish(self, end: int) -> None:
+        self.kind, self.text, self.start = "end", "", end
+        self._next = end
         if self._next == len(self._source):
             return
         character = self._source[self._next]
