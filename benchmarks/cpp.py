@@ -13,13 +13,14 @@ import inspect
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sweep.evaluation import _passes
+from sweep.evaluation._straight import straight_tree
 from sweep.models import get_model
 from sweep.models._model import HEAD
 
@@ -27,9 +28,10 @@ __all__ = ["FLAGS", "compiled_loop", "compiler", "translated"]
 
 FLAGS = (
     "-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-shared", "-fPIC",
+    "-fno-trapping-math", "--param", "logical-op-non-short-circuit=0", "-shared", "-fPIC",
 )  # fmt: skip
-"""No result depends on the last two of the float options: they let conditions become selects."""
+"""No result depends on the last two of the float options: they let conditions become selects. The
+parameter keeps g++ 12 from joining conditions to what it cannot vectorise (luo_suda)."""
 
 OPERATORS: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Gt: ">", ast.GtE: ">=",
@@ -44,24 +46,15 @@ def compiler() -> str | None:
 
 
 class _Function:
-    """One Python function of scalars, and of tuples of a known length, as C++."""
+    """One Python function of scalars, without branches or loops, as C++."""
 
-    def __init__(self, function: Callable[..., Any], length: int, known: dict[str, str]) -> None:
-        self.length, self.known = length, known
-        self.function = function
+    def __init__(self, function: Callable[..., Any], known: dict[str, str]) -> None:
+        self.known = known
         self.names: dict[str, Any] = {**function.__globals__}
-        cells = function.__closure__ or ()
-        free = function.__code__.co_freevars
-        self.names |= {n: c.cell_contents for n, c in zip(free, cells, strict=True)}
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
         assert isinstance(tree, ast.FunctionDef)
         self.tree = tree
         self.arguments = [a.arg for a in tree.args.args]
-        self.sequences = {
-            n.value.id
-            for n in ast.walk(tree)
-            if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
-        } & set(self.arguments)
         self.local = sorted(
             {
                 n.id
@@ -76,12 +69,9 @@ class _Function:
         )
 
     def source(self) -> str:
-        """Return the function's definition, with those of all that it calls before it."""
+        """Return the function's definition."""
         kind = "double" if self.returned == 1 else f"std::array<double, {self.returned}>"
-        given = ", ".join(
-            f"const double (&{a})[{self.length}]" if a in self.sequences else f"double {a}"
-            for a in self.arguments
-        )
+        given = ", ".join(f"double {a}" for a in self.arguments)
         local = [name for name in self.local if name not in self.arguments]
         body = list(self.block(self.tree.body))
         head = [f"static inline __attribute__((always_inline)) {kind} {self.symbol}({given}) {{"]
@@ -100,37 +90,12 @@ class _Function:
             match s:
                 case ast.Expr():
                     continue  # the docstring
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                    named = [f"double t{i} = {self.value(v)};" for i, v in enumerate(values)]
-                    yield "{ " + " ".join(named)
-                    for i, target in enumerate(targets):
-                        yield f"{self.value(target)} = t{i};"
-                    yield "}"
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                    yield f"{{ auto several = {self.value(value)};"
-                    for i, target in enumerate(targets):
-                        yield f"{self.value(target)} = several[{i}];"
-                    yield "}"
                 case ast.Assign(targets=targets, value=value):
                     yield "".join(f"{self.value(t)} = " for t in targets) + self.value(value) + ";"
-                case ast.AugAssign(target=target, op=op, value=value):
-                    yield f"{self.value(target)} {OPERATORS[type(op)]}= {self.value(value)};"
                 case ast.Return(value=ast.Tuple(elts=elts)):
                     yield f"return {{{', '.join(f'double({self.value(e)})' for e in elts)}}};"
                 case ast.Return(value=value) if value is not None:
                     yield f"return {self.value(value)};"
-                case ast.If(test=test, body=body, orelse=orelse):
-                    yield f"if ({self.value(test)}) {{"
-                    yield from self.block(body)
-                    yield "} else {"
-                    yield from self.block(orelse)
-                    yield "}"
-                case ast.For(target=ast.Name(id=name), iter=ast.Call(args=args), body=body):
-                    low, high = ["0", *map(self.value, args)][-2:]
-                    yield f"for (int at_{name} = {low}; at_{name} < {high}; ++at_{name}) {{"
-                    yield f"{name} = at_{name};"
-                    yield from self.block(body)
-                    yield "}"
                 case _:
                     raise NotImplementedError(ast.dump(s))
 
@@ -165,8 +130,6 @@ class _Function:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 either = f"double({self.value(body)}) : double({self.value(orelse)})"
                 return f"(({self.value(test)}) ? {either})"
-            case ast.Subscript(value=ast.Name(id=name), slice=index):
-                return f"{name}[int({self.value(index)})]"
             case ast.Attribute(value=ast.Name(id="np"), attr="nan"):
                 return "std::numeric_limits<double>::quiet_NaN()"
             case ast.Attribute(value=ast.Name(id="np"), attr="inf"):
@@ -178,8 +141,6 @@ class _Function:
     def call(self, e: ast.Call) -> str:
         """Return a call; what is called is translated first."""
         name = ast.unparse(e.func)
-        if name == "len":
-            return str(self.length)
         if name in ("min", "max"):
             result = self.value(e.args[0])
             for argument in e.args[1:]:
@@ -187,27 +148,107 @@ class _Function:
             return result
         if name in FUNCTIONS:
             return f"{FUNCTIONS[name]}({self.value(e.args[0])})"
-        function = _Function(self.names[name].py_func, self.length, self.known)
+        function = _Function(self.names[name].py_func, self.known)
         if function.symbol not in self.known:
             text = function.source()
             self.known[function.symbol] = text
         given = dict(zip(function.arguments, e.args, strict=False))
         given |= {k.arg: k.value for k in e.keywords if k.arg}
-        values = (
-            given[a].id if a in function.sequences else self.value(given[a])  # type: ignore[attr-defined]
-            for a in function.arguments
-        )
+        values = (self.value(given[a]) for a in function.arguments)
         return f"{function.symbol}({', '.join(values)})"
+
+
+class _Point(_Function):
+    """A model's straight body as lines of the loop over points, each variable assigned once.
+
+    What does not depend on the point stands before the loop: g++ does not move all of it there.
+    """
+
+    def __init__(
+        self,
+        body: tuple[ast.FunctionDef, dict[str, Any]],
+        given: Mapping[str, tuple[str, bool]],
+        known: dict[str, str],
+    ) -> None:
+        tree, self.names = body
+        self.known = known
+        self.symbols = {name: text for name, (text, _) in given.items()}
+        self.varying = {name for name, (_, varies) in given.items() if varies}
+        self.truths: set[str] = set()
+        self.before: list[str] = []
+        self.inside: list[str] = []
+        self.results: list[str] = []
+        for statement in tree.body:
+            self.take(statement)
+
+    def take(self, s: ast.stmt) -> None:
+        """Translate one statement."""
+        match s:
+            case ast.Expr():
+                return  # the docstring
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                found = [(self.value(v), self.varies(v), self.is_truth(v)) for v in values]
+                for target, (text, *kinds) in zip(targets, found, strict=True):
+                    self.assign(target, text, *kinds)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                several, varies = f"several_{len(self.symbols)}", self.varies(value)
+                self.lines(varies).append(f"const auto {several} = {self.value(value)};")
+                for i, target in enumerate(targets):
+                    self.assign(target, f"{several}[{i}]", varies, False)
+            case ast.Assign(targets=targets, value=value):
+                text, varies, is_truth = self.value(value), self.varies(value), self.is_truth(value)
+                for target in targets:
+                    self.assign(target, text, varies, is_truth)
+            case ast.AugAssign(target=target, op=op, value=value):
+                varies = self.varies(value) or self.varies(target)
+                text = f"{self.value(target)} {OPERATORS[type(op)]} {self.value(value)}"
+                self.assign(target, text, varies, False)
+            case ast.Return(value=ast.Tuple(elts=values)):
+                self.results = [self.value(v) for v in values]
+            case _:
+                raise NotImplementedError(ast.dump(s))
+
+    def lines(self, varies: bool) -> list[str]:
+        """Return where a line belongs."""
+        return self.inside if varies else self.before
+
+    def assign(self, target: ast.expr, text: str, varies: bool, is_truth: bool) -> None:
+        """Give a new value a name of its own."""
+        assert isinstance(target, ast.Name)
+        number = len(self.before) + len(self.inside)
+        symbol = self.symbols[target.id] = f"v{number}_{target.id}"
+        for found, holds in ((self.varying, varies), (self.truths, is_truth)):
+            found.add(target.id) if holds else found.discard(target.id)
+        self.lines(varies).append(f"const {'bool' if is_truth else 'double'} {symbol} = {text};")
+
+    def varies(self, e: ast.expr) -> bool:
+        """Whether an expression depends on the point."""
+        return any(isinstance(n, ast.Name) and n.id in self.varying for n in ast.walk(e))
+
+    def is_truth(self, e: ast.expr) -> bool:
+        """Whether an expression is a truth value."""
+        match e:
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                return True
+            case ast.Name(id=name):
+                return name in self.truths
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.is_truth(body) and self.is_truth(orelse)
+        return False
+
+    def value(self, e: ast.expr) -> str:
+        """Return an expression."""
+        if isinstance(e, ast.Name):
+            return self.symbols.get(e.id) or repr(float(self.names[e.id]))
+        return super().value(e)
 
 
 def translated(name: str, form: str, length: int, variant: str = "corrected") -> str:
     """Return the C++ of the loop that finds a model's smallest execution time."""
     model = get_model(name)
     known: dict[str, str] = {}
-    body = _Function(model.bodies[variant].py_func, length, known)
-    finish = _Function(_passes._finish.py_func, length, known)
-    for function in (body, finish):
-        known[function.symbol] = function.source()
+    finish = _Function(_passes._finish.py_func, known)
+    known[finish.symbol] = finish.source()
     constant = _passes._constants(model, form, length)
     loads, names = [], {}
     for i, (key, is_constant) in enumerate(constant.items()):
@@ -217,28 +258,26 @@ def translated(name: str, form: str, length: int, variant: str = "corrected") ->
             if is_constant
             else f"const double* __restrict in_{key} = tables[{i}] + at[{i}] + start;"
         )
-    point, arguments = [], []
-
-    def number(part: str, factor: str) -> str:
-        return f"{names[_passes.nominal(part)]} * {names[factor]}" if factor else names[part]
-
+    sequences = [i.sequence for i in model.inputs]
+    body = straight_tree(model.bodies[variant], sequences, length)
+    numbers = []
     for given in model.inputs:
-        if given.sequence:
-            own = _passes.parts_of(given.symbol, length)
-            parts = ", ".join(number(part, given.factor) for part in own)
-            point.append(f"const double s_{given.symbol}[{length}] = {{{parts}}};")
-            arguments.append(f"s_{given.symbol}")
-        else:
-            arguments.append(number(given.symbol, given.factor))
+        parts = _passes.parts_of(given.symbol, length) if given.sequence else (given.symbol,)
+        for part in parts:
+            factors = (_passes.nominal(part), given.factor) if given.factor else (part,)
+            text = " * ".join(names[key] for key in factors)
+            numbers.append((f"({text})", not all(constant[key] for key in factors)))
+    arguments = [argument.arg for argument in body[0].args.args]
+    point = _Point(body, dict(zip(arguments, numbers, strict=True)), known)
     shared = ("launch_status", "clock_status", "power_input_status", "static_power", "core_hz",
               "core_watts", "memory_watts")  # fmt: skip
     places = [HEAD.index(key) for key in ("execution_cycles", "core_activity", "memory_activity")]
-    joined = ", ".join([f"r[{i}]" for i in places] + [names[key] for key in shared])
+    joined = ", ".join([point.results[i] for i in places] + [names[key] for key in shared])
     return _LOOP.format(
         functions="\n".join(known.values()),
         loads="\n      ".join(loads),
-        point="\n        ".join(point),
-        body=f"{body.symbol}({', '.join(arguments)})",
+        before="\n      ".join(point.before),
+        point="\n        ".join(point.inside),
         finish=f"{finish.symbol}({joined})",
         skip="in_launch_status == 0.0" if form == "clocks" else "true",
         tile=_passes.TILE,
@@ -265,10 +304,10 @@ extern "C" void smallest(const double** tables, const int64_t* stride, const int
     for (int64_t r_ = 0; r_ < n_rows; ++r_) {{
       {loads}
       if ({skip}) {{
+      {before}
       #pragma GCC ivdep
       for (int64_t j = 0; j < stop - start; ++j) {{
         {point}
-        const auto r = {body};
         const auto f = {finish};
         row[j] = f[0] == 0.0 ? float(f[2]) : std::numeric_limits<float>::quiet_NaN();
       }}

@@ -18,7 +18,7 @@ from typing import Any, cast
 from sweep._jit import EquationInfo, joined
 from sweep.evaluation.source import source_of
 
-__all__ = ["straight"]
+__all__ = ["straight", "straight_tree"]
 
 
 def straight(
@@ -40,6 +40,24 @@ def straight(
     callable
         Compiled like ``body``, with the same results.
     """
+    header, names = straight_tree(body, sequences, length)
+    plain = getattr(body, "py_func", body)
+    module = ast.fix_missing_locations(ast.Module([header], []))
+    # The text comes from the package's own registry, never from a file.
+    exec(compile(module, f"<{plain.__module__}, straight>", "exec"), names)
+    return joined(names["straight"])
+
+
+def straight_tree(
+    body: Callable[..., Any], sequences: Sequence[bool], length: int
+) -> tuple[ast.FunctionDef, dict[str, Any]]:
+    """Return the text of :func:`straight` and the names that it may use.
+
+    Parameters
+    ----------
+    body, sequences, length
+        As there.
+    """
     plain = getattr(body, "py_func", body)
     tree, _ = source_of(plain)
     cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
@@ -50,17 +68,14 @@ def straight(
         for name, is_sequence in zip(names, sequences, strict=True)
         if is_sequence
     }
-    rewriter = _Rewriter({**plain.__globals__, **known}, known, parts)
+    namespace = {**plain.__globals__, **known}
+    rewriter = _Rewriter(namespace, known, parts)
     statements = rewriter.block(tree.body)
     flat = [part for name in names for part in parts.get(name, [name])]
     header = ast.parse(f"def straight({', '.join(flat)}): pass").body[0]
     assert isinstance(header, ast.FunctionDef)
     header.body = statements
-    module = ast.fix_missing_locations(ast.Module([header], []))
-    namespace = {**plain.__globals__, **known}
-    # The text comes from the package's own registry, never from a file.
-    exec(compile(module, f"<{plain.__module__}, straight>", "exec"), namespace)
-    return joined(namespace["straight"])
+    return header, namespace
 
 
 class _Rewriter(ast.NodeTransformer):
