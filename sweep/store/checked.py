@@ -16,8 +16,9 @@ from zarr.storage import LocalStore
 from sweep.errors import StoreError
 from sweep.store.codec import is_sound
 from sweep.store.objects import ObjectPath, is_url
+from sweep.store.sameness import check_same
 
-__all__ = ["CheckedStore", "check", "checked"]
+__all__ = ["CheckedStore", "check", "checked", "is_chunk"]
 
 
 class CheckedStore(LocalStore):
@@ -27,6 +28,8 @@ class CheckedStore(LocalStore):
     ----------
     root : Path
         The store's directory.
+    binding : str
+        What binds the store's journal to it: no other store is read in its place.
     read_only : bool
         As in zarr.
     is_finished : bool
@@ -34,14 +37,16 @@ class CheckedStore(LocalStore):
     """
 
     def __init__(
-        self, root: Path | str, *, read_only: bool = True, is_finished: bool = True
+        self, root: Path, binding: str, *, read_only: bool = True, is_finished: bool = True
     ) -> None:
         super().__init__(root, read_only=read_only)
+        self._binding = binding
         self._is_finished = is_finished
 
     def with_read_only(self, read_only: bool = False) -> CheckedStore:
         """Return the same for reading only, or for writing too."""
-        return type(self)(self.root, read_only=read_only, is_finished=self._is_finished)
+        options = {"read_only": read_only, "is_finished": self._is_finished}
+        return type(self)(self.root, self._binding, **options)
 
     async def get(
         self,
@@ -54,20 +59,28 @@ class CheckedStore(LocalStore):
         Raises
         ------
         StoreError
-            A chunk is missing or damaged, or the whole store is gone.
+            A chunk is missing or damaged, or the whole store is gone or another one.
         """
         found = await super().get(key, prototype, byte_range)
+        if is_chunk(key):
+            check_same(self.root, self._binding)
         check(self.root, key, found, self._is_finished, is_whole=byte_range is None)
         return found
 
 
-def checked(root: Path, is_finished: bool) -> Store:
+def checked(root: Path, binding: str, *, is_finished: bool) -> Store:
     """Return a store's files, or its objects, as zarr reads them; see :class:`CheckedStore`."""
     if not is_url(root):
-        return CheckedStore(root, is_finished=is_finished)
+        return CheckedStore(root, binding, is_finished=is_finished)
     from sweep.store.checked_objects import CheckedObjects
 
-    return CheckedObjects(cast(ObjectPath, root), is_finished=is_finished)
+    return CheckedObjects(cast(ObjectPath, root), binding, is_finished=is_finished)
+
+
+def is_chunk(key: str) -> bool:
+    """Whether a key is that of a chunk."""
+    name = key.rpartition("/")[2]
+    return name == "c" or name.startswith("c.")
 
 
 def check(root: Path, key: str, found: Buffer | None, is_finished: bool, *, is_whole: bool) -> None:
@@ -91,8 +104,7 @@ def check(root: Path, key: str, found: Buffer | None, is_finished: bool, *, is_w
     StoreError
         A chunk is missing or damaged, or the whole store is gone.
     """
-    name = key.rpartition("/")[2]
-    if name != "c" and not name.startswith("c."):
+    if not is_chunk(key):
         return
     if found is None:
         if not (root / "zarr.json").exists():

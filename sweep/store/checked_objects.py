@@ -16,8 +16,9 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from sweep.store.checked import check
+from sweep.store.checked import check, is_chunk
 from sweep.store.objects import ObjectPath
+from sweep.store.sameness import check_same
 
 __all__ = ["CheckedObjects"]
 
@@ -29,6 +30,8 @@ class CheckedObjects(Store):
     ----------
     root : ObjectPath
         The store's address.
+    binding : str
+        What binds the store's journal to it: no other store is read in its place.
     is_finished : bool
         Whether every chunk has to be there.
     """
@@ -37,9 +40,10 @@ class CheckedObjects(Store):
     supports_deletes = False
     supports_listing = True
 
-    def __init__(self, root: ObjectPath, *, is_finished: bool = True) -> None:
+    def __init__(self, root: ObjectPath, binding: str, *, is_finished: bool = True) -> None:
         super().__init__(read_only=True)
         self.root = root
+        self._binding = binding
         self._is_finished = is_finished
 
     def with_read_only(self, read_only: bool = False) -> CheckedObjects:
@@ -65,7 +69,7 @@ class CheckedObjects(Store):
         Raises
         ------
         StoreError
-            A chunk is missing or damaged, or the whole store is gone.
+            A chunk is missing or damaged, or the whole store is gone or another one.
         """
         prototype = prototype or default_buffer_prototype()
         found = await asyncio.to_thread(self._read, key)
@@ -81,6 +85,9 @@ class CheckedObjects(Store):
             return (self.root / key).read_bytes()
         except FileNotFoundError:
             return None
+        finally:
+            if is_chunk(key):
+                check_same(cast(Path, self.root), self._binding)
 
     async def get_partial_values(
         self,

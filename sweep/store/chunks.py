@@ -12,6 +12,7 @@ from sweep.store.codec import encode
 from sweep.store.layout import Array, StoreLayout, Variable, fill_value
 from sweep.store.local import LocalFiles
 from sweep.store.metadata import chunk_key
+from sweep.store.sameness import check_same
 
 __all__ = ["ArrayShape", "ChunkWriter"]
 
@@ -70,23 +71,25 @@ class ChunkWriter:
 
     Picklable and without state: any number of threads and processes write with copies of one,
     without holding the store's lock, as long as one process coordinates them and holds it. With
-    ``only``, keys of chunks, it passes over all others.
+    ``only``, keys of chunks, it passes over all others. It stops where another store has taken the
+    place of the one with its ``binding``.
     """
 
     files: LocalFiles
     arrays: Mapping[tuple[str, str], ArrayShape]
+    binding: str
     only: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, files: LocalFiles, layout: StoreLayout) -> ChunkWriter:
-        """Return the writer of a store with this layout."""
+    def of(cls, files: LocalFiles, layout: StoreLayout, binding: str) -> ChunkWriter:
+        """Return the writer of a store with this layout and what binds its journal to it."""
         arrays = {
             (group.name, variable.name): ArrayShape.of(variable)
             for group in layout.groups
             for variable in group.variables
             if variable.values is None
         }
-        return cls(files, arrays)
+        return cls(files, arrays, binding)
 
     def write(
         self, group: str, variable: str, index: tuple[int, ...], values: np.ndarray[Any, Any]
@@ -105,9 +108,12 @@ class ChunkWriter:
         Raises
         ------
         StoreError
-            If the file cannot be written (a full disk, ...). The store can be resumed.
+            If the file cannot be written (a full disk, ...); the store can be resumed. Or if
+            another store is in its place.
         """
         key = f"{group}/{variable}/{chunk_key(index)}"
         if self.only is None or key in self.only:
             whole = self.arrays[group, variable].padded(index, values)
-            self.files.put(key, *encode(whole))
+            parts = encode(whole)
+            check_same(self.files.root, self.binding)
+            self.files.put(key, *parts)

@@ -5,7 +5,8 @@ taken over; nobody's clock is compared with another's, each counts its own secon
 and taking over are writes on condition, of which the bucket lets one succeed.
 
 An owner that was cut off for too long stops before it enters anything more in the journal. Chunks
-that its workers still write do no harm: they are the same bytes.
+that its workers still write do no harm: they are the same bytes, and where another store has been
+put in the place of theirs, they stop.
 """
 
 from __future__ import annotations

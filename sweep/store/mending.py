@@ -53,7 +53,8 @@ class Mending:
     @property
     def writer(self) -> ChunkWriter:
         """Writes the damaged chunks and passes over all others."""
-        return replace(ChunkWriter.of(self.files, self.layout), only=self.keys)
+        writer = ChunkWriter.of(self.files, self.layout, self.info.binding)
+        return replace(writer, only=self.keys)
 
     @property
     def lost_summaries(self) -> bool:

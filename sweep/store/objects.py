@@ -264,19 +264,14 @@ class ObjectPath(os.PathLike[str]):
 
     def remove(self, keys: list[str]) -> None:
         """Remove objects below this address; none of them need be there."""
-        import obstore
-
         with _as_os_errors():
             for start in range(0, len(keys), 1000):
-                names = [f"{self.key}/{key}" for key in keys[start : start + 1000]]
-                obstore.delete(self.client, names)
+                _delete(self.client, [f"{self.key}/{key}" for key in keys[start : start + 1000]])
 
     def unlink(self) -> None:
         """Remove the object."""
-        import obstore
-
         with _as_os_errors():
-            obstore.delete(self.client, self.key)
+            _delete(self.client, [self.key])
 
 
 @dataclass(frozen=True)
@@ -314,6 +309,20 @@ def read_all(paths: list[ObjectPath]) -> list[bytes]:
     """Return the content of many small objects, several at a time."""
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(ObjectPath.read_bytes, paths))
+
+
+def _delete(client: Any, keys: list[str]) -> None:
+    """Delete objects, and again without an answer: it does no harm, which obstore cannot know."""
+    import obstore
+    from obstore.exceptions import GenericError
+
+    for left in (2, 1, 0):
+        try:
+            obstore.delete(client, keys)
+            return
+        except GenericError:
+            if not left:
+                raise
 
 
 def _mark(meta: Mapping[str, Any]) -> Mark:

@@ -21,7 +21,7 @@ from sweep.store.journal import Finished, read_journal
 from sweep.store.layout import CHUNK_INDEX
 from sweep.store.local import explained, extension_path
 from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION
-from sweep.store.objects import files_of, is_url, place_of, root_mark
+from sweep.store.objects import files_of, is_url, place_of
 from sweep.store.remote import JournalParts
 
 if TYPE_CHECKING:
@@ -188,20 +188,19 @@ def read_arrays(
     StoreError
         As :func:`inspect`; on reading, if a chunk is missing or damaged.
     """
-    root = inspect(path).path
-    mark = root_mark(root) if is_url(root) else (root / ROOT_DOCUMENT).stat().st_mtime_ns
-    return _arrays(root, mark, group)
+    info = inspect(path)
+    return _arrays(info.path, info.binding, group)
 
 
 @functools.lru_cache(maxsize=16)
 def _arrays(
-    root: Path, _: object, group: str
+    root: Path, binding: str, group: str
 ) -> dict[str, tuple[zarr.Array[Any], tuple[str, ...]]]:
     import zarr
 
     from sweep.store.checked import checked
 
-    found = zarr.open_group(checked(root, is_finished=True), mode="r", path=group)
+    found = zarr.open_group(checked(root, binding, is_finished=True), mode="r", path=group)
     return {
         name: (array, tuple(map(str, array.metadata.dimension_names or ())))  # type: ignore[union-attr]
         for name, array in found.arrays()
@@ -237,7 +236,7 @@ def open_store(
 
     from sweep.store.checked import checked
 
-    store = checked(info.path, info.is_finished)
+    store = checked(info.path, info.binding, is_finished=info.is_finished)
     with explained(f"open '{path}'"):
         return xarray.open_datatree(store, engine="zarr", chunks=chunks)  # type: ignore[arg-type]
 

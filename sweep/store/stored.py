@@ -24,6 +24,7 @@ from sweep.store.layout import Array
 from sweep.store.local import LocalFiles
 from sweep.store.metadata import ROOT_DOCUMENT, Document, chunk_key
 from sweep.store.reading import inspect_document
+from sweep.store.sameness import BoundFiles
 
 __all__ = ["StoredArray", "StoredGroup", "open_groups"]
 
@@ -247,7 +248,7 @@ def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
     """
     info, document = inspect_document(path)
     members: dict[str, Document] = document["consolidated_metadata"]["metadata"]
-    files = LocalFiles(info.path)
+    files = BoundFiles(info.path, binding=info.binding)
     index = index_of(files, members) if info.is_finished else None
     found: dict[str, StoredGroup] = {}
     for name in info.counts:

@@ -63,7 +63,7 @@ class Store:
         self._info = info
         self._journal: Journal | None = None
         self._files = files_of(info.path, durable)
-        self.writer = ChunkWriter.of(self._files, layout)
+        self.writer = ChunkWriter.of(self._files, layout, info.binding)
         if isinstance(lock, Lease):
             parts = cast(JournalParts, info.journal_path)
             self._journal = ObjectJournal(parts, info.binding, info.counts, lock.check)
