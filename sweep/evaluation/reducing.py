@@ -8,7 +8,7 @@ and merge in any order into the same answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,7 +161,8 @@ def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
     grouped = [name for name in by if name != "model"]
     axes = [space.grid.names.index(name) for name in grouped]
     models = reduction.indices["model"].tolist()
-    found = []
+    found: list[Piece] = []
+    limit = 0
     for chosen in np.ndindex(*(space.grid.shape[axis] for axis in axes)):
         start, stop = [0] * len(space.grid.shape), list(space.grid.shape)
         for axis, i in zip(axes, chosen, strict=True):
@@ -172,7 +173,8 @@ def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
             for i, model in enumerate(models)
         )
         whole = Box(tuple(start), tuple(stop))
-        found += [Piece(box, keys) for box in _cut(space, whole)]
+        limit = limit or _limit(space, whole)  # the same for all groups
+        found += [Piece(box, keys) for box in cut_box(whole, limit)]
     return found
 
 
@@ -198,13 +200,11 @@ def clock_names(space: KernelSpace) -> tuple[str, ...]:
     return tuple(d.name for d in space.grid.dimensions if d.kind in ("core", "memory"))
 
 
-def _cut(space: KernelSpace, whole: Box) -> Iterator[Box]:
-    """Cut a box along its first axes into boxes of a good size."""
-    return cut_box(whole, _limit(space, whole))
-
-
 def _limit(space: KernelSpace, whole: Box) -> int:
-    return PIECE if form_of(canonical(space, whole)) == "clocks" else LAUNCHES
+    if form_of(canonical(space, whole)) == "clocks":
+        return PIECE
+    # Of a launch's tables only one or two have a number for each where sizes are the inner loop.
+    return LAUNCHES * (2 if grid_axes(space) else 1)
 
 
 @dataclass
