@@ -60,7 +60,7 @@ class TestEveryDevice:
     def test_peak_arithmetic_rate_is_that_of_a_gpu(self, path):
         values = specs.load_device(path).values
         rate = 2 * values["chip.sm_count"] * values["chip.lanes_per_sm"]
-        assert 3e11 < rate * values["clocks.core_nominal"] < 1e14
+        assert 3e11 < rate * values["clocks.core_nominal"] < 2e14
 
 
 def test_shipped_are_all_listed():

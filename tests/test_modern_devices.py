@@ -31,8 +31,41 @@ PRINTED = (
     ("mi210", "", 104, 64, 1700, 4096, 8, 22.6, 1638),
     ("mi250x", "", 110, 64, 1700, 4096, 8, 47.9 / 2, 3277 / 2),  # one of two dies
 )
+# Cards that published tuning data was measured on, and their relatives.
+FURTHER = (
+    ("gtx_680", "3.0", 8, 192, 1058, 256, 0.5, 3.25, 192.2),
+    ("tesla_k20", "3.5", 13, 192, 706, 320, 1.25, 3.52, 208),
+    ("tesla_k40", "3.5", 15, 192, 745, 384, 1.5, 4.29, 288),
+    ("gtx_750", "5.0", 4, 128, 1085, 128, 2, 1.11, 80),
+    ("tesla_p100", "6.0", 56, 64, 1303, 4096, 4, 9.3, 732),
+    ("gtx_1070", "6.1", 15, 128, 1683, 256, 2, 6.5, 256),
+    ("gtx_1080", "6.1", 20, 128, 1733, 256, 2, 8.9, 320),
+    ("gtx_1080_ti", "6.1", 28, 128, 1582, 352, 2.75, 11.3, 484),
+    ("rtx_2080", "7.5", 46, 64, 1710, 256, 4, 10.1, 448),
+    ("titan_rtx", "7.5", 72, 64, 1770, 384, 6, 16.3, 672),
+    ("tesla_t4", "7.5", 40, 64, 1590, 256, 4, 8.1, 320),
+    ("rtx_3060", "8.6", 28, 128, 1777, 192, 3, 12.7, 360),
+    ("rtx_3080", "8.6", 68, 128, 1710, 320, 5, 29.8, 760),
+    ("rtx_a6000", "8.6", 84, 128, 1800, 384, 6, 38.7, 768),
+    ("l40", "8.9", 142, 128, 2490, 384, 96, 90.5, 864),
+    ("rtx_5090", "12.0", 170, 128, 2407, 512, 96, 104.8, 1792),
+    ("mi50", "", 60, 64, 1725, 4096, 4, 13.3, 1024),
+    ("mi100", "", 120, 64, 1502, 4096, 8, 23.1, 1229),
+    ("radeon_pro_w6600", "", 14, 128, 2903, 128, 34, 10.4, 224),
+    ("radeon_pro_w7800", "", 35, 128, 2525, 256, 70, 45.2 / 2, 576),  # without pairs
+)
+LATER = tuple(row[0] for row in FURTHER)
 MODERN = tuple(row[0] for row in PRINTED)
-AMD = ("mi210", "mi250x", "lemeire_southern_islands", "lemeire_northern_islands")
+AMD = (
+    "mi50",
+    "mi100",
+    "mi210",
+    "mi250x",
+    "radeon_pro_w6600",
+    "radeon_pro_w7800",
+    "lemeire_southern_islands",
+    "lemeire_northern_islands",
+)
 PAPERS = (
     *("gtx_260", "gtx_285", "gt_640", "quadro_k620", "lemeire_kepler", "lemeire_fermi"),
     *("lemeire_tesla", "lemeire_southern_islands", "lemeire_northern_islands"),
@@ -41,7 +74,9 @@ PAPERS = (
 # Double-precision TFLOP/s of the datasheets.
 FP64 = {
     "v100": 7.8, "a100_40gb": 9.7, "a100_80gb": 9.7, "h100_sxm": 34, "h100_pcie": 26, "h200": 34,
-    "b200": 37, "mi210": 22.6, "mi250x": 47.9 / 2, "rtx_3090": 0.556, "rtx_4090": 1.29,
+    "tesla_k20": 1.17, "tesla_k40": 1.43, "tesla_p100": 4.7, "mi50": 6.6, "mi100": 11.5,
+    "radeon_pro_w7800": 1.41, "b200": 37, "mi210": 22.6, "mi250x": 47.9 / 2, "rtx_3090": 0.556,
+    "rtx_4090": 1.29,
 }  # fmt: skip
 
 
@@ -57,7 +92,7 @@ def device(request):
 def test_all_are_shipped():
     others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980", "gtx_titan_x"}
     files = {path.stem for path in specs.data_root("device").glob("*.toml")}
-    assert files == {*MODERN, *PAPERS, *others}
+    assert files == {*MODERN, *LATER, *PAPERS, *others}
 
 
 def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
@@ -82,7 +117,9 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
 
 
 @pytest.mark.parametrize(
-    "key, capability, n_sm, lanes, boost, bus, l2, teraflops, bandwidth", PRINTED, ids=MODERN
+    "key, capability, n_sm, lanes, boost, bus, l2, teraflops, bandwidth",
+    (*PRINTED, *FURTHER),
+    ids=(*MODERN, *LATER),
 )
 def test_datasheet(key, capability, n_sm, lanes, boost, bus, l2, teraflops, bandwidth):
     device = specs.load_device(key)
@@ -95,10 +132,11 @@ def test_datasheet(key, capability, n_sm, lanes, boost, bus, l2, teraflops, band
     peak = 2 * n_sm * lanes * boost * 1e6
     assert peak == pytest.approx(teraflops * 1e12, rel=0.01)
     assert values["chip.memory_bandwidth"] == pytest.approx(bandwidth * 1e9, rel=0.0025)
-    assert values["chip.memory_bandwidth"] == 2 * values["clocks.memory_nominal"] * bus / 8
+    transfers = 2 * values["clocks.memory_nominal"]
+    assert values["chip.memory_bandwidth"] == pytest.approx(transfers * bus / 8, rel=1e-12)
 
 
-@of_keys(MODERN)
+@of_keys((*MODERN, *LATER))
 def test_clocks__range_ends_at_the_boost_clock(device):
     values = device.values
     assert values["clocks.core_min"] < 0.5 * values["clocks.core_nominal"]
@@ -115,7 +153,7 @@ def test_double_precision(key):
     assert peak == pytest.approx(FP64[key] * 1e12, rel=0.02)
 
 
-@of_keys([key for key in (*MODERN, *PAPERS) if not key.startswith("lemeire_northern")])
+@of_keys([key for key in (*MODERN, *LATER, *PAPERS) if not key.startswith("lemeire_northern")])
 def test_units_of_a_multiprocessor(device):
     values, warp = device.values, device.values["chip.warp_size"]
     lanes = values["chip.lanes_per_sm"]
@@ -130,7 +168,7 @@ def test_units_of_a_multiprocessor(device):
         assert values["chip.issue_width_per_sm"] >= lanes / warp  # else lanes would never be busy
 
 
-@of_keys(MODERN)
+@of_keys((*MODERN, *LATER))
 def test_no_power_without_a_voltage_table(device):
     assert not any(path.startswith("power") for path in (*device.values, *device.tables))
 
@@ -190,7 +228,7 @@ def test_bandwidths(key):
     assert tuple(values[name] / 1e9 for name in names) == BANDWIDTHS[key]
 
 
-@of_keys((*MODERN, *PAPERS))
+@of_keys((*MODERN, *LATER, *PAPERS))
 def test_measured_bandwidth_is_below_the_peak(device):
     peak = device.values["chip.memory_bandwidth"]
     for path, value in device.values.items():
@@ -212,7 +250,7 @@ def test_what_another_card_gave_is_said_to_be_so(device):
 PLENTY = 10**6
 
 
-@of_keys((*MODERN, *PAPERS))
+@of_keys((*MODERN, *LATER, *PAPERS))
 def test_occupancy__256_threads_with_32_registers(device):
     limits = limits_for(device.limits)
     n_sm = device.values["chip.sm_count"]
@@ -220,13 +258,14 @@ def test_occupancy__256_threads_with_32_registers(device):
     few = {  # those whose registers do not suffice: 8,192, 16,384 and 32,768; 256 a lane
         **{"gtx_260": 16 / 32, "gtx_285": 16 / 32, "lemeire_tesla": 8 / 24},
         **{"lemeire_fermi": 32 / 48, "lemeire_southern_islands": 32 / 40},
+        **{"mi50": 32 / 40, "mi100": 32 / 40},
     }
     assert counts.status == 0
     assert counts.occupancy == pytest.approx(few.get(device.key, 1.0))
     assert limits.warp_size == device.values["chip.warp_size"]
 
 
-@of_keys((*MODERN, *PAPERS))
+@of_keys((*MODERN, *LATER, *PAPERS))
 def test_occupancy__threads_are_warps(device):
     limits = limits_for(device.limits)
     assert limits.max_threads_per_sm == limits.max_warps_per_sm * limits.warp_size
@@ -296,7 +335,7 @@ def test_limits__each_has_its_key():
 @of_keys(AMD)
 def test_amd__has_its_own_limits(device):
     assert device.vendor == "AMD" and device.compute_capability == ""
-    assert device.values["chip.warp_size"] == 64
+    assert device.values["chip.warp_size"] == (32 if "RDNA" in device.architecture else 64)
     assert device.generation == device.architecture
     assert specs.load_device("v100").generation == "compute capability 7.0"
 
