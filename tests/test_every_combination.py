@@ -15,6 +15,21 @@ from sweep.specs import list_devices, list_kernels, load_device
 from sweep.workflows.applicability import applicability
 
 CLOCKS = {"core_clock_ratio": [0.9, 1.0, 1.1], "memory_clock_ratio": [0.9, 1.0, 1.1]}
+# Of published spaces a few values of each parameter: all devices and clocks times all of them would
+# take minutes.
+FEW = {
+    "convolution": {"tile_size_x": [1, 4], "tile_size_y": [1, 3], "use_padding": [0]},
+    "convolution_ktt": {"BLOCK_SIZE_X": [4, 32, 112], "TILE_SIZE_X": [1, 3], "PADDING": [0]},
+    "dedispersion": {"block_size_y": [32, 96], "tile_size_x": [1, 3], "tile_size_y": [1, 4]},
+    "hotspot": {
+        "block_size_x": [1, 32, 96, 512],
+        "tile_size_x": [1, 3],
+        "tile_size_y": [1, 2],
+        "temporal_tiling_factor": [1, 4, 10],
+        "loop_unroll_factor_t": [1, 2],
+    },
+    "xgemm": {"KWG": [32], "STRM": [0], "STRN": [0], "MWG": [32, 128], "NWG": [64]},
+}
 
 
 @pytest.fixture(scope="module", params=model_names())
@@ -27,6 +42,7 @@ def everything(request):
         list_devices(),
         [request.param],
         axes=CLOCKS,
+        kernel_axes=FEW,
         precision="float64",
         outputs=("execution_time", "status", "regime", "bound"),
     )
