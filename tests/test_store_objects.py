@@ -18,6 +18,7 @@ from sweep.errors import StoreError
 from sweep.query import best
 from sweep.store import inspect, objects, open_or_create, open_store, read_summaries, remote
 from sweep.store.objects import ObjectPath
+from sweep.store.requests import delete
 from sweep.workflows import rerun, run
 
 LONG = {
@@ -181,6 +182,30 @@ def test_faults__a_server_that_stays_away(tmp_path, url, network, impatient):
         assert len(store.finished) == 1
         fill(store)
     assert digest_of(url) == reference(tmp_path)
+
+
+def test_deletion__of_objects_that_are_not_there(tmp_path):
+    """Some providers refuse it, and stop at the first: as obstore does with files."""
+    from obstore.store import LocalStore
+
+    client = LocalStore(tmp_path)
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    with pytest.raises(FileNotFoundError):
+        client.delete(["missing"])
+    delete(client, ["missing", "a", "other", "b", "third"])
+    delete(client, ["missing"])
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_deletion__without_an_answer_is_repeated(url, network, impatient):
+    place = ObjectPath(url)
+    place.write(b"something")
+    answers = iter(["hang", "drop"])
+    network.fault = lambda method, path: next(answers, None) if method == "POST" else None
+    place.unlink()
+    assert network.failed == 2
+    assert not place.exists()
 
 
 def test_chunk__is_there_whole_or_not_at_all(url, network):

@@ -8,13 +8,11 @@ and stands in a store is the address alone.
 
 from __future__ import annotations
 
-import errno
 import io
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -23,6 +21,7 @@ from typing import Any, cast
 
 from sweep.errors import StoreError, nearest
 from sweep.store.local import LocalFiles, disk_bytes, explained
+from sweep.store.requests import ChangedError, as_os_errors, delete
 
 __all__ = [
     "ChangedError",
@@ -47,10 +46,6 @@ TIMEOUTS = {"connect_timeout": "10s", "timeout": "60s"}
 
 Mark = Mapping[str, str]
 """What tells one content of an object from the next."""
-
-
-class ChangedError(OSError):
-    """An object is not, or no longer, what a write rested on."""
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -201,7 +196,7 @@ class ObjectPath(os.PathLike[str]):
     def _entries(self) -> Iterator[Any]:
         import obstore
 
-        with _as_os_errors():
+        with as_os_errors():
             for batch in obstore.list(self.client, f"{self.key}/"):
                 yield from batch
 
@@ -209,7 +204,7 @@ class ObjectPath(os.PathLike[str]):
         """Return an object and what tells this content from another; may raise ``OSError``."""
         import obstore
 
-        with _as_os_errors():
+        with as_os_errors():
             found = obstore.get(self.client, self.key)
             return bytes(found.bytes()), _mark(found.meta)
 
@@ -225,7 +220,7 @@ class ObjectPath(os.PathLike[str]):
         """Return what tells this content from another, without reading it."""
         import obstore
 
-        with _as_os_errors():
+        with as_os_errors():
             return _mark(obstore.head(self.client, self.key))
 
     def write(self, *parts: bytes, over: Mark | None = None, new: bool = False) -> Mark:
@@ -250,7 +245,7 @@ class ObjectPath(os.PathLike[str]):
         import obstore
 
         mode: Any = "create" if new else dict(over) if over is not None else "overwrite"
-        with _as_os_errors():
+        with as_os_errors():
             return _mark(
                 obstore.put(self.client, self.key, b"".join(parts), mode=mode, use_multipart=False)
             )
@@ -259,19 +254,19 @@ class ObjectPath(os.PathLike[str]):
         """Copy the object to another address of its bucket, whole or not at all."""
         import obstore
 
-        with _as_os_errors():
+        with as_os_errors():
             obstore.copy(self.client, self.key, target.key)
 
     def remove(self, keys: list[str]) -> None:
         """Remove objects below this address; none of them need be there."""
-        with _as_os_errors():
+        with as_os_errors():
             for start in range(0, len(keys), 1000):
-                _delete(self.client, [f"{self.key}/{key}" for key in keys[start : start + 1000]])
+                delete(self.client, [f"{self.key}/{key}" for key in keys[start : start + 1000]])
 
     def unlink(self) -> None:
         """Remove the object."""
-        with _as_os_errors():
-            _delete(self.client, [self.key])
+        with as_os_errors():
+            delete(self.client, [self.key])
 
 
 @dataclass(frozen=True)
@@ -311,20 +306,6 @@ def read_all(paths: list[ObjectPath]) -> list[bytes]:
         return list(pool.map(ObjectPath.read_bytes, paths))
 
 
-def _delete(client: Any, keys: list[str]) -> None:
-    """Delete objects, and again without an answer: it does no harm, which obstore cannot know."""
-    import obstore
-    from obstore.exceptions import GenericError
-
-    for left in (2, 1, 0):
-        try:
-            obstore.delete(client, keys)
-            return
-        except GenericError:
-            if not left:
-                raise
-
-
 def _mark(meta: Mapping[str, Any]) -> Mark:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
 
@@ -345,6 +326,8 @@ def _client(scheme: str, bucket: str) -> Any:
         if scheme == "gs":
             return store.GCSStore(bucket, **options)
         if scheme == "az":
+            if os.environ.get("AZURE_STORAGE_ENDPOINT", "").startswith("http://"):
+                options["client_options"]["allow_http"] = True
             return store.AzureStore(bucket, **options)
         return store.S3Store(bucket, **_s3_options(options))
     except Exception as error:  # what a provider's settings lack, in its own words
@@ -370,27 +353,3 @@ def _s3_options(options: dict[str, Any]) -> dict[str, Any]:
     if session.region_name and "AWS_REGION" not in os.environ:
         options["region"] = session.region_name
     return options
-
-
-@contextmanager
-def _as_os_errors() -> Iterator[None]:
-    """Turn obstore's errors into the operating system's, with the first line of the reason."""
-    from obstore import exceptions
-
-    denied = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
-    try:
-        yield
-    except OSError:
-        raise
-    except exceptions.AlreadyExistsError as error:
-        raise FileExistsError(errno.EEXIST, _reason(error)) from error
-    except exceptions.PreconditionError as error:
-        raise ChangedError(errno.EAGAIN, _reason(error)) from error
-    except denied as error:
-        raise PermissionError(errno.EACCES, _reason(error)) from error
-    except exceptions.BaseError as error:
-        raise OSError(errno.EIO, _reason(error)) from error
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:300]
