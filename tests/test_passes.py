@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweep.evaluation import evaluate_box, variables
+from sweep.evaluation import Buffers, chunk, evaluate_box, variables
 from sweep.evaluation._passes import TILE
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.space import KernelSpace, Plan, resolve
@@ -55,12 +55,15 @@ def test_invalid_launch__nothing_but_its_status(clocks):
             assert np.isnan(values[invalid]).all(), variable.name
 
 
-def test_buffers__used_again_box_after_box():
+@pytest.mark.parametrize("most", [0, chunk.WHOLE_TABLES])
+def test_buffers__used_again_box_after_box(monkeypatch, most):
+    """Whether tables are those of each box or of the whole grid."""
+    monkeypatch.setattr(chunk, "WHOLE_TABLES", most)
     clocks = {"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.9, 1.0, 1.1]}
     space, plan = laid_out(clocks, chunk_points=150)
     boxes = list(space.grid.boxes())
     assert len({box.n_points for box in boxes}) > 1
-    buffers = {}
+    buffers = Buffers()
     for box in boxes:
         found = evaluate_box(space, plan, box, buffers=buffers)
         for name, values in evaluate_box(space, plan, box).items():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sweep.errors import QueryError, StoreError
 from sweep.query import best, pareto, summary, top
+from sweep.query.select import front
 from sweep.query.view import View
 from sweep.store import inspect, open_store, read_index
 from sweep.workflows import summaries
@@ -213,3 +214,19 @@ def test_damaged_index__is_one_line(store):
     file.write_bytes(content)
     with pytest.raises(StoreError, match=r"^'[^\n]*chunk_minimum/c\.0\.0' of its index is missing"):
         best(store)
+
+
+def test_fronts_of_chunks__whatever_is_smallest_where():
+    """Also where the fastest has no energy, and of points that equal those at the ends."""
+    rng = np.random.default_rng(3)
+    for n in (50, 3000, 40_000):
+        x, y = (rng.integers(1, 200, n).astype(np.float32) for _ in range(2))
+        y[rng.random(n) < 0.3] = np.nan
+        y[x <= 2] = np.nan
+        ends = int(np.nanargmin(x)), int(np.nanargmin(y))
+        assert np.isnan(y[ends[0]])
+        for points in (ends, ends[:1], ends[1:]):
+            assert summaries._front(x, y, points).tolist() == front([x, y]).tolist()
+        curve = rng.random(n)  # all are on the front
+        ends = int(np.argmin(curve)), int(np.argmax(curve))
+        assert summaries._front(curve, 1 - curve, ends).size == n

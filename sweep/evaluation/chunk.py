@@ -55,10 +55,6 @@ LAUNCH_SOURCES = (
 )
 
 
-Buffers = dict[str, np.ndarray]
-"""Memory of results, by variable, to be used again for the next box."""
-
-
 def evaluate_box(
     space: KernelSpace,
     plan: Plan,
@@ -78,7 +74,7 @@ def evaluate_box(
         The part of the grid.
     wanted : sequence of Variable, optional
         What to compute; all variables of the plan by default.
-    buffers : dict, optional
+    buffers : Buffers, optional
         Where results lie, filled as needed: the caller has done with the last box's results when
         it evaluates the next with the same buffers. Fresh memory costs as much as the evaluation.
 
@@ -89,7 +85,7 @@ def evaluate_box(
     """
     wanted = tuple(variables(space, plan) if wanted is None else wanted)
     shape = canonical(space, box)
-    tables = tables_of(space, plan, box)
+    tables = tables_of(space, plan, box, None if buffers is None else buffers.make)
     n_models = len(plan.models)
     result: dict[str, np.ndarray] = {}
     for variable in wanted:
@@ -228,10 +224,20 @@ class Maker:
         return Tables(space, plan, box, self._memo, self._workspace, last)
 
 
-def tables_of(space: KernelSpace, plan: Plan, box: Box) -> Tables | _Part:
+class Buffers(dict[str, np.ndarray]):
+    """Memory of results, by variable, to be used again for the next box, and of its tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.make = Maker()
+
+
+def tables_of(
+    space: KernelSpace, plan: Plan, box: Box, make: Maker | None = None
+) -> Tables | _Part:
     """Return the tables of a box; small ones are those of the whole grid, computed once."""
     if not is_small(space):
-        return Tables(space, plan, box)
+        return (make or Maker())(space, plan, box)
     return _Part(_whole_tables(_Key(space, plan)), canonical_index(space, box))
 
 

@@ -230,7 +230,7 @@ def _part_costs(
     plan, whole = space.plan, part.grid.whole
     launch_s, inputs_s = _table_seconds(part, plan, model)
     tables = Tables(part, plan, whole).inputs(model)
-    buffers: Buffers = {}
+    buffers = Buffers()
     times = [
         cpu_seconds(lambda: evaluate_box(part, plan, whole, buffers=buffers)) for _ in range(ROUNDS)
     ]

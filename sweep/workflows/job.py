@@ -66,7 +66,7 @@ class Job:
         try:
             held = self._spare.pop()
         except IndexError:
-            held = {}
+            held = Buffers()
         yield held
         self._spare.append(held)
 

@@ -245,7 +245,8 @@ def _fronts(
         if not powered[cell]:
             found.append([[], [], []])
             continue
-        at = _front(times[cell], energies[cell])
+        least = (numbers[name][4][cell] for name in FRONT)  # where either is smallest
+        at = _front(times[cell], energies[cell], [_inside(grid, box, place) for place in least])
         if at.size > FRONT_POINTS:
             found.append(None)
             continue
@@ -257,27 +258,46 @@ def _fronts(
     return found
 
 
-def _front(x: Array, y: Array) -> Array:
-    """Return where the points are that no other one beats, in ascending order."""
-    if x.size <= 4 * SAMPLE:
+def _inside(grid: Grid, box: Box, position: int) -> int:
+    """Return where in its cell of a box a position of the whole grid is."""
+    index = np.unravel_index(position % grid.n_points, grid.shape)
+    inside = [int(i) - start for i, start in zip(index, box.start, strict=True)]
+    return int(np.ravel_multi_index(inside[1:], box.shape[1:])) if inside[1:] else 0
+
+
+def _front(x: Array, y: Array, ends: Sequence[int]) -> Array:
+    """Return where the points are that no other one beats, in ascending order.
+
+    ``ends`` are points where x, and y, is smallest: they alone often beat nearly all others.
+    """
+    points = [(x[i], y[i]) for i in ends if not np.isnan(y[i])]
+    if x.size <= 4 * SAMPLE or not points:
         return front([x, y])
-    sample = slice(None, None, x.size // SAMPLE)
-    few = front([x[sample], y[sample]])
-    if not few.size:
-        return front([x, y])
-    # The middle of the sample's front first: it beats most.
-    few = few[np.argsort(x[sample][few], kind="stable")]
-    order = few[[few.size // 2, few.size // 4, 3 * few.size // 4, 0, -1]]
-    against = list(zip(x[sample][order], y[sample][order], strict=True))
     kept = []
     for first in range(0, x.size, PIECE):
-        here_x, here_y = x[first : first + PIECE], y[first : first + PIECE]
-        at = None
-        for limit_x, limit_y in against:
-            # With equal points of the second objective: the first of those equal to it is kept.
-            keep = np.flatnonzero((here_x < limit_x) | (here_y <= limit_y))
-            here_x, here_y = here_x[keep], here_y[keep]
-            at = first + keep if at is None else at[keep]
-        kept.append(at)
-    left = np.concatenate([part for part in kept if part is not None])
+        part = slice(first, first + PIECE)
+        kept.append(first + _not_beaten(x[part], y[part], points))
+    left = np.concatenate(kept)
+    left = left[~np.isnan(y[left])]
+    if left.size > 4 * SAMPLE:
+        sample = left[:: left.size // SAMPLE]
+        few = sample[front([x[sample], y[sample]])]
+        # The middle of the sample's front first: it beats most.
+        few = few[np.argsort(x[few], kind="stable")]
+        order = few[[few.size // 2, few.size // 4, 3 * few.size // 4, 0, -1]]
+        points = [(x[i], y[i]) for i in order.tolist()]
+        pieces = (left[first : first + PIECE] for first in range(0, left.size, PIECE))
+        left = np.concatenate([at[_not_beaten(x[at], y[at], points)] for at in pieces])
     return left[front([x[left], y[left]])]
+
+
+def _not_beaten(x: Array, y: Array, points: Sequence[tuple[Any, Any]]) -> Array:
+    """Return where points of a piece are that none of a few beats."""
+    at: Array | None = None
+    for limit_x, limit_y in points:
+        # With equal points of the second objective: the first of those equal to it is kept.
+        keep = np.flatnonzero((x < limit_x) | (y <= limit_y))
+        x, y = x[keep], y[keep]
+        at = keep if at is None else at[keep]
+    assert at is not None
+    return at
