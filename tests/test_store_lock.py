@@ -136,6 +136,26 @@ def test_lock__without_flock_creation_decides(tmp_path: Path, monkeypatch) -> No
         StoreLock.acquire(tmp_path / "lock", "a.zarr")
 
 
+def test_lock__interrupted_while_letting_go(tmp_path: Path, monkeypatch) -> None:
+    """A second Ctrl-C right after the system closed the file: it is not closed again."""
+    held = StoreLock.acquire(tmp_path / "lock", "a.zarr")
+    close, closed = os.close, []
+
+    def interrupted(descriptor: int) -> None:
+        close(descriptor)
+        closed.append(descriptor)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            held.release()
+    lock_module.release_all()
+    held.release()
+    assert len(closed) == 1
+    StoreLock.acquire(tmp_path / "lock", "a.zarr").release()
+
+
 FORK = """
 import os, sys, pathlib
 from sweep.store.lock import StoreLock

@@ -40,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"sweep: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        if argv is None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one changes nothing
         hint = getattr(arguments, "interrupted", "")
         print(f"\nsweep: interrupted{hint}", file=sys.stderr)
         if argv is None:
@@ -62,7 +64,6 @@ def _leave(code: int) -> NoReturn:
     Threads are still computing, and reading stores; they would complain about the interpreter's
     end. A store takes no harm: it may be killed at any moment.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Not imported for it: where the module is not loaded, nothing is locked.
     if release_all := getattr(sys.modules.get("sweep.store.lock"), "release_all", None):
         release_all()

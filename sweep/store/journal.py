@@ -170,9 +170,9 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _write(self, data: bytes) -> None:
         with explained(f"write '{self._path}'"):

@@ -120,10 +120,11 @@ class StoreLock:
 
     def forget(self) -> None:
         """Let go of a lock whose file is removed or moved with its directory."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            _held.discard(self)
+        # Noted before it is closed: an interrupt in between must not have it closed twice.
+        descriptor, self._descriptor = self._descriptor, -1
+        _held.discard(self)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
