@@ -32,6 +32,9 @@ BLOCK = 1 << 18
 MOST = 100_000_000
 """Most valid configurations that are listed."""
 
+FUTILE = 500_000_000
+"""Partial configurations after which a listing is given up if it found next to nothing."""
+
 
 @dataclass(frozen=True)
 class Configurations:
@@ -291,7 +294,7 @@ def _solve(conditions: Sequence[Condition], names: Names) -> dict[str, Array]:
     order = _order(conditions, names)
     steps = [_Step(order[:i], name, conditions, names) for i, name in enumerate(order)]
     found: list[dict[str, Array]] = []
-    n_found = 0
+    n_found = n_tried = 0
     waiting: list[tuple[int, dict[str, Array], int]] = [(0, {}, 1)]
     while waiting:
         depth, columns, n_rows = waiting.pop()
@@ -304,6 +307,12 @@ def _solve(conditions: Sequence[Condition], names: Names) -> dict[str, Array]:
         if n_rows > most:
             waiting.append((depth, {n: c[most:] for n, c in columns.items()}, n_rows - most))
             columns, n_rows = {n: c[:most] for n, c in columns.items()}, most
+        n_tried += n_rows * len(names.axes[order[depth]])
+        if n_tried > FUTILE and n_tried > 1000 * n_found:
+            raise PlanError(
+                f"{n_tried:,} partial configurations were tried for {n_found:,} valid ones: write"
+                " the conditions over fewer parameters each, or fix parameters"
+            )
         extended, n_left = steps[depth].extend(columns, n_rows)
         if n_left:
             waiting.append((depth + 1, extended, n_left))

@@ -16,6 +16,9 @@ from sweep.tuning.search_space import SearchSpace
 __all__ = ["kernel_text", "plan_text"]
 
 AXES = "XYZ"
+OPERATIONS = {"fp32": 2, "integer": 4}
+"""Instructions for an element, to begin with."""
+
 BLOCK = 256
 """Threads of a block where the file does not tell."""
 
@@ -23,8 +26,8 @@ BLOCK = 256
 def kernel_text(space: SearchSpace, *, source: str = "") -> tuple[str, tuple[str, ...]]:
     """Return a kernel file with all that a search space tells.
 
-    Counts of instructions and accesses, and registers, are not in such a file: they are there as
-    assumed values to be replaced.
+    Counts of instructions and accesses, and registers, are not in such a file: assumed values, to
+    be replaced, make it a kernel that loads and stores a word for each element of the problem.
 
     Parameters
     ----------
@@ -59,6 +62,7 @@ class _Writer:
         self.space = space
         self.source = source
         self.notes: list[str] = []
+        self.elements = "1"
         self.sources: dict[str, str] = {}
         given = space.specification.get("ProblemSize")
         numbers = [given] if isinstance(given, (int, float)) else given
@@ -78,12 +82,14 @@ class _Writer:
             f"threads_per_block = {quoted(self._threads())}",
             f"blocks = {quoted(self._blocks())}",
         ]
+        work = self._work(launch)
         shared = self._shared_memory()
         name = quoted(self.space.name)
         origin = f" of {plain(self.source)}" if self.source else ""
         yield f"# Search space{origin}, taken over by `sweep import`."
         yield "# Counts and registers are not in it: replace what is marked 'assumed' below, by"
-        yield "# hand or with what `sweep ptx` tells."
+        yield "# hand or with what `sweep ptx` or `sweep profile` tells (`sweep show --keys kernel`"
+        yield "# lists all keys). Until then it loads and stores a word for each element."
         yield "schema = 1"
         yield f"name = {name}"
         language = self.space.specification.get("Language") or ""
@@ -98,16 +104,33 @@ class _Writer:
         yield f"default = {quoted(f'derived: the search space{origin}')}"
         self.sources["resources.registers_per_thread"] = "assumed: not in the search space"
         self.sources["instructions"] = "assumed: not in the search space, to be counted"
+        self.sources["global_access"] = "assumed: not in the search space, to be counted"
         yield from (f'"{path}" = {quoted(text)}' for path, text in self.sources.items())
         if self.sizes:
             yield from ("", "[sizes]", *(f"{n} = {v}" for n, v in self.sizes.items()))
         yield from ("", "[parameters]")
         for parameter, values in self.space.parameters.items():
             yield f"{parameter} = {json.dumps(list(values), ensure_ascii=False)}"
+        yield from ("", "[derived]", "# Elements of the problem for a thread, the mean over all.")
+        yield f"{work} = {quoted(self.elements)}"
         yield from ("", "[launch]", *launch)
         yield from ("", "[resources]", "registers_per_thread = 32")
         yield f"shared_memory_bytes = {quoted(shared)}"
-        yield from ("", "[instructions]", "computation = 1")
+        yield from ("", "[instructions] # of a thread, over its whole run")
+        yield from (f"{kind} = {quoted(f'{n} * {work}')}" for kind, n in OPERATIONS.items())
+        yield "control = 1"
+        for name, kind in (("input", "load"), ("output", "store")):
+            yield from ("", "[[global_access]]", f'name = "{name}"', f'kind = "{kind}"')
+            yield from (f'count = "{work}"', "bytes = 4", 'pattern = "coalesced"')
+
+    def _work(self, launch: Sequence[str]) -> str:
+        """Return the name of what a thread works at, and note how many that are."""
+        given = {line.split(" = ")[0]: line.split(" = ", 1)[1].strip('"') for line in launch}
+        threads, blocks = (f"({given[key]})" for key in ("threads_per_block", "blocks"))
+        self.elements = "1"
+        if self.sizes and not {"launch.threads_per_block", "launch.blocks"} & set(self.sources):
+            self.elements = f"{' * '.join(self.sizes)} / ({threads} * {blocks})"
+        return next(n for n in ("elements", "elements_", "work_items") if n not in self.names)
 
     def _readable(self, text: Any) -> str:
         """Return an expression in one line if the kernel file can read it, else ``""``."""

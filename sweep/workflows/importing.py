@@ -157,6 +157,7 @@ def _files(
         f"{source.path.name}: {len(space.parameters)} parameters, {space.cartesian:,} points,"
         f" {len(space.conditions)} conditions",
         *(f"  note: {note}" for note in notes),
+        f"  next: replace in {path} what is marked 'assumed' (registers, instructions, accesses)",
     ]
     return lines, {path: text, folder / f"{key}_plan.toml": plan}
 
