@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.numpy_sequences import lemeire, luo_suda, zhang_owens
+from benchmarks.numpy_sequences import combined, lemeire, luo_suda, zhang_owens
 
 Array = NDArray[Any]
 Tables = Mapping[str, Array]
@@ -134,6 +134,7 @@ MODELS: Mapping[str, Callable[[Tables], tuple[Array, Array, Array, Array]]] = {
     "luo_suda": luo_suda,
     "zhang_owens": zhang_owens,
     "lemeire": lemeire,
+    "combined": combined,
 }
 
 

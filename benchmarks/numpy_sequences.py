@@ -12,7 +12,7 @@ Array = NDArray[Any]
 Tables = Mapping[str, Array]
 Found = tuple[Array, Array, Array, Array]
 
-__all__ = ["lemeire", "luo_suda", "zhang_owens"]
+__all__ = ["combined", "lemeire", "luo_suda", "zhang_owens"]
 
 
 def parts(t: Tables, name: str) -> list[Array]:
@@ -127,3 +127,68 @@ def zhang_owens(t: Tables) -> Found:
     cpi = cycles / (instructions * warps / t["active_sm"])
     drawn = np.minimum(1.0, transferred / t["peak_global"] / total)
     return cycles, cpi, np.minimum(1.0, issued / total), drawn
+
+
+def combined(t: Tables) -> Found:
+    """Return cycles, cycles per instruction, core and memory activity after the model combined."""
+    blocks, active, n_sm, width = (
+        t[k] for k in ("blocks", "active_blocks", "n_sm", "warps_per_block")
+    )
+    t_dram = 32.0 * t["core_clock"] * t["active_sm"] / t["dram_bandwidth"]  # (3)
+    rounds = np.floor(blocks / (active * n_sm))  # (10)
+    left = np.ceil((blocks - rounds * active * n_sm) / n_sm)  # (11)
+    least = np.maximum(left, 1.0)
+    warps = (active * width, least * width)  # (7), of all rounds but the last, and of that
+    others = t["schedulers"] - 1.0
+
+    def cycles_of(n: Array, demand: Array, wait: Array, own: Array) -> Array:  # (8)
+        served = n * demand
+        root = np.sqrt((served - wait) * (served - wait) + 4.0 * demand * (wait - own))
+        return np.maximum(0.5 * (served + wait + root), demand + wait)
+
+    def demand_of(a: Array, s: Array, m: Array) -> Array:  # (5)
+        return np.sqrt(a * a + s * s + m * m)
+
+    names = ("instructions", "fp32", "integer", "special", "fp64", "accesses", "wavefronts",
+             "l1_sectors", "l2_sectors", "dram_sectors", "chain", "shared_loads", "cache_wait",
+             "dram_loads", "barriers")  # fmt: skip
+    stages = [dict(zip(names, row, strict=True)) for row in zip(*(parts(t, n) for n in names),
+                                                                strict=True)]  # fmt: skip
+    all_a = all_s = all_m = all_dram = executed = np.zeros(1)
+    a = s = m = own = np.zeros(1)
+    serial = [np.zeros(1), np.zeros(1)]
+    z = all_z = t["launch_cycles"]
+    for k, x in enumerate(stages):
+        fp32 = (x["fp32"] + t["unified"] * x["integer"]) * t["fp32_cycles"]
+        rest = np.maximum(x["integer"] * t["integer_cycles"], x["special"] * t["special_cycles"])
+        a_k = np.maximum(
+            np.maximum(x["instructions"] * t["issue_cycles"], fp32),
+            np.maximum(rest, x["fp64"] * t["fp64_cycles"]),
+        )  # (1)
+        data = x["wavefronts"] * t["shared_cycles"] + x["l1_sectors"] * t["l1_cycles"]
+        s_k = np.maximum(x["accesses"] * t["load_store_cycles"], data)  # (2)
+        m_k = np.maximum(x["l2_sectors"] * t["l2_cycles"], x["dram_sectors"] * t_dram)  # (4)
+        own_k = others * a_k
+        z_k = np.maximum(x["chain"] * t["alu_latency"] / t["parallelism"], own_k)
+        z_k = z_k + x["shared_loads"] * t["shared_latency"] / t["parallelism"]
+        z_k = z_k + x["barriers"] * t["shared_latency"] + x["cache_wait"]
+        z_k = z_k + x["dram_loads"] * t["dram_latency"]  # (6)
+        all_a, all_s, all_m, all_z = all_a + a_k, all_s + s_k, all_m + m_k, all_z + z_k
+        all_dram, executed = all_dram + x["dram_sectors"] * t_dram, executed + x["instructions"]
+        a, s, m, z, own = a + a_k, s + s_k, m + m_k, z + z_k, own + own_k
+        ends = 1.0 if k == len(stages) - 1 else np.where(x["barriers"] > 0.0, 1.0, 0.0)
+        d = demand_of(a, s, m)
+        serial = [b + ends * cycles_of(n, d, z, own) for b, n in zip(serial, warps, strict=True)]
+        a, s, m, z, own = (part * (1.0 - ends) for part in (a, s, m, z, own))
+    d = demand_of(all_a, all_s, all_m)
+    whole, tail = (
+        one + np.maximum(stagewise - one, 0.0) / resident  # (9)
+        for one, stagewise, resident in zip(
+            (cycles_of(n, d, all_z, others * all_a) for n in warps), serial, (active, least),
+            strict=True)
+    )  # fmt: skip
+    cycles = rounds * whole + np.where(left > 0.0, 1.0, 0.0) * tail  # (12)
+    per_sm = blocks * width / t["active_sm"]
+    cpi = cycles / (executed * per_sm)
+    core_activity = np.minimum(1.0, all_a * per_sm / cycles)
+    return cycles, cpi, core_activity, np.minimum(1.0, all_dram * per_sm / cycles)

@@ -12,7 +12,7 @@ __all__ = ["EVALUATED", "KINDS", "MODELS", "kernel_space", "space"]
 
 MODELS = ("hong_kim", "wang_chu")
 """Models of a store."""
-EVALUATED = ("hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire")
+EVALUATED = ("hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire", "combined")
 """Models whose evaluation in memory is compared."""
 OUTPUTS = ("execution_time", "power", "energy", "regime", "bound", "occupancy")
 
