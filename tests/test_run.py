@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from sweep.errors import StoreError, SweepError
 from sweep.evaluation import evaluate
 from sweep.space import resolve
 from sweep.specs import load_device, load_kernel
-from sweep.store import inspect, open_store
+from sweep.store import inspect, lock, open_store, writing
 from sweep.workflows import forecast, job, rerun, run, store_path
 
 
@@ -299,3 +301,30 @@ def test_memory_does_not_grow_with_the_plan(tmp_path):
     (few, small), (many, large) = measured
     assert many > 7.9 * few
     assert large - small < 25e6 < 5 * (many - few) / 3
+
+
+def test_clock_that_goes_backwards__changes_nothing(reference, tmp_path, monkeypatch):
+    """Nothing but the times in the root record comes from the clock of the day."""
+
+    class Backwards(datetime):
+        days = iter(range(0, 10**6))
+
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            return datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=next(cls.days))
+
+    seconds = iter(range(10**9, 0, -3600))
+    monkeypatch.setattr(writing, "datetime", Backwards)
+    monkeypatch.setattr(lock, "datetime", Backwards)
+    monkeypatch.setattr(time, "time", lambda: float(next(seconds)))
+    with pytest.raises(Stop):
+        run(plan(), tmp_path / "a.zarr", threads=1, progress=stop_after(12))
+    for file in (tmp_path / "a.zarr").rglob("*"):
+        os.utime(file, (4e9, 4e9))  # as written in the future
+    finished = run(plan(), tmp_path / "a.zarr")
+    assert finished.resumed > 0 and finished.seconds >= 0
+    about = inspect(tmp_path / "a.zarr").run
+    assert about["finished"] < about["created"]
+    assert digest(tmp_path / "a.zarr") == digest(reference)
+    assert len(journal(tmp_path / "a.zarr")) == CHUNKS
+    assert run(plan(), tmp_path / "a.zarr").computed == 0

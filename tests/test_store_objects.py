@@ -289,3 +289,25 @@ def test_kill__of_a_run_and_continued(tmp_path, url, network):
     entries = entries_of(url)
     assert len(entries) == len(set(entries))  # twice, if one were computed again
     assert digest_of(url) == digest(tmp_path / "long.zarr")
+
+
+@pytest.mark.slow
+def test_two_runs_at_once(tmp_path, url):
+    """One of them writes; the other is refused, or comes late and finds it finished."""
+    write_plan(tmp_path / "long.toml", **LONG)
+    assert sweep("run", "long.toml", "--no-report", cwd=tmp_path).returncode == 0
+    line = command("run", "long.toml", "--no-report", "--store", url)
+    given = {"cwd": tmp_path, "env": environment(), "text": True}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    both = [subprocess.Popen(line, **given, **pipes) for _ in range(2)]
+    ended = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    assert 0 in {code for *_, code in ended}, ended
+    for out, error, code in ended:
+        if code:
+            assert (code, error.count("\n")) == (2, 1)
+            assert f"'{url}' is being written by process" in error
+        else:
+            assert f"{url}: " in out
+    entries = entries_of(url)
+    assert len(entries) == len(set(entries))
+    assert digest_of(url) == digest(tmp_path / "long.zarr")
