@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class _Table:
         ]
         self.largest = np.zeros(rows, np.uint8)
         self.counts: dict[tuple[str, int], Array] = {}
-        self.fronts: dict[int, Any] = {}
+        self.fronts: dict[int, tuple[Array, ...] | None] = {}
 
     def enter(self, group: str, chunk: int, summary: Mapping[str, Any]) -> None:
         """Put one chunk's summary into its rows."""
@@ -112,7 +112,7 @@ class _Table:
                     self.counts[key] = np.zeros(len(self.largest), np.int64)
                 self.counts[key][rows] = values
         for row, points in zip(rows.tolist(), summary.get("front", ()), strict=False):
-            self.fronts[row] = points
+            self.fronts[row] = None if points is None else _packed(points)
 
     def arrays(self) -> Iterator[tuple[Variable, Array]]:
         """Yield every array with its content."""
@@ -146,7 +146,8 @@ class _Table:
             yield from self._front_arrays(rows)
 
     def _front_arrays(self, rows: int) -> Iterator[tuple[Variable, Array]]:
-        every = [self.fronts.get(row, [[], [], []]) for row in range(rows)]
+        none = _packed([[] for _ in FRONTS])
+        every = [self.fronts.get(row, none) for row in range(rows)]
         count = np.array([MORE if points is None else len(points[0]) for points in every], np.int32)
         attrs: dict[str, Any] = {
             "long_name": "points of the Pareto front of execution time and energy, in a cell",
@@ -154,9 +155,8 @@ class _Table:
         }
         yield _variable("chunk_front_count", (CELLS,), count, "int32", attrs), count
         for number, name in enumerate(FRONTS):
-            kind = np.int64 if name == "position" else np.float64
-            parts = [value for points in every if points is not None for value in points[number]]
-            values = np.array(parts, kind)
+            parts = [points[number] for points in every if points is not None]
+            values = np.concatenate([none[number], *parts])
             attrs = {"long_name": f"{name.replace('_', ' ')} of a point of a cell's front"}
             if name == "position":
                 attrs["comment"] = POSITION
@@ -181,6 +181,12 @@ _COMMENT = (
     "d % D, where D is the first number of chunk_shape, the extent of a chunk along the devices; "
     "chunks are numbered in C order"
 )
+
+
+def _packed(points: Sequence[Sequence[Any]]) -> tuple[Array, ...]:
+    """Return a front's columns as arrays: lists of numbers would take three times the memory."""
+    kinds = [np.int64 if name == "position" else np.float64 for name in FRONTS]
+    return tuple(np.array(column, kind) for column, kind in zip(points, kinds, strict=True))
 
 
 def _cells(units: Units) -> int:
