@@ -38,6 +38,12 @@ def test_derived_values__are_plausible_and_say_so(key):
         check_model_parameters(device, name, get_model(name).parameters)
 
 
+def test_lanes__of_one_scheduler_and_of_conversions():
+    found = {key: derived(key).model_parameters["combined"] for key in ("v100", "mi210", "gtx_280")}
+    assert [found[key]["schedulers"] for key in found] == [4, 4, 1]
+    assert [found[key]["special_conversions"] for key in found] == [1, 0, 1]
+
+
 @pytest.mark.parametrize("key", MODERN)
 def test_modern_devices__run_every_model(key):
     device = derived(key)

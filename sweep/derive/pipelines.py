@@ -28,6 +28,7 @@ __all__ = [
     "memory_latency",
     "schedulers",
     "shared_cycles",
+    "special_conversions",
     "special_cycles",
     "unified_lanes",
 ]
@@ -81,6 +82,11 @@ def fp64_cycles(device: Device) -> float | None:
 def unified_lanes(device: Device) -> float | None:
     """Integers take single-precision lanes but on 7.x, 8.0, 9.0, 10.x and 11.0."""
     return 0.0 if device.compute_capability in OWN_INTEGER_LANES else 1.0
+
+
+def special_conversions(device: Device) -> float | None:
+    """Conversions take the lanes of special functions on NVIDIA's GPUs, all lanes on AMD's."""
+    return 0.0 if device.vendor == "AMD" else 1.0
 
 
 def load_store_cycles(device: Device) -> float | None:

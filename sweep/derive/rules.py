@@ -35,6 +35,7 @@ from sweep.derive.pipelines import (
     memory_latency,
     schedulers,
     shared_cycles,
+    special_conversions,
     special_cycles,
     unified_lanes,
 )
@@ -242,6 +243,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("combined", "special_cycles"): special_cycles,
     ("combined", "fp64_cycles"): fp64_cycles,
     ("combined", "unified"): unified_lanes,
+    ("combined", "special_conversions"): special_conversions,
     ("combined", "load_store_cycles"): load_store_cycles,
     ("combined", "shared_cycles"): shared_cycles,
     ("combined", "l1_cycles"): l1_cycles,

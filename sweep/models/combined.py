@@ -386,6 +386,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     zero = np.zeros_like(work.n_sm)
     count = {name: stage.instructions.get(name, zero) for name in
              ("computation", "fp32", "integer", "special", "conversion", "fp64")}  # fmt: skip
+    on_special = count["conversion"] * work.parameters["special_conversions"]
     requests = _total(stage.global_accesses, zero)
     local = _total(stage.shared_accesses, zero)
     chain = np.maximum(stage.computation_instructions - local - stage.barriers, 0.0)
@@ -395,8 +396,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     return {
         "instructions": stage.computation_instructions + requests,
         "fp32": fp32,
-        "integer": count["integer"],
-        "special": count["special"] + count["conversion"],
+        "integer": count["integer"] + count["conversion"] - on_special,
+        "special": count["special"] + on_special,
         "fp64": count["fp64"],
         "accesses": requests + local,
         "wavefronts": sum((a.count * a.wavefronts for a in stage.shared_accesses), start=zero),
@@ -517,6 +518,8 @@ MODEL = Model(
         _cycles("fp64_cycles", required=False),
         Parameter("unified", "unified", "1", "whether integers take single-precision lanes",
                   maximum=1),
+        Parameter("special_conversions", "w_conv", "1", "share of conversions that take the lanes"
+                  " of special functions; the others take those of integers", maximum=1),
         *(_cycles(f"{name}_latency_cycles", 0.1) for name in ("alu", "shared", "l1", "l2", "dram")),
         _cycles("launch_cycles"),
         Parameter("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own",
