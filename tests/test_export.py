@@ -115,6 +115,21 @@ def test_kernel_tuner_replays_a_space_with_and_without_our_pruning(predictions):
 
 
 @pytest.mark.slow
+def test_kernel_tuner_finds_the_optimum_among_ten_of_4362():
+    """What the README says of the kernel `convolution`, counted from its source."""
+    data = sweep.evaluate(Plan(("convolution",), ("rtx_a4000",), ("combined",), layout="stacked"))
+    export(data, "kernel_tuner", "ten.py", n=10)
+    ten = replayed(module(Path("ten.py")).restrictions)
+    whole = replayed(SPACE)
+    assert (len(ten), len(whole)) == (10, 4362)
+    assert min(timed(ten)) == min(timed(whole))
+    row = query.validate(data, read_measured([CACHE], kernel="convolution"))[0]
+    text = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    assert f"the optimum of all {len(whole):,} configurations, {min(timed(ten)):.2f} ms" in text
+    assert row["regret_10"] == 0
+
+
+@pytest.mark.slow
 def test_what_kernel_tuner_writes_is_read_back():
     files = pytest.importorskip("kernel_tuner.file_utils")
     results = replayed([*SPACE, "block_size_x == 256"])
