@@ -300,3 +300,16 @@ def test_limits__infinite_where_a_resource_is_not_used():
     counts = occupancy(64, 0, 0, PLENTY, limits=limits_for("5.2"), n_sm=16)
     assert counts.limit_by_registers == counts.limit_by_shared_memory == math.inf
     assert counts.active_blocks_per_sm == 32
+
+
+def test_grids_that_fill_all_multiprocessors_limit_nothing():
+    """What is active then needs no number for each grid, and is the same."""
+    limits, blocks = limits_for("5.2"), np.array([[16 * 32], [1000], [1e6]])
+    threads = np.array([32, 64, 1000])
+    large = occupancy(threads, 30, 0, blocks, limits=limits, n_sm=16)
+    assert large.active_blocks_per_sm.shape == (3,) and large.active_sm.shape == ()
+    small = occupancy(threads, 30, 0, np.vstack([blocks, [[3]]]), limits=limits, n_sm=16)
+    for name, numbers in large.counts().items():
+        alike = np.broadcast_to(getattr(small, name), (4, 3))[:3]
+        np.testing.assert_array_equal(np.broadcast_to(numbers, (3, 3)), alike, err_msg=name)
+    np.testing.assert_array_equal(np.broadcast_to(large.limiter, (3, 3)), small.limiter[:3])
