@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -142,7 +143,9 @@ def test_tasks_are_those_of_a_run(monkeypatch, workers):
     client = Here(workers)
     # What is shared is the job itself here.
     monkeypatch.setattr(executing, "_same", lambda job: Done(job))
-    monkeypatch.setattr(executing, "_apply", lambda job, units, versions: [(u, {}) for u in units])
+    monkeypatch.setattr(
+        executing, "_apply", lambda job, units, versions: pickle.dumps([(u, {}) for u in units])
+    )
     units = [(k.kernel.key, i) for k in space.kernels for i in range(k.grid.n_chunks)]
     seen = []
     executing.execute(Nothing(), units, lambda *done: seen.append(done), points=space.n_points,
