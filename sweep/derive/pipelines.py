@@ -53,7 +53,7 @@ def issue_slots(device: Device) -> float | None:
 
 
 def schedulers(device: Device) -> float | None:
-    """Return the schedulers of a multiprocessor, else one: all lanes for any warp."""
+    """Schedulers of a multiprocessor, each with lanes of its own; one without a number of them."""
     return number(device, "chip.schedulers_per_sm") or 1.0
 
 
