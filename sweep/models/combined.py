@@ -37,10 +37,11 @@ CLK   DRAM bandwidth and latency follow the swept clocks.
 Parameters are the device's own: data sheets and micro-benchmarks, by the rules of `sweep.derive`.
 The exponent in CB-1 is the one number that was chosen by a measurement of a kernel: a convolution
 on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
-No other number is fitted. (How wide words pass the banks of shared memory and L1, a rule of the
-hardware that no manual states, was found by times of an SGEMM on that card: `sweep.transactions`.)
-Instruction caches, bank conflicts of registers, the order of
-instructions, power limits and TLBs are not in the model.
+No other number is fitted, but CB-5 was added with that kernel's times in view. (How wide words pass
+the banks of shared memory and L1, a rule of the hardware that no manual states, was found by times
+of an SGEMM on that card: `sweep.transactions`.)
+Instruction caches, bank conflicts of registers, the order of instructions, power limits and TLBs
+are not in the model.
 """
 
 from __future__ import annotations
