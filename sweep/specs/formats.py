@@ -23,7 +23,7 @@ __all__ = [
 SCHEMA_VERSION = 1
 """The version of both file formats that this package reads (``schema = 1``)."""
 
-SOURCE_KINDS = ("datasheet", "paper", "microbenchmark", "derived", "assumed")
+SOURCE_KINDS = ("datasheet", "paper", "microbenchmark", "review", "derived", "assumed")
 """What a value can rest on, from the strongest to the weakest."""
 
 LARGEST_NUMBER = 2.0**53

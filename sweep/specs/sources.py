@@ -22,7 +22,7 @@ class Source:
     Parameters
     ----------
     kind : str
-        ``datasheet``, ``paper``, ``microbenchmark``, ``derived`` or ``assumed``.
+        ``datasheet``, ``paper``, ``microbenchmark``, ``review``, ``derived`` or ``assumed``.
     reference : str
         The document and the place in it, or how the value was derived or why it was assumed.
     """
