@@ -33,11 +33,11 @@ PAPERS = (
     *("lemeire_tesla", "lemeire_southern_islands", "lemeire_northern_islands"),
 )
 
-# Double-precision TFLOP/s of the datasheets.
+# Double-precision TFLOP/s of the datasheets; for the W7800 half of what reviews print, as measured.
 FP64 = {
     "v100": 7.8, "a100_40gb": 9.7, "a100_80gb": 9.7, "h100_sxm": 34, "h100_pcie": 26, "h200": 34,
     "tesla_k20": 1.17, "tesla_k40": 1.43, "tesla_p100": 4.7, "mi50": 6.6, "mi100": 11.5,
-    "radeon_pro_w7800": 1.41, "b200": 37, "mi210": 22.6, "mi250x": 47.9 / 2, "rtx_3090": 0.556,
+    "radeon_pro_w7800": 1.41 / 2, "b200": 37, "mi210": 22.6, "mi250x": 47.9 / 2, "rtx_3090": 0.556,
     "rtx_4090": 1.29,
 }  # fmt: skip
 
