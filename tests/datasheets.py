@@ -17,8 +17,7 @@ PRINTED = (
     ("mi250x", "", 110, 64, 1700, 4096, 8, 47.9 / 2, 3277 / 2),  # one of two dies
 )
 # Cards that published tuning data was measured on, and their relatives, as vendors' texts and
-# reviews print them: the device files name these. Recalled are the clocks of P100 and W6600, the
-# bandwidth of the GTX 750, and some TFLOP/s.
+# reviews print them: the device files name these. The W6600's clock and some TFLOP/s are recalled.
 FURTHER = (
     ("gtx_680", "3.0", 8, 192, 1058, 256, 0.5, 3.25, 192.2),
     ("tesla_k20", "3.5", 13, 192, 706, 320, 1.25, 3.52, 208),
