@@ -13,7 +13,7 @@ from sweep.errors import PlanError
 from sweep.evaluation import chunk, dataset, evaluate, evaluate_box, variables
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model
-from sweep.space import resolve
+from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel
 
 KERNELS = ("sepia", "mat_tiled")
@@ -283,3 +283,14 @@ def test_time_says_on_which_assumptions_it_rests(results):
     assert results["sepia"]["power_assumed"].sel(device="gtx_280").item() == ""
     assumed = evaluate(plan(kernels=["micro_coalesced"], axes={}))["micro_coalesced/assumed"]
     assert all(text.startswith("kernel: ") for text in assumed.values.ravel())
+
+
+def test_results_lie_as_chunks_are_stored():
+    """Any other order would be copied by whatever encodes or summarises them."""
+    axes = {"n": [2**24, 2**25, 2**26], "block_size": [64, 128, 256]}
+    space = resolve(
+        Plan(kernels=["vector_add"], devices=["gtx_980"], models=["hong_kim"], axes=axes)
+    )
+    arrays = evaluate_box(space.kernels[0], space.plan, space.kernels[0].grid.whole)
+    assert np.ptp(arrays["occupancy_limiter"], axis=1).max() == 0
+    assert all(array.flags.c_contiguous for array in arrays.values())

@@ -34,7 +34,7 @@ from sweep.store import (
     read_summaries,
 )
 from sweep.store.codec import COMPRESSION_LEVEL
-from sweep.store.metadata import static_objects
+from sweep.store.metadata import document, static_objects
 
 
 @pytest.fixture
@@ -315,6 +315,19 @@ def test_static_objects__root_comes_last() -> None:
 
 
 # The root
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda held: st.lists(held) | st.dictionaries(st.text(), held),
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(), JSON))
+def test_document__is_json_with_plain_lists_on_a_line(value) -> None:
+    assert json.loads(document(value)) == value
+    assert json.dumps(list(range(9))) in document({**value, "sizes": list(range(9))}).decode()
 
 
 def test_inspect__gives_record_and_progress(tmp_path: Path) -> None:

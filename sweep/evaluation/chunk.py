@@ -286,7 +286,7 @@ def _launch_variable(variable: Variable, launch: Launch, index: tuple[slice, ...
     )
     values = np.where(status == 0, values, 0 if variable.is_code else np.nan)
     shape = tuple(s.stop - s.start for s in index)
-    return np.broadcast_to(values, shape).astype(variable.dtype)
+    return np.broadcast_to(values, shape).astype(variable.dtype, order="C")
 
 
 def fill_model(

@@ -47,8 +47,27 @@ def chunk_key(index: tuple[int, ...]) -> str:
 
 
 def document(value: Mapping[str, Any]) -> bytes:
-    """Return a metadata document's bytes."""
-    return json.dumps(value, indent=2, allow_nan=False).encode()
+    """Return a metadata document's bytes: a line for each key, for people to read."""
+    return _laid_out(value, "").encode()
+
+
+def _laid_out(value: Any, margin: str) -> str:
+    """Return JSON with an entry a line, but lists of plain values on one line.
+
+    The standard library's own indentation, which has a line for each number, takes longer for
+    the thousands of sizes of a plan than writing a hundred megabytes of results does.
+    """
+    inner = margin + "  "
+    if isinstance(value, Mapping) and value:
+        lines = [f"{json.dumps(key)}: {_laid_out(held, inner)}" for key, held in value.items()]
+        start, end = "{", "}"
+    elif isinstance(value, list) and any(isinstance(held, Mapping | list) for held in value):
+        lines = [_laid_out(held, inner) for held in value]
+        start, end = "[", "]"
+    else:
+        return json.dumps(value, allow_nan=False)
+    separator = ",\n" + inner
+    return f"{start}\n{inner}{separator.join(lines)}\n{margin}{end}"
 
 
 def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, bytes]:

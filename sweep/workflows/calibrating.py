@@ -32,6 +32,7 @@ from sweep.workflows.overheads import (
     command_seconds,
     compiler_seconds,
     cpu_seconds,
+    disk_rates,
     file_seconds,
     resident_bytes,
     restricted,
@@ -78,6 +79,7 @@ def calibrate(space: Space) -> Rates:
         n_passes = 2 * len({(d.rates.model, d.rates.form, d.rates.length) for d in drafts})
         grown = max(resident_bytes() - resident, 0.0)
         file_s, journal_s, store_s = file_seconds(space, place)
+    disk, fresh_s, held_bytes = disk_rates(Path.cwd())
     start_s = command_seconds()
     cluster_s, worker_s, task_s, chunk_s = scheduling_seconds()
     return Rates(
@@ -94,6 +96,9 @@ def calibrate(space: Space) -> Rates:
         journal_s=journal_s,
         store_s=store_s,
         file_s=file_s,
+        disk=disk,
+        held_bytes=held_bytes,
+        fresh_s=fresh_s,
         process_bytes=resident,
         pass_bytes=grown / n_passes,
         passes=tuple(draft.finished(file_s) for draft in drafts),

@@ -1,10 +1,13 @@
-"""What a run costs besides evaluating and writing: start, scheduling, a store's own files."""
+"""What a run costs besides evaluating and writing: start, scheduling, a store's files, the disk."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +25,7 @@ __all__ = [
     "command_seconds",
     "compiler_seconds",
     "cpu_seconds",
+    "disk_rates",
     "file_seconds",
     "resident_bytes",
     "restricted",
@@ -30,6 +34,10 @@ __all__ = [
 
 FEW = 48
 """Chunks, and tasks, that a fixed cost is measured with."""
+DISK_BYTES = 1 << 29
+"""What is written to see a disk's bandwidth: more than small files leave lying ready."""
+WRITTEN_BYTES = 1 << 23
+"""What a call writes of it."""
 
 
 def cpu_seconds(function: Callable[[], Any]) -> float:
@@ -91,6 +99,64 @@ def _tiny_store(space: Space, path: Path, points: int) -> tuple[float, float, fl
         whole_s += cpu_seconds(lambda: store.complete({"configurations": part.n_points}))
     n = len(units)
     return job_s / max(files, n), whole_s, journal_s / n, n
+
+
+def disk_rates(place: Path) -> tuple[float, float, float]:
+    """Return what stores of gigabytes meet and a small file does not.
+
+    Parameters
+    ----------
+    place : Path
+        A directory of the disk, where it can be written; else that of temporary files is taken.
+
+    Returns
+    -------
+    bandwidth : float
+        At which the disk takes a file [B/s].
+    fresh_s : float
+        CPU seconds that a byte costs the system in memory that it has not used lately, more than in
+        memory that it just let go: much on virtual machines, next to nothing on others [s].
+    held : float
+        What the system keeps in memory before writers have to wait for the disk [B].
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=place))
+        except OSError:
+            file = stack.enter_context(tempfile.TemporaryFile())
+        first_s, _ = _written(file.fileno())
+        again_s, elapsed = _written(file.fileno())
+    return DISK_BYTES / elapsed, max(first_s - again_s, 0.0) / DISK_BYTES, _held_bytes()
+
+
+def _written(descriptor: int) -> tuple[float, float]:
+    """Return the CPU seconds to write a file anew, and the seconds until the disk has it."""
+    data = secrets.token_bytes(WRITTEN_BYTES)
+    os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    started, spent = time.perf_counter(), time.thread_time()
+    for _ in range(max(DISK_BYTES // len(data), 1)):
+        os.write(descriptor, data)
+    spent = time.thread_time() - spent
+    os.fsync(descriptor)
+    return spent, time.perf_counter() - started
+
+
+def _held_bytes() -> float:
+    """Return how many bytes Linux lets writers be ahead of the disk; 0 where it is not known.
+
+    Between the share of memory at which it begins to write and the one that nobody may exceed it
+    slows writers down, from the middle on.
+    """
+    try:
+        system = Path("/proc/sys/vm")
+        names = ("dirty_background_ratio", "dirty_ratio")
+        shares = [int((system / name).read_text(encoding="ascii")) / 100 for name in names]
+        memory = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        available = next(line.split()[1] for line in memory if line.startswith("MemAvailable"))
+        return sum(shares) / 2 * int(available) * 1024
+    except (OSError, ValueError, StopIteration, IndexError):
+        return 0.0
 
 
 def command_seconds() -> float:

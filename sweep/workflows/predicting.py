@@ -17,6 +17,7 @@ from sweep.evaluation import Variable, variables
 from sweep.evaluation.chunk import canonical, is_small
 from sweep.evaluation.reducing import count_pieces
 from sweep.space import KernelSpace, Plan, Space
+from sweep.store import is_url
 from sweep.workflows.calibrating import forms_of, stages_followed
 from sweep.workflows.costs import Cost, Resources
 from sweep.workflows.execute import batch_size
@@ -92,6 +93,7 @@ def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = 
 
 
 def _cost(space: Space, rates: Rates, resources: Resources, total: _Sum, stores: bool) -> Cost:
+    total.writing_s += total.stored_bytes * rates.fresh_s
     shared = total.tables_s + total.evaluation_s + total.writing_s
     scheduler = total.chunks * rates.journal_s if stores else 0.0
     if resources.workers:
@@ -100,7 +102,7 @@ def _cost(space: Space, rates: Rates, resources: Resources, total: _Sum, stores:
     computing = shared / max(min(slots, total.tasks), 1)
     if resources.cores:  # client and scheduler need one of them too
         computing = max(computing, (shared + scheduler) / resources.cores)
-    transfer = total.stored_bytes / resources.bandwidth if resources.bandwidth else 0.0
+    transfer = _transfer_seconds(space, rates, resources, total.stored_bytes)
     start = rates.start_s + (rates.store_s if stores else 0.0)
     every = resources.sharing(resources.processes)
     started = start  # in seconds of one core
@@ -153,6 +155,18 @@ def _cost(space: Space, rates: Rates, resources: Resources, total: _Sum, stores:
         enough=enough,
         notes=tuple(notes),
     )
+
+
+def _transfer_seconds(
+    space: Space, rates: Rates, resources: Resources, stored_bytes: float
+) -> float:
+    """Return how long results need to the store's place: a given one, or this machine's disk."""
+    if resources.bandwidth:
+        return stored_bytes / resources.bandwidth
+    store = space.plan.store
+    if not resources.is_local or (isinstance(store, str) and is_url(store)):
+        return 0.0
+    return max(stored_bytes - rates.held_bytes, 0.0) / rates.disk
 
 
 def _bottleneck(cpu: Mapping[str, float], elapsed: Mapping[str, float]) -> str:

@@ -28,7 +28,7 @@ __all__ = [
 CACHE = "SWEEP_CACHE"
 """Environment variable that names the directory in which calibrations are kept."""
 NAME = "calibration.json"
-SCHEMA = 1
+SCHEMA = 2
 HOW = "run `sweep plan PLAN --calibrate`"
 
 
@@ -111,6 +111,12 @@ class Rates:
         To create and to complete a store [s].
     file_s : float
         What a file of a store costs besides its bytes [s].
+    disk : float
+        Bandwidth of the disk at the current directory [B/s].
+    held_bytes : float
+        What the system keeps in memory before writers have to wait for the disk [B].
+    fresh_s : float
+        What a byte on disk costs in memory that the system has not used lately, besides [s].
     process_bytes, pass_bytes : float
         Memory of a process before it computes, and what each compiled pass adds [B].
     passes : tuple of PassRates
@@ -130,6 +136,9 @@ class Rates:
     journal_s: float
     store_s: float
     file_s: float
+    disk: float
+    held_bytes: float
+    fresh_s: float
     process_bytes: float
     pass_bytes: float
     passes: tuple[PassRates, ...]

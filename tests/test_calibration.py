@@ -1,0 +1,123 @@
+"""`sweep plan --calibrate`: what it measures, and how a calibration is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from round_rates import pass_rates, rates
+from runs import CHUNKS, plan, write_plan
+
+from sweep.cli import main
+from sweep.errors import PlanError
+from sweep.space import resolve
+from sweep.workflows import rates as kept
+from sweep.workflows.calibrating import forms_of
+from sweep.workflows.costs import Resources
+from sweep.workflows.predicting import predict
+from sweep.workflows.rates import load_rates, save_rates
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache directory of the test's own."""
+    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("place", ["", "missing"])
+def test_disk_is_measured(tmp_path, monkeypatch, place):
+    from sweep.workflows import overheads
+
+    monkeypatch.setattr(overheads, "DISK_BYTES", 1 << 22)
+    monkeypatch.setattr(overheads, "WRITTEN_BYTES", 1 << 20)
+    bandwidth, fresh_s, held = overheads.disk_rates(tmp_path / place)
+    assert 0 < bandwidth < math.inf
+    assert fresh_s >= 0 and held >= 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
+    from sweep.workflows import overheads
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(overheads, "FEW", 4)
+    monkeypatch.setattr(overheads, "DISK_BYTES", 1 << 24)
+    write_plan(tmp_path / "small.toml")
+    assert main(["plan", "small.toml"]) == 2
+    assert "not calibrated" in capsys.readouterr().err
+    assert main(["plan", "small.toml", "--calibrate", "--workers", "3"]) == 0
+    assert "bottleneck: " in capsys.readouterr().out
+    found = load_rates()
+    space = resolve(plan())
+    measured = {(p.kernel, p.model, p.form): p for p in found.passes}
+    assert set(measured) == {
+        (k.kernel.key, "hong_kim", form) for k in space.kernels for form in forms_of(k)
+    }
+    for p in found.passes:
+        assert p.evaluate_s > 0 and p.reduce_s > 0 and p.write_s > 0 and p.point_bytes > 0
+    assert max(p.compile_s for p in found.passes) > 0
+    assert min(found.start_s, found.cluster_s, found.task_s, found.file_s, found.store_s) > 0
+    # Another plan's rates are added; what is there stays.
+    save_rates(rates().merged(found))
+    assert {p.kernel for p in load_rates().passes} == {"sepia", "mat_tiled"}
+    assert main(["plan", "small.toml", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["chunks"], told["files"]) == (CHUNKS, predict(space, found, Resources()).files)
+    assert not list(tmp_path.glob("*.zarr"))
+    assert [path.name for path in cache.iterdir()] == ["calibration.json"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": "0.0.1"}, "is of sweep 0.0.1, this is "),
+        ({"processor": "Pentium x 1"}, "is of another processor (Pentium x 1), this is "),
+    ],
+)
+def test_stale_calibration_is_recognised(change, told, capsys):
+    save_rates(rates(**change))
+    assert main(["plan", "million"]) == 2
+    error = capsys.readouterr().err
+    assert told in error and "--calibrate" in error and error.count("\n") == 1
+    assert rates().merged(rates(**change, passes=(pass_rates(kernel="old"),))) == rates()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2}', '{"schema": 2, "passes": 3}']
+)
+def test_damaged_calibration_is_recognised(text, cache, capsys):
+    path = save_rates(rates())
+    assert path.parent == cache
+    path.write_text(text, encoding="utf-8")
+    assert main(["plan", "million"]) == 2
+    error = capsys.readouterr().err
+    assert "calibration" in error and "--calibrate" in error and error.count("\n") == 1
+
+
+def test_wrong_type_in_a_calibration(capsys):
+    path = save_rates(rates())
+    path.write_text(path.read_text().replace('"start_s": 1.0', '"start_s": "soon"'))
+    assert main(["plan", "million"]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_cache_directory_follows_the_system(monkeypatch, tmp_path):
+    monkeypatch.delenv("SWEEP_CACHE")
+    monkeypatch.setattr(kept.sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept.calibration_path() == tmp_path / "sweep" / "calibration.json"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert kept.calibration_path() == tmp_path / ".cache" / "sweep" / "calibration.json"
+    monkeypatch.setattr(kept.sys, "platform", "darwin")
+    assert kept.calibration_path() == tmp_path / "Library" / "Caches" / "sweep" / "calibration.json"
+
+
+def test_unwritable_cache_is_told(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "file"))
+    with pytest.raises(PlanError, match="SWEEP_CACHE names another"):
+        save_rates(rates())
