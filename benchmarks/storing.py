@@ -14,7 +14,7 @@ import zarr
 from sweep.space import Space
 from sweep.workflows import run
 
-__all__ = ["PLAIN", "finished_arrays", "run_fresh"]
+__all__ = ["PLAIN", "TOLD", "again_and_again", "finished_arrays", "plain_by_chunk", "run_fresh"]
 
 Finished = Mapping[str, tuple[zarr.Array[Any], Any]]
 """By name: an array of a finished store (for its metadata), and its content in memory."""
@@ -38,14 +38,22 @@ def finished_arrays(path: Path, kernel: str) -> Finished:
     }
 
 
-def _created(finished: Finished, path: Path) -> dict[str, zarr.Array[Any]]:
-    """Create empty arrays like the finished ones: shape, chunks, codecs, dimension names."""
+def _created(finished: Finished, path: Path, times: int = 1) -> dict[str, zarr.Array[Any]]:
+    """Create empty arrays like the finished ones: shape, chunks, codecs, dimension names.
+
+    With ``times`` they have as many times the whole chunks along the axis that is cut.
+    """
     shutil.rmtree(path, ignore_errors=True)
     group = zarr.create_group(path)
-    return {
-        name: group.create_array(
+    created = {}
+    for name, (like, _) in finished.items():
+        shape = list(like.shape)
+        if times > 1:
+            axis = _cut_axis(like)
+            shape[axis] = times * (shape[axis] // like.chunks[axis]) * like.chunks[axis]
+        created[name] = group.create_array(
             name,
-            shape=like.shape,
+            shape=tuple(shape),
             chunks=like.chunks,
             dtype=like.dtype,
             compressors=like.compressors,
@@ -53,8 +61,13 @@ def _created(finished: Finished, path: Path) -> dict[str, zarr.Array[Any]]:
             chunk_key_encoding={"name": "default", "separator": "."},
             dimension_names=like.metadata.dimension_names,
         )
-        for name, (like, _) in finished.items()
-    }
+    return created
+
+
+def _cut_axis(array: zarr.Array[Any]) -> int:
+    """Return the axis along which an array has several chunks, besides that of the models."""
+    several = [i for i, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True)) if n > c]
+    return several[-1]
 
 
 def _regions(array: zarr.Array[Any]) -> Iterator[tuple[slice, ...]]:
@@ -65,23 +78,46 @@ def _regions(array: zarr.Array[Any]) -> Iterator[tuple[slice, ...]]:
     yield from product(*cuts)
 
 
-def plain_by_chunk(finished: Finished, path: Path) -> None:
-    """Write chunk by chunk from two threads."""
-    created = _created(finished, path)
-    tasks = [(name, region) for name, array in created.items() for region in _regions(array)]
+def plain_by_chunk(finished: Finished, path: Path, times: int = 1) -> None:
+    """Write chunk by chunk from two threads; the whole chunks ``times`` over if that is not 1."""
+    created = _created(finished, path, times)
+    tasks = []
+    for name, (like, _) in finished.items():
+        if times == 1:
+            tasks += [(name, region, region) for region in _regions(like)]
+            continue
+        axis = _cut_axis(like)
+        chunk = like.chunks[axis]
+        extent = like.shape[axis] // chunk * chunk
+        for again in range(times):
+            for region in _regions(like):
+                part = region[axis]
+                if part.stop - part.start == chunk:
+                    moved = slice(part.start + again * extent, part.stop + again * extent)
+                    tasks.append((name, region, (*region[:axis], moved, *region[axis + 1 :])))
 
-    def write(task: tuple[str, tuple[slice, ...]]) -> None:
-        name, region = task
-        created[name][region] = finished[name][1][region]
+    def write(task: tuple[str, tuple[slice, ...], tuple[slice, ...]]) -> None:
+        name, region, place = task
+        created[name][place] = finished[name][1][region]
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(write, tasks))
 
 
-def plain_with_fill(finished: Finished, path: Path) -> None:
+def plain_with_fill(finished: Finished, path: Path, times: int = 1) -> None:
     """The same without looking for chunks of nothing but fill, which zarr would leave out."""
     with zarr.config.set({"array.write_empty_chunks": True}):
-        plain_by_chunk(finished, path)
+        plain_by_chunk(finished, path, times)
+
+
+def again_and_again(finished: Finished, points: int) -> tuple[int, int]:
+    """Return how often the whole chunks make ``points`` evaluations, and how many these are."""
+    like, _ = max(finished.values(), key=lambda pair: pair[0].size)
+    axis = _cut_axis(like)
+    whole = like.shape[axis] // like.chunks[axis] * like.chunks[axis]
+    each = like.size // like.shape[axis] * whole
+    times = max(2, round(points / each))
+    return times, times * each
 
 
 def plain_whole(finished: Finished, path: Path) -> None:
@@ -92,6 +128,11 @@ def plain_whole(finished: Finished, path: Path) -> None:
 
 PLAIN: Mapping[str, Callable[[Finished, Path], None]] = {
     "chunk by chunk": plain_by_chunk,
-    "chunk by chunk with empty ones": plain_with_fill,
     "whole arrays": plain_whole,
 }
+"""Ways to write with zarr as it comes."""
+
+TOLD: Mapping[str, Callable[[Finished, Path], None]] = {
+    "chunk by chunk, told to write empty ones": plain_with_fill,
+}
+"""Ways to write with zarr that need a setting."""

@@ -113,6 +113,17 @@ def test_blocks_and_tables_of_their_own(results, model, variant, monkeypatch):
 
 
 @every
+def test_tables_of_parts_of_a_box(results, model, variant, monkeypatch):
+    monkeypatch.setattr(chunk_module, "WHOLE_TABLES", 0)
+    monkeypatch.setattr(chunk_module, "TABLED", 7)
+    monkeypatch.setattr(tables_module, "CLOCKS_FORM", 10**9)
+    plan = plan_for(model, variant)
+    for kernel, found in whole(plan).items():
+        assert results[model, variant][kernel]["status"].size > 7
+        same_bits(results[model, variant][kernel], found)
+
+
+@every
 def test_rows_form_is_clocks_form(results, model, variant, monkeypatch):
     for pairs, form in ((1, "clocks"), (10**9, "rows")):
         monkeypatch.setattr(tables_module, "CLOCKS_FORM", pairs)

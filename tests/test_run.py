@@ -22,6 +22,7 @@ from sweep.space import resolve
 from sweep.specs import load_device, load_kernel
 from sweep.store import inspect, lock, open_store, writing
 from sweep.workflows import forecast, job, rerun, run, store_path
+from sweep.workflows.execute import execute
 
 
 @pytest.fixture(scope="module")
@@ -328,3 +329,16 @@ def test_clock_that_goes_backwards__changes_nothing(reference, tmp_path, monkeyp
     assert digest(tmp_path / "a.zarr") == digest(reference)
     assert len(journal(tmp_path / "a.zarr")) == CHUNKS
     assert run(plan(), tmp_path / "a.zarr").computed == 0
+
+
+@pytest.mark.parametrize("n", [1, 9, 10, 123])
+def test_chunks_are_begun_in_their_order(n):
+    """Neighbours share tables, and the first chunks take longest."""
+    units, begun, done = [("kernel", i) for i in range(n)], [], []
+
+    def work(unit):
+        begun.append(unit)
+        return unit, {}
+
+    execute(work, units, lambda unit, _: done.append(unit), threads=1)
+    assert begun == units and sorted(done) == units

@@ -44,6 +44,9 @@ grid."""
 BLOCK = 1 << 18
 """Configurations of one call of a pass, except where tables are small beside results: bounds the
 memory of tables that are spread over the inner loop's axes."""
+TABLED = 1 << 20
+"""Configurations without clocks whose tables are made at once. Where small grids make them depend
+on every axis, those of a whole chunk are fresh memory that costs as much as ten evaluations."""
 
 LAUNCH_SOURCES = (
     "occupancy",
@@ -84,16 +87,52 @@ def evaluate_box(
         Variable name to array with the variable's dimensions, in the plan's precision.
     """
     wanted = tuple(variables(space, plan) if wanted is None else wanted)
-    shape = canonical(space, box)
-    tables = tables_of(space, plan, box, None if buffers is None else buffers.make)
     n_models = len(plan.models)
     result: dict[str, np.ndarray] = {}
     for variable in wanted:
-        if variable.source in LAUNCH_SOURCES and variable.model is None:
-            result[variable.name] = _launch_variable(variable, tables.launch, tables.index[:-2])
-        else:
-            models = (n_models,) if variable.model is None else ()
-            result[variable.name] = _memory(variable, models + box.shape, buffers)
+        shape = box.shape
+        if is_launched(variable):
+            dimensions = zip(space.grid.dimensions, box.shape, strict=True)
+            shape = tuple(n for d, n in dimensions if d.kind not in ("core", "memory"))
+        elif variable.model is None:
+            shape = (n_models, *shape)
+        result[variable.name] = _memory(variable, shape, buffers)
+    for part in _tabled(space, box):
+        inside = tuple(
+            slice(a - start, b - start)
+            for a, b, start in zip(part.start, part.stop, box.start, strict=True)
+        )
+        _fill(space, plan, part, inside, wanted, result, None if buffers is None else buffers.make)
+    return result
+
+
+def is_launched(variable: Variable) -> bool:
+    """Whether only the launch decides a variable: it has neither models nor clocks."""
+    return variable.source in LAUNCH_SOURCES and variable.model is None
+
+
+def _tabled(space: KernelSpace, box: Box) -> list[Box]:
+    """Return the parts of a box, in order, whose tables are made at once."""
+    if is_small(space) or form_of(canonical(space, box)) == "clocks":
+        return [box]
+    return list(cut_box(box, TABLED))
+
+
+def _fill(
+    space: KernelSpace,
+    plan: Plan,
+    part: Box,
+    inside: tuple[slice, ...],
+    wanted: Sequence[Variable],
+    result: Mapping[str, np.ndarray],
+    make: Maker | None,
+) -> None:
+    """Fill the part of a box's results that lies at ``inside``."""
+    shape = canonical(space, part)
+    tables = tables_of(space, plan, part, make)
+    for variable in filter(is_launched, wanted):
+        values = result[variable.name]
+        values[inside[: values.ndim]] = _launch_variable(variable, tables.launch, tables.index[:-2])
     for i, name in enumerate(plan.models):
         outputs, arrays = [], []
         for variable in wanted:
@@ -101,10 +140,9 @@ def evaluate_box(
                 continue
             array = result[variable.name]
             outputs.append(variable.source)
-            arrays.append(array if variable.model else array[i])
+            arrays.append((array if variable.model else array[i])[inside])
         if outputs:
             fill_model(tables.inputs(name), plan, name, shape, tuple(outputs), arrays)
-    return result
 
 
 def _memory(variable: Variable, shape: tuple[int, ...], buffers: Buffers | None) -> np.ndarray:
@@ -285,8 +323,7 @@ def _launch_variable(variable: Variable, launch: Launch, index: tuple[slice, ...
         t[..., 0, 0][restrict(t[..., 0, 0], index)] for t in launch_values(variable, launch)
     )
     values = np.where(status == 0, values, 0 if variable.is_code else np.nan)
-    shape = tuple(s.stop - s.start for s in index)
-    return np.broadcast_to(values, shape).astype(variable.dtype, order="C")
+    return np.broadcast_to(values, tuple(s.stop - s.start for s in index))
 
 
 def fill_model(

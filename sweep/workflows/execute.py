@@ -132,7 +132,12 @@ def _in_threads(job: Work, units: Sequence[Unit], done: Done, threads: int) -> N
         if isinstance(value, tuple):
             done(*value)
 
-    graph: dict[Any, Any] = {("unit", i): (job, unit) for i, unit in enumerate(units)}
+    # Of tasks without edges the scheduler begins with the last key in the order of text. In the
+    # order of units neighbours share tables, and the first ones, whose small grids leave
+    # multiprocessors idle and take longer, do not keep one thread busy at the end.
+    width = len(str(len(units)))
+    keys = [f"{i:0{width}}" for i in range(len(units), 0, -1)]
+    graph: dict[Any, Any] = {("unit", k): (job, u) for k, u in zip(keys, units, strict=True)}
     with Callback(posttask=finished):
         get(graph, list(graph), num_workers=threads)
 
