@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -137,18 +138,45 @@ def best_block(
     return int(min(found, key=lambda size: statistics.median(found[size])))
 
 
+class Places:
+    """A new place for every store; the one before is removed outside of the time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._number = count()
+        self._last: Path | None = None
+
+    def writing(self, write: Callable[[Path], None]) -> Callable[[], None]:
+        """Return a call that writes to a new place."""
+
+        def call() -> None:
+            self._last = self._directory / f"{next(self._number)}.zarr"
+            write(self._last)
+
+        return call
+
+    def settle(self) -> None:
+        """Remove the last store, and wait for the disk."""
+        if self._last is not None:
+            shutil.rmtree(self._last, ignore_errors=True)
+        os.sync()
+
+
 def store_rows(kind: str, points: int, rounds: int, directory: Path) -> list[Row]:
     """Compare a run into a store with zarr writing its finished arrays; leaves ``run.zarr``.
 
     Once with the faster way to write with zarr as it comes, once with all ways.
     """
     whole = space(kind, points)
-    store, plain = directory / "run.zarr", directory / "plain.zarr"
+    store = directory / "run.zarr"
     run_fresh(space(kind, 1), store)  # compiles
     run_fresh(whole, store)
     finished = finished_arrays(store, whole.kernels[0].kernel.key)
-    functions = {name: partial(write, finished, plain) for name, write in (PLAIN | TOLD).items()}
-    found = in_turn({"run": partial(run_fresh, whole, store), **functions}, rounds, os.sync)
+    ways = {name: partial(write, finished) for name, write in (PLAIN | TOLD).items()}
+    places = Places(directory)
+    functions = {"run": partial(run_fresh, whole), **ways}
+    found = in_turn({n: places.writing(f) for n, f in functions.items()}, rounds, places.settle)
+    places.settle()
     rows = []
     for ways, least in ((PLAIN, "1.3" if kind == "clocks" else "0.9"), (PLAIN | TOLD, "")):
         quicker = min(ways, key=lambda name: statistics.median(found[name]))
@@ -173,28 +201,22 @@ def large_rows(kind: str, rounds: int, directory: Path) -> list[Row]:
 
     zarr writes the chunks of a tenth again and again.
     """
-    small = space(kind, LARGE // 10 // len(MODELS))
-    store, plain = directory / "run.zarr", directory / "plain.zarr"
+    small, store = space(kind, LARGE // 10 // len(MODELS)), directory / "run.zarr"
     run_fresh(small, store)
     finished = finished_arrays(store, small.kernels[0].kernel.key)
     times, n = again_and_again(finished, LARGE)
     whole = space(kind, n // len(MODELS))
-
-    def plain_again(way: Callable[..., None]) -> None:
-        shutil.rmtree(store, ignore_errors=True)
-        way(finished, plain, times)
-
-    def run_again() -> None:
-        shutil.rmtree(plain, ignore_errors=True)
-        run_fresh(whole, store)
-
     told = next(iter(TOLD))
-    ways: dict[str, Callable[..., None]] = {"chunk by chunk": plain_by_chunk, told: TOLD[told]}
-    functions = {name: partial(plain_again, way) for name, way in ways.items()}
-    found = in_turn({"run": run_again, **functions}, rounds, os.sync)
-    ours = [t * n / whole.n_evaluations for t in found["run"]]
-    shutil.rmtree(plain, ignore_errors=True)
-    return [store_row(kind, n, {**found, "run": ours}, way, "") for way in ways]
+    ways = {
+        "chunk by chunk": partial(plain_by_chunk, finished, times=times),
+        told: partial(TOLD[told], finished, times=times),
+    }
+    places = Places(directory)
+    functions = {"run": partial(run_fresh, whole), **ways}
+    found = in_turn({n: places.writing(f) for n, f in functions.items()}, rounds, places.settle)
+    places.settle()
+    found["run"] = [t * n / whole.n_evaluations for t in found["run"]]
+    return [store_row(kind, n, found, way, "") for way in ways]
 
 
 def query_rows(kind: str, points: int, rounds: int, store: Path) -> list[Row]:

@@ -126,13 +126,13 @@ def plain_whole(finished: Finished, path: Path) -> None:
         array[...] = finished[name][1]
 
 
-PLAIN: Mapping[str, Callable[[Finished, Path], None]] = {
+PLAIN: Mapping[str, Callable[..., None]] = {
     "chunk by chunk": plain_by_chunk,
     "whole arrays": plain_whole,
 }
 """Ways to write with zarr as it comes."""
 
-TOLD: Mapping[str, Callable[[Finished, Path], None]] = {
+TOLD: Mapping[str, Callable[..., None]] = {
     "chunk by chunk, told to write empty ones": plain_with_fill,
 }
 """Ways to write with zarr that need a setting."""
