@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,17 @@ def write_plan(kind: str, points: int, path: Path) -> Path:
     axes: dict[str, Any] = data.pop("axes")
     kept = ("schema", "kernels", "devices", "models", "outputs")
     lines = [f"{key} = {json.dumps(data[key])}" for key in kept]
-    lines += ["[axes]", *(f"{name} = {json.dumps(list(v))}" for name, v in axes.items())]
+    lines += ["[axes]", *(f"{name} = {_spelled(list(v))}" for name, v in axes.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def _spelled(values: list[Any]) -> str:
+    """Return an axis as a plan spells it: evenly spaced numbers as a range."""
+    steps = {b - a for a, b in pairwise(values)} if len(values) > 2 else set()
+    if len(steps) != 1:
+        return json.dumps(values)
+    return f"{{ start = {values[0]}, stop = {values[-1]}, step = {steps.pop()} }}"
 
 
 def seconds(command: Sequence[str], rounds: int, store: Path | None = None) -> tuple[float, float]:
