@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from sweep import __version__
 from sweep.evaluation import Buffers, evaluate_box
 from sweep.evaluation._passes import forget_passes
 from sweep.evaluation.chunk import Tables, canonical
+from sweep.evaluation.memo import Memo, Workspace
 from sweep.evaluation.reducing import Accumulator, Piece, Reduction
 from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.evaluation.workloads import build_launch
 from sweep.models import get_model
-from sweep.space import KernelSpace, Plan, Space, cut_box
+from sweep.space import Box, KernelSpace, Plan, Space, cut_box
 from sweep.store import open_or_create, stored_bytes
 from sweep.workflows.job import Job, Unit
 from sweep.workflows.overheads import (
@@ -42,6 +44,9 @@ from sweep.workflows.rates import PassRates, Rates, processor
 from sweep.workflows.record import layout_of, texts_of
 
 __all__ = ["calibrate", "forms_of", "stages_followed"]
+
+Shared = tuple[Memo | None, Workspace | None]
+"""What boxes share that are made one after the other."""
 
 SAMPLES = 3
 """Chunks of a kernel that are measured."""
@@ -197,10 +202,8 @@ def _draft(space: Space, parts: list[KernelSpace], model: str, form: str, place:
         compiled = compiled or first
         for key, value in found.items():
             totals[key] += value
-    one = _one_launch(parts[0])
-    launch_call, inputs_call = _least(_table_seconds(one, plan, model) for _ in range(ROUNDS))
-    n, boxes = totals["launches"], len(parts)
     kernel = parts[0].kernel
+    launch_call, launch, inputs_call, inputs = _table_rates(parts, plan, model, form, totals)
     rates = PassRates(
         kernel=kernel.key,
         sha256=kernel.sha256,
@@ -210,17 +213,58 @@ def _draft(space: Space, parts: list[KernelSpace], model: str, form: str, place:
         compile_s=compiled[0],
         compile_reducing_s=compiled[1],
         launch_call_s=launch_call,
-        launch_s=max(totals["launch"] - boxes * launch_call, 0.0) / n,
+        launch_s=launch,
         inputs_call_s=inputs_call,
-        inputs_s=max(totals["inputs"] - boxes * inputs_call, 0.0) / n,
+        inputs_s=inputs,
         evaluate_s=totals["evaluate"] / totals["points"],
         reduce_s=totals["reduce"] / totals["points"],
         point_bytes=totals["bytes"] / totals["points"],
         write_s=0.0,
         stored=totals["stored"] / totals["bytes"],
-        launch_bytes=totals["tables"] / n,
+        launch_bytes=totals["tables"] / totals["launches"],
     )
     return _Draft(rates, totals["write"], int(totals["files"]), totals["bytes"])
+
+
+def _table_rates(
+    parts: list[KernelSpace], plan: Plan, model: str, form: str, totals: dict[str, float]
+) -> tuple[float, float, float, float]:
+    """Return the seconds of tables: of the launch for each box and each launch, of the model so."""
+    found = [_neighbours_seconds(part, plan, model) for part in parts] if form == "rows" else []
+    if found and all(found):
+        return tuple(np.median(np.array(found), axis=0).tolist())
+    one, n, boxes = _one_launch(parts[0]), totals["launches"], len(parts)
+    launch_call, inputs_call = _least(_table_seconds(one, plan, model) for _ in range(ROUNDS))
+    return (
+        launch_call,
+        max(totals["launch"] - boxes * launch_call, 0.0) / n,
+        inputs_call,
+        max(totals["inputs"] - boxes * inputs_call, 0.0) / n,
+    )
+
+
+def _neighbours_seconds(part: KernelSpace, plan: Plan, model: str) -> tuple[float, ...]:
+    """Return the seconds of tables where boxes follow each other, and share what they can.
+
+    Pairs of large and of small boxes tell what a box costs and what a launch in it; nothing is
+    returned for a part that cannot be cut.
+    """
+    sizes, seconds = [], []
+    for divisor in (8, 2):
+        boxes = list(islice(cut_box(part.grid.whole, max(part.n_points // divisor, 1)), 2))
+        if len(boxes) < 2:
+            return ()
+        shared: Shared = (Memo(), Workspace())
+        for box in boxes:
+            _table_seconds(part, plan, model, box, shared)
+        both = (_table_seconds(part, plan, model, b, shared) for _ in range(ROUNDS) for b in boxes)
+        sizes.append(boxes[0].n_points)
+        seconds.append(_least(both))
+    found: list[float] = []
+    for few, many in zip(*seconds, strict=True):
+        each = max(many - few, 0.0) / max(sizes[1] - sizes[0], 1)
+        found += [max(few - each * sizes[0], 0.0), each]
+    return tuple(found)
 
 
 def _least(found: Iterator[tuple[float, float]]) -> tuple[float, float]:
@@ -283,11 +327,17 @@ def _question(part: KernelSpace) -> Reduction:
     return Reduction(part.kernel.key, objective, (1,), ("model",), indices, 2)
 
 
-def _table_seconds(part: KernelSpace, plan: Plan, model: str) -> tuple[float, float]:
-    """Return the seconds to make the tables of a launch, and of a model."""
-    whole, options = part.grid.whole, plan.options.get(model, {})
+def _table_seconds(
+    part: KernelSpace,
+    plan: Plan,
+    model: str,
+    box: Box | None = None,
+    shared: Shared = (None, None),
+) -> tuple[float, float]:
+    """Return the seconds to make the tables of a launch, and of a model; of a whole part."""
+    whole, options = box or part.grid.whole, plan.options.get(model, {})
     launched: list[Any] = []
-    launch_s = cpu_seconds(lambda: launched.append(build_launch(part, whole)))
+    launch_s = cpu_seconds(lambda: launched.append(build_launch(part, whole, *shared)))
     described = get_model(model)
     inputs_s = cpu_seconds(
         lambda: pass_inputs(part, whole, launched[0], described, plan.variant, options)
