@@ -11,7 +11,7 @@ from runs import CHUNKS, plan, write_plan
 
 from sweep.cli import main
 from sweep.errors import PlanError
-from sweep.space import resolve
+from sweep.space import Plan, resolve
 from sweep.workflows import rates as kept
 from sweep.workflows.calibrating import forms_of
 from sweep.workflows.costs import Resources
@@ -36,6 +36,29 @@ def test_disk_is_measured(tmp_path, monkeypatch, place):
     assert 0 < bandwidth < math.inf
     assert fresh_s >= 0 and held >= 0
     assert not list(tmp_path.iterdir())
+
+
+def test_tables_cost_by_box_and_by_launch(monkeypatch):
+    """Clocks, of which a row has some, are no launches."""
+    from sweep.workflows import calibrating
+
+    axes = {
+        "n": {"start": 4096, "stop": 4096 * 64, "step": 4096},
+        "block_size": [64, 128, 256],
+        "core_clock": [800, 900, 1000],
+    }
+    given = {"kernels": ["vector_add"], "devices": ["gtx_980"], "models": ["hong_kim"]}
+    space = resolve(Plan(**given, axes=axes))
+
+    def seconds(part, plan, model, box, shared):
+        launches = box.n_points / 3
+        return 2e-3 + 1e-6 * launches, 1e-3 + 5e-6 * launches
+
+    monkeypatch.setattr(calibrating, "_table_seconds", seconds)
+    found = calibrating._neighbours_seconds(space.kernels[0], space.plan, "hong_kim")
+    assert found == pytest.approx((2e-3, 1e-6, 1e-3, 5e-6))
+    one = calibrating._one_launch(resolve(Plan(**given)).kernels[0])
+    assert not calibrating._neighbours_seconds(one, space.plan, "hong_kim")
 
 
 @pytest.mark.slow

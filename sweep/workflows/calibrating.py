@@ -7,6 +7,7 @@ are measured, on some chunks that lie spread over the grid.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -258,7 +259,7 @@ def _neighbours_seconds(part: KernelSpace, plan: Plan, model: str) -> tuple[floa
         for box in boxes:
             _table_seconds(part, plan, model, box, shared)
         both = (_table_seconds(part, plan, model, b, shared) for _ in range(ROUNDS) for b in boxes)
-        sizes.append(boxes[0].n_points)
+        sizes.append(math.prod(canonical(part, boxes[0])[:-2]))  # launches
         seconds.append(_least(both))
     found: list[float] = []
     for few, many in zip(*seconds, strict=True):
