@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 
@@ -36,6 +37,26 @@ def test_disk_is_measured(tmp_path, monkeypatch, place):
     assert 0 < bandwidth < math.inf
     assert fresh_s >= 0 and held >= 0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("full", [1, 2])
+def test_full_disk_is_told(tmp_path, monkeypatch, full):
+    from sweep.workflows import overheads
+
+    tried = []
+
+    def written(descriptor):
+        tried.append(descriptor)
+        if len(tried) <= full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return 1.0, 2.0
+
+    monkeypatch.setattr(overheads, "_written", written)
+    if full == 1:
+        assert overheads.disk_rates(tmp_path)[0] == overheads.DISK_BYTES / 2.0
+    else:
+        with pytest.raises(PlanError, match="No space left on device; 512 MiB must be free"):
+            overheads.disk_rates(tmp_path)
 
 
 def test_tables_cost_by_box_and_by_launch(monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import subprocess
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sweep.errors import PlanError
 from sweep.space import Box, KernelSpace, Space, cut_box
 from sweep.store import open_or_create
 from sweep.workflows.execute import execute
@@ -107,7 +107,7 @@ def disk_rates(place: Path) -> tuple[float, float, float]:
     Parameters
     ----------
     place : Path
-        A directory of the disk, where it can be written; else that of temporary files is taken.
+        A directory of the disk, where it has room; else that of temporary files is taken.
 
     Returns
     -------
@@ -118,15 +118,30 @@ def disk_rates(place: Path) -> tuple[float, float, float]:
         memory that it just let go: much on virtual machines, next to nothing on others [s].
     held : float
         What the system keeps in memory before writers have to wait for the disk [B].
+
+    Raises
+    ------
+    PlanError
+        Neither has room.
     """
-    with contextlib.ExitStack() as stack:
+    try:
+        first_s, again_s, elapsed = _written_twice(place)
+    except OSError:
         try:
-            file = stack.enter_context(tempfile.TemporaryFile(dir=place))
-        except OSError:
-            file = stack.enter_context(tempfile.TemporaryFile())
-        first_s, _ = _written(file.fileno())
-        again_s, elapsed = _written(file.fileno())
+            first_s, again_s, elapsed = _written_twice(None)
+        except OSError as error:
+            raise PlanError(
+                f"the disk cannot be measured: {error.strerror or error}; {DISK_BYTES >> 20} MiB "
+                f"must be free for a moment, in '{place}' or where temporary files are"
+            ) from None
     return DISK_BYTES / elapsed, max(first_s - again_s, 0.0) / DISK_BYTES, _held_bytes()
+
+
+def _written_twice(place: Path | None) -> tuple[float, float, float]:
+    """Return the CPU seconds to write a file and to write it again, and until the disk has it."""
+    with tempfile.TemporaryFile(dir=place) as file:
+        first_s, _ = _written(file.fileno())
+        return (first_s, *_written(file.fileno()))
 
 
 def _written(descriptor: int) -> tuple[float, float]:
