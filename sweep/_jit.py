@@ -10,7 +10,9 @@ The disk cache stays off: processes that start together would share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,12 +54,34 @@ class EquationInfo:
     kind: str
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let the garbage collector rest.
+
+    All that a compiler makes is alive until it has done, and to look through it again and again was
+    an eighth of the first run's time. Not for nested use, nor from two threads at once: passes are
+    compiled one after another.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class _NoAliasCompiler(CompilerBase):
     """Numba's default pipeline with array arguments declared not to overlap.
 
     A pass reads one buffer of inputs and writes others; without the promise the vectoriser gives
     up, because it would need more overlap checks at run time than it allows.
     """
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile while the garbage collector rests."""
+        with _uncollected():
+            return super().compile_extra(func)
 
     def define_pipelines(self) -> list[Any]:
         self.state.flags.noalias = True

@@ -219,14 +219,22 @@ def test_damaged_index__is_one_line(store):
 def test_fronts_of_chunks__whatever_is_smallest_where():
     """Also where the fastest has no energy, and of points that equal those at the ends."""
     rng = np.random.default_rng(3)
-    for n in (50, 3000, 40_000):
+    for n, slope in ((50, 0), (3000, 0), (400_000, 0), (400_000, 1), (400_000, -1)):
         x, y = (rng.integers(1, 200, n).astype(np.float32) for _ in range(2))
+        y += (slope * np.arange(n) / 1000).astype(np.int64) - min(0, slope) * n // 1000
         y[rng.random(n) < 0.3] = np.nan
         y[x <= 2] = np.nan
         ends = int(np.nanargmin(x)), int(np.nanargmin(y))
         assert np.isnan(y[ends[0]])
         for points in (ends, ends[:1], ends[1:]):
-            assert summaries._front(x, y, points).tolist() == front([x, y]).tolist()
+            found = summaries._front(x, y, points, *least_of_pieces(x, y))
+            assert found.tolist() == front([x, y]).tolist()
         curve = rng.random(n)  # all are on the front
         ends = int(np.argmin(curve)), int(np.argmax(curve))
-        assert summaries._front(curve, 1 - curve, ends).size == n
+        least = least_of_pieces(curve, 1 - curve)
+        assert summaries._front(curve, 1 - curve, ends, *least).size == n
+
+
+def least_of_pieces(*rows):
+    starts = {row.size: np.arange(0, row.size, summaries.PIECE) for row in rows}
+    return [np.fmin.reduceat(row, starts[row.size]) for row in rows]

@@ -57,6 +57,8 @@ class Launch:
 
 SHORT = 16
 """Numbers of a row below which broadcasting costs more than the arithmetic."""
+VERY_SHORT = 4
+"""Numbers of a row up to which it is quicker to write one place of all rows after the other."""
 
 
 def axis_arrays(
@@ -283,11 +285,17 @@ def _written_out(table: Array, shape: tuple[int, ...], workspace: Workspace) -> 
     Only where they are short: there NumPy takes longer to broadcast than to write.
     """
     end = max((i + 1 for i, n in enumerate(table.shape) if n > 1), default=0)
-    if end > len(shape) or not 1 < math.prod(shape[end:]) <= SHORT:
+    times = math.prod(shape[end:])
+    if end > len(shape) or not 1 < times <= SHORT:
         return table
     whole = (*table.shape[:end], *shape[end:], *table.shape[len(shape) :])
     written = workspace.take("blocks", whole)
-    np.copyto(written, table)
+    if times <= VERY_SHORT:
+        flat = written.reshape(-1, times)
+        for place in range(times):
+            flat[:, place] = table.reshape(-1)
+    else:
+        np.copyto(written, table)
     return written
 
 

@@ -40,6 +40,9 @@ ROOT_DOCUMENT = "zarr.json"
 
 Document = dict[str, Any]
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_plain = json.JSONEncoder(allow_nan=False).encode
+
 
 def chunk_key(index: tuple[int, ...]) -> str:
     """Return the file name of a chunk within its array's directory."""
@@ -59,13 +62,13 @@ def _laid_out(value: Any, margin: str) -> str:
     """
     inner = margin + "  "
     if isinstance(value, Mapping) and value:
-        lines = [f"{json.dumps(key)}: {_laid_out(held, inner)}" for key, held in value.items()]
+        lines = [f"{_plain(key)}: {_laid_out(held, inner)}" for key, held in value.items()]
         start, end = "{", "}"
-    elif isinstance(value, list) and any(isinstance(held, Mapping | list) for held in value):
+    elif isinstance(value, list) and not _PLAIN.issuperset(map(type, value)):
         lines = [_laid_out(held, inner) for held in value]
         start, end = "[", "]"
     else:
-        return json.dumps(value, allow_nan=False)
+        return _plain(value)
     separator = ",\n" + inner
     return f"{start}\n{inner}{separator.join(lines)}\n{margin}{end}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import Buffers, evaluate_box, variables, warm_up
+from sweep.evaluation import Buffers, Variable, evaluate_box, variables, warm_up
 from sweep.space import Space, parse_plan, resolve
 from sweep.store import ChunkWriter, chunk_key
 from sweep.workflows.summaries import summarise
@@ -38,10 +38,11 @@ class Job:
     digest: str
     _local: list[Space] = field(default_factory=list, compare=False, repr=False)
     _spare: list[Buffers] = field(default_factory=list, compare=False, repr=False)
+    _found: dict[str, tuple[Variable, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the laid-out space and buffers behind: the other side makes its own."""
-        return {**self.__dict__, "_local": [], "_spare": []}
+        return {**self.__dict__, "_local": [], "_spare": [], "_found": {}}
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -60,6 +61,12 @@ class Job:
         with self._buffers() as buffers:
             return unit, self._fill(unit, buffers)
 
+    def _variables(self, kernel: str) -> tuple[Variable, ...]:
+        if kernel not in self._found:
+            space = self.space()
+            self._found[kernel] = variables(space[kernel], space.plan)
+        return self._found[kernel]
+
     @contextmanager
     def _buffers(self) -> Iterator[Buffers]:
         """Lend buffers that no other thread uses meanwhile."""
@@ -75,7 +82,7 @@ class Job:
         space = self.space()
         part = space[kernel]
         box = part.grid.box(chunk)
-        arrays = evaluate_box(part, space.plan, box, buffers=buffers)
+        arrays = evaluate_box(part, space.plan, box, self._variables(kernel), buffers)
         return self.store(unit, arrays)
 
     def store(
@@ -101,7 +108,7 @@ class Job:
         space = self.space()
         part = space[kernel]
         index = dict(zip(part.grid.names, part.grid.chunk_index(chunk), strict=True))
-        found = variables(part, space.plan)
+        found = self._variables(kernel)
         for variable in found:
             absent = [i for name, i in index.items() if name not in variable.dims]
             if any(absent):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,10 @@ def summarise(
         the Pareto front, or None where it has more than :data:`FRONT_POINTS`.
     """
     n_models, n_devices = len(plan.models), box.shape[0]
-    numbers = {v.name: _numbers(v, grid, plan, box, arrays[v.name]) for v in found if not v.is_code}
+    extremes = {v.name: _extremes(_rows(v, plan, box, arrays)) for v in found if not v.is_code}
+    numbers = {
+        v.name: _numbers(v, grid, plan, box, extremes[v.name]) for v in found if not v.is_code
+    }
     codes = {}
     rows = {
         name: arrays[name].reshape(n_models * n_devices, -1) for name in COUNTED if name in arrays
@@ -84,19 +88,42 @@ def summarise(
         "codes": codes,
     }
     if all(name in arrays for name in FRONT):
-        summary["front"] = _fronts(grid, plan, box, [arrays[name] for name in FRONT], numbers)
+        summary["front"] = _fronts(grid, plan, box, arrays, extremes)
     return summary
 
 
 # ---------------------------------------------------------------------------- numbers
 
 
-def _numbers(variable: Variable, grid: Grid, plan: Plan, box: Box, array: Array) -> list[list[Any]]:
+@dataclass(frozen=True)
+class _Extremes:
+    """The extremes of every row of numbers; NaN is none.
+
+    ``low_at`` and ``high_at`` are where the first of the lowest and highest is, ``count`` is how
+    many numbers there are, and ``of_pieces`` the lowest of each piece of :data:`PIECE` values.
+    """
+
+    low: Array
+    high: Array
+    second_low: Array
+    second_high: Array
+    low_at: Array
+    high_at: Array
+    count: Array
+    of_pieces: Array
+
+
+def _rows(variable: Variable, plan: Plan, box: Box, arrays: Mapping[str, Array]) -> Array:
+    """Return a float variable's results with a row for each cell it has."""
+    n_models = len(plan.models) if "model" in variable.dims else 1
+    return arrays[variable.name].reshape(n_models * box.shape[0], -1)
+
+
+def _numbers(
+    variable: Variable, grid: Grid, plan: Plan, box: Box, found: _Extremes
+) -> list[list[Any]]:
     """Return one float variable's seven numbers, each for every cell."""
     n_models, n_devices = len(plan.models), box.shape[0]
-    has_model = "model" in variable.dims
-    values = array.reshape(n_models * n_devices if has_model else n_devices, -1)
-    *extremes, low_at, high_at, count = _extremes(values)
     extent = tuple(
         n if name in variable.dims else 1 for name, n in zip(grid.names, box.shape, strict=True)
     )
@@ -104,16 +131,16 @@ def _numbers(variable: Variable, grid: Grid, plan: Plan, box: Box, array: Array)
     owners = range(n_models) if variable.model is None else [plan.models.index(variable.model)]
     shape = (n_models, n_devices)
     columns: list[Array] = []
-    for part in extremes:
+    for part in (found.low, found.high, found.second_low, found.second_high):
         whole = np.full(shape, np.nan)
         whole[owners] = part.reshape(-1, n_devices)
         columns.append(whole)
-    for part in (low_at, high_at):
+    for part in (found.low_at, found.high_at):
         whole_at = np.full(shape, -1, np.int64)
         whole_at[owners] = part.reshape(-1, n_devices)
         columns.append(_positions(grid, box, extent, whole_at))
     number = np.zeros(shape, np.int64)
-    number[owners] = count.reshape(-1, n_devices)
+    number[owners] = found.count.reshape(-1, n_devices)
     return [_plain(column) for column in (*columns, number)]
 
 
@@ -132,12 +159,8 @@ def _positions(grid: Grid, box: Box, extent: tuple[int, ...], local: Array) -> A
     return np.where(local < 0, -1, position)
 
 
-def _extremes(values: Array) -> tuple[Array, ...]:
-    """Return the extremes of every row.
-
-    Lowest, highest, second lowest, second highest, where lowest and highest first are, and how
-    many numbers there are; NaN is none.
-    """
+def _extremes(values: Array) -> _Extremes:
+    """Return the extremes of every row."""
     rows, size = values.shape
     width = max(min(size, PIECE), 1)
     step = max(1, PIECE // width)
@@ -157,9 +180,9 @@ def _extremes(values: Array) -> tuple[Array, ...]:
                 low[some, number] = lowest
                 high[some, number] = np.maximum.reduce(part, axis=1)
                 count[some] += part.shape[1]
-    lowest, second_low, low_at = _first(values, low, pieces, np.fmin)
+    lowest, second_low, low_at = _first(values, low.copy(), pieces, np.fmin)
     highest, second_high, high_at = _first(values, high, pieces, np.fmax)
-    return lowest, highest, second_low, second_high, low_at, high_at, count
+    return _Extremes(lowest, highest, second_low, second_high, low_at, high_at, count, low)
 
 
 def _first(
@@ -225,6 +248,12 @@ def _count(codes: Array, seen: list[int]) -> Array:
         counts[code] = np.count_nonzero(codes == code)
         left -= int(counts[code])
     if left:
+        # Counting all at once takes as long as thirty comparisons: first those that are likely.
+        for code in sorted({int(codes.min()), int(codes.max())} - set(seen)):
+            counts[code] = np.count_nonzero(codes == code)
+            left -= int(counts[code])
+            seen.append(code)
+    if left:
         counts = np.bincount(codes, minlength=256)
         seen += [c for c in np.flatnonzero(counts).tolist() if c not in seen]
     return counts
@@ -234,19 +263,23 @@ def _count(codes: Array, seen: list[int]) -> Array:
 
 
 def _fronts(
-    grid: Grid, plan: Plan, box: Box, arrays: Sequence[Array], numbers: Mapping[str, list[Any]]
+    grid: Grid,
+    plan: Plan,
+    box: Box,
+    arrays: Mapping[str, Array],
+    extremes: Mapping[str, _Extremes],
 ) -> list[Any]:
     """Return the front of each cell; None where it is too long to keep."""
     n_models, n_devices = len(plan.models), box.shape[0]
-    times, energies = (array.reshape(n_models * n_devices, -1) for array in arrays)
-    powered = numbers["energy"][-1]
+    times, energies = (arrays[name].reshape(n_models * n_devices, -1) for name in FRONT)
+    x, y = (extremes[name] for name in FRONT)
     found: list[Any] = []
     for cell in range(len(times)):
-        if not powered[cell]:
+        if not y.count[cell]:
             found.append([[], [], []])
             continue
-        least = (numbers[name][4][cell] for name in FRONT)  # where either is smallest
-        at = _front(times[cell], energies[cell], [_inside(grid, box, place) for place in least])
+        ends = x.low_at[cell], y.low_at[cell]
+        at = _front(times[cell], energies[cell], ends, x.of_pieces[cell], y.of_pieces[cell])
         if at.size > FRONT_POINTS:
             found.append(None)
             continue
@@ -258,23 +291,18 @@ def _fronts(
     return found
 
 
-def _inside(grid: Grid, box: Box, position: int) -> int:
-    """Return where in its cell of a box a position of the whole grid is."""
-    index = np.unravel_index(position % grid.n_points, grid.shape)
-    inside = [int(i) - start for i, start in zip(index, box.start, strict=True)]
-    return int(np.ravel_multi_index(inside[1:], box.shape[1:])) if inside[1:] else 0
-
-
-def _front(x: Array, y: Array, ends: Sequence[int]) -> Array:
+def _front(x: Array, y: Array, ends: Sequence[int], least_x: Array, least_y: Array) -> Array:
     """Return where the points are that no other one beats, in ascending order.
 
     ``ends`` are points where x, and y, is smallest: they alone often beat nearly all others.
+    ``least_x`` and ``least_y`` are the smallest of each piece of :data:`PIECE` points.
     """
     points = [(x[i], y[i]) for i in ends if not np.isnan(y[i])]
     if x.size <= 4 * SAMPLE or not points:
         return front([x, y])
     kept = []
-    for first in range(0, x.size, PIECE):
+    for piece in _not_beaten(least_x, least_y, points).tolist():
+        first = piece * PIECE
         part = slice(first, first + PIECE)
         kept.append(first + _not_beaten(x[part], y[part], points))
     left = np.concatenate(kept)
