@@ -15,8 +15,8 @@ from sweep.space import Box, KernelSpace, Plan
 
 __all__ = ["obstacles"]
 
-LAUNCHES, MOST_BOXES = 1_000_000, 64
-"""Launch configurations that are looked at together, and how often before giving up."""
+FEW, LAUNCHES, MOST_BOXES = 1_000, 1_000_000, 64
+"""Launch configurations that are looked at first, then together, and how often before giving up."""
 
 
 def obstacles(space: KernelSpace, plan: Plan) -> dict[str, str]:
@@ -41,8 +41,10 @@ def obstacles(space: KernelSpace, plan: Plan) -> dict[str, str]:
         if isinstance(clocks, str):
             found[device.key] = clocks
             continue
+        if _statuses(space, plan, next(_launch_boxes(space, number, clocks, FEW)))[0]:
+            return {}
         counts = np.zeros(256, np.int64)
-        for i, box in enumerate(_launch_boxes(space, number, clocks)):
+        for i, box in enumerate(_launch_boxes(space, number, clocks, LAUNCHES)):
             if i == MOST_BOXES:
                 return {}
             counts += _statuses(space, plan, box)
@@ -79,8 +81,10 @@ def _clocks_in_range(space: KernelSpace, number: int) -> dict[str, int] | str:
     return found
 
 
-def _launch_boxes(space: KernelSpace, number: int, clocks: dict[str, int]) -> Iterator[Box]:
-    """Yield boxes that cover the launches of one device at one pair of clocks."""
+def _launch_boxes(
+    space: KernelSpace, number: int, clocks: dict[str, int], size: int
+) -> Iterator[Box]:
+    """Yield boxes of a size that cover the launches of one device at one pair of clocks."""
     dimensions = space.grid.dimensions
     whole = [
         slice(number, number + 1) if d.kind == "device"
@@ -90,9 +94,9 @@ def _launch_boxes(space: KernelSpace, number: int, clocks: dict[str, int]) -> It
     ]  # fmt: skip
     extents = [part.stop - part.start for part in whole]
     axis = 0
-    while axis < len(whole) - 1 and math.prod(extents[axis + 1 :]) > LAUNCHES:
+    while axis < len(whole) - 1 and math.prod(extents[axis + 1 :]) > size:
         axis += 1
-    step = max(1, LAUNCHES // math.prod(extents[axis + 1 :]))
+    step = max(1, size // math.prod(extents[axis + 1 :]))
     for lead in np.ndindex(*extents[:axis]):
         for start in range(0, extents[axis], step):
             ranges = [(s.start + i, s.start + i + 1) for s, i in zip(whole, lead, strict=False)]

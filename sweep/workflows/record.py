@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from sweep import __version__
@@ -45,11 +47,14 @@ def record_of(space: Space) -> dict[str, Any]:
         "devices": devices,
         "kernels": kernels,
         "models": models,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in PACKAGES},
-        },
+        "versions": dict(_versions()),
     }
+
+
+@cache  # each is read from a file
+def _versions() -> Mapping[str, str]:
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **found}
 
 
 def plan_of(record: Any) -> Plan:
