@@ -15,6 +15,9 @@ __all__ = ["Box", "Dimension", "Grid", "count_parts", "cut_box"]
 
 CHUNK_POINTS = 2_000_000
 """Configurations a chunk aims at: below a million, files and Python cost more than the disk."""
+SMALL_CHUNK_POINTS, SHARES = 500_000, 4
+"""What it aims at, at least, in a grid that would have fewer than four such chunks: the last of
+two or three would leave all threads but one without work."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ class Grid:
     dimensions : tuple of Dimension
         In result order: device, problem sizes, tuning parameters, core clock, memory clock.
     chunk_points : int, optional
-        Configurations a chunk aims at.
+        Configurations a chunk aims at. By default 2 million, and down to half a million in grids
+        of less than 8 million.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -146,7 +150,8 @@ class Grid:
     @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
         """Extent of a chunk: trailing dimensions whole, the one that overflows cut evenly."""
-        left = self.chunk_points or CHUNK_POINTS
+        share = max(SMALL_CHUNK_POINTS, -(-self.n_points // SHARES))
+        left = self.chunk_points or min(CHUNK_POINTS, share)
         extents: list[int] = []
         for length in reversed(self.shape):
             if left >= length:
