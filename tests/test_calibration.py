@@ -165,3 +165,20 @@ def test_unwritable_cache_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "file"))
     with pytest.raises(PlanError, match="SWEEP_CACHE names another"):
         save_rates(rates())
+
+
+@pytest.mark.parametrize("chunk_points", [None, 3_000_000])
+def test_part_of_a_grid_is_one_chunk(chunk_points):
+    """Also one that would be cut if it were a plan of its own."""
+    from sweep.workflows.overheads import restricted
+
+    axes = {"n": {"start": 256, "stop": 256 * 4000, "step": 256}, "block_size": [64, 128]}
+    clocks = {"core_clock": {"start": 500, "stop": 1000, "step": 1}}
+    wide = Plan(["vector_add"], ["gtx_980"], ["hong_kim"], axes=axes | clocks,
+                chunk_points=chunk_points)  # fmt: skip
+    kernel = resolve(wide).kernels[0]
+    assert kernel.grid.n_chunks > 1
+    for number in range(kernel.grid.n_chunks):
+        box = kernel.grid.box(number)
+        grid = restricted(kernel, box).grid
+        assert (grid.n_chunks, grid.shape, grid.chunk_shape) == (1, box.shape, box.shape)

@@ -51,7 +51,7 @@ def restricted(kernel: KernelSpace, box: Box) -> KernelSpace:
     """Return a part of a kernel's grid as a grid of its own, of one chunk."""
     parts = zip(kernel.grid.names, box.slices, strict=True)
     found = kernel.restricted({name: range(part.start, part.stop) for name, part in parts})
-    return replace(found, grid=replace(found.grid, chunk_points=None))
+    return replace(found, grid=replace(found.grid, chunk_points=box.n_points))
 
 
 def compiler_seconds() -> float:
