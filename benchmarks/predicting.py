@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ __all__ = ["write_plan"]
 
 START = "import sys; from sweep.cli import main; sys.exit(main())"
 CORES = os.cpu_count() or 1
+CALIBRATED = 8_000_000
 HEADER = (
     "what",
     "workers",
@@ -83,6 +86,19 @@ def seconds(command: Sequence[str], rounds: int, store: Path | None = None) -> t
     return statistics.median(taken), statistics.median(spent)
 
 
+def calibrated(kind: str) -> Rates:
+    """Return the rates of a grid that has chunks of the usual size, measured in a fresh process.
+
+    They are those of all sizes: kernel, device and outputs are the same.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(_calibrate, kind).result()
+
+
+def _calibrate(kind: str) -> Rates:
+    return calibrate(space(kind, CALIBRATED))
+
+
 def row(what: str, workers: int | None, cost: Cost, measured: tuple[float, float]) -> str:
     """Return a line of the table."""
     cpu = sum(cost.cpu_s.values())
@@ -128,8 +144,7 @@ def main() -> None:
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as name:
         for kind in given.kinds:
-            # The smallest plan gives the rates of all: kernel, device and outputs are the same.
-            rates = calibrate(space(kind, int(max(given.points[0], 4e6))))
+            rates = calibrated(kind)
             for points in given.points:
                 for line in rows(kind, int(points), given.workers, rates, given.rounds, Path(name)):
                     print(line, flush=True)
