@@ -143,12 +143,14 @@ def main() -> None:
     given = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as name:
-        for kind in given.kinds:
-            rates = calibrated(kind)
+        # All before the first store of many gigabytes, whose writing would go on meanwhile.
+        found = {kind: calibrated(kind) for kind in given.kinds}
+        for kind, rates in found.items():
             for points in given.points:
                 for line in rows(kind, int(points), given.workers, rates, given.rounds, Path(name)):
                     print(line, flush=True)
-    print(f"\nload of the machine before and after: {rates.load:.1f}, {os.getloadavg()[0]:.1f}")
+    loads = [rates.load for rates in found.values()] + [os.getloadavg()[0]]
+    print(f"\nload of the machine: {', '.join(f'{load:.1f}' for load in loads)}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from store_samples import digest
 
 from sweep import __version__
 from sweep.errors import StoreError, SweepError
-from sweep.workflows import run
+from sweep.workflows import run, workers
 from sweep.workflows.execute import batch_size
 from sweep.workflows.workers import Workers
 
@@ -108,6 +109,15 @@ def test_processes_of_the_command_itself(local, tmp_path):
     done = sweep("run", "small.toml", *options, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert digest(tmp_path / "small.zarr") == local
+
+
+@slow
+def test_processes_of_the_command_keep_freed_memory():
+    """For the next chunk: Dask's own workers give it back to the system at once."""
+    with workers.cluster(Workers(processes=1)) as client:
+        (found,) = client.run(lambda: dict(os.environ)).values()
+    assert "MALLOC_TRIM_THRESHOLD_" not in found
+    assert found["OMP_NUM_THREADS"] == "1"
 
 
 @slow

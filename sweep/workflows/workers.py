@@ -102,6 +102,7 @@ def patience() -> float:
 
 @contextmanager
 def _started(processes: int, threads: int) -> Iterator[Any]:
+    import dask
     from distributed import Client, LocalCluster
 
     options = {
@@ -111,13 +112,19 @@ def _started(processes: int, threads: int) -> Iterator[Any]:
         "memory_limit": None,
         "preload": [_IGNORE_INTERRUPTS],
     }
+    # Dask has a worker give all freed memory back; but each chunk takes as much as the last.
+    environment = dict(dask.config.get(_ENVIRONMENT))
+    environment.pop("MALLOC_TRIM_THRESHOLD_", None)
     with (
+        dask.config.set({_ENVIRONMENT: environment}),
         LocalCluster(n_workers=processes, threads_per_worker=threads, **options) as local,
         Client(local, set_as_default=False) as client,
     ):
         client.wait_for_workers(processes)
         yield client
 
+
+_ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
 
 # A terminal sends Ctrl-C to every process in it; this one alone has to end the others.
 _IGNORE_INTERRUPTS = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
