@@ -37,6 +37,7 @@ __all__ = ["write_plan"]
 START = "import sys; from sweep.cli import main; sys.exit(main())"
 CORES = os.cpu_count() or 1
 CALIBRATED = 8_000_000
+"""Configurations of the grid that is calibrated: the fewest that have chunks of the usual size."""
 HEADER = (
     "what",
     "workers",

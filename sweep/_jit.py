@@ -59,8 +59,7 @@ def _uncollected() -> Iterator[None]:
     """Let the garbage collector rest.
 
     All that a compiler makes is alive until it has done, and to look through it again and again was
-    an eighth of the first run's time. Not for nested use, nor from two threads at once: passes are
-    compiled one after another.
+    an eighth of the first run's time. Numba's own lock lets one thread compile at a time.
     """
     was_on = gc.isenabled()
     gc.disable()
