@@ -36,16 +36,16 @@ from typing import Any
 from benchmarks.spaces import space
 from sweep import query
 from sweep.evaluation import evaluate_box, variables
+from sweep.runs.execute import batch_size, execute
+from sweep.runs.job import Unit
+from sweep.runs.planned import Planned
+from sweep.runs.record import layout_of
+from sweep.runs.running import run
+from sweep.runs.summaries import summarise
+from sweep.runs.workers import Workers, cluster
 from sweep.space import Space
 from sweep.space.grid import CHUNK_POINTS
 from sweep.store import open_or_create
-from sweep.workflows import run
-from sweep.workflows.execute import batch_size, execute
-from sweep.workflows.job import Unit
-from sweep.workflows.planned import Planned
-from sweep.workflows.record import layout_of
-from sweep.workflows.summaries import summarise
-from sweep.workflows.workers import Workers, cluster
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import _passes
-from sweep.evaluation._straight import straight_tree
+from sweep.compiler import passes as _passes
+from sweep.compiler.lowering import straight_tree
 from sweep.models import get_model
-from sweep.models._model import HEAD
+from sweep.models.base import HEAD
 
 __all__ = ["FLAGS", "compiled_loop", "compiler", "translated"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
-from sweep.evaluation._passes import get_pass
+from sweep.compiler.passes import get_pass
 from sweep.evaluation.tables import Shared, form_of, pass_inputs
 from sweep.evaluation.workloads import build_launch
 from sweep.models import get_model

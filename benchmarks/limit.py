@@ -29,8 +29,8 @@ from sweep.evaluation.chunk import blocks, canonical, tables_of
 from sweep.evaluation.reducing import Reduction, pieces
 from sweep.evaluation.tables import pack, restrict
 from sweep.models import get_model, model_names
+from sweep.runs.sharing import reduce_in_threads
 from sweep.space import KernelSpace, Plan, Space
-from sweep.workflows.sharing import reduce_in_threads
 
 __all__ = ["limit_row"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.spaces import space
 from benchmarks.storing import THREADS
-from sweep.workflows import run
+from sweep.runs.running import run
 
 __all__ = ["own_peak", "peak_bytes"]
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spaces import KINDS, space
+from sweep.runs.calibrating import calibrate
+from sweep.runs.costs import Cost, Resources
+from sweep.runs.predicting import predict
+from sweep.runs.rates import Rates
 from sweep.space import resolve
 from sweep.space.plan import load_plan
-from sweep.workflows.calibrating import calibrate
-from sweep.workflows.costs import Cost, Resources
-from sweep.workflows.predicting import predict
-from sweep.workflows.rates import Rates
 
 __all__ = ["write_plan"]
 

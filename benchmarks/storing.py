@@ -11,8 +11,8 @@ from typing import Any
 
 import zarr
 
+from sweep.runs.running import run
 from sweep.space import Space
-from sweep.workflows import run
 
 __all__ = ["PLAIN", "TOLD", "again_and_again", "finished_arrays", "plain_by_chunk", "run_fresh"]
 

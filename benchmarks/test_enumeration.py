@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sweep.expressions import Expression
+from sweep.importers.tuners import SearchSpace, read_source, read_t1
 from sweep.space import valid_configurations
-from sweep.tuning import SearchSpace, read_source, read_t1
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "tuning"
 VALID = {"gemm": 116_928, "convolution": 4_362}

@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def bucket_server() -> Iterator[str]:
     """The address of an S3 server with one bucket."""
-    from buckets import s3_server
+    from support.buckets import s3_server
 
     with s3_server() as address:
         yield address
@@ -47,7 +47,7 @@ def bucket_server() -> Iterator[str]:
 @pytest.fixture
 def network(bucket_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The way to that server, for this process and those that it starts."""
-    from buckets import KEYS, Network
+    from support.buckets import KEYS, Network
 
     from sweep.store import objects
 
@@ -63,7 +63,7 @@ def network(bucket_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
 @pytest.fixture
 def url(network: Any, request: pytest.FixtureRequest) -> str:
     """A place of its own for each test."""
-    from buckets import BUCKET
+    from support.buckets import BUCKET
 
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)
     return f"s3://{BUCKET}/{name}/a.zarr"

@@ -13,8 +13,8 @@ from sweep.errors import QueryError
 from sweep.store import is_store, is_url, place_of
 
 if TYPE_CHECKING:
+    from sweep.runs.workers import Workers
     from sweep.space import Space
-    from sweep.workflows.workers import Workers
 
 __all__ = [
     "asked",
@@ -43,8 +43,8 @@ def open_data(name: str) -> Any:
         # Queries of a path use the store's index.
         return place_of(name) if is_url(name) else Path(name)
     from sweep.cli.progress import ReductionBar
+    from sweep.runs.planned import Planned
     from sweep.space import load_plan
-    from sweep.workflows.planned import Planned
 
     return Planned.of(load_plan(name), progress=ReductionBar())
 
@@ -53,8 +53,8 @@ def open_data(name: str) -> Any:
 def planned(space: Space, workers: Workers) -> Iterator[Any]:
     """Yield the results of a space, computed by whom one likes as they are asked for."""
     from sweep.cli.progress import ReductionBar
-    from sweep.workflows.planned import Planned
-    from sweep.workflows.workers import cluster
+    from sweep.runs.planned import Planned
+    from sweep.runs.workers import cluster
 
     with cluster(workers) as client:
         yield Planned(space, workers.threads, client, ReductionBar())
@@ -74,8 +74,8 @@ def asked(arguments: argparse.Namespace) -> Iterator[Any]:
                 )
         yield open_data(arguments.data)
         return
+    from sweep.runs.workers import Workers
     from sweep.space import load_plan, resolve
-    from sweep.workflows.workers import Workers
 
     workers = Workers(*given)
     with planned(resolve(load_plan(arguments.data)), workers) as results:
@@ -129,8 +129,8 @@ def info(arguments: argparse.Namespace) -> int:
 
 def explain(arguments: argparse.Namespace) -> int:
     """Show every intermediate of one configuration."""
-    from sweep.workflows import explain as explain_configuration
-    from sweep.workflows.running import recorded_space
+    from sweep.explanation.explaining import explain as explain_configuration
+    from sweep.runs.running import recorded_space
 
     if arguments.row < 1:
         raise QueryError(f"--row {arguments.row}: rows are counted from 1")

@@ -42,9 +42,9 @@ def add_clocks_arguments(parser: argparse.ArgumentParser) -> None:
 
 def validate_clocks(arguments: argparse.Namespace) -> int:
     """Print how far predictions at other clocks are off."""
-    from sweep import workflows
+    from sweep.measurements.clock_validation import validate_clocks
 
-    answer = workflows.validate_clocks(
+    answer = validate_clocks(
         arguments.times,
         device=arguments.device,
         given=[_pair("--given", word) for word in arguments.given.split(",")],

@@ -12,7 +12,7 @@ __all__ = ["export"]
 
 def export(arguments: argparse.Namespace) -> int:
     """Write the N fastest configurations in a tuner's or a table's format."""
-    from sweep.workflows.exporting import export as write
+    from sweep.measurements.exporting import export as write
 
     data = open_data(arguments.data)
     done = write(

@@ -38,7 +38,7 @@ def list_(arguments: argparse.Namespace) -> int:
     elif arguments.what == "plans":
         rows = ((name, load_plan(name).description) for name in list_plans())
     elif arguments.what == "counters":
-        from sweep.profiles import QUANTITIES
+        from sweep.importers.profiles import QUANTITIES
 
         rows = (
             (q.ncu[0], f"{q.meaning}{f' (nvprof: {q.nvprof[0]})' if q.nvprof else ''}")
@@ -63,7 +63,7 @@ def list_(arguments: argparse.Namespace) -> int:
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return every model with whether it runs, on what derived parameters, or what is missing."""
     from sweep.derive import missing_parameters, with_derived
-    from sweep.workflows.applicability import applicability
+    from sweep.explanation.applicability import applicability
 
     if not arguments.device:
         raise SweepError("list models: --kernel needs a --device to run on")

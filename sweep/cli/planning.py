@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sweep.errors import PlanError
 
 if TYPE_CHECKING:
-    from sweep.workflows.costs import Cost
+    from sweep.runs.costs import Cost
 
 __all__ = ["add_plan_arguments", "parse_bandwidth", "plan"]
 
@@ -62,12 +62,12 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Predict a run."""
+    from sweep.runs.calibrating import calibrate
+    from sweep.runs.costs import Resources
+    from sweep.runs.forecasting import check_valid
+    from sweep.runs.predicting import predict
+    from sweep.runs.rates import calibration_path, load_rates, save_rates
     from sweep.space import load_plan, resolve
-    from sweep.workflows.calibrating import calibrate
-    from sweep.workflows.costs import Resources
-    from sweep.workflows.forecasting import check_valid
-    from sweep.workflows.predicting import predict
-    from sweep.workflows.rates import calibration_path, load_rates, save_rates
 
     bandwidth = parse_bandwidth(arguments.bandwidth) if arguments.bandwidth is not None else None
     resources = Resources(arguments.workers, arguments.threads, arguments.cores, bandwidth)
@@ -117,7 +117,7 @@ def parse_bandwidth(text: str) -> float:
 
 
 def _table(cost: Cost, on_workers: bool) -> str:
-    from sweep.workflows.forecasting import counted, human_bytes
+    from sweep.runs.forecasting import counted, human_bytes
 
     threads = counted(cost.slots // cost.processes, "thread")
     who = f"{counted(cost.processes, 'worker')} of {threads}" if on_workers else threads
@@ -158,7 +158,7 @@ def _table(cost: Cost, on_workers: bool) -> str:
 
 
 def _advice(cost: Cost) -> str:
-    from sweep.workflows.forecasting import counted
+    from sweep.runs.forecasting import counted
 
     if cost.enough > cost.slots:
         return f"up to {counted(cost.enough, 'thread')} would help"

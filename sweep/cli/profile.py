@@ -60,8 +60,8 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
 
 def profile(arguments: argparse.Namespace) -> int:
     """Read a profile and print the kernel file, or write it; remarks go to the error stream."""
-    from sweep.profiles import Given
-    from sweep.workflows.profiling import read_profile, seconds
+    from sweep.importers.profiles import Given
+    from sweep.measurements.profiling import read_profile, seconds
 
     _check_numbers(arguments)
     found = read_profile(

@@ -12,7 +12,7 @@ from sweep.cli.kernel_files import sides, write_kernel
 from sweep.errors import SweepError
 
 if TYPE_CHECKING:
-    from sweep.ptx import Analysis
+    from sweep.importers.ptx import Analysis
 
 __all__ = ["add_ptx_arguments", "ptx"]
 
@@ -68,7 +68,7 @@ def add_ptx_arguments(parser: argparse.ArgumentParser) -> None:
 
 def ptx(arguments: argparse.Namespace) -> int:
     """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
-    from sweep.ptx import analyse, instruction_costs, kernel_text, read_ptx
+    from sweep.importers.ptx import analyse, instruction_costs, kernel_text, read_ptx
     from sweep.specs import load_device
 
     path = Path(arguments.file)
@@ -123,7 +123,7 @@ def _remarks(analysis: Analysis) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    from sweep.ptx import LARGEST_TEXT
+    from sweep.importers.ptx import LARGEST_TEXT
 
     try:
         if not path.is_file():

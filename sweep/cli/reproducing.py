@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sweep.workflows.reproduction import reproduce as compute
+from sweep.papers import reproduce as compute
 
 __all__ = ["reproduce"]
 

@@ -12,11 +12,10 @@ from typing import Any
 
 from sweep.cli.asking import planned
 from sweep.cli.progress import bar_of
+from sweep.cli.run_report import report
 from sweep.errors import SweepError
-from sweep.space import Space, load_plan, resolve
-from sweep.store import is_url, place_of, stored_bytes
-from sweep.workflows.extending import extend as grow
-from sweep.workflows.forecasting import (
+from sweep.runs.extending import extend as grow
+from sweep.runs.forecasting import (
     check_fits,
     check_valid,
     counted,
@@ -24,9 +23,10 @@ from sweep.workflows.forecasting import (
     human_bytes,
     parse_bytes,
 )
-from sweep.workflows.reporting import report
-from sweep.workflows.running import Finished, Progress, recorded_space, run_space, store_path
-from sweep.workflows.workers import Workers
+from sweep.runs.running import Finished, Progress, recorded_space, run_space, store_path
+from sweep.runs.workers import Workers
+from sweep.space import Space, load_plan, resolve
+from sweep.store import is_url, place_of, stored_bytes
 
 __all__ = ["extend", "rerun", "run"]
 

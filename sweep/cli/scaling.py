@@ -35,9 +35,10 @@ def add_scale_arguments(parser: argparse.ArgumentParser) -> None:
 
 def scale(arguments: argparse.Namespace) -> int:
     """Print the measured time at other clocks."""
-    from sweep import query, workflows
+    from sweep import query
+    from sweep.measurements.scaling import scale
 
-    answer = workflows.scale(
+    answer = scale(
         arguments.kernel,
         models=[name.strip() for name in (arguments.model or "").split(",") if name.strip()],
         core_clock=_clocks("--core-clock", arguments.core_clock),

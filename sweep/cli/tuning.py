@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from sweep.tuning import Columns
+from sweep.importers.tuners import Columns
 
 __all__ = ["import_"]
 
 
 def import_(arguments: argparse.Namespace) -> int:
     """Import search spaces and measured times."""
-    from sweep.workflows.importing import import_files
+    from sweep.measurements.importing import import_files
 
     imported = import_files(
         arguments.files,

@@ -34,6 +34,6 @@ def _measured(name: str, device: str | None) -> Any:
     """Return measured times: of a store, or of a tuner's file."""
     if Path(name).is_dir():
         return open_data(name)
-    from sweep.workflows.importing import read_measured
+    from sweep.measurements.importing import read_measured
 
     return read_measured([name], device=device)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from sweep.errors import SweepError
-from sweep.workflows.forecasting import counted
-from sweep.workflows.verifying import repair
-from sweep.workflows.verifying import verify as look
+from sweep.runs.forecasting import counted
+from sweep.runs.verifying import repair
+from sweep.runs.verifying import verify as look
 
 __all__ = ["verify"]
 

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.counts import Block, Evaluator, device_array
-from sweep.specs import Device
-from sweep.specs.kernel import Access
-from sweep.transactions import (
+from sweep.hardware.transactions import (
     Affine,
     Cost,
     access_transactions,
@@ -21,7 +19,9 @@ from sweep.transactions import (
     bank_rule_of,
     rule_of,
 )
-from sweep.workload import Array, GlobalAccess, SharedAccess
+from sweep.models.workload import Array, GlobalAccess, SharedAccess
+from sweep.specs import Device
+from sweep.specs.kernel import Access
 
 __all__ = ["global_access", "shared_access"]
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sweep.evaluation._passes import get_pass
+from sweep.compiler.passes import get_pass
 from sweep.evaluation.memo import Memo, Workspace
 from sweep.evaluation.tables import Shared, form_of, pack, pass_inputs, restrict
 from sweep.evaluation.variables import Variable, variables

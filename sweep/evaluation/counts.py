@@ -11,10 +11,10 @@ import numpy as np
 
 from sweep.evaluation.memo import Memo
 from sweep.expressions import Expression
+from sweep.hardware.transactions import Affine
+from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs import Device
 from sweep.specs.kernel import Access, Kernel
-from sweep.transactions import Affine
-from sweep.workload import Array, GlobalAccess, SharedAccess, Stage
 
 __all__ = [
     "Block",

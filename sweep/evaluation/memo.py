@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sweep.workload import Array
+from sweep.models.workload import Array
 
 __all__ = ["Memo", "Workspace"]
 

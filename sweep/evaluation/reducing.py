@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation._passes import TILE, get_reducing_pass
-from sweep.evaluation._state import Counts, Kept, Key, Least, State
+from sweep.compiler.passes import TILE, get_reducing_pass
+from sweep.compiler.reduction_state import Counts, Kept, Key, Least, State
 from sweep.evaluation.chunk import (
     BLOCK,
     LAUNCH_SOURCES,

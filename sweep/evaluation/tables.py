@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.evaluation._passes import (
+from sweep.compiler.passes import (
     CLOCK_INPUTS,
     LAUNCH_INPUTS,
     input_names,
@@ -18,10 +18,10 @@ from sweep.evaluation._passes import (
 )
 from sweep.evaluation.workloads import Launch, build_workload
 from sweep.fields import POWER_STATUS, STATUS
-from sweep.models._model import Model
-from sweep.power import dynamic_power, voltage_at
+from sweep.hardware.power import dynamic_power, voltage_at
+from sweep.models.base import Model
+from sweep.models.workload import Array
 from sweep.space import Box, KernelSpace
-from sweep.workload import Array
 
 __all__ = [
     "Packed",

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from sweep import clocks as clk
 from sweep.evaluation.accesses import global_access, shared_access
 from sweep.evaluation.counts import (
     Evaluator,
@@ -23,12 +22,13 @@ from sweep.evaluation.counts import (
 )
 from sweep.evaluation.memo import Memo, Workspace
 from sweep.fields import STATUS
-from sweep.models._model import Model
-from sweep.occupancy import Limits, block_limits, grid_occupancy, limits_for
-from sweep.occupancy_limits import l1_bytes_of
+from sweep.hardware import clocks as clk
+from sweep.hardware.occupancy import Limits, block_limits, grid_occupancy, limits_for
+from sweep.hardware.occupancy_limits import l1_bytes_of
+from sweep.models.base import Model
+from sweep.models.workload import Array, Clocks, Workload
 from sweep.space import CLOCK_AXES, Box, Dimension, KernelSpace
 from sweep.specs import Device
-from sweep.workload import Array, Clocks, Workload
 
 __all__ = [
     "Launch",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sweep.errors import PlanError, nearest
 
 if TYPE_CHECKING:
-    from sweep.models._model import Model
+    from sweep.models.base import Model
 
 __all__ = ["MODULES", "get_model", "model_names"]
 

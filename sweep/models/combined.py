@@ -39,7 +39,7 @@ The exponent in CB-1 is the one number that was chosen by a measurement of a ker
 on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
 No other number is fitted, but CB-5 was added with that kernel's times in view. (How wide words pass
 the banks of shared memory and L1, a rule of the hardware that no manual states, was found by times
-of an SGEMM on that card: `sweep.transactions`.)
+of an SGEMM on that card: `sweep.hardware.transactions`.)
 Instruction caches, bank conflicts of registers, the order of instructions, power limits and TLBs
 are not in the model.
 """
@@ -49,10 +49,10 @@ from __future__ import annotations
 import numpy as np
 
 from sweep._jit import Symbol, equations, joined
-from sweep.clocks import bandwidth, latency
 from sweep.fields import BOUND, Field, Parameter
-from sweep.models._model import Input, Model
-from sweep.workload import Array, Stage, Workload
+from sweep.hardware.clocks import bandwidth, latency
+from sweep.models.base import Input, Model
+from sweep.models.workload import Array, Stage, Workload
 
 SYMBOLS = {
     "blocks": Symbol("blocks", "1", "thread blocks of the grid"),

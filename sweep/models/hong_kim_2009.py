@@ -29,7 +29,8 @@ HK-8  The barriers of (26) cost more with a larger MWP, so that less bandwidth c
 HK-9  Less than one memory instruction a thread (those of some warps only, on average) makes Comp_p
       longer than the computation, and (22) shorter than the latency: corrected takes one period.
 CLK   corrected re-expresses DRAM latency, departure delays and bandwidth at the swept clocks (see
-      :mod:`sweep.clocks`); printed has the core clock in (7) and in the conversion to seconds only.
+      :mod:`sweep.hardware.clocks`); printed has the core clock in (7) and in the conversion to
+      seconds only.
 
 Not in the paper: the guard for kernels without memory instructions (its own micro-benchmark Mb1 is
 one), Comp_cycles x N x #Rep without synchronisation cost, and the activities for power.
@@ -40,10 +41,10 @@ from __future__ import annotations
 import numpy as np
 
 from sweep._jit import Symbol, equations, joined
-from sweep.clocks import bandwidth, latency, service_time
 from sweep.fields import BOUND, Field, Parameter
-from sweep.models._model import Input, Model
-from sweep.workload import Array, Workload
+from sweep.hardware.clocks import bandwidth, latency, service_time
+from sweep.models.base import Input, Model
+from sweep.models.workload import Array, Workload
 
 SYMBOLS = {
     "n": Symbol("N", "1", "active warps on an SM"),

@@ -32,10 +32,10 @@ from __future__ import annotations
 import numpy as np
 
 from sweep._jit import Symbol, equations, joined
-from sweep.clocks import latency, service_time
 from sweep.fields import BOUND, Field, Parameter
-from sweep.models._model import Input, Model
-from sweep.workload import Array, Workload
+from sweep.hardware.clocks import latency, service_time
+from sweep.models.base import Input, Model
+from sweep.models.workload import Array, Workload
 
 SYMBOLS = {
     "n_cu": Symbol("NbrCUs", "1", "compute units of the GPU"),

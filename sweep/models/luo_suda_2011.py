@@ -48,10 +48,10 @@ from __future__ import annotations
 import numpy as np
 
 from sweep._jit import Symbol, equations, joined
-from sweep.clocks import bandwidth, latency
 from sweep.fields import BOUND, Field, Parameter
-from sweep.models._model import Input, Model
-from sweep.workload import Array, Stage, Workload
+from sweep.hardware.clocks import bandwidth, latency
+from sweep.models.base import Input, Model
+from sweep.models.workload import Array, Stage, Workload
 
 SYMBOLS = {
     "n_act": Symbol("N_act", "1", "active warps on an SM"),

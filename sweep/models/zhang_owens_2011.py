@@ -41,10 +41,10 @@ from typing import Any
 import numpy as np
 
 from sweep._jit import Symbol, equations, joined
-from sweep.clocks import bandwidth, latency
 from sweep.fields import BOUND, Field, Flags, Parameter
-from sweep.models._model import Input, Model
-from sweep.workload import Array, Stage, Workload
+from sweep.hardware.clocks import bandwidth, latency
+from sweep.models.base import Input, Model
+from sweep.models.workload import Array, Stage, Workload
 
 TYPES = ("I", "II", "III", "IV")
 _NAMES = tuple(kind.lower() for kind in TYPES)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
-from sweep.occupancy import compute_capabilities
+from sweep.hardware.occupancy import compute_capabilities
 from sweep.specs.check import Checked, check_section, is_number, top_level
 from sweep.specs.device_format import LIMITS_OF_DEVICE
 from sweep.specs.formats import DEVICE
@@ -89,7 +89,7 @@ class Device:
 
     @property
     def limits(self) -> str | Mapping[str, float]:
-        """What :func:`sweep.occupancy.limits_for` takes: compute capability, or own limits."""
+        """The compute capability, or the device's own occupancy limits."""
         if self.compute_capability:
             return self.compute_capability
         return {name: self.values[path] for name, path in LIMITS_OF_DEVICE.items()}

@@ -257,4 +257,4 @@ LIMITS_OF_DEVICE: Mapping[str, str] = {
     "smem_reserved_per_block_bytes": "occupancy.shared_memory_reserved_per_block",
     "warp_size": "chip.warp_size",
 }
-"""Where a device without compute capability has each limit of `sweep.occupancy.Limits`."""
+"""Where a device without compute capability has each limit of `sweep.hardware.occupancy.Limits`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
-from sweep.occupancy import compute_capabilities
+from sweep.hardware.occupancy import compute_capabilities
 from sweep.specs.formats import AFFINE_KEYS, FORMATS, LARGEST_NUMBER, SCHEMA_VERSION, SOURCE_KINDS
 from sweep.specs.keys import Key, Section
 from sweep.specs.names import NAME_PATTERN, RESERVED_DIMENSIONS, RESERVED_NAMES

@@ -1,0 +1,1 @@
+"""Everything that writes or compiles code: lowering of models, passes, reductions."""

@@ -1,0 +1,1 @@
+"""``sweep explain``: how a model arrives at one configuration's result."""

@@ -1,0 +1,1 @@
+"""The physics that models share: occupancy, clocks, power and memory accesses."""

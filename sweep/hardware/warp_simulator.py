@@ -1,0 +1,188 @@
+"""What the hardware does with the addresses of one warp: loops over lanes, to be compiled.
+
+A warp is a row of integers: a few that describe the access, then the byte address of each
+lane (see :func:`sweep.hardware.distinct_rows.rows_of`).
+Plain Python and compiled code run the same lines.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sweep._jit import compilable
+from sweep.hardware.distinct_rows import HEADER, INACTIVE, Rows
+
+__all__ = ["HALF_WARP", "LINE_BYTES", "bank_passes", "warp_transactions"]
+
+HALF_WARP = 16
+LINE_BYTES = 128
+SECTOR_BYTES = 32
+
+STRICT, SEGMENT, LINE, SECTOR, LINE64 = range(5)  # the places of their names in RULES
+
+
+@compilable
+def strict(addresses: Any, start: Any, stop: Any, word_bytes: Any) -> Any:
+    """Serve a half-warp by the rule of 1.0 and 1.1; return transactions and their bytes.
+
+    The k-th lane must access the k-th word of an aligned segment of 16 words (for words of 16
+    bytes: of two segments of 128 bytes one after the other); inactive lanes leave gaps. Words of
+    1 and 2 bytes are never coalesced.
+    """
+    segment_bytes = min(HALF_WARP * word_bytes, LINE_BYTES)
+    active = 0
+    first_word = 0
+    in_sequence = word_bytes >= 4
+    for i in range(start, stop):
+        if addresses[i] != INACTIVE:
+            word = addresses[i] - word_bytes * (i - start)
+            if active == 0:
+                first_word = word
+            elif word != first_word:
+                in_sequence = False
+            active += 1
+    if active == 0:
+        return 0, 0
+    if in_sequence and first_word % segment_bytes == 0:
+        count = HALF_WARP * word_bytes // segment_bytes
+        return count, count * segment_bytes
+    return active, active * SECTOR_BYTES
+
+
+@compilable
+def segment(addresses: Any, start: Any, stop: Any, word_bytes: Any) -> Any:
+    """Serve a half-warp by the rule of 1.2 and 1.3; return transactions and their bytes.
+
+    Zhang & Owens, HPCA 2011, Section 4.3, steps 1 to 4. Words lie at multiples of their size.
+    """
+    count = 0
+    moved = 0
+    served = 0  # a bit for each lane
+    for lead in range(start, stop):
+        if addresses[lead] == INACTIVE or (served >> (lead - start)) & 1 == 1:
+            continue
+        size = min(32 * word_bytes, LINE_BYTES)
+        begin = addresses[lead] - addresses[lead] % size  # step 1
+        low = begin + size
+        high = begin
+        for i in range(lead, stop):  # step 2; no lane before the lead is waiting
+            address = addresses[i]
+            waiting = (served >> (i - start)) & 1 == 0 and address != INACTIVE
+            if waiting and begin <= address < begin + size:
+                served |= 1 << (i - start)
+                low = min(low, address)
+                high = max(high, address + word_bytes)
+        while size > SECTOR_BYTES:  # step 3
+            size //= 2
+            if low >= begin + size:
+                begin += size
+            elif high > begin + size:
+                size *= 2
+                break
+        count += 1
+        moved += size
+    return count, moved
+
+
+@compilable
+def is_new(addresses: Any, start: Any, lane: Any, word_bytes: Any, block: Any, size: Any) -> Any:
+    """Return whether no lane before this one touches an aligned block of ``size`` bytes."""
+    begin = block * size
+    for i in range(lane - 1, start - 1, -1):  # neighbours share most often
+        if begin - word_bytes < addresses[i] < begin + size:
+            return False
+    return True
+
+
+@compilable
+def blocks(addresses: Any, start: Any, stop: Any, word_bytes: Any, size: Any) -> Any:
+    """Return how many aligned blocks of ``size`` bytes the words of some lanes touch."""
+    count = 0
+    for i in range(start, stop):
+        if addresses[i] != INACTIVE:
+            first = addresses[i] // size
+            last = (addresses[i] + word_bytes - 1) // size
+            for block in range(first, last + 1):
+                if is_new(addresses, start, i, word_bytes, block, size):
+                    count += 1
+    return count
+
+
+@compilable
+def one_warp(row: Any) -> Any:
+    """Return transactions of a warp's access, their bytes, and the sectors that it touches.
+
+    The row begins with the word's size and the rule.
+    """
+    word_bytes = row[0]
+    rule = row[1]
+    addresses = row[HEADER:]
+    lanes = len(addresses)
+    sectors = blocks(addresses, 0, lanes, word_bytes, SECTOR_BYTES)
+    if rule == SECTOR:
+        return sectors, sectors * SECTOR_BYTES, sectors
+    if rule == LINE64:
+        lines = blocks(addresses, 0, lanes, word_bytes, LINE_BYTES // 2)
+        return lines, lines * (LINE_BYTES // 2), sectors
+    together = HALF_WARP
+    if rule == LINE:  # 2.x: the lanes that request 128 bytes at once
+        together = min(2 * HALF_WARP, LINE_BYTES // word_bytes)
+    transactions = 0
+    moved = 0
+    for start in range(0, lanes, together):
+        stop = min(start + together, lanes)
+        if rule == STRICT:
+            count, size = strict(addresses, start, stop, word_bytes)
+        elif rule == SEGMENT:
+            count, size = segment(addresses, start, stop, word_bytes)
+        else:
+            count = blocks(addresses, start, stop, word_bytes, LINE_BYTES)
+            size = count * LINE_BYTES
+        transactions += count
+        moved += size
+    return transactions, moved, sectors
+
+
+@compilable
+def one_warp_in_banks(row: Any) -> Any:
+    """Return the passes of a warp's access to shared memory, its requests, and the worst of them.
+
+    The row begins with the word's size, the banks, the bytes that a bank gives at a time and the
+    lanes that are served together. A request passes as often as the bank that is asked for most
+    distinct words: lanes that want the same word share it.
+    """
+    word_bytes = row[0]
+    banks = row[1]
+    bank_bytes = row[2]
+    together = row[3]
+    addresses = row[HEADER:]
+    lanes = len(addresses)
+    passes = 0
+    requests = 0
+    worst = 0
+    for start in range(0, lanes, together):
+        words_of_bank = np.zeros(banks, np.int64)
+        degree = 0
+        for i in range(start, min(start + together, lanes)):
+            if addresses[i] != INACTIVE:
+                first = addresses[i] // bank_bytes
+                last = (addresses[i] + word_bytes - 1) // bank_bytes
+                for word in range(first, last + 1):
+                    if is_new(addresses, start, i, word_bytes, word, bank_bytes):
+                        words_of_bank[word % banks] += 1
+                        degree = max(degree, words_of_bank[word % banks])
+        if degree > 0:
+            passes += degree
+            requests += 1
+            worst = max(worst, degree)
+    return passes, requests, worst
+
+
+warp_transactions = Rows(one_warp)
+"""Transactions, bytes and sectors of warps; a row begins with the word's size and the rule."""
+
+bank_passes = Rows(one_warp_in_banks)
+"""Passes, requests and worst degree of warps; a row begins with the word's size, the banks, the
+bytes of a bank and the lanes of a request."""

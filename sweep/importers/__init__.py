@@ -1,0 +1,1 @@
+"""Readers of foreign files: PTX text, profiles, and the files of auto-tuners."""

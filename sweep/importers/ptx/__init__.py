@@ -1,0 +1,58 @@
+"""PTX text, as compilers write it, turned into kernel files.
+
+>>> module = read_ptx('''
+... .version 9.0
+... .target sm_75
+... .address_size 64
+... .visible .entry scale(.param .u64 x, .param .f32 a)
+... {
+...     .reg .b64 %rd<4>;
+...     .reg .b32 %r<2>;
+...     .reg .f32 %f<4>;
+...     ld.param.u64 %rd1, [x];
+...     ld.param.f32 %f1, [a];
+...     mov.u32 %r1, %tid.x;
+...     mul.wide.u32 %rd2, %r1, 4;
+...     add.s64 %rd3, %rd1, %rd2;
+...     ld.global.f32 %f2, [%rd3];
+...     mul.f32 %f3, %f1, %f2;
+...     st.global.f32 [%rd3], %f3;
+...     ret;
+... }
+... ''')
+>>> kernel = analyse(module.entry())
+>>> kernel.computation_instructions(), kernel.memory_instructions(), kernel.registers
+(7.0, 2.0, 5)
+"""
+
+from __future__ import annotations
+
+from sweep.importers.ptx.analysis import Analysis, analyse
+from sweep.importers.ptx.costs import (
+    InstructionCosts,
+    Task,
+    computation_proportion,
+    instruction_costs,
+    tasks_of,
+)
+from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.module import Function, Module, PtxError
+from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
+from sweep.importers.ptx.tasks import STAGES
+
+__all__ = [
+    "LARGEST_TEXT",
+    "STAGES",
+    "Analysis",
+    "Function",
+    "InstructionCosts",
+    "Module",
+    "PtxError",
+    "Task",
+    "analyse",
+    "computation_proportion",
+    "instruction_costs",
+    "kernel_text",
+    "read_ptx",
+    "tasks_of",
+]

@@ -1,0 +1,238 @@
+"""Measured times as a labelled dataset: a grid where most of it was measured, else a list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sweep.errors import TuningError, nearest
+from sweep.fields import STACKED
+from sweep.importers.tuners.measurements import MEASURED, Array, Measurements
+from sweep.importers.tuners.search_space import SearchSpace
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["axes_of", "joined", "measured_dataset"]
+
+LAYOUTS = ("auto", "grid", "stacked")
+
+
+def joined(parts: Sequence[Measurements]) -> Measurements:
+    """Return the rows of several files about one kernel, one after the other.
+
+    Raises
+    ------
+    TuningError
+        They have different tuning parameters.
+    """
+    first, *others = parts
+    for other in others:
+        if set(other.parameters) != set(first.parameters):
+            name = sorted(set(other.parameters) ^ set(first.parameters))[0]
+            raise TuningError(
+                f"kernel '{first.kernel}': only some of the files have the parameter '{name}';"
+                " import them one by one, or name the parameters"
+            )
+        kinds = [(n, p.parameters[n].dtype.kind in "iuf") for n in first.parameters
+                 for p in (first, other)]  # fmt: skip
+        for (name, one), (_, two) in zip(kinds[::2], kinds[1::2], strict=True):
+            if one != two:
+                raise TuningError(f"kernel '{first.kernel}': '{name}' is a number in one file only")
+    names = list(dict.fromkeys(name for part in parts for name in part.further))
+    return replace(
+        first,
+        parameters={
+            name: np.concatenate([part.parameters[name] for part in parts])
+            for name in first.parameters
+        },
+        device=np.concatenate([part.device for part in parts]),
+        seconds=np.concatenate([part.seconds for part in parts]),
+        status=np.concatenate([part.status for part in parts]),
+        further={
+            name: np.concatenate(
+                [part.further.get(name, np.full(len(part), np.nan)) for part in parts]
+            )
+            for name in names
+        },
+        units={name: unit for part in parts for name, unit in part.units.items()},
+        notes=tuple(note for part in parts for note in part.notes),
+    )
+
+
+def axes_of(measured: Measurements, space: SearchSpace | None) -> dict[str, list[Any]]:
+    """Return each parameter's values, in the search space's order where there is one.
+
+    Raises
+    ------
+    TuningError
+        The search space does not have one of the measured parameters.
+    """
+    axes = {}
+    for name, column in measured.parameters.items():
+        found = np.unique(column).tolist()
+        if space is not None and name not in space.parameters:
+            raise TuningError(
+                f"the search space '{space.name}' has no parameter '{name}'"
+                f"{nearest(name, space.parameters)}, which was measured"
+                f" (parameters: {', '.join(space.parameters)})"
+            )
+        known = space.parameters[name] if space is not None else ()
+        used = [value for value in known if value in found]
+        axes[name] = used + [value for value in found if value not in used]
+    return axes
+
+
+def measured_dataset(
+    measured: Measurements,
+    *,
+    space: SearchSpace | None = None,
+    devices: Mapping[str, str] | None = None,
+    layout: str = "auto",
+    attributes: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Return measurements with the tuning parameters as dimensions, or stacked in one.
+
+    Parameters
+    ----------
+    measured : Measurements
+        The rows. Those of one configuration on one device become one, with their mean time.
+    space : SearchSpace, optional
+        Where they come from: rows that violate its conditions are kept, and marked by
+        ``within_conditions`` = 0.
+    devices : mapping, optional
+        Name of a device in the rows to its key.
+    layout : str
+        ``"grid"``: a dimension per parameter; ``"stacked"``: one dimension ``configuration``, over
+        which parameters are coordinates; ``"auto"``: a grid if at least half of it was measured.
+    attributes : mapping, optional
+        Further attributes of the dataset, such as the files' names and hashes.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``execution_time`` [s], ``status`` and what else was measured, over the device first.
+
+    Raises
+    ------
+    TuningError
+        A row does not tell its device, or the layout is unknown.
+    """
+    import xarray as xr
+
+    if layout not in LAYOUTS:
+        raise TuningError(f"layout = {layout!r}: one of {', '.join(LAYOUTS)}")
+    axes = axes_of(measured, space)
+    codes = np.stack([_codes(measured.parameters[name], axes[name]) for name in axes], axis=1)
+    configurations, of_row = np.unique(codes, axis=0, return_inverse=True)
+    keys, of_device = _devices(measured, devices or {})
+    cells = of_device * len(configurations) + of_row.ravel()
+    n_cells = len(keys) * len(configurations)
+    flat = _per_cell(measured, cells, n_cells)
+    columns = {name: np.asarray(axes[name])[configurations[:, i]] for i, name in enumerate(axes)}
+    if space is not None and all(
+        name in columns for condition in space.conditions for name in condition.names
+    ):
+        flat["within_conditions"] = np.tile(space.satisfied(columns), len(keys)).astype(np.uint8)
+    shape = tuple(len(values) for values in axes.values())
+    if layout == "auto":
+        layout = "grid" if 2 * len(configurations) >= math.prod(shape) else "stacked"
+    if layout == "grid":
+        places = np.ravel_multi_index(tuple(configurations.T), shape)
+        whole = np.arange(len(keys))[:, np.newaxis] * math.prod(shape) + places
+        flat = {
+            name: _spread(name, values, whole.ravel(), len(keys) * math.prod(shape))
+            for name, values in flat.items()
+        }
+        dims, extents = ("device", *axes), (len(keys), *shape)
+        coords: dict[str, Any] = {
+            name: ((name,), values, _about(name)) for name, values in axes.items()
+        }
+    else:
+        dims, extents = ("device", STACKED), (len(keys), len(configurations))
+        coords = {
+            STACKED: (
+                (STACKED,),
+                np.arange(len(configurations)),
+                {
+                    "long_name": "number of the configuration",
+                    "units": "1",
+                    "stacks": list(axes),
+                    "absent": "not_measured",
+                },
+            ),
+            **{
+                name: ((STACKED,), values, {**_about(name), "axis_values": axes[name]})
+                for name, values in columns.items()
+            },
+        }
+    attrs = {n: _variable_attributes(n, measured.units) for n in flat}
+    data = {name: (dims, values.reshape(extents), attrs[name]) for name, values in flat.items()}
+    coords["device"] = (("device",), keys, {"long_name": "device", "units": "1"})
+    return xr.Dataset(data, coords, {**(attributes or {}), "notes": list(measured.notes)})
+
+
+def _codes(column: Array, values: Sequence[Any]) -> Array:
+    """Return the place of each element among the values."""
+    sorter = np.argsort(np.asarray(values), kind="stable")
+    return np.asarray(sorter[np.searchsorted(np.asarray(values), column, sorter=sorter)])
+
+
+def _devices(measured: Measurements, known: Mapping[str, str]) -> tuple[list[str], Array]:
+    names, of_row = np.unique(measured.device, return_inverse=True)
+    keys = [known.get(str(name), str(name)) for name in names]
+    if "" in keys:
+        raise TuningError(
+            f"kernel '{measured.kernel}': the file does not tell the device of"
+            f" {int(np.count_nonzero(measured.device == ''))} rows: name it (--device)"
+        )
+    unique = list(dict.fromkeys(keys))  # two names of one device
+    return unique, np.array([unique.index(key) for key in keys])[of_row.ravel()]
+
+
+def _per_cell(measured: Measurements, cells: Array, n_cells: int) -> dict[str, Array]:
+    """Return one number per device and configuration: the mean of its rows that have one."""
+    status = np.full(n_cells, MEASURED["not_measured"], np.uint8)
+    status[cells] = measured.status
+    status[cells[measured.valid]] = MEASURED["valid"]
+    flat = {"execution_time": _mean(cells, measured.seconds, n_cells), "status": status}
+    for name, values in measured.further.items():
+        if name not in flat and name not in measured.parameters:
+            flat[name] = _mean(cells, values, n_cells)
+    return flat
+
+
+def _mean(cells: Array, values: Array, n_cells: int) -> Array:
+    known = np.isfinite(values)
+    count = np.bincount(cells[known], minlength=n_cells)
+    total = np.bincount(cells[known], weights=values[known], minlength=n_cells)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _spread(name: str, values: Array, places: Array, size: int) -> Array:
+    """Return values at places of a larger array, which is empty elsewhere."""
+    empty: float = np.nan
+    if values.dtype.kind == "u":
+        empty = MEASURED["not_measured"] if name == "status" else 0
+    whole = np.full(size, empty, values.dtype)
+    whole[places] = values
+    return whole
+
+
+def _about(name: str) -> dict[str, Any]:
+    return {"long_name": f"tuning parameter {name}", "units": "1"}
+
+
+def _variable_attributes(name: str, units: Mapping[str, str]) -> dict[str, Any]:
+    if name == "execution_time":
+        return {"units": "s", "long_name": "measured execution time of the kernel"}
+    if name == "status":
+        text = "whether the configuration has a measured time, and if not why"
+        return {"units": "1", "long_name": text, **MEASURED.attributes()}
+    if name == "within_conditions":
+        return {"units": "1", "long_name": "1 where all conditions of the search space hold"}
+    return {"units": units.get(name, "1"), "long_name": name.replace("_", " ")}

@@ -1,0 +1,1 @@
+"""Measured times and auto-tuners: import, export, scale and validate."""

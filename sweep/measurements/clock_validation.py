@@ -1,0 +1,325 @@
+"""Times at many pairs of clocks, predicted from a few of them: the models against plain rules.
+
+A kernel of which only times are known is taken for a mix of computation and memory traffic
+(``mix.toml``). The mix is the one whose predictions, by the model itself, come closest to the few
+times that are given; the others judge it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError
+from sweep.evaluation import evaluate
+from sweep.importers.tuners import ClockTimes, read_clock_times, read_source
+from sweep.models import model_names
+from sweep.query import Answer
+from sweep.query.answer import Row
+from sweep.space import Plan, resolve
+from sweep.specs import Device, load_device
+
+__all__ = ["Predicted", "predicted", "validate_clocks"]
+
+Array = NDArray[np.float64]
+Pair = tuple[float, float]
+
+CORE_RULE = "(time ~ 1/core clock)"
+NO_CHANGE = "(no change)"
+SUM_RULE = "(sum of shares)"
+ROOF_RULE = "(larger share)"
+"""Rules without a model. The last two split the time into a share of each clock, one after the
+other or at once, by the same given times that identify the mix."""
+
+SHARES = np.linspace(0.0, 1.0, 1001)
+
+COMPUTATION = (0.0, *(float(f"{x:.4g}") for x in np.geomspace(0.1, 1e4, 400)))
+"""Instructions for each load, from none to where memory cannot matter."""
+
+HIT_RATES = tuple(float(f"{x:.3g}") for x in np.linspace(0.0, 1.0, 41))
+CLOSE = 1e-3
+"""Mixes and shares within this of the closest come as close: the middle one is taken."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Relative times of one kernel by one model or rule.
+
+    Attributes
+    ----------
+    kernel, by : str
+        The kernel; the model, or the rule in parentheses.
+    pairs : tuple of Pair
+        The pairs that were neither given nor the anchor.
+    ratio, measured : array, shape (pairs,)
+        Predicted and measured time over the measured time at the anchor [1].
+    mix : tuple of float
+        Instructions for each load, and L2 hit rate, that were identified; empty for rules.
+    """
+
+    kernel: str
+    by: str
+    pairs: tuple[Pair, ...]
+    ratio: Array
+    measured: Array
+    mix: tuple[float, ...] = ()
+
+    @property
+    def mape(self) -> float:
+        """Mean absolute relative error over the pairs [1]."""
+        return float(np.mean(np.abs(self.ratio / self.measured - 1.0)))
+
+
+def validate_clocks(
+    path: str | os.PathLike[str],
+    *,
+    device: str,
+    given: Sequence[Pair],
+    anchor: Pair | None = None,
+    models: Sequence[str] = (),
+    variant: str = "corrected",
+    by_kernel: bool = False,
+) -> Answer:
+    """Return how well models predict times at other clocks from times at a few.
+
+    Parameters
+    ----------
+    path : path
+        CSV with the columns kernel, core clock, memory clock [MHz] and time.
+    device : str
+        The device.
+    given : sequence of (float, float)
+        Pairs of core and memory clock [MHz] whose times identify the mix: one pair its computation,
+        two or more also its L2 hit rate.
+    anchor : (float, float), optional
+        The pair to which times are relative; the device's nominal clocks by default.
+    models : sequence of str
+        The models; all by default.
+    variant : str
+        ``"corrected"`` or ``"printed"``.
+    by_kernel : bool
+        A row per kernel and model instead of one per model.
+
+    Returns
+    -------
+    Answer
+        Mean absolute relative errors of the models and of the rules without a model, over all pairs
+        that are neither the anchor nor given.
+
+    Raises
+    ------
+    SweepError
+        The file is wrong, a kernel was not measured at the anchor or a given pair, or no pair is
+        left to judge by.
+    """
+    times = read_clock_times(read_source(path))
+    loaded = load_device(device)
+    if anchor is None:
+        anchor = (
+            loaded.values["clocks.core_nominal"] / 1e6,
+            loaded.values["clocks.memory_nominal"] / 1e6,
+        )
+    found = predicted(times, loaded, anchor, given, models, variant)
+    where = ", ".join(f"{core:g}/{memory:g}" for core, memory in (anchor, *given))
+    title = f"{times.name} on {loaded.key}: times at other clocks from those at {where} MHz"
+    return _of_kernels(found, title) if by_kernel else _summary(found, title)
+
+
+def predicted(
+    times: ClockTimes,
+    device: Device,
+    anchor: Pair,
+    given: Sequence[Pair],
+    models: Sequence[str] = (),
+    variant: str = "corrected",
+) -> list[Predicted]:
+    """Return the predictions of all kernels by all models and rules.
+
+    Parameters
+    ----------
+    times : ClockTimes
+        What was measured.
+    device, anchor, given, models, variant
+        As for :func:`validate_clocks`, the device itself.
+
+    Raises
+    ------
+    QueryError
+        As :func:`validate_clocks`.
+    """
+    _check(times, anchor, given)
+    names = tuple(models) or tuple(model_names())
+    grid = _Grid(times, device, names, variant, len(given))
+    result = []
+    for kernel, measured in times.times.items():
+        left = tuple(pair for pair in measured if pair != anchor and pair not in given)
+        ratio = {pair: time / measured[anchor] for pair, time in measured.items()}
+        truth = np.array([ratio[pair] for pair in left])
+        for rule, values in _rules(anchor, given, ratio, left).items():
+            result.append(Predicted(kernel, rule, left, values, truth))
+        target = np.array([ratio[pair] for pair in given])
+        for name in names:
+            values, mix = grid.closest(name, anchor, given, target, left)
+            result.append(Predicted(kernel, name, left, values, truth, mix))
+    return result
+
+
+def _check(times: ClockTimes, anchor: Pair, given: Sequence[Pair]) -> None:
+    if not given:
+        raise QueryError("no given pair of clocks: the anchor alone does not tell a kernel's mix")
+    if len({anchor, *given}) <= len(given):
+        raise QueryError("the given pairs of clocks and the anchor must differ from each other")
+    for kernel, measured in times.times.items():
+        for core, memory in (anchor, *given):
+            if (core, memory) not in measured:
+                raise QueryError(f"kernel '{kernel}' was not measured at {core:g}/{memory:g} MHz")
+        if len(measured) <= len(given) + 1:
+            raise QueryError(f"kernel '{kernel}' was measured at no further pair to judge by")
+
+
+def _rules(
+    anchor: Pair, given: Sequence[Pair], ratio: Mapping[Pair, float], left: Sequence[Pair]
+) -> dict[str, Array]:
+    """Return the relative times by the rules without a model."""
+
+    def slower(pairs: Sequence[Pair]) -> tuple[Array, Array]:
+        core, memory = np.array(pairs, float).T
+        return anchor[0] / core, anchor[1] / memory
+
+    y = np.array([ratio[pair] for pair in given])
+
+    def fitted(rule: Callable[[Array, Array], Array]) -> Array:
+        core, memory = (clock[:, None] for clock in slower(given))
+        best = _middle(np.sqrt(np.mean((rule(core, memory) / y[:, None] - 1.0) ** 2, axis=0)))
+        core, memory = (clock[:, None] for clock in slower(left))
+        return np.asarray(rule(core, memory)[:, best])
+
+    core, _ = slower(left)
+    return {
+        CORE_RULE: core,
+        NO_CHANGE: np.ones(len(left)),
+        SUM_RULE: fitted(lambda core, memory: (1.0 - SHARES) * core + SHARES * memory),
+        ROOF_RULE: fitted(
+            lambda core, memory: (
+                np.maximum((1.0 - SHARES) * core, SHARES * memory)
+                / np.maximum(1.0 - SHARES, SHARES)
+            )
+        ),
+    }
+
+
+def _middle(error: Array) -> int:
+    """Return the middle one of those that come closest."""
+    near = np.flatnonzero(error <= error.min() + CLOSE)
+    return int(near[len(near) // 2])
+
+
+class _Grid:
+    """Times of every mix at every pair of clocks, by model."""
+
+    def __init__(
+        self, times: ClockTimes, device: Device, models: Sequence[str], variant: str, n_given: int
+    ) -> None:
+        pairs = sorted({pair for own in times.times.values() for pair in own})
+        self.core, self.memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
+        hit_rates = HIT_RATES if n_given > 1 else (0.0,)
+        plan = Plan(
+            ("mix",),
+            (device.key,),
+            tuple(models),
+            variant=variant,
+            axes={
+                "computation": COMPUTATION,
+                "hit_rate": hit_rates,
+                "core_clock": tuple(self.core),
+                "memory_clock": tuple(self.memory),
+            },
+            outputs=("execution_time",),
+            precision="float64",
+            layout="grid",
+        )
+        text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
+        texts = {"devices": {device.key: device.text}, "kernels": {"mix": text}}
+        dataset: Any = evaluate(resolve(plan, texts))["mix"].to_dataset()
+        time = dataset["execution_time"].isel(device=0)
+        order = ("model", "computation", "hit_rate", "core_clock", "memory_clock")
+        found = time.transpose(*order).compute().values
+        self.times = {
+            name: found[i].reshape(-1, len(self.core), len(self.memory))
+            for i, name in enumerate(models)
+        }
+        self.mixes = [(c, h) for c in COMPUTATION for h in hit_rates]
+        self.device = device
+
+    def closest(
+        self, model: str, anchor: Pair, given: Sequence[Pair], target: Array, left: Sequence[Pair]
+    ) -> tuple[Array, tuple[float, ...]]:
+        """Return a model's relative times by the mix that fits the given ones, and the mix."""
+        times = self.times[model]
+
+        def at(pairs: Sequence[Pair]) -> Array:
+            core = [self.core.index(pair[0]) for pair in pairs]
+            memory = [self.memory.index(pair[1]) for pair in pairs]
+            return np.asarray(times[:, core, memory])
+
+        base = at([anchor])
+        error = np.sqrt(np.mean((at(given) / base / target - 1.0) ** 2, axis=1))
+        ratio = at(left) / base
+        error = np.where(np.isfinite(ratio).all(axis=1), error, np.inf)
+        if not np.isfinite(error).any():
+            raise QueryError(
+                f"{model} has no time on {self.device.key} at all clocks of the file: see"
+                f" `sweep list models --device {self.device.key}` and the ranges of its clocks"
+            )
+        best = _middle(error)
+        return ratio[best], self.mixes[best]
+
+
+# ---------------------------------------------------------------------------- answers
+
+
+def _summary(found: Sequence[Predicted], title: str) -> Answer:
+    columns = ("by", "kernels", "predictions", "mape", "median", "worst", "worst_kernel")
+    rows = []
+    for name in dict.fromkeys(one.by for one in found):
+        own = [one for one in found if one.by == name]
+        errors = np.array([one.mape for one in own])
+        worst = own[int(errors.argmax())]
+        cells = {
+            "by": name,
+            "kernels": len(own),
+            "predictions": sum(len(one.pairs) for one in own),
+            "mape": float(errors.mean()),
+            "median": float(np.median(errors)),
+            "worst": worst.mape,
+            "worst_kernel": worst.kernel,
+        }
+        rows.append(Row(cells, ("by",)))
+    notes = ("errors: the mean over the pairs of each kernel, then over kernels",)
+    return Answer(title, columns, rows, {}, ("by",), notes)
+
+
+def _of_kernels(found: Sequence[Predicted], title: str) -> Answer:
+    columns = ("kernel", "by", "mape", "computation", "hit_rate")
+    return Answer(title, columns, list(_kernel_rows(found)), {}, ("kernel", "by"))
+
+
+def _kernel_rows(found: Sequence[Predicted]) -> Iterator[Row]:
+    for one in found:
+        computation, hit_rate = one.mix or (None, None)
+        yield Row(
+            {
+                "kernel": one.kernel,
+                "by": one.by,
+                "mape": one.mape,
+                "computation": computation,
+                "hit_rate": hit_rate,
+            },
+            ("kernel", "by"),
+        )

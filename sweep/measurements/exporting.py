@@ -1,0 +1,227 @@
+"""From results to what auto-tuners and other tools take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweep import query
+from sweep.errors import QueryError, nearest
+from sweep.fields import STACKED
+from sweep.importers.tuners import Chosen, kernel_tuner_text, t1_text, triton_text
+from sweep.query.grid import CLOCKS, Grid, grids_of
+from sweep.query.selection import select_grid, select_kernels
+
+__all__ = ["FORMATS", "Exported", "best_configurations", "export"]
+
+FORMATS = ("kernel_tuner", "t1", "triton", "csv", "parquet")
+ENDINGS = {"kernel_tuner": ".py", "t1": ".T1.json", "triton": ".py"}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    rows : int
+        How many configurations it has.
+    notes : tuple of str
+        What a reader must know.
+    """
+
+    path: Path
+    rows: int
+    notes: tuple[str, ...]
+
+
+def export(
+    data: Any,
+    form: str,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    n: int = 100,
+    select: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> Exported:
+    """Write the N fastest configurations for an auto-tuner, or as a table.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    form : str
+        ``kernel_tuner`` (a Python module with ``restrictions``), ``t1`` (a search space),
+        ``triton`` (a Python module with ``perf_model`` and ``top_k``), ``csv`` or ``parquet``
+        (tables with every coordinate and result).
+    path : path, optional
+        The file; by default the kernel's and the format's name in the current directory.
+    n : int
+        How many at most.
+    select, where
+        As in :func:`sweep.query.top`. A tuner's file is about one kernel, device and model.
+
+    Raises
+    ------
+    SweepError
+        The format is unknown, nothing is valid, several devices or models are selected, or the
+        file cannot be written.
+    """
+    if form not in FORMATS:
+        raise QueryError(
+            f"unknown format '{form}'{nearest(form, FORMATS)} (known: {', '.join(FORMATS)})"
+        )
+    if form in ("csv", "parquet"):
+        answer = query.top(data, n, select=select, where=where)
+        if not len(answer):
+            raise QueryError(f"there is no valid configuration to export {_told(answer.notes)}")
+        kernel = "_".join(dict.fromkeys(answer.column("kernel")))
+        target = Path(path or f"{kernel}.{form}")
+        if form == "csv":
+            _whole(target, partial(_text, answer.to_csv()))
+        else:
+            _whole(target, partial(_parquet, answer))
+        return Exported(target, len(answer), ())
+    chosen = best_configurations(data, n, select=select, where=where)
+    notes: tuple[str, ...] = ()
+    if form == "t1":
+        text, notes = t1_text(chosen)
+    else:
+        text = {"kernel_tuner": kernel_tuner_text, "triton": triton_text}[form](chosen)
+    target = Path(path or f"{chosen.kernel}_{form}{ENDINGS[form]}".replace("_t1.T1", ".T1"))
+    _whole(target, partial(_text, text))
+    if len(chosen.rows) < n:
+        notes = (*notes, f"there are {len(chosen.rows)} valid configurations, not {n}")
+    return Exported(target, len(chosen.rows), notes)
+
+
+def best_configurations(
+    data: Any, n: int = 100, *, select: Mapping[str, Any] | None = None, where: str | None = None
+) -> Chosen:
+    """Return the tuning parameters of the N fastest configurations.
+
+    Where sizes or clocks are swept too, each configuration counts once, with its best time.
+
+    Parameters
+    ----------
+    data, n, select, where
+        As in :func:`export`.
+
+    Raises
+    ------
+    QueryError
+        Several kernels, devices or models are selected, or nothing is valid.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise QueryError(f"the number of configurations must be a positive integer, not {n!r}")
+    select = dict(select or {})
+    grids = select_kernels(grids_of(data), select)
+    if len(grids) > 1:
+        kernels = ", ".join(grid.kernel for grid in grids)
+        raise QueryError(f"a tuner's file is about one kernel: select one of {kernels}")
+    (grid,) = grids
+    names = _tuned(grid)
+    repeats = _repeats(grid, names, select)
+    answer = query.top(
+        {grid.kernel: grid.dataset}, n * repeats, select=_without_kernel(select), where=where
+    )
+    found: dict[tuple[Any, ...], float] = {}
+    for row in answer:
+        key = tuple(row[name] for name in names)
+        if len(found) == n and key not in found:
+            break
+        found.setdefault(key, row["execution_time"])
+    if not found:
+        raise QueryError(f"there is no valid configuration to export {_told(answer.notes)}")
+    return Chosen(
+        kernel=grid.kernel,
+        device=_one(answer, "device"),
+        model=_one(answer, "model"),
+        names=names,
+        axes={name: tuple(grid.axis_values(name).tolist()) for name in names},
+        rows=list(found),
+        seconds=list(found.values()),
+        conditions=tuple(grid.dataset.attrs.get("constraints", ())),
+    )
+
+
+def _without_kernel(select: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in select.items() if name != "kernel"}
+
+
+def _tuned(grid: Grid) -> tuple[str, ...]:
+    """Return the tuning parameters: axes that are neither sizes, clocks, devices nor models."""
+    fixed = {"model", "device", STACKED, *CLOCKS}
+    names = tuple(
+        name
+        for name in grid.axes
+        if name not in fixed and not grid.long_name(name).startswith("problem size")
+    )
+    if not names:
+        raise QueryError(f"kernel '{grid.kernel}' has no tuning parameters")
+    return names
+
+
+def _repeats(grid: Grid, names: tuple[str, ...], select: Mapping[str, Any]) -> int:
+    """Return how often each configuration occurs: for every size and clock; refuse several models.
+
+    Raises
+    ------
+    QueryError
+        Several devices or models are selected.
+    """
+    selection = select_grid(grid, _without_kernel(select))
+    repeats = 1
+    for dim in grid.dims:
+        chosen = selection.indices[dim]
+        if dim in ("device", "model") and len(chosen) > 1:
+            values = ", ".join(map(str, grid.coordinates[dim].values[chosen].tolist()))
+            raise QueryError(f"a tuner's file is about one {dim}: select one of {values}")
+        if dim not in (*names, "device", "model", STACKED):
+            repeats *= len(chosen)
+    return repeats
+
+
+def _one(answer: query.Answer, name: str) -> str:
+    return str(answer[0].get(name) or f"any {name}")
+
+
+def _told(notes: tuple[str, ...]) -> str:
+    return f"({'; '.join(notes)})" if notes else ""
+
+
+def _parquet(answer: query.Answer, path: Path) -> None:
+    """Write a table with its units in the metadata of the columns' schema."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise QueryError(
+            "Parquet needs pyarrow, which is not installed: pip install 'sweep[parquet]'"
+        ) from None
+    frame = answer.to_dataframe()
+    frame["rests_on_assumed"] = [", ".join(names) for names in frame["rests_on_assumed"]]
+    frame.to_parquet(path, index=False)
+
+
+def _text(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a file whole or not at all."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        write(beside)
+        os.replace(beside, path)
+    except OSError as error:
+        raise QueryError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        beside.unlink(missing_ok=True)

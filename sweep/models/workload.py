@@ -1,0 +1,187 @@
+"""What a model may know about a kernel on a device: counts, launch, occupancy, clocks.
+
+A :class:`Workload` holds every number as an array that broadcasts over one common order of axes
+``(device, sizes..., parameters..., core clock, memory clock)``; an array has length 1 along each
+axis that it does not depend on. NumPy's own broadcasting thereby keeps every table as small as
+what it depends on, and each paper's ``prepare`` is plain arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.hardware.occupancy import Occupancy
+
+__all__ = ["Array", "Clocks", "GlobalAccess", "SharedAccess", "Stage", "Workload"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GlobalAccess:
+    """One global memory access of the kernel, per thread and per warp.
+
+    ``count`` is dynamic per thread; ``bytes`` per thread and access; ``transactions`` are the
+    hardware transactions of one warp's access under the device's rule, ``moved_bytes`` the bytes
+    that they move, ``sectors`` the 32-byte sectors that it touches. ``l1_hit_rate`` is the share
+    of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
+    that L2 does. ``wavefronts`` are the passes of one warp's access through a first-level cache
+    that shares its banks with shared memory (see :class:`SharedAccess`).
+    """
+
+    name: str
+    kind: str
+    count: Array
+    bytes: Array
+    transactions: Array
+    sectors: Array
+    coalesced: Array
+    moved_bytes: Array
+    l1_hit_rate: Array
+    l2_hit_rate: Array
+    wavefronts: Array
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """One shared memory access: dynamic count per thread and bank-conflict degree.
+
+    ``wavefronts`` are the passes that one warp's access takes in all: its requests (a warp's, but
+    a half-warp's for words of 8 bytes and a quarter's for 16) times ``degree``.
+    """
+
+    name: str
+    kind: str
+    count: Array
+    degree: Array
+    wavefronts: Array
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of the kernel's code, in order; counts are totals over all its executions.
+
+    Where only some warps of a block pass a stage, its counts are the mean over all of them, so that
+    the kernel's totals are sums over its stages.
+
+    Attributes
+    ----------
+    name : str
+        Its name; ``"kernel"`` where the file gives totals only.
+    loop : str or None
+        Neighbouring stages of one loop alternate.
+    warps : array
+        Warps of a block that pass the stage [1].
+    executions : array
+        How often they do [1].
+    computation_instructions : array
+        Dynamic instructions of a thread that are not global memory accesses [1].
+    instructions : mapping
+        The same by class (``fp32``, ``integer``, ...), without shared accesses and barriers; the
+        class is ``computation`` where the file gives one number [1].
+    barriers : array
+        Dynamic barriers of a thread [1].
+    """
+
+    name: str
+    loop: str | None
+    warps: Array
+    executions: Array
+    computation_instructions: Array
+    instructions: Mapping[str, Array]
+    barriers: Array
+    global_accesses: tuple[GlobalAccess, ...]
+    shared_accesses: tuple[SharedAccess, ...]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Swept and nominal clocks [Hz], and their ratio relative to nominal [1]."""
+
+    core: Array
+    memory: Array
+    core_nominal: Array
+    memory_nominal: Array
+    ratio: Array
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Everything a model's ``prepare`` reads.
+
+    Attributes
+    ----------
+    threads_per_block, blocks : array
+        The launch [1].
+    lanes : array
+        Threads in use in a full warp: ``min(threads_per_block, warp_size)`` [1].
+    computation_instructions : array
+        Dynamic instructions of a thread that are not global memory accesses [1].
+    instructions : mapping
+        The same by class, without shared accesses and barriers (see :class:`Stage`) [1].
+    barriers : array
+        Dynamic barriers of a thread [1].
+    stages : tuple of Stage
+        The kernel's code in order; one stage with all of it where the file has none.
+    outer_iterations, inner_iterations : array
+        Loop trip counts ``o_itrs`` and ``i_itrs`` [1].
+    l2_hit_rate : array
+        Share of sector accesses served by the L2 cache [1].
+    instruction_parallelism, memory_parallelism : array
+        Independent instructions that a thread can issue back to back, and global loads that it has
+        under way at once [1].
+    memory_bandwidth : array
+        DRAM bandwidth at the nominal memory clock [B/s].
+    dram_share : array
+        Share of a DRAM latency that belongs to DRAM (see
+        :func:`sweep.hardware.clocks.dram_share`) [1].
+    parameters : mapping
+        The model's own device parameters by key, NaN where a device lacks them.
+    tables : mapping
+        Table parameters by key: one tuple of rows per device, ``None`` where it is missing.
+    options : mapping
+        The model's options, as the plan gives them.
+    """
+
+    threads_per_block: Array
+    blocks: Array
+    lanes: Array
+    occupancy: Occupancy
+    computation_instructions: Array
+    instructions: Mapping[str, Array]
+    barriers: Array
+    stages: tuple[Stage, ...]
+    outer_iterations: Array
+    inner_iterations: Array
+    l2_hit_rate: Array
+    instruction_parallelism: Array
+    memory_parallelism: Array
+    global_accesses: tuple[GlobalAccess, ...]
+    shared_accesses: tuple[SharedAccess, ...]
+    warp_size: Array
+    n_sm: Array
+    lanes_per_sm: Array
+    memory_bandwidth: Array
+    dram_share: Array
+    clocks: Clocks
+    parameters: Mapping[str, Array]
+    tables: Mapping[str, tuple[tuple[tuple[float, ...], ...] | None, ...]]
+    options: Mapping[str, str]
+
+    def total(self, *factors: str) -> Array:
+        """Return the sum over global accesses of the product of the named attributes.
+
+        ``total("count")`` is the number of memory instructions of a thread,
+        ``total("count", "sectors")`` the sectors of a warp.
+        """
+        result = np.zeros((1,) * self.n_sm.ndim)
+        for access in self.global_accesses:
+            term = np.ones((1,) * self.n_sm.ndim)
+            for factor in factors:
+                term = term * getattr(access, factor)
+            result = result + term
+        return result

@@ -1,0 +1,160 @@
+"""``sweep extend``: a finished store grows to a larger plan, computing only what is new."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import StoreError
+from sweep.evaluation import warm_up
+from sweep.runs.execute import execute
+from sweep.runs.extension_job import ExtensionJob
+from sweep.runs.forecasting import check_fits, forecast
+from sweep.runs.job import Job, Unit
+from sweep.runs.overlap import Overlap, overlap_of
+from sweep.runs.record import layout_of, plan_of, texts_of
+from sweep.runs.running import Finished, Progress
+from sweep.space import Plan, Space, load_plan, resolve
+from sweep.store import (
+    Store,
+    StoreLayout,
+    acquire_lock,
+    exchange,
+    extension_path,
+    inspect,
+    is_url,
+    open_or_create,
+    place_of,
+    recovered,
+)
+
+__all__ = ["extend"]
+
+
+def extend(
+    store: str | os.PathLike[str],
+    plan: Plan | Space | str | os.PathLike[str],
+    *,
+    break_lock: bool = False,
+    threads: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Grow a finished store to a larger plan, without computing again what it has.
+
+    The larger store is built beside the old one, which stays whole until it is exchanged at the
+    end; after an interruption the same call continues. The result is the store that the plan gives
+    when it is run from scratch, to the bit. The root attribute ``run`` keeps a history.
+
+    In a bucket, where nothing can be renamed, the exchange copies object by object: while it goes
+    on there is no store at the old place, and a kill then leaves none until the same call.
+
+    Parameters
+    ----------
+    store : path
+        A finished store, or its URL.
+    plan : Plan, Space, str or path
+        A plan that holds all values of the store's own, and further devices, models, kernels,
+        sizes, tuning parameters or clocks.
+    break_lock : bool
+        Take over the store's lock from a run of another machine that is surely gone.
+    threads : int, optional
+        Threads of this process; all cores by default.
+    limit : int, optional
+        Most bytes of results, before compression.
+    progress : callable, optional
+        Told how far the extension is.
+
+    Returns
+    -------
+    Finished
+        What was done; ``computed`` counts new configurations, ``resumed`` those of the old store.
+
+    Raises
+    ------
+    SweepError
+        The plan lacks something that the store has, results would not fit together or on the disk,
+        or the store is unfinished or in use.
+    """
+    space = plan if isinstance(plan, Space) else resolve(
+        plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
+    path = place_of(store)
+    recovered(path, break_lock=break_lock)  # an exchange that was killed
+    info = inspect(store)
+    if not info.is_finished:
+        raise StoreError(f"'{store}' is unfinished: complete it with `sweep run` first")
+    expected, layout, total = forecast(space), layout_of(space), space.n_points
+    if info.record["identity"] == layout.record["identity"]:
+        return Finished(space, _named(store), expected, 0, total, 0.0)
+    old = resolve(plan_of(info.record), texts_of(info.record))
+    overlap = overlap_of(old, space, info.record, str(store))
+    check_fits(expected, path, limit)
+    past = {**info.run, "plan": info.record["plan"]}
+    history = [*past.pop("history", []), past]
+    new = total - old.n_points
+    beside = extension_path(path)
+    lock = acquire_lock(info.lock_path, store, break_lock)  # nobody is to replace it meanwhile
+    try:
+        if inspect(store) != info:
+            raise StoreError(f"'{store}' was replaced meanwhile; try again")
+        with _larger(beside, layout, break_lock) as larger:
+            seconds = _build(space, overlap, path, larger, layout, history, threads, progress)
+        exchange(path, beside, lock)
+    finally:
+        lock.release()
+    return Finished(space, _named(store), expected, new, old.n_points, seconds)
+
+
+def _named(store: str | os.PathLike[str]) -> Path:
+    """Return a store's place as the user named it."""
+    return place_of(store) if is_url(store) else Path(store)
+
+
+def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
+    """Return the larger store, new or as an interrupted extension left it."""
+    there = (beside / "zarr.json").exists()
+    overwrite = there and inspect(beside).layout_sha256 != layout.fingerprint()
+    return open_or_create(beside, layout, overwrite=overwrite, break_lock=break_lock)
+
+
+def _build(
+    space: Space,
+    overlap: Overlap,
+    path: Path,
+    larger: Store,
+    layout: StoreLayout,
+    history: list[Any],
+    threads: int | None,
+    progress: Progress | None,
+) -> float:
+    """Compute what the larger store lacks; return the seconds it took.
+
+    As of a run, the compiler's time does not count.
+    """
+    grids = {k.kernel.key: k.grid for k in space.kernels}
+    total = space.n_points
+    units = larger.missing()
+    if larger.is_finished:
+        return 0.0
+    record = layout.record
+    job = Job(record["plan"], texts_of(record), larger.writer, str(record["identity"]), [space])
+    before = total - sum(grids[kernel].box(chunk).n_points for kernel, chunk in units)
+    count = before
+
+    def done(unit: Unit, summary: dict[str, Any]) -> None:
+        nonlocal count
+        kernel, chunk = unit
+        larger.mark_finished([(kernel, chunk, summary)])
+        count += grids[kernel].box(chunk).n_points
+        if progress is not None:
+            progress(count, total, before)
+
+    warm_up(space.kernels, space.plan)
+    started = time.perf_counter()
+    if progress is not None:
+        progress(count, total, before)
+    execute(ExtensionJob(job, path, overlap), units, done, threads=threads)
+    larger.complete({"configurations": total, "history": history})
+    return time.perf_counter() - started

@@ -1,0 +1,261 @@
+"""Run a plan into a store, continue it, and run it again from the store alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweep.errors import PlanError, StoreError
+from sweep.runs.execute import execute, prepare
+from sweep.runs.forecasting import Forecast, check_fits, check_valid, forecast
+from sweep.runs.job import Job, Unit
+from sweep.runs.planned import Planned
+from sweep.runs.record import layout_of, plan_of, texts_of
+from sweep.runs.verifying import mend_noted
+from sweep.runs.workers import Workers, cluster
+from sweep.space import Plan, Space, load_plan, resolve
+from sweep.store import is_url, open_or_create, open_store, place_of, read_record
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = [
+    "Finished",
+    "Progress",
+    "recorded_space",
+    "rerun",
+    "run",
+    "run_space",
+    "store_path",
+]
+
+Progress = Callable[[int, int, int], None]
+"""Told points done, points in all, and points that an earlier run had done."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended well.
+
+    Attributes
+    ----------
+    space : Space
+        What was swept.
+    path : Path or None
+        The store; ``None`` where the plan has none.
+    forecast : Forecast
+        Its size.
+    computed : int
+        Configurations computed now, those of chunks that ``verify`` had found damaged among them.
+    resumed : int
+        Configurations that an earlier run had computed.
+    seconds : float
+        Wall time of the computation, without the compilation before it [s].
+    """
+
+    space: Space
+    path: Path | None
+    forecast: Forecast
+    computed: int
+    resumed: int
+    seconds: float
+
+    @property
+    def results(self) -> xr.DataTree | Planned:
+        """The results, to be asked: the store as a lazy tree, or the plan in its place."""
+        return Planned(self.space) if self.path is None else open_store(self.path)
+
+
+def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return where a plan's results go: as told, as the plan says, or ``./NAME.zarr``."""
+    if store is None:
+        if plan.store is False:
+            return None
+        store = plan.store if isinstance(plan.store, str) else f"{plan.name}.zarr"
+    return place_of(store) if is_url(store) else Path(store)
+
+
+def run(
+    plan: Plan | Space | str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    scheduler: str | None = None,
+    scheduler_file: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Evaluate a plan and write its results, continuing an interrupted run.
+
+    Chunks that :func:`~sweep.runs.verify` found damaged are computed again.
+
+    Parameters
+    ----------
+    plan : Plan, Space, str or path
+        A plan, or the name or path of one.
+    store : path, optional
+        The store, or its URL (``s3://BUCKET/NAME.zarr``); by default what the plan says.
+    overwrite : bool
+        Replace the store of another run.
+    break_lock : bool
+        Take over the store's lock from a run of another machine that is surely gone.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers reach the store.
+    scheduler_file : path, optional
+        File in which such a scheduler wrote its address (``dask scheduler --scheduler-file``).
+    workers : int, optional
+        Processes on this machine to start for the run. A script needs the usual
+        ``if __name__ == "__main__":`` then, because each process imports it.
+    threads : int, optional
+        Threads of this process, all cores by default; with ``workers``, threads of each, one by
+        default.
+    limit : int, optional
+        Most bytes of results, before compression.
+    progress : callable, optional
+        Told how far the run is.
+
+    Returns
+    -------
+    Finished
+        What was done; ``.results`` opens the results.
+
+    Raises
+    ------
+    SweepError
+        The plan is wrong, no configuration of it can be valid, it does not fit, or the store
+        cannot be used. Nothing is left half-written; an interrupted store can be continued.
+    """
+    space = plan if isinstance(plan, Space) else resolve(
+        plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
+    path = store_path(space.plan, store)
+    if path is None and Workers(scheduler, scheduler_file, workers, threads).is_cluster:
+        raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
+    return run_space(
+        space,
+        path,
+        overwrite=overwrite,
+        break_lock=break_lock,
+        workers=Workers(scheduler, scheduler_file, workers, threads),
+        limit=limit,
+        progress=progress,
+    )
+
+
+def run_space(
+    space: Space,
+    path: Path | None,
+    *,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    workers: Workers | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Run a space that is laid out already; see :func:`run`."""
+    workers = workers or Workers()
+    expected = forecast(space)
+    is_new = path is None or overwrite or not (path / "zarr.json").exists()
+    if is_new:
+        check_fits(expected, path, limit)
+        check_valid(space)
+    if str(path).startswith("memory:") and workers.is_cluster:
+        raise PlanError(f"'{path}' is in the memory of this process: other processes cannot see it")
+    if path is None:
+        return Finished(space, None, expected, 0, 0, 0.0)
+    computed, resumed, seconds = _fill(space, path, overwrite, break_lock, workers, progress)
+    return Finished(space, path, expected, computed, resumed, seconds)
+
+
+def _fill(
+    space: Space,
+    path: Path,
+    overwrite: bool,
+    break_lock: bool,
+    workers: Workers,
+    progress: Progress | None,
+) -> tuple[int, int, float]:
+    """Compute what a store lacks; return configurations computed now and before, and seconds."""
+    layout = layout_of(space)
+    points = {k.kernel.key: k.grid for k in space.kernels}
+    total = space.n_points
+    mended = 0
+    if not overwrite and (path / "zarr.json").exists():
+        mended = mend_noted(path, space, layout, workers.threads, break_lock)
+    # The cluster first: an address that is wrong leaves no store behind.
+    with (
+        cluster(workers) as client,
+        open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as store,
+    ):
+        units = store.missing()
+        todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
+        before = total - todo
+        if not units and store.is_finished:
+            return mended, total - mended, 0.0
+        record: Any = layout.record
+        job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
+        count = before
+
+        def done(unit: Unit, summary: dict[str, Any]) -> None:
+            nonlocal count
+            kernel, chunk = unit
+            store.mark_finished([(kernel, chunk, summary)])
+            count += points[kernel].box(chunk).n_points
+            if progress is not None:
+                progress(count, total, before)
+
+        if units:
+            prepare(job, client)
+        if progress is not None:
+            progress(count, total, before)
+        started = time.perf_counter()
+        execute(job, units, done, points=todo, client=client, threads=workers.threads)
+        store.complete({"configurations": total})
+        seconds = time.perf_counter() - started
+    return todo + mended, before - mended, seconds
+
+
+def rerun(
+    store: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    **options: Any,
+) -> Finished:
+    """Compute a store's results again from what the store itself keeps.
+
+    Plan, device files and kernel files come from the store's record, not from disk.
+
+    Parameters
+    ----------
+    store : path
+        A store, finished or not.
+    target : path
+        The new store.
+    **options
+        As in :func:`run`.
+
+    Raises
+    ------
+    SweepError
+        The store cannot be read, or the target is the store itself, or as in :func:`run`.
+    """
+    if place_of(store) == place_of(target):
+        raise StoreError(f"'{target}' is the store itself; give another path for the new results")
+    return run(recorded_space(store), target, **options)
+
+
+def recorded_space(store: str | os.PathLike[str]) -> Space:
+    """Return the space of a store's record: its plan over the specs that it keeps.
+
+    Raises
+    ------
+    SweepError
+        The store or its record cannot be read.
+    """
+    record = read_record(store)
+    return resolve(plan_of(record), texts_of(record))

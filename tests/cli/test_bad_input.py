@@ -1,0 +1,380 @@
+"""Bad input: one clear line, exit code 2, and nothing lost or half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import zarr
+from support.refusals import contents, refused
+from support.runs import plan, sweep, write_plan
+from support.spec_texts import DEVICE, KERNEL, spoilt
+from support.store_samples import digest
+from support.store_samples import start as start_other_store
+
+from sweep.cli import main
+from sweep.errors import PlanError
+from sweep.evaluation import evaluate_box
+from sweep.fields import STATUS
+from sweep.runs.forecasting import check_valid
+from sweep.space import resolve
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ---------------------------------------------------------------------------- plans
+
+BAD_PLANS = {
+    "misspelt key": ({"precison": "float64"}, r"precison: unknown key; did you mean 'precision'\?"),
+    "misspelt axis": (
+        {"axes": {"blok_size": [64]}},
+        r"axes.blok_size: no kernel of the plan has .*; did you mean 'block_size'\?",
+    ),
+    "misspelt key of a range": (
+        {"axes": {"block_size": {"start": 64, "stop": 128, "setp": 64}}},
+        r"axes.block_size.setp: unknown key; did you mean 'step'\?",
+    ),
+    "misspelt model": (
+        {"models": ["hong_kin"]},
+        r"models: unknown 'hong_kin'; did you mean 'hong_kim'\?",
+    ),
+    "misspelt output": (
+        {"outputs": ["excution_time"]},
+        r"outputs: unknown variable 'excution_time'; did you mean 'execution_time'\?",
+    ),
+    "misspelt kernel of axes": (
+        {"kernel": {"sepa": {"block_size": [64]}}},
+        r"kernel.sepa: the plan has no such kernel; did you mean 'sepia'\?",
+    ),
+    "misspelt name in a constraint": (
+        {"constraints": ["blok_size > 64"]},
+        r"constraints: `blok_size > 64`: .* 'blok_size'; did you mean 'block_size'\?",
+    ),
+    "missing device": (
+        {"devices": ["gtx_208"]},
+        r"devices: no device 'gtx_208'; did you mean 'gtx_280'\?",
+    ),
+    "missing file": ({"devices": ["./mine.toml"]}, r"devices: mine.toml: no such file"),
+    "no devices": ({"devices": None}, "devices is missing"),
+    "empty list of devices": ({"devices": []}, "devices is empty"),
+    "empty axis": ({"axes": {"block_size": []}}, r"axes.block_size: the axis is empty"),
+    "empty range": (
+        {"axes": {"block_size": {"start": 128, "stop": 64, "step": 32}}},
+        r"axes.block_size: the axis is empty, stop = 64 is below start = 128",
+    ),
+    "step of nothing": (
+        {"axes": {"block_size": {"start": 1, "stop": 2, "step": 1e-320}}},
+        r"axes.block_size: inf values, more than 10,000,000; is the step right\?",
+    ),
+    "value twice": ({"axes": {"block_size": [64, 64]}}, "axes.block_size: the value 64 stands twi"),
+    "mixed axis": (
+        {"axes": {"block_size": [64, "128"]}},
+        "axes.block_size: the axis mixes numbers and strings",
+    ),
+    "word for a number": (
+        {"axes": {"block_size": ["64"]}},
+        "axes.block_size = '64': the kernel file has values like",
+    ),
+    "integer beyond float64": (
+        {"axes": {"block_size": [10**40]}},
+        r"axes.block_size: an integer beyond 2\*\*53",
+    ),
+    "clock in Hz": (
+        {"axes": {"core_clock": [1.3e9]}},
+        r"axes.core_clock = 1300000000.0: a clock must be 1 to 20000 MHz",
+    ),
+    "ratio in MHz": (
+        {"axes": {"core_clock_ratio": [1300]}},
+        r"axes.core_clock_ratio = 1300: .* 0.01 to 100 of nominal; for values in MHz write core_cl",
+    ),
+    "unit's suffix where none belongs": (
+        {"axes": {"core_clock_MHz": [1300]}},
+        r"axes.core_clock_MHz: .*; did you mean 'core_clock'\?",
+    ),
+    "both forms of a clock": (
+        {"axes": {"core_clock": [1300], "core_clock_ratio": [1.0]}},
+        "axes: give core_clock or core_clock_ratio, not both",
+    ),
+    "negative size": ({"axes": {"width": [-1]}}, r"axes.width = -1: a problem size is above 0"),
+    "import in a constraint": (
+        {"constraints": ["__import__('os')"]},
+        r"constraints: `__import__\('os'\)`: .* at column 1",
+    ),
+    "attribute in a constraint": (
+        {"constraints": ["block_size.real > 0"]},
+        r"constraints: `block_size.real > 0`: attribute access is not allowed at column 11",
+    ),
+    "number of many digits": (
+        {"constraints": [f"{'9' * 3000} > 1"]},
+        r"constraints: .* longer than 2000 characters",
+    ),
+    "unknown option": (
+        {"options": {"hong_kim": {"latency": "long"}}},
+        "options.hong_kim.latency: unknown option",
+    ),
+    "options of no table": ({"options": {"hong_kim": 3}}, "options.hong_kim = 3: needs a table"),
+    "newer schema": ({"schema": 2}, "schema = 2: this version reads schema = 1"),
+    "name with a path": ({"name": "../small"}, r"name = '../small': needs a word"),
+    "description of no text": ({"description": 3}, "description = 3: needs a text"),
+    "store of no path": ({"store": True}, "store = True: a path, or false for none"),
+    "chunks of nothing": ({"chunk_points": 0}, "chunk_points = 0: a whole number from 1 on"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_PLANS.values(), ids=BAD_PLANS)
+def test_plan(folder, capsys, changes, message):
+    write_plan(folder / "bad.toml", **changes)
+    before = contents(folder)
+    line = refused(capsys, "run", "bad.toml")
+    assert re.match(f"bad.toml: {message}", line), line
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"schema = = 1", "not valid TOML: "),
+        (b"\xff\xfe", "not valid TOML: "),
+        (b"x = " + b"[" * 5000, "not valid TOML: "),
+        (b"x = " + b"9" * 5000, "not valid TOML: "),
+        (b"", "schema = None: this version reads schema = 1"),
+        (b"#" * (1 << 21), "larger than 1 MiB, not a plan"),
+    ],
+    ids=["syntax", "encoding", "depth", "digits", "empty", "size"],
+)
+def test_plan_that_is_no_plan(folder, capsys, text, message):
+    (folder / "bad.toml").write_bytes(text)
+    assert refused(capsys, "run", "bad.toml").startswith(f"bad.toml: {message}")
+
+
+# ---------------------------------------------------------------------------- specs
+
+BAD_SPECS = {
+    "misspelt key": ("device", "sm_count = 4", "sm_cuont = 4", "did you mean 'sm_count'?"),
+    "wrong unit": (
+        "device", "core_nominal_MHz = 1000", "core_nominal_MHz = 1.3",
+        "outside the range 50 to 5000 MHz; if it is in GHz, write 1300",
+    ),
+    "wrong unit's suffix": (
+        "device", "memory_bandwidth_GBps = 128", "memory_bandwidth_MBps = 128000",
+        "memory_bandwidth is given in GB/s: write memory_bandwidth_GBps = 128",
+    ),
+    "negative count": (
+        "kernel", 'count = "tile"', "count = -1", "shared_access.tile_load.count = -1: ",
+    ),
+    "cyclic expression": (
+        "kernel", 'tiles = "ceil(n / tile)"', 'tiles = "cost + 1"', "cost",
+    ),
+    "hostile expression": (
+        "kernel", 'fp32 = "2 * n"', "fp32 = \"__import__('os')\"", "unknown function '__import__'",
+    ),
+    "attribute access": (
+        "kernel", 'fp32 = "2 * n"', 'fp32 = "n.real"', "attribute access is not allowed",
+    ),
+    "power of a billion digits": (
+        "kernel", 'fp32 = "2 * n"', 'fp32 = "10 ** 10 ** 9"', "fp32",
+    ),
+    "shadowed device attribute": ("kernel", "n = 1024", "sm_count = 1024", "sm_count"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "message"), BAD_SPECS.values(), ids=BAD_SPECS)
+def test_spec(folder, capsys, kind, old, new, message):
+    Path("bad.toml").write_text(spoilt({"device": DEVICE, "kernel": KERNEL}[kind], old, new))
+    write_plan(folder / "small.toml", **{f"{kind}s": ["./bad.toml"], "axes": {}})
+    before = contents(folder)
+    line = refused(capsys, "run", "small.toml")
+    assert "small.toml: " in line and "bad.toml" in line and message in line
+    assert contents(folder) == before
+    assert main(["lint", "bad.toml"]) == 2
+    assert message in capsys.readouterr().out
+
+
+def test_negative_count_in_some_configurations_is_a_status(folder):
+    """An expression that goes below zero disqualifies those configurations alone."""
+    text = spoilt(KERNEL, 'count = "tile"', 'count = "8 - tile"')
+    Path("mine.toml").write_text(spoilt(text, 'control = "cost"', 'control = "n / abs(tile - 8)"'))
+    space = resolve(plan(kernels=["./mine.toml"], axes={}))
+    status = evaluate_box(space["mine"], space.plan, space["mine"].grid.whole)["status"]
+    assert np.unique(status[..., 0, :, :]).tolist() == [STATUS["valid"]]
+    assert np.unique(status[..., 1:, :, :]).tolist() == [STATUS["kernel_expression"]]
+
+
+# ---------------------------------------------------------------------------- what cannot be
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"axes": {"block_size": [2000]}, "kernels": ["sepia"]}, "block_too_large"),
+        ({"constraints": ["blocks < 0"]}, "constraint"),
+        ({"constraints": ["1 / (blocks - blocks) > 0"]}, "kernel_expression"),
+        ({"constraints": ["10 ** 10 ** 9 > blocks"]}, "kernel_expression"),
+        ({"axes": {"core_clock": [1.3, 1.4]}}, "core clock 1.3 to 1.4 MHz outside 1040 to 1560"),
+        ({"models": ["wang_chu"], "devices": ["gtx_280"]}, "missing_parameters"),
+    ],
+    ids=["block", "constraint", "division", "power", "clock", "parameters"],
+)
+def test_no_configuration_can_be_valid(folder, capsys, changes, reason):
+    write_plan(folder / "bad.toml", **changes)
+    for dry_run in ([], ["--dry-run"]):
+        line = refused(capsys, "run", "bad.toml", *dry_run)
+        assert line.startswith("bad.toml: no configuration of the plan can be valid (sepia on gtx")
+        assert reason in line
+    assert os.listdir(folder) == ["bad.toml"]
+
+
+def test_no_configuration_can_be_valid__unless_on_another_device(folder):
+    """Each device is looked at by itself: here one has the clock, and the other too few threads."""
+    given = {"kernels": ["sepia"], "axes": {"core_clock": [980], "block_size": [1024]}}
+    check_valid(resolve(plan(**given)))
+    with pytest.raises(PlanError, match="gtx_280: core clock 980 MHz outside 1040 to 1560 MHz"):
+        check_valid(resolve(plan(**given, devices=["gtx_280"])))
+
+
+def test_block_of_2000_threads_is_a_status():
+    space = resolve(plan())
+    status = evaluate_box(space["sepia"], space.plan, space["sepia"].grid.whole)["status"]
+    values = space["sepia"].grid.dimensions[1].values
+    too_large = status == STATUS["block_too_large"]
+    assert too_large[:, :, values.index(2000)].all()
+    assert too_large.sum() == too_large[:, :, values.index(2000)].size
+    assert (status == 0).sum() == status.size - too_large.sum()
+
+
+@pytest.mark.parametrize("store", [None, False])
+def test_larger_than_the_disk(folder, capsys, store):
+    axes = {"block_size": {"start": 1, "stop": 200_000, "step": 1}}
+    axes |= {
+        f"{c}_clock_ratio": {"start": 0.5, "stop": 2, "step": 1e-5} for c in ("core", "memory")
+    }
+    write_plan(folder / "huge.toml", axes=axes, store=store)
+    line = refused(capsys, "run", "huge.toml")
+    size = "free at 'huge.zarr'" if store is None else "chunks, more than 1,000,000"
+    assert line.startswith("plan huge: ") and size in line
+    assert os.listdir(folder) == ["huge.toml"]
+
+
+def test_larger_than_the_limit(folder, capsys):
+    write_plan(folder / "small.toml")
+    for dry_run in ([], ["--dry-run"]):
+        line = refused(capsys, "run", "small.toml", "--limit", "1kB", *dry_run)
+        assert "above the limit of 1 kB" in line
+    assert refused(capsys, "run", "small.toml", "--limit", "1 furlong").startswith("'1 furlong' is")
+    assert os.listdir(folder) == ["small.toml"]
+
+
+# ---------------------------------------------------------------------------- stores
+
+
+@pytest.mark.parametrize("flags", [[], ["--overwrite"]], ids=["run", "overwrite"])
+@pytest.mark.parametrize("kind", ["directory", "file", "zarr", "damaged", "no parent"])
+def test_place_that_is_no_store_of_ours(folder, capsys, kind, flags):
+    write_plan(folder / "small.toml")
+    place = folder / "place.zarr"
+    if kind == "directory":
+        place.mkdir()
+        (place / "thesis.tex").write_text("the only copy")
+    elif kind == "file":
+        place.write_text("the only copy")
+    elif kind == "zarr":
+        zarr.create_group(place).create_array("x", shape=(3,), dtype="f4")
+    elif kind == "damaged":
+        place.mkdir()
+        (place / "zarr.json").write_text('{"zarr_format": 3, "node_type": "gro')
+    else:
+        place = folder / "nowhere" / "place.zarr"
+    before = contents(folder)
+    line = refused(capsys, "run", "small.toml", "--store", place, *flags)
+    assert str(place) in line or "nowhere" in line
+    assert contents(folder) == before
+    for command in (["info", place], ["best", place], ["rerun", place]):
+        assert "place.zarr'" in refused(capsys, *command)
+    assert contents(folder) == before
+
+
+def test_another_run_s_store(folder, capsys):
+    write_plan(folder / "small.toml")
+    start_other_store(folder / "small.zarr")
+    before = digest(folder / "small.zarr")
+    line = refused(capsys, "run", "small.toml")
+    assert line.startswith("'small.zarr' holds the results of another run, which differs in ")
+    assert line.endswith("or give --overwrite")
+    assert digest(folder / "small.zarr") == before
+
+
+def test_read_only_directory(folder, capsys, monkeypatch):
+    write_plan(folder / "small.toml")
+    place = folder / "place"
+    place.mkdir()
+    mounted = os.geteuid() == 0 and all(
+        not subprocess.run(["mount", *options, place], capture_output=True).returncode
+        for options in (["--bind", place], ["-o", "remount,ro,bind"])
+    )
+    if not mounted:
+        place.chmod(0o555)
+    if not mounted and os.geteuid() == 0:  # root without the right to mount: the error by hand
+        read_only = OSError(errno.EROFS, os.strerror(errno.EROFS))
+        monkeypatch.setattr(os, "mkdir", Mock(side_effect=read_only))
+    try:
+        line = refused(capsys, "run", "small.toml", "--store", place / "small.zarr")
+    finally:
+        if mounted:
+            subprocess.run(["umount", place], check=True)
+        monkeypatch.undo()
+    assert re.fullmatch(r"cannot create '.*small.zarr': (the file system is read-only|permission "
+                        r"denied)", line)  # fmt: skip
+    assert os.listdir(place) == []
+
+
+# ---------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("rnu quickstart", "invalid choice: 'rnu'"),
+        ("run quickstrat", "quickstrat: no such plan, neither a file nor a shipped one; did you"),
+        ("run quickstart --strore a.zarr", "unrecognised argument '--strore'"),
+        ("run quickstart --threads two", "invalid int value: 'two'"),
+        ("run quickstart --threads 0", "--threads 0: at least 1"),
+        ("run quickstart block_size=64", "unrecognised argument 'block_size=64'"),
+        ("top quickstart many", "invalid int value: 'many'"),
+        ("best nowhere.zarr", "no store at 'nowhere.zarr'"),
+        ("best nowhere", "nowhere: no such plan"),
+        ("rerun nowhere.zarr", "no store at 'nowhere.zarr'"),
+        ("show gtx_981", "nothing is called 'gtx_981'; did you mean 'gtx_980'?"),
+        ("show", "show needs the name"),
+        ("list planes", "invalid choice: 'planes'"),
+    ],
+)
+def test_command_line(folder, capsys, arguments, message):
+    assert message in refused(capsys, *arguments.split())
+    assert os.listdir(folder) == []
+
+
+def test_scheduler_that_does_not_answer_leaves_no_store(folder, capsys):
+    write_plan(folder / "small.toml")
+    line = refused(capsys, "run", "small.toml", "--scheduler", "nonsense://here")
+    assert line.startswith("no Dask scheduler answers at 'nonsense://here': ")
+    assert os.listdir(folder) == ["small.toml"]
+
+
+@pytest.mark.slow
+def test_no_traceback_as_people_run_it(tmp_path):
+    write_plan(tmp_path / "bad.toml", devices=["gtx_208"])
+    done = sweep("run", "bad.toml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "sweep: bad.toml: devices: no device 'gtx_208'; did you mean 'gtx_280'?\n"

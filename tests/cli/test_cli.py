@@ -1,0 +1,314 @@
+"""The command line: every command, its output, its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from support.runs import CHUNKS, POINTS, command, environment, journal, plan, write_plan
+from support.store_samples import digest
+
+import sweep
+from sweep import plot
+from sweep.cli import main
+from sweep.cli.parser import build_parser
+from sweep.models import model_names
+from sweep.runs.running import run
+from sweep.space import list_plans
+from sweep.specs import list_devices, list_kernels
+from sweep.store import inspect
+
+COMMANDS = ("run", "rerun", "best", "top", "pareto", "explain", "info", "plot", "list", "show",
+            "lint")  # fmt: skip
+HERE = ("kernel=sepia", "device=gtx_980", "model=hong_kim")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "small.zarr"
+    run(plan(), path)
+    return path
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]):
+    """A function that runs a command that succeeds and returns what it prints."""
+
+    def said(*arguments: str | Path) -> str:
+        code = main([str(a) for a in arguments])
+        out, error = capsys.readouterr()
+        assert (code, error) == (0, "")
+        return out
+
+    return said
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ---------------------------------------------------------------------------- help
+
+
+def test_help_names_every_command():
+    text = build_parser().format_help()
+    for name in COMMANDS:
+        assert f"\n    {name} " in text
+    assert "sweep run quickstart" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command(capsys, name):
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: sweep {name} ")
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"sweep {sweep.__version__}\n"
+
+
+@pytest.mark.slow
+def test_help_imports_nothing_heavy(tmp_path):
+    """Under half a second, that is: the interpreter and argparse."""
+    code = (
+        "import sys\nfrom sweep.cli import main\n"
+        "for words in (['--help'], ['run', '--help'], ['best', '--help'], ['plot', '--help']):\n"
+        "    try:\n        main(words)\n    except SystemExit:\n        pass\n"
+        "heavy = {'numpy', 'numba', 'xarray', 'dask', 'zarr', 'matplotlib', 'tqdm', 'pandas'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- run and rerun
+
+
+def test_run(folder, said):
+    write_plan(folder / "small.toml")
+    out = said("run", "small.toml", "--no-report")
+    first, last = out.splitlines()
+    assert first.startswith("plan small: 84 configurations x 1 model, ")
+    assert first.endswith(" kB before compression in 42 chunks")
+    assert last.startswith("small.zarr: 84 configurations x 1 model in ")
+    assert sorted(os.listdir(folder)) == ["small.toml", "small.zarr"]
+    again = said("run", "small.toml", "--no-report").splitlines()[-1]
+    assert again == "small.zarr: finished before, 84 configurations"
+
+
+def test_dry_run_computes_and_writes_nothing(folder, said):
+    write_plan(folder / "small.toml")
+    out = said("run", "small.toml", "--dry-run")
+    assert f"{POINTS} configurations x 1 model" in out and f"in {CHUNKS} chunks" in out
+    assert "sepia: 60 configurations" in out and "30 chunks" in out
+    assert "2 device x 5 block_size x 3 core_clock_ratio x 2 memory_clock_ratio" in out
+    assert out.endswith("dry run: nothing was computed\n")
+    assert os.listdir(folder) == ["small.toml"]
+
+
+def test_store_and_limit_and_threads(folder, said):
+    write_plan(folder / "small.toml", store="kept/b.zarr")
+    said("run", "small.toml", "--store", "a.zarr", "--limit", "1MB", "--threads", "1",
+         "--no-report")  # fmt: skip
+    (folder / "kept").mkdir()
+    said("run", "small.toml", "--no-report")
+    assert digest(folder / "a.zarr") == digest(folder / "kept" / "b.zarr")
+
+
+def test_rerun(folder, said, store):
+    out = said("rerun", store, "--store", "again.zarr", "--no-report")
+    assert out.splitlines()[-1].startswith("again.zarr: 84 configurations x 1 model in ")
+    assert digest(folder / "again.zarr") == digest(store)
+    said("rerun", "again.zarr", "--no-report")
+    assert digest(folder / "again-rerun.zarr") == digest(store)
+
+
+@pytest.mark.parametrize(("flags", "hint"), [([], ""), (["--overwrite"], " without --overwrite")])
+def test_interrupt(folder, capsys, monkeypatch, flags, hint):
+    from sweep.runs import running
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "execute", interrupted)
+    write_plan(folder / "small.toml")
+    assert main(["run", "small.toml", *flags]) == 130
+    assert capsys.readouterr().err == (
+        f"\nsweep: interrupted; the same command{hint} continues 'small.zarr'\n"
+    )
+    assert not inspect("small.zarr").is_finished
+    monkeypatch.undo()
+    os.chdir(folder)
+    assert main(["run", "small.toml", "--no-report"]) == 0
+    assert len(journal(folder / "small.zarr")) == CHUNKS
+
+
+# ---------------------------------------------------------------------------- questions
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("best", "DATA", "--where", "occupancy > 0.5 and block_size % 64 == 0", "kernel=sepia"),
+        ("best", "DATA", *HERE, "--by", "block_size", "--include", "cycles_per_instruction"),
+        ("best", "DATA", "--objective", "energy", "--max", "device=gtx_980"),
+        ("best", "DATA", "--by", "", "block_size=64:128"),
+        ("top", "DATA", "3", "device=gtx_280,gtx_980", "--by", "kernel"),
+        ("pareto", "DATA", "--objectives", "execution_time,energy", *HERE),
+        ("pareto", "DATA", *HERE, "--objectives", "execution_time,occupancy:max,energy"),
+        ("info", "DATA"),
+    ],
+    ids=" ".join,
+)
+def test_question_to_a_store_and_to_a_plan(folder, said, store, words):
+    write_plan(folder / "small.toml")
+    answers = {
+        (data, form): said(*(str(data) if w == "DATA" else w for w in words), "--format", form)
+        for data in (store, "small.toml")
+        for form in ("table", "json", "csv")
+    }
+    rows = json.loads(answers[store, "json"])["rows"]
+    assert rows
+    assert rows == json.loads(answers["small.toml", "json"])["rows"]
+    lines = list(csv.DictReader(io.StringIO(answers[store, "csv"])))
+    assert [line["kernel"] for line in lines] == [row["kernel"] for row in rows]
+    assert answers[store, "table"].count("\n") >= len(rows)
+    assert answers["small.toml", "table"] in answers[store, "table"]
+
+
+def test_info_says_how_a_store_was_made(said, store):
+    out = said("info", store)
+    assert out.startswith(f"{store}: plan small, variant corrected, finished ")
+    assert "numba" in out and "zarr" in out
+
+
+def test_explain(folder, said, store):
+    write_plan(folder / "small.toml")
+    words = (*HERE, "block_size=128", "core_clock_ratio=1.1", "memory_clock_ratio=1")
+    text = said("explain", store, *words)
+    assert "Sepia" in text and "(22)" in text and "regime" in text
+    assert text == said("explain", "small.toml", "--kernel", "sepia", "--device", "gtx_980",
+                        "--model", "hong_kim", *words[3:])  # fmt: skip
+    best = json.loads(said("top", store, "2", *HERE, "--format", "json"))["rows"]
+    for row, expected in enumerate(best, 1):
+        found = json.loads(said("explain", store, *HERE, "--row", str(row), "--format", "json"))
+        assert found["results"]["execution_time"] == pytest.approx(expected["execution_time"])
+    invalid = said("explain", store, *HERE, "block_size=2000", *words[4:])
+    assert "block_too_large" in invalid
+
+
+def test_explain_refuses_a_row_that_is_not_there(capsys, store):
+    for row, message in (("0", "rows are counted from 1"), ("999", "the selection has")):
+        assert main(["explain", str(store), *HERE, "--row", row]) == 2
+        assert message in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------- pictures
+
+PLOTS = {
+    "heatmap": ("-x", "block_size", "-y", "core_clock_ratio", *HERE),
+    "pareto": HERE[:2],
+    "clocks": HERE,
+    "occupancy": ("-x", "block_size", *HERE),
+}
+
+
+@pytest.mark.parametrize("kind", PLOTS)
+def test_plot(folder, said, store, kind):
+    out = said("plot", store, kind, *PLOTS[kind])
+    assert out == f"wrote {kind}.png\n"
+    assert (folder / f"{kind}.png").read_bytes().startswith(b"\x89PNG")
+    said("plot", store, kind, *PLOTS[kind], "-o", "picture.svg")
+    assert b"<svg" in (folder / "picture.svg").read_bytes()
+
+
+def test_plot_on_the_screen(folder, said, store, monkeypatch):
+    shown = []
+    monkeypatch.setattr(plot, "show", shown.append, raising=False)
+    assert said("plot", store, "clocks", *HERE, "--show") == ""
+    assert len(shown) == 1 and "Time and energy" in shown[0].get_suptitle()
+    assert os.listdir(folder) == []
+
+
+def test_plot_that_cannot_be(folder, capsys, store):
+    for words, message in (
+        (("clocks", *HERE, "--show"), "no screen to show a picture on"),
+        (("heatmap", *HERE), "a heatmap needs two dimensions"),
+        (("clocks",), "select one of"),
+        (("clocks", *HERE, "-o", "picture.xyz"), "the suffix must be one of"),
+        (("clocks", *HERE, "-o", "nowhere/a.png"), "cannot save 'nowhere/a.png': No such file"),
+    ):
+        assert main(["plot", str(store), *words]) == 2
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+    assert os.listdir(folder) == []
+
+
+# ---------------------------------------------------------------------------- what there is
+
+
+def test_list(said):
+    known = {"kernels": list_kernels(), "devices": list_devices(), "models": model_names(),
+             "plans": list_plans()}  # fmt: skip
+    for what, names in known.items():
+        lines = said("list", what).splitlines()
+        assert [line.split("  ")[0].strip() for line in lines] == list(names)
+        assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
+    assert "execution_time" in said("list", "fields")
+
+
+def test_show(said):
+    assert 'name = "GeForce GTX 980"' in said("show", "gtx_980")
+    assert "[launch]" in said("show", "vector_add")
+    assert 'name = "quickstart"' in said("show", "quickstart")
+    model = said("show", "hong_kim")
+    assert "hong_kim_eq22" in model and "mem_ld_cycles" in model
+    for kind in ("device", "kernel"):
+        Draft202012Validator.check_schema(json.loads(said("show", "--schema", kind)))
+        assert "schema" in said("show", "--keys", kind)
+
+
+def test_lint(folder, said, capsys):
+    root = Path(sweep.__file__).parents[1]
+    plans = sorted((root / "sweep" / "plans").glob("*.toml"))
+    out = said("lint", root / "devices", root / "kernels_spec", *plans)
+    assert ": 0 errors" in out
+    write_plan(folder / "bad.toml", devices=["gtx_208"])
+    assert main(["lint", "bad.toml", *map(str, plans)]) == 2
+    assert "bad.toml: devices: no device 'gtx_208'" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------- as a process
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_nobody_takes(tmp_path, store):
+    """A reader that has gone is no error; a full disk under the output is one, in one line."""
+    listing = command("list", "fields")
+    read, write = os.pipe()
+    os.close(read)
+    for output, code, error in (
+        (write, 0, ""),
+        (os.open("/dev/full", os.O_WRONLY), 2, "sweep: output: No space left on device\n"),
+    ):
+        done = subprocess.run(listing, stdout=output, stderr=subprocess.PIPE, env=environment(),
+                              text=True)  # fmt: skip
+        os.close(output)
+        assert (done.returncode, done.stderr) == (code, error)

@@ -1,0 +1,128 @@
+"""What a run says at its end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+from support.runs import plan, sweep, write_plan
+
+from sweep.cli import main
+from sweep.cli.run_report import best_text, fronts_of, fronts_text, report
+from sweep.evaluation import evaluate
+from sweep.query import best, pareto
+
+WIDTH = 120
+
+
+@pytest.fixture(scope="module")
+def results():
+    return evaluate(plan())
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of the commands that a report suggests."""
+    lines = text.partition("\nNext:\n")[2].splitlines()
+    assert len(lines) >= 2
+    words = [shlex.split(line) for line in lines]
+    assert all(line[0] == "sweep" for line in words)
+    return [line[1:] for line in words]
+
+
+def test_best_configurations(results):
+    text = best_text(results, best(results))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    title, empty, head, *lines = text.splitlines()
+    assert title.startswith("Fastest configuration of each kernel on each device")
+    assert (empty, head.split()) == ("", ["device", "configuration", "core/memory", "hong_kim"])
+    assert lines[0] == "mat_tiled (n=2000)"
+    assert "sepia (height=7000, width=7000)" in lines
+    row = best(results, select={"kernel": "sepia", "device": "gtx_980"})[0]
+    shown = next(line for line in lines[lines.index("sepia (height=7000, width=7000)") :]
+                 if "gtx_980" in line)  # fmt: skip
+    assert shown.split()[:3] == ["gtx_980", f"block_size={row['block_size']}", "770/700"]
+    assert shown.split()[3:] == [f"{1e3 * row['execution_time']:.4g}", "ms", row["bound"]]
+
+
+def test_models_that_choose_the_same_share_a_row():
+    given = {"kernels": ["mat_tiled"], "models": ["hong_kim", "wang_chu"], "axes": {"tile": [16]}}
+    both = evaluate(plan(**given))
+    text = best_text(both, best(both))
+    rows = [line for line in text.splitlines() if "tile=16" in line]
+    assert [row.count(" ms") + row.count(" s ") for row in rows] == [1, 2]
+    assert text.endswith("wang_chu gives no time on gtx_280: missing parameters")
+
+
+def test_fronts(results):
+    fronts, notes = fronts_of(results)
+    answer = pareto(results, select={"kernel": "sepia", "device": "gtx_980"})
+    (front,) = [f for f in fronts if f.key == ("sepia", "gtx_980", "hong_kim")]
+    assert front.size == len(answer)
+    times = [row["execution_time"] for row in answer]
+    assert (front.fastest["execution_time"], front.thriftiest["execution_time"]) == (
+        times[0],
+        times[-1],
+    )
+    assert front.knee["execution_time"] in times
+    assert front.saving == pytest.approx(1 - answer[-1]["energy"] / answer[0]["energy"])
+    text = fronts_text(fronts, notes)
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert "Time against energy on gtx_980" in text
+    assert f"{-100 * front.saving:+.1f} %" in text
+    assert "* rests on assumed values (power.static_W" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "picture"),
+    [
+        ({}, "Time and energy over the clocks: "),
+        ({"axes": {"core_clock_ratio": [0.9, 1.0, 1.1]}}, "Energy against execution time: "),
+        ({"devices": ["gtx_280"]}, None),
+    ],
+    ids=["two clocks", "one clock", "no energy"],
+)
+def test_figure_and_commands(tmp_path, monkeypatch, capsys, changes, picture):
+    monkeypatch.chdir(tmp_path)
+    write_plan(Path("my plan.toml"), chunk_points=None, **changes)
+    assert main(["run", "my plan.toml"]) == 0
+    text = capsys.readouterr().out
+    assert (f"Figure: my plan.png ({picture}" in text) == bool(picture)
+    assert Path("my plan.png").exists() == bool(picture)
+    for words in commands(text):
+        assert words[1] == "my plan.zarr"
+        assert main(words) == 0
+        assert len(capsys.readouterr().out) > 10
+
+
+def test_figure_that_cannot_be_saved_does_not_fail_the_run(results, tmp_path):
+    text = report(results, tmp_path / "nowhere" / "a.png", "small.zarr")
+    assert "No figure: cannot save" in text and "\nNext:\n" in text
+
+
+def test_without_any_time():
+    none = evaluate(plan(kernels=["sepia"], axes={"block_size": [2000]}))
+    text = report(none, None, "a.zarr")
+    assert text == (
+        "No configuration has a time.\nhong_kim gives no time on gtx_280, gtx_980: block too large"
+    )
+
+
+@pytest.mark.slow
+def test_quickstart(tmp_path):
+    done = sweep("run", "quickstart", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= WIDTH
+    assert done.stdout.count("\n") < 80
+    configurations = int(re.search(r"([\d,]+) configurations", done.stdout)[1].replace(",", ""))
+    assert configurations > 1_000_000
+    for device in ("gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980"):
+        assert len(re.findall(rf"^  {device} ", done.stdout, re.MULTILINE)) == 6
+    assert matplotlib.image.imread(tmp_path / "quickstart.png").shape[0] > 500
+    again = sweep("run", "quickstart", cwd=tmp_path)
+    assert again.stdout.splitlines()[2:] == done.stdout.splitlines()[2:]
+    assert again.stdout.splitlines()[1].startswith("quickstart.zarr: finished before, ")
+    for words in commands(done.stdout):
+        assert sweep(*words, cwd=tmp_path).returncode == 0

@@ -1,0 +1,72 @@
+"""Compiled passes over boxes: tiles, invalid launches, and memory that is used again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweep.compiler.passes import TILE
+from sweep.evaluation import Buffers, chunk, evaluate_box, variables
+from sweep.fields import POWER_STATUS, STATUS
+from sweep.space import KernelSpace, Plan, resolve
+
+RATIOS = {"start": 0.8, "stop": 1.2, "step": 0.005}
+
+
+def laid_out(clocks, **options) -> tuple[KernelSpace, Plan]:
+    plan = Plan(
+        kernels=["matrixmul_shared"],
+        devices=["gtx_280", "gtx_980"],
+        models=["hong_kim", "wang_chu"],
+        axes={"tile": [16, 64], "work_per_thread": [1, 8], "unroll": [1, 16], **clocks},
+        **options,
+    )
+    return resolve(plan).kernels[0], plan
+
+
+def test_row_longer_than_a_tile():
+    space, plan = laid_out({"core_clock_ratio": RATIOS, "memory_clock_ratio": RATIOS})
+    assert space.grid.shape[-1] * space.grid.shape[-2] > TILE
+    whole = evaluate_box(space, plan, space.grid.whole)
+    single, plan = laid_out({"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.8, 1.2]})
+    ends = evaluate_box(single, plan, single.grid.whole)
+    for variable in variables(space, plan):
+        found = whole[variable.name]
+        if "memory_clock_ratio" in variable.dims:
+            found = found[..., [0, -1]]
+        np.testing.assert_array_equal(found, ends[variable.name], err_msg=variable.name)
+
+
+@pytest.mark.parametrize("clocks", [{}, {"core_clock_ratio": RATIOS}])
+def test_invalid_launch__nothing_but_its_status(clocks):
+    space, plan = laid_out(clocks)
+    found = evaluate_box(space, plan, space.grid.whole)
+    invalid = ~np.isin(found["status"], [STATUS["valid"], STATUS["model_domain"]])
+    assert 0 < invalid.mean() < 1
+    for variable in variables(space, plan):
+        values = found[variable.name]
+        if values.shape != invalid.shape or variable.name == "status":
+            continue
+        if variable.name == "power_status":
+            assert set(values[invalid]) == {POWER_STATUS["no_time"]}
+        elif variable.is_code:
+            assert not values[invalid].any(), variable.name
+        else:
+            assert np.isnan(values[invalid]).all(), variable.name
+
+
+@pytest.mark.parametrize("most", [0, chunk.WHOLE_TABLES])
+def test_buffers__used_again_box_after_box(monkeypatch, most):
+    """Whether tables are those of each box or of the whole grid."""
+    monkeypatch.setattr(chunk, "WHOLE_TABLES", most)
+    clocks = {"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.9, 1.0, 1.1]}
+    space, plan = laid_out(clocks, chunk_points=150)
+    boxes = list(space.grid.boxes())
+    assert len({box.n_points for box in boxes}) > 1
+    buffers = Buffers()
+    for box in boxes:
+        found = evaluate_box(space, plan, box, buffers=buffers)
+        for name, values in evaluate_box(space, plan, box).items():
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+    largest = max(box.n_points for box in boxes) * len(plan.models)
+    assert buffers["execution_time"].size == largest

@@ -1,0 +1,390 @@
+"""Devices from datasheets and micro-benchmarks: printed numbers, and the form of AMD's."""
+
+from __future__ import annotations
+
+import tomllib
+
+import jsonschema
+import numpy as np
+import pytest
+from support.datasheets import FURTHER, PRINTED
+from support.spec_texts import DEVICE, spoilt
+
+from sweep import specs
+from sweep.errors import SpecError
+from sweep.hardware.occupancy import Limits, limits_for, occupancy
+from sweep.hardware.transactions import access_transactions, bank_rule_of, rule_of
+from sweep.specs.device_format import LIMITS_OF_DEVICE
+
+LATER = tuple(row[0] for row in FURTHER)
+MODERN = tuple(row[0] for row in PRINTED)
+AMD = (
+    "mi50",
+    "mi100",
+    "mi210",
+    "mi250x",
+    "radeon_pro_w6600",
+    "radeon_pro_w7800",
+    "lemeire_southern_islands",
+    "lemeire_northern_islands",
+)
+PAPERS = (
+    *("gtx_260", "gtx_285", "gt_640", "quadro_k620", "lemeire_kepler", "lemeire_fermi"),
+    *("lemeire_tesla", "lemeire_southern_islands", "lemeire_northern_islands"),
+)
+
+# Double-precision TFLOP/s of the datasheets; for the W7800 half of what reviews print, as measured.
+FP64 = {
+    "v100": 7.8, "a100_40gb": 9.7, "a100_80gb": 9.7, "h100_sxm": 34, "h100_pcie": 26, "h200": 34,
+    "tesla_k20": 1.17, "tesla_k40": 1.43, "tesla_p100": 4.7, "mi50": 6.6, "mi100": 11.5,
+    "radeon_pro_w7800": 1.41 / 2, "b200": 37, "mi210": 22.6, "mi250x": 47.9 / 2, "rtx_3090": 0.556,
+    "rtx_4090": 1.29,
+}  # fmt: skip
+
+
+def of_keys(keys):
+    return pytest.mark.parametrize("device", keys, ids=str, indirect=True)
+
+
+@pytest.fixture
+def device(request):
+    return specs.load_device(request.param)
+
+
+def test_all_are_shipped():
+    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980", "gtx_titan_x"}
+    files = {path.stem for path in specs.data_root("device").glob("*.toml")}
+    assert files == {*MODERN, *LATER, *PAPERS, *others}
+
+
+def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
+    device = specs.load_device("gtx_titan_x")
+    values = device.values
+    lanes = values["chip.sm_count"] * values["chip.lanes_per_sm"]
+    assert lanes == 3072 and 2 * lanes * 1.075e9 == pytest.approx(6.6e12, rel=1e-2)  # at boost
+    assert values["chip.memory_bandwidth"] == pytest.approx(336.5e9, rel=1e-3)
+    assert device.limits == specs.load_device("gtx_980").limits
+    # Wang & Chu's (4) at 975/3505 MHz; a sector's service takes 4 bytes a memory clock and SM.
+    wang_chu = device.model_parameters["wang_chu"]
+    ratio = 975 / 3505
+    assert wang_chu["dm_lat_slope_cycles"] == pytest.approx(222.78 * ratio, rel=1e-4)
+    latency = wang_chu["dm_lat_slope_cycles"] + wang_chu["dm_lat_intercept_cycles"]
+    assert values["microbenchmark.dram_latency"] == pytest.approx(latency, rel=1e-4)
+    for memory, cycles in wang_chu["dm_del_table"]:
+        assert cycles == pytest.approx((805.03 / memory + 8.1762) * ratio, rel=1e-3)
+        assert cycles > 32 / 4 * ratio
+
+
+# ---------------------------------------------------------------------------- datasheets
+
+
+@pytest.mark.parametrize(
+    "key, capability, n_sm, lanes, boost, bus, l2, teraflops, bandwidth",
+    (*PRINTED, *FURTHER),
+    ids=(*MODERN, *LATER),
+)
+def test_datasheet(key, capability, n_sm, lanes, boost, bus, l2, teraflops, bandwidth):
+    device = specs.load_device(key)
+    values = device.values
+    assert device.compute_capability == capability
+    assert (values["chip.sm_count"], values["chip.lanes_per_sm"]) == (n_sm, lanes)
+    assert values["clocks.core_nominal"] == boost * 1e6
+    assert values["chip.memory_bus_width"] == bus
+    assert values["chip.l2"] == l2 * 2**20
+    peak = 2 * n_sm * lanes * boost * 1e6
+    assert peak == pytest.approx(teraflops * 1e12, rel=0.01)
+    assert values["chip.memory_bandwidth"] == pytest.approx(bandwidth * 1e9, rel=0.0025)
+    transfers = 2 * values["clocks.memory_nominal"]
+    assert values["chip.memory_bandwidth"] == pytest.approx(transfers * bus / 8, rel=1e-12)
+
+
+@of_keys((*MODERN, *LATER))
+def test_clocks__range_ends_at_the_boost_clock(device):
+    values = device.values
+    assert values["clocks.core_min"] < 0.5 * values["clocks.core_nominal"]
+    assert values["clocks.core_max"] == values["clocks.core_nominal"]
+    assert device.sources["clocks.core_min_MHz"].kind == "assumed"
+    assert "clocks.memory_min" not in values  # one memory clock only
+
+
+@pytest.mark.parametrize("key", FP64)
+def test_double_precision(key):
+    values = specs.load_device(key).values
+    peak = 2 * values["chip.sm_count"] * values["chip.fp64_lanes_per_sm"]
+    peak *= values["clocks.core_nominal"]
+    assert peak == pytest.approx(FP64[key] * 1e12, rel=0.02)
+
+
+@of_keys([key for key in (*MODERN, *LATER, *PAPERS) if not key.startswith("lemeire_northern")])
+def test_units_of_a_multiprocessor(device):
+    values, warp = device.values, device.values["chip.warp_size"]
+    lanes = values["chip.lanes_per_sm"]
+    assert values["chip.special_lanes_per_sm"] <= lanes / 2
+    assert values["chip.fp64_lanes_per_sm"] <= values["chip.integer_lanes_per_sm"] <= lanes
+    assert values["chip.shared_banks"] == (16 if device.compute_capability[:2] == "1." else 32)
+    if "chip.issue_width_per_sm" in values:
+        assert values["chip.issue_width_per_sm"] in (
+            values["chip.schedulers_per_sm"],
+            2 * values["chip.schedulers_per_sm"],
+        )
+        assert values["chip.issue_width_per_sm"] >= lanes / warp  # else lanes would never be busy
+
+
+@of_keys((*MODERN, *LATER))
+def test_no_power_without_a_voltage_table(device):
+    assert not any(path.startswith("power") for path in (*device.values, *device.tables))
+
+
+# ---------------------------------------------------------------------------- micro-benchmarks
+
+LATENCIES = {  # L1, L2 near, DRAM; core clock in MHz
+    "v100": (27.9, 212.1, 425.2, 1380),
+    "a100_40gb": (33, 205.1, 521.0, 1410),
+    "a100_80gb": (33, 205.1, 521.0, 1410),
+    "rtx_2080_ti": (32, 236, 484, 1545),
+    "rtx_3090": (33, 250.4, 546.6, 1740),
+    "rtx_a4000": (33, 250.4, 546.6, 1740),
+    "rtx_4090": (34, 273.6, 636, 2490),
+    "h100_sxm": (32, 280.5, 641.7, 1980),
+    "h100_pcie": (32, 280.5, 641.7, 1980),
+    "h200": (32, 280.5, 641.7, 1980),
+    "b200": (40, 295, 860, 1965),
+    "mi210": (125, 239.7, 574.1, 1700),
+    "mi250x": (125, 239.7, 574.1, 1700),
+}
+BANDWIDTHS = {  # read, write, scale, triad
+    "v100": (867, 897, 809, 788),
+    "a100_40gb": (1500, 1539, 1382, 1358),
+    "a100_80gb": (1776, 1894, 1737, 1794),
+    "h100_pcie": (1942, 2016, 1704, 1832),
+    "mi210": (1370, 1511, 1362, 1225),
+}
+
+
+@pytest.mark.parametrize("key", LATENCIES)
+def test_latencies(key):
+    values = specs.load_device(key).values
+    names = ("l1_latency", "l2_near_latency", "dram_latency")
+    found = tuple(values[f"microbenchmark.{name}"] for name in names)
+    assert (*found, values["microbenchmark.core_clock"] / 1e6) == LATENCIES[key]
+    order = [*found[:2], values.get("microbenchmark.l2_far_latency"), found[2]]
+    order.append(values.get("microbenchmark.dram_large_latency"))
+    known = [value for value in order if value is not None]
+    assert known == sorted(known)
+    nanoseconds = found[2] / values["microbenchmark.core_clock"] * 1e9
+    assert 200 < nanoseconds < 500
+
+
+def test_partitions_of_the_l2_cache():
+    far = "microbenchmark.l2_far_latency"
+    assert specs.load_device("a100_80gb").values[far] == 401.6
+    assert specs.load_device("h100_sxm").values[far] == 461.4
+
+
+@pytest.mark.parametrize("key", BANDWIDTHS)
+def test_bandwidths(key):
+    values = specs.load_device(key).values
+    names = [
+        f"microbenchmark.dram_{name}_bandwidth" for name in ("read", "write", "scale", "triad")
+    ]
+    assert tuple(values[name] / 1e9 for name in names) == BANDWIDTHS[key]
+
+
+@of_keys((*MODERN, *LATER, *PAPERS))
+def test_measured_bandwidth_is_below_the_peak(device):
+    peak = device.values["chip.memory_bandwidth"]
+    for path, value in device.values.items():
+        if path.startswith("microbenchmark.dram") and path.endswith("bandwidth"):
+            assert 0.6 * peak < value < peak
+
+
+@of_keys(MODERN)
+def test_what_another_card_gave_is_said_to_be_so(device):
+    """A latency of DRAM on other memory is an assumption, one of the same chip's SM is not."""
+    others = {"rtx_3090", "rtx_a4000", "a100_40gb", "h100_sxm", "h100_pcie", "h200"}
+    kind = device.sources["microbenchmark.dram_latency_cycles"].kind
+    assert kind == ("assumed" if device.key in others else "microbenchmark")
+    assert device.sources["microbenchmark.l1_latency_cycles"].kind == "microbenchmark"
+
+
+# ---------------------------------------------------------------------------- occupancy
+
+PLENTY = 10**6
+
+
+@of_keys((*MODERN, *LATER, *PAPERS))
+def test_occupancy__256_threads_with_32_registers(device):
+    limits = limits_for(device.limits)
+    n_sm = device.values["chip.sm_count"]
+    counts = occupancy(256, 32, 0, PLENTY, limits=limits, n_sm=n_sm)
+    few = {  # those whose registers do not suffice: 8,192, 16,384 and 32,768; 256 a lane
+        **{"gtx_260": 16 / 32, "gtx_285": 16 / 32, "lemeire_tesla": 8 / 24},
+        **{"lemeire_fermi": 32 / 48, "lemeire_southern_islands": 32 / 40},
+        **{"mi50": 32 / 40, "mi100": 32 / 40},
+    }
+    assert counts.status == 0
+    assert counts.occupancy == pytest.approx(few.get(device.key, 1.0))
+    assert limits.warp_size == device.values["chip.warp_size"]
+
+
+@of_keys((*MODERN, *LATER, *PAPERS))
+def test_occupancy__threads_are_warps(device):
+    limits = limits_for(device.limits)
+    assert limits.max_threads_per_sm == limits.max_warps_per_sm * limits.warp_size
+    counts = occupancy(limits.max_threads_per_block, 16, 0, PLENTY, limits=limits, n_sm=1)
+    assert counts.active_blocks_per_sm >= 1
+    assert occupancy(limits.max_threads_per_block + 1, 1, 0, 1, limits=limits, n_sm=1).status == 2
+
+
+CDNA2 = [  # registers of a thread, wavefronts of a SIMD unit: LLVM, gfx90a
+    (24, 8), (64, 8), (65, 7), (72, 7), (73, 6), (80, 6), (81, 5), (96, 5), (97, 4), (128, 4),
+    (129, 3), (168, 3), (169, 2), (256, 2), (257, 1), (512, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("registers, wavefronts", CDNA2)
+def test_occupancy__cdna2_registers(registers, wavefronts):
+    limits = limits_for(specs.load_device("mi210").limits)
+    counts = occupancy(64, registers, 0, PLENTY, limits=limits, n_sm=104)
+    assert counts.active_warps_per_sm == 4 * wavefronts
+    assert counts.warps_per_block == 1
+
+
+@pytest.mark.parametrize(
+    "key, threads, shared, blocks",
+    [
+        ("mi210", 64, 0, 32),
+        ("mi210", 65, 0, 16),  # two wavefronts
+        ("mi210", 1024, 0, 2),
+        ("mi210", 256, 65536, 1),
+        ("mi210", 256, 32769, 1),
+        ("mi210", 256, 21504, 3),  # 42 units of 512 bytes, of 128
+        ("mi210", 256, 21505, 2),
+        ("lemeire_southern_islands", 256, 0, 10),
+        ("lemeire_southern_islands", 256, 32768, 2),
+        ("lemeire_northern_islands", 256, 0, 5),
+        ("lemeire_northern_islands", 64, 0, 8),
+    ],
+)
+def test_occupancy__work_groups(key, threads, shared, blocks):
+    limits = limits_for(specs.load_device(key).limits)
+    counts = occupancy(threads, 16, shared, PLENTY, limits=limits, n_sm=1)
+    assert counts.active_blocks_per_sm == blocks
+
+
+def test_occupancy__of_both_vendors_at_once():
+    devices = [specs.load_device(key) for key in ("v100", "mi210")]
+    together = limits_for([device.limits for device in devices], (-1, 1))
+    assert together.warp_size.ravel().tolist() == [32, 64]
+    threads = np.array([32, 64, 256, 1024])
+    counts = occupancy(threads, 40, 1000, PLENTY, limits=together, n_sm=1)
+    for i, device in enumerate(devices):
+        alone = occupancy(threads, 40, 1000, PLENTY, limits=limits_for(device.limits), n_sm=1)
+        assert np.array_equal(counts.active_warps_per_sm[i], alone.active_warps_per_sm)
+    same = limits_for(["7.0", "8.0"], (-1, 1))
+    assert same.warp_size.shape == ()  # warps of a block do not depend on the device then
+
+
+# ---------------------------------------------------------------------------- devices without cuda
+
+
+def test_limits__each_has_its_key():
+    assert set(LIMITS_OF_DEVICE) | {"reg_per_block_style", "check_granularity", "fermi"} == set(
+        Limits.__dataclass_fields__
+    )
+
+
+@of_keys(AMD)
+def test_amd__has_its_own_limits(device):
+    assert device.vendor == "AMD" and device.compute_capability == ""
+    assert device.values["chip.warp_size"] == (32 if "RDNA" in device.architecture else 64)
+    assert device.generation == device.architecture
+    assert specs.load_device("v100").generation == "compute capability 7.0"
+
+
+@pytest.mark.parametrize(
+    "pattern, stride, transactions, moved, sectors",
+    [
+        ("coalesced", None, 4, 256, 8),
+        ("strided", 2, 8, 512, 16),
+        ("strided", 16, 64, 4096, 64),
+        ("uncoalesced", None, 64, 4096, 64),
+        ("broadcast", None, 1, 64, 1),
+    ],
+)
+def test_amd__lines_of_64_bytes(pattern, stride, transactions, moved, sectors):
+    rule = rule_of(specs.load_device("mi210").compute_capability)
+    assert (rule, bank_rule_of("")) == ("line64", "warp")
+    found = access_transactions(pattern, 4, stride, 64, rule)
+    assert tuple(float(x) for x in found) == (transactions, moved, sectors)
+
+
+OWN_LIMITS = """\
+[occupancy]
+max_warps_per_sm = 32
+max_threads_per_sm = 2048
+max_blocks_per_sm = 32
+max_threads_per_block = 1024
+registers_per_sm = 131072
+max_registers_per_block = 131072
+max_registers_per_thread = 512
+register_allocation_unit = 512
+register_partitions = 4
+shared_memory_per_sm_KiB = 64
+max_shared_memory_per_block_KiB = 64
+shared_memory_allocation_unit_bytes = 512
+shared_memory_reserved_per_block_bytes = 0
+
+[source]
+"""
+OWN_KEYS = [line.split(" =")[0] for line in OWN_LIMITS.splitlines() if " =" in line]
+
+
+def own(text=DEVICE):
+    """Return a device file with limits of its own in place of the compute capability."""
+    text = spoilt(text, 'compute_capability = "5.2"\n', "")
+    text = spoilt(text, "[source]\n", OWN_LIMITS)
+    return text + "".join(f'"occupancy.{key}" = "datasheet: page 3"\n' for key in OWN_KEYS)
+
+
+def test_own_limits__are_read():
+    device = specs.parse_device(own(), "test_gpu")
+    assert device.compute_capability == ""
+    limits = device.limits
+    assert limits["smem_per_sm_bytes"] == 65536 and limits["reg_alloc_unit"] == 512
+    assert limits["warp_size"] == 32
+    jsonschema.validate(tomllib.loads(own()), specs.json_schema("device"))
+
+
+@pytest.mark.parametrize(
+    "old, new, error",
+    [
+        ("register_partitions = 4\n", "", "occupancy.register_partitions: missing"),
+        ("max_warps_per_sm = 32", "max_warps_per_sm = 0", "1 to 1024"),
+        ("registers_per_sm = 131072", "registers_per_sm = 512", "must be"),
+        ("shared_memory_per_sm_KiB = 64\nm", "shared_memory_per_sm_bytes = 65536\nm", "KiB = 64"),
+        ('"occupancy.max_warps_per_sm" = "datasheet: page 3"\n', "", "has no source"),
+        ("[occupancy]", 'compute_capability = "5.2"\n[occupancy]', "belongs to the top"),
+    ],
+)
+def test_own_limits__are_checked(old, new, error):
+    text = own()
+    assert text.count(old) >= 1
+    text = text.replace(old, new, 1)
+    with pytest.raises(SpecError) as caught:
+        specs.parse_device(text, "test_gpu")
+    assert error in str(caught.value) or "outside the range" in str(caught.value)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tomllib.loads(text), specs.json_schema("device"))
+
+
+def test_either_compute_capability_or_limits():
+    both = spoilt(
+        own(), 'architecture = "Test"\n', 'architecture = "T"\ncompute_capability = "5.2"\n'
+    )
+    neither = spoilt(DEVICE, 'compute_capability = "5.2"\n', "")
+    for text in (both, neither):
+        with pytest.raises(SpecError, match="compute_capability"):
+            specs.parse_device(text, "test_gpu")
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(tomllib.loads(text), specs.json_schema("device"))

@@ -1,0 +1,296 @@
+"""Evaluation as a library: lazy, labelled, and the same however it is cut."""
+
+from __future__ import annotations
+
+import dask
+import numpy as np
+import pytest
+import xarray as xr
+from support.runs import plan
+
+import sweep
+from sweep.errors import PlanError
+from sweep.evaluation import chunk, dataset, evaluate, evaluate_box, variables
+from sweep.fields import BOUND, POWER_STATUS, STATUS
+from sweep.models import get_model
+from sweep.space import Plan, resolve
+from sweep.specs import load_device, load_kernel
+
+KERNELS = ("sepia", "mat_tiled")
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, xr.Dataset]:
+    """The small plan's results in memory, by kernel."""
+    tree = evaluate(plan())
+    return {kernel: tree[kernel].to_dataset().compute() for kernel in KERNELS}
+
+
+@pytest.fixture
+def boxes(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """The boxes that lazy results evaluate from now on."""
+    seen: list[tuple] = []
+
+    def counting(space, given, box, *rest):
+        seen.append((space.kernel.key, box))
+        return evaluate_box(space, given, box, *rest)
+
+    monkeypatch.setattr(dataset, "evaluate_box", counting)
+    return seen
+
+
+def raising(*_: object, **__: object) -> None:
+    raise AssertionError("something was computed")
+
+
+# ---------------------------------------------------------------------------- laziness
+
+
+def test_nothing_is_computed_before_it_is_read(boxes):
+    with dask.config.set(scheduler=raising):
+        tree = evaluate(plan())
+        kept = tree["sepia"].to_dataset().sel(block_size=128)
+        kept = kept.where(kept["status"] == 0)
+        ratio = kept["energy"] / kept["execution_time"]
+        assert ratio.sizes["device"] == 2
+        assert repr(tree) and tree["sepia/status"].attrs["flag_meanings"]
+        with pytest.raises(AssertionError, match="something was computed"):
+            ratio.compute()
+    assert boxes == []
+
+
+def test_each_box_is_evaluated_once(boxes):
+    tree = evaluate(plan(kernels=["sepia"], axes={}, chunk_points=5))
+    tree["sepia"].to_dataset().compute()
+    assert (
+        len(boxes)
+        == len(set(boxes))
+        == resolve(plan(kernels=["sepia"], axes={}, chunk_points=5))["sepia"].grid.n_chunks
+    )
+
+
+def test_only_what_is_read_is_computed(boxes, results):
+    time = evaluate(plan())["sepia/execution_time"]
+    one = time.sel(device="gtx_280", block_size=128)[0, 0, 0]
+    assert float(one) == results["sepia"].execution_time.sel(
+        device="gtx_280", block_size=128
+    )[0, 0, 0]  # fmt: skip
+    assert len(boxes) == 1
+
+
+def test_public_name_is_the_function():
+    small = plan(kernels=["sepia"], axes={})
+    for _ in range(2):  # the first call imports what it needs
+        assert list(sweep.evaluate(small).children) == ["sepia"]
+
+
+def test_too_many_chunks_for_a_graph():
+    axes = {"block_size": {"start": 1, "stop": 1_100_000, "step": 1}}
+    with pytest.raises(PlanError, match=r"sepia has 1,100,000 chunks, more than 1,000,000; raise"):
+        evaluate(plan(kernels=["sepia"], axes=axes, devices=["gtx_280"], chunk_points=1))
+
+
+# ---------------------------------------------------------------------------- however it is cut
+
+
+@pytest.mark.parametrize("chunk_points", [1, 4, 13, 10_000])
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_bits_do_not_depend_on_chunks_or_scheduler(results, chunk_points, scheduler):
+    tree = evaluate(plan(chunk_points=chunk_points))
+    for kernel in KERNELS:
+        other = tree[kernel].to_dataset().compute(scheduler=scheduler)
+        for name, variable in results[kernel].data_vars.items():
+            if variable.dtype.kind in "fu":
+                assert variable.values.tobytes() == other[name].values.tobytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["hong_kim", "wang_chu"])
+def test_bits_do_not_depend_on_chunks_over_many_clocks(model):
+    """Here a pass has another form: its inner loop runs over the clocks."""
+    axes = {f"{clock}_clock_ratio": {"start": 0.9, "stop": 1.1, "step": 0.02}
+            for clock in ("core", "memory")}  # fmt: skip
+    given = {"models": [model], "kernels": ["matrixmul_shared"], "devices": ["gtx_980"]}
+    whole, *others = (
+        evaluate(plan(**given, axes=axes, chunk_points=points))["matrixmul_shared"].to_dataset()
+        for points in (None, 121, 500, 7)
+    )
+    whole = whole.compute()
+    for other in others:  # the last has so few clocks to a chunk that it takes the other form
+        other = other.compute()
+        for name, variable in whole.data_vars.items():
+            if variable.dtype.kind in "fu":
+                assert variable.values.tobytes() == other[name].values.tobytes(), name
+
+
+def test_one_compilation_serves_all_kernels(monkeypatch):
+    passes, get_pass = [], chunk.get_pass
+
+    def noting(*arguments):
+        passes.append(get_pass(*arguments))
+        return passes[-1]
+
+    space = resolve(plan(kernels=["sepia", "mat_tiled", "vector_add", "transpose"], axes={}))
+    monkeypatch.setattr(chunk, "get_pass", noting)
+    compiled = []
+    for kernel in space.kernels:
+        evaluate_box(kernel, space.plan, kernel.grid.whole)
+        compiled.append(len(passes[-1].signatures))
+    assert len(passes) >= 4
+    assert len(set(map(id, passes))) == 1
+    # Elsewhere in this process the pass may have been compiled for other precisions too.
+    assert len(set(compiled)) == 1
+
+
+def test_outputs_kept_do_not_change_each_other(results):
+    few = evaluate(plan(outputs=["energy", "regime"]))
+    for kernel in KERNELS:
+        assert set(few[kernel].data_vars) == {
+            "energy", "regime", "status", "power_status",
+        }  # fmt: skip
+        for name in ("energy", "regime", "status"):
+            assert np.array_equal(few[kernel][name], results[kernel][name], equal_nan=True)
+
+
+def test_float32_is_float64_rounded(results):
+    exact = evaluate(plan(precision="float64"))
+    for kernel in KERNELS:
+        for name, variable in results[kernel].data_vars.items():
+            other = exact[kernel][name].values
+            if variable.dtype.kind == "f":
+                assert (variable.dtype, other.dtype) == (np.float32, np.float64)
+                other = other.astype(np.float32)
+            assert np.array_equal(variable, other, equal_nan=variable.dtype.kind == "f"), name
+
+
+# ---------------------------------------------------------------------------- labels
+
+CLOCKS = ("core_clock_ratio", "memory_clock_ratio")
+
+
+def test_dimensions(results):
+    sepia = results["sepia"]
+    assert sepia["execution_time"].dims == ("model", "device", "block_size", *CLOCKS)
+    assert sepia["occupancy"].dims == ("device", "block_size")
+    assert sepia["assumed"].dims == ("model", "device")
+    assert sepia["power_assumed"].dims == ("device",)
+    own = [name for name in sepia.data_vars if name.startswith("hong_kim_")]
+    assert "hong_kim_memory_warp_parallelism" in own
+    for name in own:
+        assert sepia[name].dims == ("device", "block_size", *CLOCKS)
+        assert sepia[name].attrs["model"] == "hong_kim"
+    assert sepia.coords["core_clock"].dims == ("device", "core_clock_ratio")
+    assert sepia.coords["width"].ndim == 0  # a size that is not swept
+    assert sepia["model"].values.tolist() == ["hong_kim"]
+    assert sepia["device"].values.tolist() == ["gtx_280", "gtx_980"]
+
+
+def test_texts_leave_arithmetic_alone(results):
+    """As variables they would keep a dataset from being masked, reduced or subtracted."""
+    sepia = results["sepia"]
+    kept = sepia.where(sepia["status"] == 0).min("block_size")
+    assert kept["execution_time"].notnull().all()
+    assert kept["assumed"].equals(sepia["assumed"])
+    assert float((sepia - sepia)["execution_time"].max()) == 0
+
+
+def test_every_variable_says_what_it_is(results):
+    space = resolve(plan())["sepia"]
+    for kernel in KERNELS:
+        for name, variable in results[kernel].variables.items():
+            assert variable.attrs["units"] and variable.attrs["long_name"], name
+    for variable in variables(space, plan()):
+        stored = results["sepia"][variable.name]
+        assert stored.attrs["source"]
+        if variable.is_code:
+            meanings = stored.attrs["flag_meanings"].split()
+            assert len(meanings) == len(stored.attrs["flag_values"]) == len(set(meanings))
+            assert set(np.unique(stored)) <= set(stored.attrs["flag_values"])
+    time = results["sepia"]["execution_time"]
+    assert (time.attrs["units"], time.dtype) == ("s", np.float32)
+    assert results["sepia"]["cycles_per_instruction"].attrs["equation"] == "hong_kim (25)"
+
+
+def test_group_says_where_it_comes_from(results):
+    attrs = results["sepia"].attrs
+    assert attrs["kernel"] == "sepia" and attrs["variant"] == "corrected"
+    assert attrs["kernel_sha256"] == load_kernel("sepia").sha256
+    assert attrs["constraints"] == [c.text for c in load_kernel("sepia").constraints]
+
+
+def test_codes_are_permanent():
+    """Stores of every version mean the same by a code."""
+    regimes = get_model("hong_kim").regimes | get_model("wang_chu").regimes
+    assert regimes == {
+        "hong_kim_eq22": 10, "hong_kim_eq23": 11, "hong_kim_eq24": 12, "hong_kim_no_memory": 13,
+        "wang_chu_eq9": 20, "wang_chu_eq11": 21, "wang_chu_eq13": 22, "wang_chu_eq15": 23,
+        "wang_chu_eq17": 24, "wang_chu_eq21": 25, "wang_chu_no_memory": 26,
+    }  # fmt: skip
+    assert STATUS.codes == {
+        "valid": 0, "constraint": 1, "block_too_large": 2, "registers": 3, "shared_memory": 4,
+        "no_active_block": 5, "clock_out_of_range": 6, "missing_parameters": 7, "model_domain": 8,
+        "kernel_expression": 9,
+    }  # fmt: skip
+    assert (BOUND["compute"], BOUND["memory"], BOUND["latency"]) == (1, 2, 4)
+    assert POWER_STATUS["missing_parameters"] == 2
+
+
+# ---------------------------------------------------------------------------- statuses
+
+
+def test_what_has_no_time_is_nan_and_says_why(results):
+    for kernel in KERNELS:
+        data = results[kernel]
+        invalid = data["status"] != 0
+        assert invalid.any() or kernel == "mat_tiled"
+        for name in ("execution_time", "execution_cycles", "energy"):
+            assert data[name].where(invalid).isnull().all()
+        assert data["execution_time"].where(~invalid, 1.0).notnull().all()
+        for name in ("regime", "bound"):
+            assert ((data[name] == 0) == invalid).all()
+        assert (data["power_status"].where(invalid, 1) == POWER_STATUS["no_time"]).all()
+
+
+def test_power_that_is_missing_does_not_disqualify_a_time(results):
+    """The GTX 280 has no table of power, the GTX 980 has one."""
+    assert "power.static" not in load_device("gtx_280").values
+    valid = results["sepia"].sel(block_size=128)
+    without, having = valid.sel(device="gtx_280"), valid.sel(device="gtx_980")
+    assert (without["status"] == 0).all() and without["execution_time"].notnull().all()
+    assert (without["power_status"] == POWER_STATUS["missing_parameters"]).all()
+    assert without["power"].isnull().all() and without["energy"].isnull().all()
+    assert (having["power_status"] == 0).all()
+    product = having["power"].astype(float) * having["execution_time"]
+    assert np.allclose(product, having["energy"], rtol=1e-6)
+
+
+def test_status_of_each_cause():
+    causes = {
+        "constraint": {"constraints": ["block_size != 128"]},
+        "clock_out_of_range": {"axes": {"block_size": [128], "core_clock": [2000]}},
+        "missing_parameters": {"models": ["wang_chu"], "devices": ["gtx_280"]},
+        "block_too_large": {"axes": {"block_size": [2000]}},
+    }
+    for cause, changes in causes.items():
+        given = plan(**{"kernels": ["sepia"], "axes": {"block_size": [128]}, **changes})
+        status = evaluate(given)["sepia/status"]
+        assert (status == STATUS[cause]).all(), cause
+
+
+def test_time_says_on_which_assumptions_it_rests(results):
+    power = results["sepia"]["power_assumed"].sel(device="gtx_980").item()
+    assert "power.static_W" in power
+    assert results["sepia"]["power_assumed"].sel(device="gtx_280").item() == ""
+    assumed = evaluate(plan(kernels=["micro_coalesced"], axes={}))["micro_coalesced/assumed"]
+    assert all(text.startswith("kernel: ") for text in assumed.values.ravel())
+
+
+def test_results_lie_as_chunks_are_stored():
+    """Any other order would be copied by whatever encodes or summarises them."""
+    axes = {"n": [2**24, 2**25, 2**26], "block_size": [64, 128, 256]}
+    space = resolve(
+        Plan(kernels=["vector_add"], devices=["gtx_980"], models=["hong_kim"], axes=axes)
+    )
+    arrays = evaluate_box(space.kernels[0], space.plan, space.kernels[0].grid.whole)
+    assert np.ptp(arrays["occupancy_limiter"], axis=1).max() == 0
+    assert all(array.flags.c_contiguous for array in arrays.values())

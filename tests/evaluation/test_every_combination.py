@@ -1,0 +1,169 @@
+"""Every shipped kernel under every model on every shipped device: a time, or a reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweep import Plan
+from sweep.cli import main
+from sweep.derive import missing_parameters, with_derived
+from sweep.explanation.applicability import applicability
+from sweep.fields import STATUS
+from sweep.models import get_model, model_names
+from sweep.space import resolve
+from sweep.specs import list_devices, list_kernels, load_device
+
+CLOCKS = {"core_clock_ratio": [0.9, 1.0, 1.1], "memory_clock_ratio": [0.9, 1.0, 1.1]}
+# Of published spaces a few values of each parameter: all devices and clocks times all of them would
+# take minutes.
+FEW = {
+    "convolution": {"tile_size_x": [1, 4], "tile_size_y": [1, 3], "use_padding": [0]},
+    "convolution_ktt": {"BLOCK_SIZE_X": [4, 32, 112], "TILE_SIZE_X": [1, 3], "PADDING": [0]},
+    "dedispersion": {"block_size_y": [32, 96], "tile_size_x": [1, 3], "tile_size_y": [1, 4]},
+    "hotspot": {
+        "block_size_x": [1, 32, 96, 512],
+        "tile_size_x": [1, 3],
+        "tile_size_y": [1, 2],
+        "temporal_tiling_factor": [1, 4, 10],
+        "loop_unroll_factor_t": [1, 2],
+    },
+    "xgemm": {"KWG": [32], "STRM": [0], "STRN": [0], "MWG": [32, 128], "NWG": [64]},
+}
+
+
+@pytest.fixture(scope="module", params=model_names())
+def everything(request):
+    """Return a model's name, the names of all devices, and by kernel what it gives on them all."""
+    from sweep.evaluation import evaluate_box
+
+    plan = Plan(
+        list_kernels(),
+        list_devices(),
+        [request.param],
+        axes=CLOCKS,
+        kernel_axes=FEW,
+        precision="float64",
+        outputs=("execution_time", "status", "regime", "bound"),
+    )
+    spaces = resolve(plan).kernels
+    found = {s.kernel.key: evaluate_box(s, plan, s.grid.whole) for s in spaces}
+    return request.param, list_devices(), found
+
+
+@pytest.mark.slow
+def test_a_time_or_a_reason(everything):
+    model, devices, found = everything
+    runs = 0
+    for i, name in enumerate(devices):
+        missing = missing_parameters(with_derived(load_device(name), model_names()), model)
+        for kernel, results in found.items():
+            timed = (results["status"][0, i] == STATUS["valid"]).any()
+            # What `sweep list models --device NAME`, with `--kernel KERNEL`, prints.
+            assert timed or missing or lacks_number(kernel, name, model), (kernel, name)
+            runs += timed
+    assert runs > 20 * len(found)
+
+
+def lacks_number(kernel, device, model):
+    """Return whether a table of the device has no number for a class that the kernel has."""
+    return "has no number for" in applicability(kernel, device, model).reason
+
+
+@pytest.mark.slow
+def test_finite_or_flagged(everything):
+    model, _, found = everything
+    codes = list(get_model(model).regimes.values())
+    for kernel, results in found.items():
+        timed = results["status"] == STATUS["valid"]
+        assert (np.isfinite(results["execution_time"]) == timed).all(), kernel
+        assert (results["execution_time"][timed] > 0).all(), kernel
+        assert np.isin(results["regime"][timed], codes).all(), kernel
+        assert not results["regime"][~timed].any(), kernel
+        assert (results["bound"] > 0)[timed].all(), kernel
+
+
+@pytest.mark.slow
+def test_higher_clocks_are_never_slower(everything):
+    model, _, found = everything
+    steps = 0
+    for kernel, results in found.items():
+        time = results["execution_time"]
+        for axis in (-2, -1):
+            slow, fast = np.delete(time, -1, axis), np.delete(time, 0, axis)
+            known = np.isfinite(slow) & np.isfinite(fast)
+            assert (fast <= slow * (1 + 1e-12))[known].all(), kernel
+            steps += known.sum()
+    assert steps > 10_000
+
+
+# --- What the command says ------------------------------------------------------------------------
+
+DOUBLE = """schema = 1
+name = "double"
+description = "a double, an element a thread"
+[source]
+default = "derived: made up"
+[sizes]
+n = 1024
+[parameters]
+block_size = [64, 2048]
+[launch]
+threads_per_block = "block_size"
+blocks = "ceil(n / block_size)"
+[resources]
+registers_per_thread = 10
+[instructions]
+fp64 = 1
+[[global_access]]
+name = "x"
+kind = "store"
+count = 1
+bytes = 8
+pattern = "coalesced"
+"""
+
+
+def listed(capsys, device, kernel):
+    """Return what ``sweep list models`` says of each model."""
+    assert main(["list", "models", "--device", device, "--kernel", str(kernel)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return dict(line.split(maxsplit=1) for line in lines)
+
+
+@pytest.mark.slow
+def test_list_models__names_the_row_that_is_missing(tmp_path, capsys):
+    # Table 1 of Luo & Suda has no costs of double precision.
+    path = tmp_path / "double.toml"
+    path.write_text(DOUBLE, encoding="utf-8")
+    found = listed(capsys, "gtx_260", path)
+    assert "1 of 2 configurations of double have a time" in found["hong_kim"]
+    text = found["luo_suda"]
+    assert text.startswith("does not run: 0 of 2 configurations of double have a time")
+    assert text.endswith("model.luo_suda.class_cost has no row for fp64.")
+
+
+@pytest.mark.slow
+def test_list_models__says_why_no_configuration_can_be(tmp_path, capsys):
+    path = tmp_path / "large.toml"
+    path.write_text(DOUBLE.replace("64, 2048", "1536, 2048"), encoding="utf-8")
+    for text in listed(capsys, "gtx_280", path).values():
+        assert "0 of 2 configurations of large have a time (block_too_large 2). A block of" in text
+
+
+@pytest.mark.slow
+def test_list_models__lacking_parameters(capsys):
+    found = listed(capsys, "gt_640", "vector_add")
+    assert found["hong_kim"] == "missing: mem_ld_cycles"
+    # A DRAM latency is assumed for `combined` where none is known.
+    assert found.pop("combined").startswith("runs (derived: ")
+    assert all(text.startswith("missing: ") for text in found.values())
+
+
+@pytest.mark.slow
+def test_applicability__counts_and_reason():
+    found = applicability("mat_tiled", "gtx_280", "hong_kim")
+    assert (found.valid, found.total, found.reason) == (17, 17, "")
+    lacking = applicability("mat_tiled", "gtx_8800", "wang_chu", derive=False)
+    assert lacking.statuses == {"missing_parameters": 17}
+    assert lacking.reason.startswith("devices/gtx_8800.toml lacks what wang_chu needs: ")

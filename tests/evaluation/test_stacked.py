@@ -1,0 +1,210 @@
+"""A list of valid configurations gives the same answers as the grid that it is taken from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from support.refusals import refused
+
+import sweep
+from sweep import plot, query
+from sweep.cli import main
+from sweep.errors import PlanError, QueryError
+from sweep.fields import STACKED
+from sweep.query import compare_models
+from sweep.runs.running import run
+from sweep.space import Plan, parse_plan, resolve
+
+PLAN: dict[str, Any] = {
+    "kernels": ["matrixmul_shared", "transpose"],
+    "devices": ["gtx_980", "gtx_280"],
+    "models": ["hong_kim", "wang_chu"],
+    "axes": {"core_clock_ratio": [0.8, 1.0], "memory_clock_ratio": [0.7, 1.0]},
+    "kernel_axes": {"matrixmul_shared": {"n": [960, 1024]}},
+    # The kernel files' constraints depend on n; these do not, and leave gaps.
+    "constraints": ["tile % unroll == 0", "tile / work_per_thread > 2", "tile % block_rows == 0"],
+}
+
+
+def plan(layout: str, **more: Any) -> Plan:
+    return Plan(**{**PLAN, "layout": layout, **more})
+
+
+@pytest.fixture(scope="module", params=["memory", "store"])
+def both(request, tmp_path_factory) -> dict[str, Any]:
+    """The same results as a grid and as a list: in memory, or in stores of small chunks."""
+    if request.param == "memory":
+        return {layout: sweep.evaluate(plan(layout)).load() for layout in ("grid", "stacked")}
+    folder = tmp_path_factory.mktemp("stores")
+    for layout, points in (("grid", 700), ("stacked", 130)):
+        run(plan(layout, chunk_points=points), folder / f"{layout}.zarr")
+    return {layout: folder / f"{layout}.zarr" for layout in ("grid", "stacked")}
+
+
+def test_the_list_has_the_valid_configurations_only():
+    results = sweep.evaluate(plan("stacked"))["matrixmul_shared"].to_dataset()
+    dims = ("model", "device", "n", STACKED, "core_clock_ratio", "memory_clock_ratio")
+    assert results.execution_time.dims == dims
+    assert results.tile.dims == (STACKED,)
+    assert results[STACKED].attrs["stacks"] == ["tile", "work_per_thread", "unroll"]
+    assert results.tile.attrs["axis_values"] == [8, 16, 32, 64]
+    allowed = (results.tile % results.unroll == 0) & (results.tile / results.work_per_thread > 2)
+    assert bool(allowed.all())
+    assert 0 < results.sizes[STACKED] < 4 * 5 * 7
+    grid = sweep.evaluate(plan("grid"))["matrixmul_shared"].to_dataset()
+    points = {name: xr.DataArray(results[name].values, dims=STACKED)
+              for name in ("tile", "work_per_thread", "unroll")}  # fmt: skip
+    same = grid.sel(points)
+    for name, variable in results.data_vars.items():
+        expected = same[name].transpose(*variable.dims)
+        np.testing.assert_array_equal(variable, expected, err_msg=str(name))
+
+
+QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "best": ("best", {}),
+    "best by a parameter": ("best", {"by": ["tile"]}),
+    "best by parameters and dimensions": (
+        "best", {"by": ["unroll", "device", "tile", "model"], "select": {"n": 1024}}),
+    "best by a clock": ("best", {"by": ["core_clock_ratio", "work_per_thread"]}),
+    "best by all parameters": ("best", {"by": ["kernel", "unroll", "work_per_thread", "tile"]}),
+    "largest": ("best", {"sense": "max", "by": ["work_per_thread"]}),
+    "selected": ("best", {"select": {"tile": [8, 32], "device": "gtx_980"}, "by": ["unroll"]}),
+    "range": ("best", {"select": {"unroll": (2, 16)}, "by": ["tile", "kernel"]}),
+    "nothing is valid": ("best", {"select": {"tile": 8, "work_per_thread": 16}}),
+    "groups without any": ("best", {"by": ["tile", "work_per_thread"], "select": {"unroll": 64}}),
+    "condition": ("best", {"where": "occupancy > 0.3 and tile >= 16", "by": ["unroll"]}),
+    "energy": ("best", {"objective": "energy", "by": ["tile"]}),
+    "own variable": ("best", {"objective": "hong_kim_rounds", "sense": "max", "by": ["tile"]}),
+    "top": ("top", {"n": 7}),
+    "top by": ("top", {"n": 3, "by": ["tile", "model"]}),
+    "top of everything": ("top", {"n": 5000, "select": {"device": "gtx_980"}}),
+    "pareto": ("pareto", {}),
+    "pareto by": ("pareto", {"by": ["tile", "device"]}),
+    "pareto by clocks": ("pareto", {"by": ["memory_clock_ratio", "unroll"]}),
+    "summary": ("summary", {}),
+    "summary by": ("summary", {"by": ["tile", "kernel"]}),
+    "summary of a selection": ("summary", {"select": {"tile": 16}, "by": ["device"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers_are_the_same(name, both):
+    function, arguments = QUESTIONS[name]
+    ask = getattr(query, function)
+    grid, stacked = (ask(both[layout], **arguments) for layout in ("grid", "stacked"))
+    assert stacked.to_table() == grid.to_table()
+    assert stacked.columns == grid.columns
+    assert list(map(dict, stacked)) == list(map(dict, grid))
+    assert stacked.notes == grid.notes
+    assert len(grid)
+
+
+def test_agreement_of_models_is_the_same(both):
+    grid, stacked = (compare_models(both[layout]) for layout in ("grid", "stacked"))
+    assert list(map(dict, stacked)) == list(map(dict, grid))
+
+
+def test_results_are_compared_configuration_by_configuration(both):
+    fewer = plan("stacked", constraints=[*PLAN["constraints"], "tile > 8"])
+    answer = query.compare_results(both["stacked"], sweep.evaluate(fewer))
+    row = next(r for r in answer if r["kernel"] == "matrixmul_shared" and r["device"] == "gtx_980")
+    assert (row["changed"], row["only_after"]) == (0, 0)
+    assert row["only_before"] > 0 and row["compared"] > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("heatmap", {"x": "tile", "y": "unroll"}),
+        ("occupancy_plot", {"x": "tile"}),
+        ("occupancy_plot", {"x": "occupancy"}),
+        ("clocks_plot", {}),
+        ("pareto_plot", {}),
+    ],
+)
+def test_figures_show_the_same(kind, options, both):
+    select = {"kernel": "matrixmul_shared", "device": "gtx_980", "model": "hong_kim", "n": 1024}
+    shown = []
+    for layout in ("grid", "stacked"):
+        figure = getattr(plot, kind)(both[layout], select=select, **options)
+        texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+        lines = [
+            np.nan_to_num(line.get_xydata()).round(9).tolist()
+            for axes in figure.axes
+            for line in axes.lines
+        ]
+        shown.append((texts, [axes.get_xlabel() for axes in figure.axes], lines))
+    assert shown[0] == shown[1]
+
+
+def test_explain_knows_configurations_of_a_list_and_why_others_are_not_in_it(both):
+    source = both["stacked"] if isinstance(both["stacked"], Path) else resolve(plan("stacked"))
+    configuration = dict(query.best(both["stacked"])[0].configuration)
+    told = sweep.explain(source, configuration)
+    assert told.status == "valid"
+    assert told.configuration["tile"] == configuration["tile"]
+    rejected = {**configuration, "tile": 8, "work_per_thread": 16}
+    told = sweep.explain(source, rejected)
+    assert told.status == "constraint"
+    assert "tile / work_per_thread > 2" in told.to_text()
+
+
+# ---------------------------------------------------------------------------- which layout
+
+
+def layout_of(**more: Any) -> tuple[str, ...]:
+    return resolve(Plan(**{**PLAN, **more}))["matrixmul_shared"].grid.names
+
+
+def test_a_small_or_mostly_valid_space_stays_a_grid(monkeypatch):
+    assert STACKED not in layout_of()
+    monkeypatch.setattr("sweep.space.layout.SMALL", 10)
+    assert STACKED in layout_of()  # large now, and less than half of it is valid
+    assert STACKED not in layout_of(constraints=["tile > 8"])
+    assert STACKED not in layout_of(layout="grid")
+
+
+def test_the_layout_is_part_of_the_plan():
+    given = plan("stacked")
+    assert parse_plan(given.as_dict()) == parse_plan(given.as_dict())
+    assert parse_plan(given.as_dict()).layout == "stacked"
+    assert given.digest() != plan("grid").digest()
+    assert "layout" not in Plan(**PLAN).as_dict()
+    with pytest.raises(PlanError, match="layout: unknown 'stack'; did you mean 'stacked'"):
+        plan("stack")
+
+
+def test_a_space_without_a_valid_configuration_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PlanError, match="no configuration satisfies all constraints"):
+        resolve(plan("stacked", constraints=["tile > 100"]))
+    Path("none.toml").write_text(
+        'schema = 1\nkernels = ["transpose"]\ndevices = ["gtx_980"]\nmodels = ["hong_kim"]\n'
+        'layout = "stacked"\nconstraints = ["tile > 100"]\n'
+    )
+    assert "no configuration satisfies all constraints" in refused(capsys, "run", "none.toml")
+    assert [path.name for path in Path().iterdir()] == ["none.toml"]
+
+
+def test_a_parameter_may_not_be_called_configuration():
+    from sweep.specs.names import why_not_a_name
+
+    assert "taken" in why_not_a_name(STACKED, dimension=True)
+
+
+def test_values_that_the_list_does_not_have_are_named(both):
+    with pytest.raises(QueryError, match="has no tile = 7"):
+        query.best(both["stacked"], select={"tile": 7})
+
+
+def test_command_line_shows_parameters_and_no_numbers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(plan("stacked"), "stacked.zarr")
+    assert main(["best", "stacked.zarr", "--by", "kernel,tile", "--format", "csv"]) == 0
+    header = capsys.readouterr().out.splitlines()[0].split(",")
+    assert STACKED not in header
+    assert {"tile", "unroll", "block_rows"} <= set(header)

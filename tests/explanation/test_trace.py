@@ -1,0 +1,250 @@
+"""Following equations: steps, formulas, units, what the results rest on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweep._jit import Symbol, equations, joined
+from sweep.explanation import operands as formula
+from sweep.explanation.trace import trace
+from sweep.models import get_model, model_names
+
+SYMBOLS = {
+    "a": Symbol("#a", "1", "first"),
+    "b": Symbol("b", "cycle", "second"),
+    "n": Symbol("N", "1", "count"),
+    "total": Symbol("T_total", "cycle", "sum"),
+    "latency": Symbol("T_latency", "cycle", "a sum under another name"),
+    "parts": Symbol("p", "cycle", "a sequence"),
+}
+_equation = equations("toy", SYMBOLS)
+
+
+@_equation("1", "total")
+def total_1(a, b):
+    """Sum."""
+    doubled = b * 2.0
+    return a * (doubled + b) / (a - b)
+
+
+@_equation("2", "total")
+def total_2(b, n):
+    """Other sum."""
+    return min(min(b, 7.0), n) ** 2
+
+
+@_equation("3", kind="condition")
+def is_small(a, b, n):
+    """Smallness."""
+    return (a < b) and (not (b + 1.0 >= n) or 0.0 < a <= 3.0)
+
+
+@joined
+def pair(a, b, n):
+    _unused = a * n
+    return total_1(a, b), total_2(b, n)
+
+
+def body_of(corrected):
+    @joined
+    def body(x, b, n):
+        first, second = pair(x, b, n)
+        if corrected:  # TOY-1
+            second = max(second, 0.0)
+        small = is_small(x, b, n)
+        latency = total_1(n, b)
+        chosen = first if small else second
+        ratio = chosen / b
+        empty = n == 0.0
+        chosen = 0.0 if empty else chosen
+        return chosen, ratio, latency + 0.5 * b
+
+    return body
+
+
+ARGUMENTS = ("a", "b", "n")
+RETURNS = tuple(Symbol(f"r{i}", "1", "") for i in range(3))
+
+
+def followed(x: float, b: float, n: float, *, corrected: bool = True) -> Any:
+    arguments = [(SYMBOLS[k], v) for k, v in zip(ARGUMENTS, (x, b, n), strict=True)]
+    return trace(body_of(corrected), arguments, symbols=SYMBOLS, returns=RETURNS)
+
+
+def step_of(number: str, x: float, b: float, n: float) -> Any:
+    return next(s for s in followed(x, b, n).steps if s.number == number)
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0, 5.0), (4.0, 2.0, 0.0), (2.0, 2.0, 3.0)])
+@pytest.mark.parametrize("corrected", [True, False])
+def test_results_are_those_of_the_compiled_function(values, corrected):
+    with np.errstate(all="ignore"):
+        compiled = body_of(corrected)(*map(np.float64, values))
+    np.testing.assert_array_equal(followed(*values, corrected=corrected).results, compiled)
+
+
+def test_division_by_zero_is_infinite_as_in_the_compiled_code():
+    assert math.isinf(step_of("1", 2.0, 2.0, 3.0).value)
+
+
+def test_formulas_stand_in_symbols_and_in_numbers():
+    step = step_of("1", 1.0, 2.0, 5.0)
+    assert (step.number, step.symbol.symbol, step.value) == ("1", "T_total", -6.0)
+    assert step.formula == "#a * (b * 2 + b) / (#a - b)"
+    assert step.worked == "1 * (2 * 2 + 2) / (1 - 2)"
+
+
+def test_nested_minima_are_written_as_one():
+    step = step_of("2", 1.0, 2.0, 5.0)
+    assert step.formula == "min(b, 7, N) ** 2"
+
+
+def test_a_condition_has_both_sides_of_every_comparison():
+    (condition,) = [s for s in followed(4.0, 2.0, 5.0).steps if s.number == "3"]
+    assert condition.value is False
+    made = [
+        (c.left, c.operator, c.right, c.left_value, c.right_value, c.holds)
+        for c in condition.comparisons
+    ]
+    assert made == [
+        ("#a", "<", "b", 4.0, 2.0, False),
+        ("b + 1", ">=", "N", 3.0, 5.0, False),
+        ("0", "<", "#a", 0.0, 4.0, True),
+        ("#a", "<=", "3", 4.0, 3.0, False),
+    ]
+
+
+def test_steps_that_the_results_do_not_rest_on_are_marked():
+    steps = followed(1.0, 2.0, 5.0).steps
+    assert [s.used for s in steps if s.name == "_unused"] == [False]
+    corrected = next(s for s in steps if s.formula.startswith("max("))
+    assert not corrected.used  # the other of the two was chosen
+    other = followed(4.0, 2.0, 5.0).steps
+    assert next(s for s in other if s.formula.startswith("max(")).used
+
+
+def test_the_comment_beside_a_line_is_kept():
+    assert [s.comment for s in followed(1.0, 2.0, 5.0).steps if s.comment] == ["TOY-1"]
+
+
+def test_decisions_tell_why_a_value_was_chosen():
+    decisions = followed(4.0, 2.0, 5.0).decisions("chosen")
+    assert [(d.number, d.holds) for d in decisions] == [("3", False), ("", False)]
+    assert followed(4.0, 2.0, 0.0).decisions("chosen")[-1].holds
+
+
+def test_names_and_units_of_what_no_equation_names():
+    steps = followed(1.0, 2.0, 5.0).steps
+    by_name = {s.name: s for s in steps if s.name}
+    assert by_name["ratio"].symbol.units == "1"
+    assert by_name["latency"].symbol.symbol == "T_latency"
+    assert by_name["_unused"].symbol == Symbol("_unused", "1", "")
+    last = steps[-1]
+    assert (last.symbol.symbol, last.formula) == ("r2", "T_latency + 0.5 * b")
+    assert (by_name["chosen"].kind, by_name["chosen"].formula) == ("choice", "T_total (1)")
+
+
+@joined
+def sums(parts, n):
+    result = 0.0
+    for i in range(len(parts)):
+        result += parts[i] * n
+    for i, part in enumerate(parts):
+        result = result + i * part
+    for part, same in zip(parts, parts):  # noqa: B905 - Numba's zip is never strict
+        result = result + (part - same)
+    return result, n
+
+
+def test_sequences_are_followed_number_by_number():
+    values = (3.0, 5.0, 8.0)
+    found = trace(sums, [(SYMBOLS["parts"], values), (SYMBOLS["n"], 2.0)], symbols=SYMBOLS)
+    assert found.results == sums(values, 2.0)
+    assert [s.formula for s in found.steps[:2]] == ["result + p[0] * N", "result + p[1] * N"]
+
+
+@joined
+def endless(n):
+    while n > 1.0:
+        n = n - 1.0
+    return n
+
+
+def test_what_cannot_be_followed_says_so():
+    with pytest.raises(NotImplementedError, match="endless: `while"):
+        trace(endless, [(SYMBOLS["n"], 3.0)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize("name", model_names())
+def test_every_model_is_followed_to_the_compiled_numbers(name, variant):
+    model = get_model(name)
+    body = model.bodies[variant]
+    draw = np.random.default_rng(2009)
+    for _ in range(200):
+        values = [
+            tuple(np.exp(draw.normal(2, 2, 3)).tolist())
+            if described.sequence
+            else float(draw.choice([0.0, 1.0, *np.exp(draw.normal(2, 2, 8))]))
+            for described in model.inputs
+        ]
+        symbols = [model.symbols[described.symbol] for described in model.inputs]
+        found = trace(body, list(zip(symbols, values, strict=True)), symbols=model.symbols)
+        # NumPy's scalars, so that a division by zero is no error without the compiler either.
+        numbers = [tuple(map(np.float64, v)) if isinstance(v, tuple) else np.float64(v)
+                   for v in values]  # fmt: skip
+        with np.errstate(all="ignore"):
+            compiled = body(*numbers)
+        np.testing.assert_allclose(found.results, compiled, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------------- formulas
+
+NUMBERS = st.integers(-9, 9).map(lambda i: formula.constant(np.float64(i)))
+SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+
+
+def _joined(children: Any) -> Any:
+    def arithmetic(parts: Any) -> Any:
+        sign, left, right = parts
+        with np.errstate(all="ignore"):
+            return formula.arithmetic(SIGNS[sign](left.value, right.value), sign, left, right)
+
+    binary = st.tuples(st.sampled_from(sorted(SIGNS)), children, children).map(arithmetic)
+    return binary | children.map(lambda part: formula.negate(-part.value, "-", part))
+
+
+@given(operand=st.recursive(NUMBERS, _joined, max_leaves=12))
+@settings(max_examples=300)
+def test_what_is_written_means_what_was_computed(operand):
+    try:
+        meant = eval(operand.worked)
+    except ZeroDivisionError:
+        return
+    assert meant == pytest.approx(float(operand.value), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e7, "1e7"), (9999999.0, "9999999"), (184012510.104, "184012510"), (7.68e10, "7.68e10"),
+        (-2.5e-9, "-2.5e-9"), (np.nan, "nan"), (np.inf, "inf"), (np.bool_(True), "true"),
+    ],
+)  # fmt: skip
+def test_numbers_read_as_on_paper(value, text):
+    assert formula.literal(value) == text
+
+
+def test_units_multiply_and_divide():
+    cycles, rate = formula.units_of("cycle"), formula.units_of("B/s")
+    assert formula.units_text(cycles) == "cycle"
+    assert formula.units_text(rate) == "B/s"
+    assert formula.units_text(formula.units_of("1")) == "1"
+    assert formula.units_text(formula.units_of("")) == ""

@@ -1,0 +1,184 @@
+"""Bank conflicts of given addresses: the paper's cases, and counting by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.errors import SpecError
+from sweep.hardware.transactions import (
+    WORD_BYTES,
+    Affine,
+    affine_bank_conflicts,
+    bank_conflict_degree,
+    bank_conflicts_of_addresses,
+    simulate_bank_conflicts,
+)
+
+LANES = np.arange(32)
+
+
+def by_hand(addresses, word_bytes, banks, bank_bytes):
+    """Return the largest number of distinct words in one bank."""
+    words_of = defaultdict(set)
+    for first in addresses:
+        for byte in range(first, first + word_bytes):
+            word = byte // bank_bytes
+            words_of[word % banks].add(word)
+    return max((len(words) for words in words_of.values()), default=0)
+
+
+@given(
+    st.lists(st.integers(0, 400), max_size=40),
+    st.sampled_from(WORD_BYTES),
+    st.sampled_from([1, 16, 17, 32]),
+    st.sampled_from([4, 8]),
+    st.randoms(),
+)
+def test_brute_force__distinct_words_of_a_bank(indices, word_bytes, banks, bank_bytes, random):
+    firsts = [word_bytes * index for index in indices]
+    expected = by_hand(firsts, word_bytes, banks, bank_bytes)
+    arguments = {"banks": banks, "bank_bytes": bank_bytes}
+    assert bank_conflicts_of_addresses(firsts, word_bytes, **arguments) == expected
+    # Neither the order of the lanes nor idle ones between them matter.
+    mixed = [(first, True) for first in firsts] + [(word_bytes * i, False) for i in range(7)]
+    random.shuffle(mixed)
+    addresses, active = zip(*mixed, strict=True)
+    found = bank_conflicts_of_addresses(addresses, word_bytes, active=active, **arguments)
+    assert found == expected
+
+
+@pytest.mark.parametrize("banks", [16, 32])
+def test_gcd_rule(banks):
+    # As many lanes as banks: gcd(s, B) (Zhang & Owens, Section 4.2).
+    strides = np.arange(1, 130)
+    addresses = 4 * strides[:, None] * np.arange(banks)
+    degree = bank_conflicts_of_addresses(addresses, banks=banks)
+    np.testing.assert_array_equal(degree, np.gcd(strides, banks))
+    np.testing.assert_array_equal(degree, bank_conflict_degree(strides, banks, banks))
+    rule = "half_warp" if banks == 16 else "warp"
+    of_block = affine_bank_conflicts(Affine(0, strides, 0, 0, 64, 1, 64), 4, rule)
+    np.testing.assert_array_equal(of_block, degree)
+
+
+def test_prime_number_of_banks__has_no_conflicts():
+    # What Zhang & Owens suggest in Section 5.2.
+    addresses = 4 * np.arange(1, 17)[:, None] * np.arange(17)
+    assert (bank_conflicts_of_addresses(addresses, banks=17) == 1).all()
+
+
+def test_broadcast():
+    assert bank_conflicts_of_addresses(np.zeros(32, int)) == 1
+    assert bank_conflicts_of_addresses(4 * (LANES // 8)) == 1
+    assert bank_conflicts_of_addresses(128 * (LANES // 16)) == 2
+    assert bank_conflicts_of_addresses(LANES, 1) == 1  # four lanes in each word
+    assert bank_conflicts_of_addresses(2 * LANES, 2) == 1
+
+
+# Zhang & Owens, Section 5.2: cyclic reduction of 512 equations, step k with stride 2**k and
+# 512 / 2**k threads.
+
+
+def addresses_of_step(step, *, padded):
+    """Return the words' addresses and the active lanes of the first half-warp."""
+    index = 2**step * np.arange(16)
+    if padded:
+        index = index + index // 16  # one word of padding in 16
+    return 4 * index, np.arange(16) < 512 // 2**step
+
+
+@pytest.mark.parametrize(
+    ("padded", "expected"),
+    [
+        (False, [2, 4, 8, 16, 16, 8, 4, 2, 1]),
+        # ERRATA: the paper claims that padding removes all conflicts; half of each step from the
+        # fifth on has two words in a bank.
+        (True, [1, 1, 1, 1, 2, 2, 2, 2, 1]),
+    ],
+    ids=["plain", "padded"],
+)
+def test_cyclic_reduction__nine_steps(padded, expected):
+    found = []
+    for step in range(1, 10):
+        addresses, active = addresses_of_step(step, padded=padded)
+        found.append(int(bank_conflicts_of_addresses(addresses, banks=16, active=active)))
+    assert found == expected
+
+
+def test_three_threads_in_a_bank_are_three_transactions():
+    # Section 4.2: "if 3 threads read from different locations in the same bank".
+    addresses = [0, 64, 128, *range(4, 56, 4)]
+    assert bank_conflicts_of_addresses(addresses, banks=16) == 3
+
+
+# The examples of the CUDA C Programming Guide for words of 8 and 16 bytes
+
+
+@pytest.mark.parametrize(
+    ("word_bytes", "expected"),
+    [
+        # (passes, requests) of half_warp, wide_bank, warp
+        (4, [(2, 2), (1, 1), (1, 1)]),
+        (8, [(4, 2), (1, 1), (2, 2)]),  # 1.x: two-way conflicts; 3.x: one word a bank
+        (16, [(8, 2), (2, 2), (4, 4)]),
+    ],
+)
+def test_consecutive_words(word_bytes, expected):
+    rules = ["half_warp", "wide_bank", "warp"]
+    addresses = np.broadcast_to(word_bytes * LANES, (3, 32))
+    passes, requests = simulate_bank_conflicts(addresses, word_bytes, rules)
+    assert list(zip(passes, requests, strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word_bytes", "of_lanes", "expected"),
+    # Lanes that share a word side by side, in eights, or far apart.
+    [
+        (8, LANES // 2, 1),
+        (16, LANES // 2, 2),
+        (8, LANES // 8, 1),
+        (16, LANES // 8, 2),
+        (16, 0 * LANES, 2),
+        (8, LANES % 2, 1),  # 0 1 0 1: each wants what the one after its neighbour does
+        (8, LANES % 16, 2),
+        (16, LANES % 8, 4),
+        (8, LANES // 8 * 16, 4),  # merged, but four words in each bank
+    ],
+)
+def test_wide_words__requests_merge_where_neighbours_share(word_bytes, of_lanes, expected):
+    passes, _ = simulate_bank_conflicts(word_bytes * of_lanes, word_bytes, "merging")
+    assert passes == expected
+    apart, _ = simulate_bank_conflicts(word_bytes * of_lanes, word_bytes, "warp")
+    assert apart >= passes
+
+
+def test_wide_words__stride():
+    # Every second word of 8 bytes: two lanes of a half-warp in each bank, on 3.x two of a warp.
+    addresses = 16 * LANES
+    assert simulate_bank_conflicts(addresses, 8, "warp") == (4, 2)
+    assert simulate_bank_conflicts(addresses, 8, "wide_bank") == (2, 1)
+    # Words of 4 bytes see the banks of 3.x in the mode of 4 bytes.
+    assert simulate_bank_conflicts(8 * LANES, 4, "wide_bank") == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("tile", "padding", "store", "load"),
+    # On 32 banks: a tile of 16 puts two rows in a warp.
+    [(32, 0, 1, 32), (32, 1, 1, 1), (32, 2, 1, 2), (16, 0, 1, 8), (16, 1, 2, 2), (16, 2, 2, 1)],
+)
+def test_transpose__tile(tile, padding, store, load):
+    pitch = tile + padding
+    rows = Affine(0, 1, pitch, 0, tile, 8, 8 * tile)
+    columns = rows._replace(x=pitch, y=1)
+    assert affine_bank_conflicts(rows, 4, "warp") == store
+    assert affine_bank_conflicts(columns, 4, "warp") == load
+
+
+def test_layout__must_exist():
+    for layout in ({"banks": 0}, {"bank_bytes": 0}, {"banks": [16, -1]}):
+        with pytest.raises(SpecError, match="at least one"):
+            bank_conflicts_of_addresses([[0, 4], [0, 4]], **layout)

@@ -1,0 +1,166 @@
+"""Occupancy against NVIDIA's own calculator, compiled from ``cuda_occupancy.h``.
+
+Its licence forbids to ship the header. It is found in the wheel ``nvidia-cuda-runtime`` if that is
+installed, or where ``$SWEEP_CUDA_OCCUPANCY_H`` says; else these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sweep.fields import LIMITER
+from sweep.hardware.occupancy import compute_capabilities, limits_for, occupancy
+
+PLENTY = 10**9  # blocks: the grid limits nothing
+
+ORACLE = """
+#include "cuda_occupancy.h"
+
+int blocks(int major, int minor, const long *p, int threads, int registers, long shared, int *out)
+{
+    cudaOccDeviceProp device = {0};
+    cudaOccFuncAttributes function = {0};
+    cudaOccDeviceState state = {0};
+    cudaOccResult result = {0};
+    device.computeMajor = major;
+    device.computeMinor = minor;
+    device.maxThreadsPerBlock = p[0];
+    device.maxThreadsPerMultiprocessor = p[1];
+    device.regsPerBlock = p[2];
+    device.regsPerMultiprocessor = p[3];
+    device.warpSize = 32;
+    device.sharedMemPerBlock = 49152;
+    device.sharedMemPerMultiprocessor = p[4];
+    device.numSms = 1;
+    device.sharedMemPerBlockOptin = p[5];
+    device.reservedSharedMemPerBlock = p[6];
+    function.maxThreadsPerBlock = 0x7fffffff;
+    function.numRegs = registers;
+    function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+    function.maxDynamicSharedSizeBytes = shared;
+    state.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT;
+    int error = cudaOccMaxActiveBlocksPerMultiprocessor(
+        &result, &device, &function, &state, threads, shared);
+    out[0] = result.activeBlocksPerMultiprocessor;
+    out[1] = result.blockLimitBlocks;
+    out[2] = result.blockLimitWarps;
+    out[3] = result.blockLimitRegs;
+    out[4] = result.blockLimitSharedMem;
+    out[5] = result.limitingFactors;
+    return error;
+}
+
+int many(int major, int minor, const long *p, int n, const int *threads, const int *registers,
+         const long *shared, int *out)
+{
+    for (int i = 0; i < n; i++) {
+        int error = blocks(major, minor, p, threads[i], registers[i], shared[i], out + 6 * i);
+        if (error) return error;
+    }
+    return 0;
+}
+"""
+
+FACTORS = {"warps": 1, "registers": 2, "shared_memory": 4, "blocks_per_sm": 8}
+
+
+def find_header():
+    """Return cuda_occupancy.h where a wheel or ``$SWEEP_CUDA_OCCUPANCY_H`` has it, or None."""
+    if named := os.environ.get("SWEEP_CUDA_OCCUPANCY_H"):
+        return Path(named)
+    folders = {*site.getsitepackages(), site.getusersitepackages(), *sys.path}
+    for folder in sorted(folders):
+        if folder and (found := sorted(Path(folder).glob("nvidia/**/cuda_occupancy.h"))):
+            return found[-1]
+    return None
+
+
+@pytest.fixture(scope="module")
+def calculator(tmp_path_factory):
+    """Compile NVIDIA's calculator, whose licence forbids to ship it, where it is installed."""
+    header, compiler = find_header(), shutil.which("gcc") or shutil.which("cc")
+    if header is None or compiler is None:
+        pytest.skip("needs cuda_occupancy.h (wheel nvidia-cuda-runtime) and a C compiler")
+    folder = tmp_path_factory.mktemp("oracle")
+    (folder / "oracle.c").write_text(ORACLE)
+    library = folder / "oracle.so"
+    command = [compiler, "-O1", "-w", "-shared", "-fPIC", f"-I{header.parent}", "-o", library]
+    subprocess.run([*command, folder / "oracle.c"], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def ask(calculator, cc, threads, registers, shared):
+    """Return NVIDIA's active blocks, four limits and limiting factors, or None if unsupported."""
+    limits = limits_for(cc)
+    properties = np.array(
+        [
+            limits.max_threads_per_block,
+            limits.max_threads_per_sm,
+            limits.max_regs_per_block,
+            limits.regs_per_sm,
+            limits.smem_per_sm_bytes,
+            limits.smem_per_block_bytes,
+            limits.smem_reserved_per_block_bytes,
+        ]
+    ).astype(np.int64)
+    major, minor = (int(part) for part in cc.split("."))
+    out = np.zeros((len(threads), 6), dtype=np.int32)
+    arrays = (threads.astype(np.int32), registers.astype(np.int32), shared.astype(np.int64), out)
+    error = calculator.many(
+        major, minor, properties.ctypes, len(threads), *(array.ctypes for array in arrays)
+    )
+    return None if error == 2 else (error, out)  # 2: unknown device
+
+
+def oracle_points(cc, count=30_000):
+    """Return launches: random ones, and all that sit beside a rounding of warps or registers."""
+    limits = limits_for(cc)
+    generator = np.random.default_rng(7)
+    threads = generator.integers(1, int(limits.max_threads_per_block) + 100, count)
+    threads[::3] = threads[::3] // 32 * 32 + 32
+    # 256 registers are left out: NVIDIA's header lets them pass from 7.0 on, although no
+    # instruction can address more than 255.
+    registers = generator.integers(0, int(limits.max_regs_per_thread) + 1, count)
+    registers[::2] = np.minimum(registers[::2], generator.integers(0, 80, registers[::2].shape))
+    shared = generator.integers(0, int(limits.smem_per_block_bytes) + 2000, count)
+    shared[::2] = generator.integers(0, 12_000, shared[::2].shape)
+    shared[::5] = 0
+    warps, counts = np.meshgrid(np.arange(1, 33), np.arange(0, int(limits.max_regs_per_thread) + 1))
+    return (
+        np.concatenate([threads, 32 * warps.ravel()]),
+        np.concatenate([registers, counts.ravel()]),
+        np.concatenate([shared, np.zeros(warps.size, dtype=shared.dtype)]),
+    )
+
+
+@pytest.mark.parametrize("cc", [cc for cc in compute_capabilities() if float(cc) >= 3])
+def test_occupancy__is_what_nvidias_calculator_gives(calculator, cc):
+    threads, registers, shared = oracle_points(cc)
+    answer = ask(calculator, cc, threads, registers, shared)
+    if answer is None:
+        pytest.skip(f"this cuda_occupancy.h does not know {cc}")
+    error, out = answer
+    assert error == 0
+    counts = occupancy(threads, registers, shared, PLENTY, limits=limits_for(cc), n_sm=1)
+    unlimited = np.iinfo(np.int32).max
+    np.testing.assert_array_equal(counts.active_blocks_per_sm, out[:, 0])
+    np.testing.assert_array_equal(np.broadcast_to(counts.limit_by_blocks, threads.shape), out[:, 1])
+    np.testing.assert_array_equal(counts.limit_by_warps, out[:, 2])
+    for ours, theirs in (
+        (counts.limit_by_registers, out[:, 3]),
+        (counts.limit_by_shared_memory, out[:, 4]),
+    ):
+        np.testing.assert_array_equal(np.where(np.isinf(ours), unlimited, ours), theirs)
+    factor = np.zeros(256, dtype=np.int64)
+    for name, bit in FACTORS.items():
+        factor[LIMITER[name]] = bit
+    assert (factor[counts.limiter] & out[:, 5] != 0).all()

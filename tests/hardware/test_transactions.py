@@ -1,0 +1,321 @@
+"""Transactions of a warp's access against the programming guide, and bank conflicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.errors import SpecError
+from sweep.hardware import affine_accesses as affine
+from sweep.hardware.transactions import (
+    PATTERNS,
+    RULES,
+    WORD_BYTES,
+    access_transactions,
+    bank_conflict_degree,
+    rule_of,
+    transactions_of_addresses,
+)
+
+LANES = np.arange(32)
+EXCHANGED = LANES + np.isin(LANES, (5, 21)) - np.isin(LANES, (6, 22))
+
+
+@pytest.mark.parametrize(
+    ("capability", "rule"),
+    [
+        ("1.0", "strict"),
+        ("1.1", "strict"),
+        ("1.2", "segment"),
+        ("1.3", "segment"),
+        ("2.0", "line"),
+        ("2.1", "line"),
+        ("3.0", "sector"),
+        ("5.2", "sector"),
+        ("10.3", "sector"),
+        ("12.1", "sector"),
+        ("", "line64"),  # AMD
+    ],
+)
+def test_rule_of__capability(capability, rule):
+    assert rule_of(capability) == rule
+
+
+@pytest.mark.parametrize("wrong", [" ", "5", "sm_52", "0.9", "5.2a", "-1.0", "1.0\n"])
+def test_rule_of__no_capability(wrong):
+    with pytest.raises(SpecError, match="no compute capability"):
+        rule_of(wrong)
+
+
+# CUDA C Programming Guide, "Examples of Global Memory Accesses by a Warp, 4-Byte Word per Thread"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [
+        # aligned and sequential
+        (128 + 4 * LANES, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128)]),
+        # aligned and non-sequential: in each half-warp two lanes exchange their words
+        (128 + 4 * EXCHANGED, [(32, 1024), (2, 128), (1, 128), (4, 128), (2, 128)]),
+        # misaligned and sequential: 128 B at 128, 64 B at 192 and 32 B at 256 on 1.2 and 1.3
+        (132 + 4 * LANES, [(32, 1024), (3, 224), (2, 256), (5, 160), (3, 192)]),
+    ],
+    ids=["aligned", "non-sequential", "misaligned"],
+)
+def test_addresses__programming_guide_figure(addresses, expected):
+    assert [transactions_of_addresses(addresses, 4, rule) for rule in RULES] == expected
+
+
+@pytest.mark.parametrize(
+    ("word_bytes", "expected"),
+    [
+        (1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64)]),
+        (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64)]),
+        (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128)]),
+        (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256)]),
+        (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512)]),
+    ],
+)
+def test_addresses__consecutive_words(word_bytes, expected):
+    addresses = 1024 + word_bytes * LANES
+    assert [transactions_of_addresses(addresses, word_bytes, r) for r in RULES] == expected
+
+
+def test_addresses__strict_rule_leaves_gaps_for_inactive_lanes():
+    addresses = 4 * LANES
+    active = LANES % 3 == 0
+    assert transactions_of_addresses(addresses, 4, "strict", active) == (2, 128)
+    assert transactions_of_addresses(addresses, 4, "strict", LANES == 0) == (1, 64)
+    assert transactions_of_addresses(addresses[active], 4, "strict")[0] == active.sum()
+    for rule in RULES:
+        assert transactions_of_addresses(addresses, 4, rule, LANES < 0) == (0, 0)
+        assert transactions_of_addresses([], 4, rule) == (0, 0)
+
+
+def test_addresses__segment_rule_halves_from_either_side():
+    # Zhang & Owens, Section 4.3, step 3: 128 -> 64 -> 32 while one half holds all.
+    for start, size in [(0, 32), (32, 32), (64, 32), (96, 32), (16, 64), (80, 64), (48, 128)]:
+        addresses = start + 4 * np.arange(8)
+        assert transactions_of_addresses(addresses, 4, "segment") == (1, size)
+    # 2-byte words have segments of 64 bytes, single bytes of 32.
+    assert transactions_of_addresses(48 + 2 * np.arange(16), 2, "segment") == (2, 64)
+    assert transactions_of_addresses(24 + np.arange(16), 1, "segment") == (2, 64)
+
+
+def test_addresses__wide_words_of_2_x_are_requested_in_parts():
+    same = np.zeros(32, dtype=int)
+    assert [transactions_of_addresses(same, w, "line")[0] for w in WORD_BYTES] == [1, 1, 1, 2, 4]
+    assert [transactions_of_addresses(same, w, "sector")[0] for w in WORD_BYTES] == [1] * 5
+
+
+def test_addresses__unknown_word_or_rule():
+    with pytest.raises(SpecError, match="words of 1, 2, 4, 8, 16 bytes, not 12 bytes"):
+        transactions_of_addresses(12 * LANES, 12, "sector")
+    with pytest.raises(SpecError, match="unknown transaction rule 'sectors'.* mean 'sector'"):
+        transactions_of_addresses(4 * LANES, 4, "sectors")
+
+
+WORDS = st.sampled_from(WORD_BYTES)
+RULE = st.sampled_from(RULES)
+INDICES = st.lists(st.integers(0, 300), min_size=1, max_size=32)
+
+
+@given(INDICES, WORDS, RULE)
+def test_addresses__every_word_is_moved(indices, word_bytes, rule):
+    addresses = word_bytes * np.array(indices)
+    count, moved = transactions_of_addresses(addresses, word_bytes, rule)
+    touched = {address // 32 for address in addresses}
+    assert 1 <= count <= max(len(indices), 4)
+    assert moved >= 32 * len(touched)
+    assert moved % 32 == 0 and moved <= 128 * count
+    assert transactions_of_addresses(addresses + 1280, word_bytes, rule) == (count, moved)
+
+
+@given(INDICES, WORDS, st.randoms())
+def test_addresses__order_of_lanes_does_not_matter_to_sectors(indices, word_bytes, random):
+    shuffled = random.sample(indices, len(indices))
+    first, second = (
+        transactions_of_addresses(word_bytes * np.array(i), word_bytes, "sector")
+        for i in (indices, shuffled)
+    )
+    assert first == second == (len({w * word_bytes // 32 for w in indices}), first[1])
+
+
+@given(INDICES, WORDS)
+def test_addresses__segments_as_in_the_paper(indices, word_bytes):
+    """Follow the four printed steps with sets of byte addresses."""
+    expected = []
+    for start in range(0, len(indices), 16):
+        waiting = [i * word_bytes for i in indices[start : start + 16]]
+        while waiting:
+            size = {1: 32, 2: 64}.get(word_bytes, 128)
+            segment = range(waiting[0] - waiting[0] % size, waiting[0] - waiting[0] % size + size)
+            served = [address for address in waiting if address in segment]
+            touched = {address + byte for address in served for byte in range(word_bytes)}
+            while len(segment) > 32:
+                middle = len(segment) // 2
+                half = [h for h in (segment[:middle], segment[middle:]) if touched <= set(h)]
+                if not half:
+                    break
+                segment = half[0]
+            expected.append(len(segment))
+            waiting = [address for address in waiting if address not in served]
+    addresses = word_bytes * np.array(indices)
+    result = transactions_of_addresses(addresses, word_bytes, "segment")
+    assert result == (len(expected), sum(expected))
+
+
+# Patterns
+
+
+def cost(pattern, word_bytes=4, stride=None, lanes=32):
+    """Return transactions per warp under all rules, and the sectors."""
+    transactions, _, sectors = access_transactions(pattern, word_bytes, stride, lanes, RULES)
+    return transactions.tolist(), sectors.tolist()[0]
+
+
+def test_patterns__of_4_byte_words():
+    assert cost("coalesced") == ([2, 2, 1, 4, 2], 4)
+    assert cost("uncoalesced") == ([32, 32, 32, 32, 32], 32)
+    assert cost("broadcast") == ([32, 2, 1, 1, 1], 1)
+    assert cost("strided", stride=0) == cost("broadcast")
+    assert cost("strided", stride=1) == cost("coalesced")
+    assert cost("strided", stride=2) == ([32, 2, 2, 8, 4], 8)
+    assert cost("strided", stride=8) == ([32, 8, 8, 32, 16], 32)
+    assert cost("strided", stride=32) == cost("uncoalesced")
+    assert cost("strided", stride=10**9) == cost("uncoalesced")
+
+
+def test_patterns__misaligned_is_the_mean_over_starts_off_a_half_warps_boundary():
+    transactions, sectors = cost("misaligned")
+    # 30 starts: two of them (32 and 96 bytes) at a sector's border.
+    assert sectors == pytest.approx((2 * 4 + 28 * 5) / 30)
+    assert transactions == pytest.approx([32, 3, 2, sectors, 3])
+    each = [transactions_of_addresses(s + 4 * LANES, 4, "segment") for s in range(4, 128, 4)]
+    moved = access_transactions("misaligned", 4, None, 32, "segment")[1]
+    assert moved == pytest.approx(np.mean([size for i, (_, size) in enumerate(each) if i != 15]))
+
+
+def test_patterns__bytes_moved():
+    _, moved, _ = access_transactions("coalesced", [4, 8, 16], None, 32, [[r] for r in RULES])
+    assert (moved == [128, 256, 512]).all()
+    _, moved, _ = access_transactions("uncoalesced", 4, None, 32, RULES)
+    assert moved.tolist() == [1024, 1024, 4096, 1024, 2048]
+
+
+def test_patterns__partly_filled_warps():
+    lanes = np.array([0, 1, 8, 16, 17, 32])
+    transactions, _, sectors = access_transactions("coalesced", 4, None, lanes, "sector")
+    assert transactions.tolist() == sectors.tolist() == [0, 1, 1, 2, 3, 4]
+    transactions, _, _ = access_transactions("uncoalesced", 4, None, lanes, "strict")
+    assert transactions.tolist() == lanes.tolist()
+    transactions, _, _ = access_transactions("coalesced", 4, None, lanes, "strict")
+    assert transactions.tolist() == [0, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns__every_element_is_its_own_simulation(pattern):
+    words = np.array(WORD_BYTES).reshape(-1, 1, 1, 1)
+    strides = np.array([0, 1, 3, 16, 40]).reshape(-1, 1, 1)
+    lanes = np.array([5, 32]).reshape(-1, 1)
+    together = access_transactions(pattern, words, strides, lanes, RULES)
+    shape = (5, 5 if pattern == "strided" else 1, 2, len(RULES))
+    assert all(part.shape == shape and part.dtype == np.float64 for part in together)
+    for i in np.ndindex(shape):
+        word, stride, lane = words.flat[i[0]], strides.flat[i[1]], lanes.flat[i[2]]
+        step = {"broadcast": 0, "uncoalesced": 128, "strided": stride * word}.get(pattern, word)
+        if pattern == "misaligned":
+            single = access_transactions(pattern, word, None, lane, RULES[i[3]])
+            assert [part[i] for part in together] == [part.item() for part in single]
+        else:
+            addresses = step * np.arange(lane)
+            count, moved = transactions_of_addresses(addresses, word, RULES[i[3]])
+            sectors, _ = transactions_of_addresses(addresses, word, "sector")
+            assert [part[i] for part in together] == [count, moved, sectors]
+
+
+@pytest.mark.parametrize(
+    ("word_bytes", "stride", "lanes"),
+    [
+        (3, 1, 32),
+        (12, 1, 32),
+        (0, 1, 32),
+        (4, -1, 32),
+        (4, 1.5, 32),
+        (4, 1, -1),
+        (4, 1, 2.5),
+        (4, 1, 65),
+        (np.nan, 1, 32),
+        (4, np.nan, 32),
+        (4, 1, np.nan),
+        (4, 1, np.inf),
+    ],
+)
+def test_patterns__nan_where_there_is_no_such_access(word_bytes, stride, lanes):
+    for part in access_transactions("strided", [4, word_bytes], [1, stride], [32, lanes], "line"):
+        assert np.isfinite(part[0]) and np.isnan(part[1])
+
+
+def test_patterns__unknown_names():
+    with pytest.raises(SpecError, match="unknown access pattern 'coalesce'.* mean 'coalesced'"):
+        access_transactions("coalesce", 4, None, 32, "sector")
+    with pytest.raises(SpecError, match="unknown transaction rule 'lines'"):
+        access_transactions("coalesced", 4, None, 32, ["sector", "lines"])
+
+
+def test_patterns__simulate_each_combination_once(monkeypatch):
+    simulated = Counter()
+    genuine = affine.warp_transactions
+
+    def counted(rows):
+        for word_bytes, rule in rows[:, :2].tolist():
+            simulated[word_bytes, RULES[rule]] += 1
+        return genuine(rows)
+
+    monkeypatch.setattr(affine, "warp_transactions", counted)
+    strides = np.arange(100_000)
+    transactions, _, _ = access_transactions("strided", [[4], [8]], strides, 32, "line")
+    assert transactions.shape == (2, 100_000)
+    assert simulated == {(4, "line"): 33, (8, "line"): 17}
+
+
+# Bank conflicts
+
+
+@pytest.mark.parametrize("banks", [16, 32])
+@pytest.mark.parametrize("lanes", [1, 7, 16, 32])
+def test_bank_conflict_degree__counted(banks, lanes):
+    for stride in range(1, 130):
+        per_bank = Counter(i * stride % banks for i in range(lanes))
+        assert bank_conflict_degree(stride, banks, lanes) == max(per_bank.values())
+
+
+def test_bank_conflict_degree__gcd_rule():
+    strides = np.arange(1, 100)
+    for banks in (16, 32):
+        degree = bank_conflict_degree(strides, banks, banks)
+        np.testing.assert_array_equal(degree, np.gcd(strides, banks))
+
+
+def test_bank_conflict_degree__cyclic_reduction():
+    # Zhang & Owens, Section 5.2: 512 equations; step k has stride 2**k and 512 / 2**k threads.
+    step = np.arange(1, 10)
+    degree = bank_conflict_degree(2**step, 16, np.minimum(512 // 2**step, 16))
+    assert degree.tolist() == [2, 4, 8, 16, 16, 8, 4, 2, 1]
+
+
+def test_bank_conflict_degree__broadcast_and_no_lanes():
+    assert bank_conflict_degree(0, 32, 32) == 1
+    assert bank_conflict_degree([0, 1, 2], 32, 0).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [(-1, 32, 32), (1.5, 32, 32), (1, 0, 32), (1, 32, -1), (np.nan, 32, 32), (np.inf, 32, 1)],
+)
+def test_bank_conflict_degree__nan_where_undefined(wrong):
+    assert np.isnan(bank_conflict_degree(*wrong))

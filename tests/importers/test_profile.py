@@ -1,0 +1,359 @@
+"""Profiles of Nsight Compute and nvprof become kernel files: numbers, formulas, what is missing."""
+
+from __future__ import annotations
+
+import pytest
+from support.profile_texts import HEADER, INSTRUCTIONS, MATRIX, made, of, path, text
+
+import sweep
+from sweep.importers.profiles import Given, chosen, inputs_of, kernels_of, read_profile
+from sweep.specs import lint, load_device, parse_kernel
+
+
+def inputs(*names, kernel=MATRIX, launch=None, given=None):
+    launches = [one for name in names for one in read_profile(text(name))]
+    return inputs_of(chosen(launches, kernel, launch), given)
+
+
+# ---------------------------------------------------------------------------- both profilers
+
+FORMS = {
+    "ncu_details": ("ncu_details",),
+    "ncu_raw": ("ncu_raw",),
+    "nvprof_metrics": ("nvprof_metrics", "nvprof_trace"),
+    "nvprof_events": ("nvprof_trace", "nvprof_events"),
+}
+
+
+@pytest.mark.parametrize("names", FORMS.values(), ids=FORMS)
+def test_counts__of_the_source_whatever_the_format(names):
+    found = inputs(*names)
+    # 1024 x 1024 elements, one a thread, in tiles of 32: two loads a tile and one store.
+    assert (found.threads, found.blocks, found.warps) == (1024, 1024, 32768)
+    assert [(a.kind, a.count) for a in found.global_accesses] == [("load", 64), ("store", 1)]
+    # 2911 instructions of a warp in all.
+    assert found.computation == 2911 - 65
+    assert found.global_accesses[1].transactions == pytest.approx(4, rel=1e-3)
+    assert found.shared_memory == 8192  # also where it is printed as 8.19 Kbyte
+
+
+def test_metrics__by_the_formulas_of_the_profile():
+    found = inputs("nvprof_metrics", "nvprof_trace")
+    (loads, stores), warps = found.global_accesses, 32768
+    assert (loads.count * loads.transactions + stores.count * stores.transactions) == (
+        pytest.approx((8391168 + 131093) / warps)
+    )
+    assert found.l2_hit_rate == pytest.approx(1 - (402820 + 131702) / (8391168 + 131093))
+    assert found.registers == 25
+    local = {a.kind: (a.count, a.transactions) for a in found.shared_accesses}
+    assert local["load"] == (1280, pytest.approx(41943180 / 41943040))
+    assert local["store"] == (64, 1)
+    assert found.time == pytest.approx((2.213056 + 2.208577 + 2.209089) / 3 * 1e-3)
+    assert found.occupancy == pytest.approx(0.99823)
+    assert found.launches == 3 and found.device == "GeForce GTX 980"
+
+
+def test_events__sum_over_the_parts_of_l2_and_dram():
+    found = inputs("nvprof_events", "nvprof_trace")
+    assert found.global_accesses[0].transactions == pytest.approx((4195520 + 4195648) / 2097152)
+    missed, all_of = 201402 + 201418 + 65820 + 65882, 4195520 + 4195648 + 65536 + 65557
+    assert found.l2_hit_rate == pytest.approx(1 - missed / all_of)
+    assert "(global_load + global_store) / warps" in found.sources["instructions.computation"]
+
+
+def test_units__of_raw_and_details():
+    raw, details = inputs("ncu_raw"), inputs("ncu_details", launch=1)
+    assert raw.time == pytest.approx(1357.7e-6) and details.time == pytest.approx(1.36e-3)
+    assert raw.core_clock == details.core_clock == 1.55e9
+    missed, all_of = (9.32e6 + 3.78e6) / 32, 8112044 + 131072
+    assert raw.l2_hit_rate == pytest.approx(1 - missed / all_of)
+    assert raw.occupancy == pytest.approx(0.6621)
+
+
+def test_launches__one_or_the_mean():
+    read = [inputs("ncu_details", launch=n).global_accesses[0].transactions for n in (1, 2)]
+    assert read == [8112044 / 2097152, 8112108 / 2097152]
+    mean = inputs("ncu_details")
+    assert mean.global_accesses[0].transactions == pytest.approx(sum(read) / 2)
+    assert mean.launches == 2 and mean.time == pytest.approx(1.35e-3)
+
+
+def test_kernels__are_chosen_by_name_or_part():
+    launches = read_profile(text("ncu_details"))
+    assert [name.partition("(")[0] for name in kernels_of(launches)] == [
+        "vectorAdd",
+        "void matrixMulCUDA<32>",
+    ]
+    for name in (
+        MATRIX,
+        "matrixMul",
+        "void matrixMulCUDA<32>(float *, float *, float *, int, int)",
+    ):
+        assert len(chosen(launches, name)) == 2
+
+
+SUMMARY = """==11== Profiling result:
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",62.1,1.520000,4,380.0000,379.1000,381.2000,"k(int)"
+"GPU activities",37.9,0.930000,2,465.0000,460.0000,470.0000,"[CUDA memcpy HtoD]"
+"API calls",99.0,150.0000,1,150000.0,150000.0,150000.0,"cudaMalloc"
+"""
+TRACE_OF_COUNTERS = """==12== Metric result:
+"Device","Context","Stream","Kernel","Correlation_ID","inst_executed (Instructions Executed)"
+"GeForce GTX 980 (0)","1","7","k(int) [98]",98,25600
+"GeForce GTX 980 (0)","1","7","k(int) [101]",101,25800
+"""
+
+
+def test_nvprof__summary_and_trace_of_counters():
+    launches = [*read_profile(SUMMARY), *read_profile(TRACE_OF_COUNTERS)]
+    assert kernels_of(launches) == ("k(int)",)
+    given = Given(block=(128, 1, 1), grid=(64, 1, 1))
+    found = inputs_of(chosen(launches), given)
+    assert found.computation == 25700 / 256 and found.launches == 2
+    assert found.time == pytest.approx(380e-6) and found.device == "GeForce GTX 980"
+    assert inputs_of(chosen(read_profile(TRACE_OF_COUNTERS), None, 2), given).computation == (
+        25800 / 256
+    )
+
+
+# ---------------------------------------------------------------------------- notations
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1,234,567", "12.5"], [1234567, 12.5]),
+        (["1.234.567", "12,5"], [1234567, 12.5]),
+        (["1.234", "0,125"], [1234, 0.125]),
+        (["1,234", "256"], [1234, 256]),
+        (["1.5e+3", "2"], [1500, 2]),
+        (["1\u202f234,5", "1\u00a0000"], [1234.5, 1000]),
+        (["1'234.5", "7"], [1234.5, 7]),
+    ],
+)
+def test_numbers__of_any_locale(values, expected):
+    rows = [(f"counter_{i}", "", value) for i, value in enumerate(values)]
+    (launch,) = read_profile(made(*rows))
+    assert [launch.counters[name].number for name, *_ in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "seconds"),
+    [("nsecond", 5e-9), ("ns", 5e-9), ("usecond", 5e-6), ("us", 5e-6), ("msecond", 5e-3),
+     ("ms", 5e-3), ("second", 5), ("s", 5)],
+)  # fmt: skip
+def test_times__of_any_unit(unit, seconds):
+    found = of(INSTRUCTIONS, ("gpu__time_duration.sum", unit, "5"))
+    assert found.time == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "size"),
+    [("byte/block", "49,152", 49152), ("Kbyte/block", "49.15", 49152),
+     ("Kbyte/block", "1.02", 1024), ("Kbyte/block", "32.77", 32768), ("KB", "8.000000", 8192),
+     ("byte/block", "100", 100)],
+)  # fmt: skip
+def test_sizes__of_any_unit(unit, value, size):
+    found = of(INSTRUCTIONS, ("launch__shared_mem_per_block_static", unit, value))
+    assert found.shared_memory == size
+
+
+@pytest.mark.parametrize("value", ["n/a", "nan", "", "inf", "<error>", "Low (2)"])
+def test_what_is_no_number__is_missing_by_name(value):
+    name = "lts__t_sectors_op_read.sum"
+    found = of(INSTRUCTIONS, (name, "sector", value),
+               ("smsp__inst_executed_op_global_ld.sum", "inst", "512"))  # fmt: skip
+    assert found.global_accesses[0].transactions == 4
+    assert f"{name} is '{value}': 4 sectors a load are assumed" in "\n".join(found.remarks)
+
+
+# ---------------------------------------------------------------------------- what is missing
+
+
+def test_missing__is_told_and_marked_as_assumed():
+    found = of(INSTRUCTIONS, ("lts__t_sectors_op_read.sum", "sector", "8,192"))
+    told = "\n".join(found.remarks)
+    for name in (
+        "smsp__inst_executed_op_global_ld.sum",
+        "smsp__inst_executed_op_global_st.sum",
+        "launch__registers_per_thread",
+        "launch__shared_mem_per_block_static",
+        "lts__t_sectors_op_write.sum",
+    ):
+        assert name in told
+    assert found.global_accesses[0] == ("loads", "load", 8192 / 4 / 256, 4) or (
+        found.global_accesses[0].count == 8192 / 4 / 256
+    )
+    assumed = {path for path, words in found.sources.items() if words.startswith("assumed: ")}
+    assert assumed >= {
+        "resources.registers_per_thread",
+        "resources.shared_memory_bytes",
+        "global_access.loads.count",
+        "global_access.loads.transactions",
+        "cache.l2_hit_rate",
+        "loops.outer",
+    }
+    assert found.computation == 25600 / 256 - found.global_accesses[0].count
+
+
+def test_sectors__of_l1_where_those_of_l2_are_missing():
+    found = of(
+        INSTRUCTIONS,
+        ("smsp__inst_executed_op_global_ld.sum", "inst", "1,000"),
+        ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sector", "16,000"),
+    )
+    assert found.global_accesses[0].transactions == 16
+    assert any("op_ld.sum stands for it, hits of L1 included" in text for text in found.remarks)
+
+
+def test_occupancy__that_was_not_achieved_is_told():
+    given = Given(registers=25)
+    found = sweep.read_profile([path("ncu_raw")], kernel=MATRIX, device="gtx_980", given=given)
+    (told,) = (text for text in found.remarks if "occupancy" in text)
+    assert told.startswith("the achieved occupancy is 0.66, the launch allows 1.00 on gtx_980")
+    found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
+    assert not any("occupancy" in text for text in found.remarks)
+
+
+def test_hit_rate__of_l2_itself_where_dram_is_missing():
+    found = inputs("ncu_details", kernel="vectorAdd")
+    assert found.l2_hit_rate == 0
+    assert "dram__sectors_write.sum is 'n/a': the L2 cache is assumed" in "\n".join(found.remarks)
+    counters = (("lts__t_sectors_op_read.sum", "sector", "8,192"),
+                ("lts__t_sector_hit_rate.pct", "%", "75.5"))  # fmt: skip
+    found = of(INSTRUCTIONS, *counters)
+    assert found.l2_hit_rate == 0.755
+    assert "lts__t_sector_hit_rate.pct" in found.sources["cache.l2_hit_rate"]
+
+
+def test_hit_rate__is_within_0_and_1():
+    found = of(
+        INSTRUCTIONS,
+        ("lts__t_sectors_op_read.sum", "sector", "1,000"),
+        ("lts__t_sectors_op_write.sum", "sector", "0"),
+        ("dram__sectors_read.sum", "sector", "1,100"),
+        ("dram__sectors_write.sum", "sector", "0"),
+    )
+    assert found.l2_hit_rate == 0
+    assert "-0.1 clipped to 0" in found.sources["cache.l2_hit_rate"]
+
+
+def test_given__goes_before_the_profile():
+    given = Given((64, 1, 1), (10, 2, 1), 20, 1024, 8)
+    found = inputs("ncu_details", given=given)
+    assert (found.threads, found.blocks, found.registers) == (64, 20, 20)
+    assert (found.shared_memory, found.outer) == (1024, 8)
+    assert "block and grid make 40 warps" not in found.remarks
+
+
+def test_remarks__launches_that_differ():
+    rows = made(INSTRUCTIONS) + made(("smsp__inst_executed.sum", "inst", "30,000")).replace(
+        '"0","1"', '"1","1"'
+    ).removeprefix(HEADER)
+    found = inputs_of(chosen(read_profile(rows)))
+    assert any("differs by 16 % between the launches" in remark for remark in found.remarks)
+
+
+# ---------------------------------------------------------------------------- the kernel file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", FORMS.values(), ids=FORMS)
+def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
+    found = sweep.read_profile([path(name) for name in names], kernel=MATRIX, device="gtx_980",
+                               core_clock=700)  # fmt: skip
+    target = tmp_path / f"{found.key}.toml"
+    target.write_text(found.text, encoding="utf-8")
+    assert lint([target]) == []
+    kernel = parse_kernel(found.text, found.key)
+    assert kernel.measured is not None
+    assert (kernel.measured.device, kernel.measured.core_clock) == ("gtx_980", 700)
+    plan = sweep.Plan((str(target),), ("gtx_980",), sweep.model_names(), precision="float64")
+    assert len(sweep.best(plan, by=["model"])) == len(sweep.model_names())
+
+
+BY_HAND = """
+schema = 1
+name = "k"
+[source]
+default = "derived: by hand"
+[launch]
+threads_per_block = 256
+blocks = 4096
+[resources]
+registers_per_thread = 16
+[instructions]
+computation = 12
+[[global_access]]
+name = "operands"
+kind = "load"
+count = 2
+bytes = 4
+pattern = "coalesced"
+[[global_access]]
+name = "result"
+kind = "store"
+count = 1
+bytes = 4
+pattern = "coalesced"
+[cache]
+l2_hit_rate = 0.25
+"""
+
+
+@pytest.mark.slow
+def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
+    warps = 4096 * 8
+    counts = {
+        "smsp__inst_executed.sum": 12 + 3,
+        "smsp__inst_executed_op_global_ld.sum": 2,
+        "smsp__inst_executed_op_global_st.sum": 1,
+        "lts__t_sectors_op_read.sum": 8,
+        "lts__t_sectors_op_write.sum": 4,
+        "dram__sectors_read.sum": 6,
+        "dram__sectors_write.sum": 3,
+    }
+    rows = [(name, "", f"{count * warps:,}") for name, count in counts.items()]
+    rows += [("launch__registers_per_thread", "register/thread", "16"),
+             ("launch__shared_mem_per_block_static", "byte/block", "0")]  # fmt: skip
+    run = tmp_path / "run.csv"
+    run.write_text(made(*rows, grid="(4096, 1, 1)", block="(256, 1, 1)"), encoding="utf-8")
+    texts = {"profiled": sweep.read_profile([run]).text, "by_hand": BY_HAND}
+    for name, content in texts.items():
+        (tmp_path / f"{name}.toml").write_text(content, encoding="utf-8")
+    clocks = {"core_clock": [400, 700, 1000], "memory_clock": [400, 1000]}
+    plan = sweep.Plan([str(tmp_path / f"{name}.toml") for name in texts], ["gtx_980"],
+                      sweep.model_names(), axes=clocks, precision="float64")  # fmt: skip
+    tree = sweep.evaluate(plan)
+    profiled, by_hand = (tree[name]["execution_time"].values for name in texts)
+    assert (by_hand > 0).all()
+    assert profiled == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_file__gives_wang_chu_its_inputs(tmp_path):
+    found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
+    target = tmp_path / f"{found.key}.toml"
+    target.write_text(found.text, encoding="utf-8")
+    told = sweep.explain(
+        None, {"kernel": str(target), "device": "gtx_980", "model": "wang_chu"}
+    ).as_dict()
+    symbols = {
+        line["name"]: line["value"] for part in told["sections"] for line in part.get("lines", [])
+    }
+    transactions = (8391168 + 131093) / 32768
+    assert symbols["gld_trans"] == pytest.approx(transactions)
+    assert symbols["comp_inst"] == 2846
+    assert symbols["k"] == pytest.approx(transactions / 65)
+    assert symbols["i_itrs"] == 1280
+
+
+def test_device__is_the_profiles_if_there_is_a_file():
+    kernel = parse_kernel(sweep.read_profile([path("ncu_raw")], kernel=MATRIX).text, "k")
+    assert kernel.measured is not None and kernel.measured.device == "rtx_a4000"
+    assert kernel.measured.core_clock == 1550
+    assert str(kernel.source_of("measured.core_clock_MHz")).startswith("derived: profile")
+    nominal = load_device("rtx_a4000").values["clocks.memory_nominal"] / 1e6
+    assert kernel.measured.memory_clock == nominal
+    assert kernel.source_of("measured.memory_clock_MHz").kind == "assumed"

@@ -1,0 +1,322 @@
+"""From compilers' PTX to kernel files that load and can be evaluated, and Figure 13 of a paper."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from support.ptx_texts import FOLDER, fixture, value
+
+import sweep
+from sweep.fields import STATUS
+from sweep.importers.ptx import (
+    analyse,
+    computation_proportion,
+    instruction_costs,
+    kernel_text,
+    read_ptx,
+    tasks_of,
+)
+from sweep.models import model_names
+from sweep.specs import load_device, parse_kernel
+from sweep.specs.writing import key_of
+
+KERNELS = [
+    (path.stem, entry)
+    for path in sorted(FOLDER.glob("*.ptx"))
+    for entry in read_ptx(path.read_text(encoding="utf-8")).entries
+]
+
+
+def written(name, entry, **options):
+    """Return the analysis of a fixture's kernel and what its kernel file holds."""
+    found = analyse(fixture(name).entry(entry), **options)
+    return found, parse_kernel(kernel_text(found), key_of(entry))
+
+
+# ---------------------------------------------------------------------------- the papers
+
+
+def test_figure13__gives_table2():
+    """27 computation and 6 memory instructions, 6 barriers: three iterations, counted as there."""
+    found = analyse(fixture("figure13").entry(), trips={"$OUTERLOOP": 3})
+    assert found.computation_instructions() == 27
+    assert found.memory_instructions() == 6
+    assert found.instructions()["barrier"] == 6
+    assert {s.bytes for s in found.accesses() if s.space == "global"} == {4}
+    # The kernel file says the same: classes, shared accesses and barriers add up.
+    file = parse_kernel(kernel_text(found), "figure13")
+    counts = [value(e) for stage in file.stages for k, e in stage.expressions.items()
+              if k != "executions"]  # fmt: skip
+    assert sum(counts) + sum(value(a.count) for a in file.shared_accesses) == 27
+    assert sum(value(a.count) for a in file.global_accesses) == 6
+
+
+def test_figure13__is_an_expression_of_its_open_loop():
+    found = analyse(fixture("figure13").entry())
+    for trips in (1, 3, 100):
+        sizes = {"trip_OUTERLOOP": trips}
+        assert found.computation_instructions(sizes) == 9 * trips
+        assert found.memory_instructions(sizes) == 2 * trips
+    file = parse_kernel(kernel_text(found), "figure13")
+    assert file.sizes["trip_OUTERLOOP"] == 1
+    assert sum(value(a.count, trip_OUTERLOOP=7) for a in file.global_accesses) == 14
+
+
+def test_figure13__tasks_cost_what_table1_says():
+    """On a GTX 260: loads 200; stores to shared memory, barriers and so on by class; mad too."""
+    costs = instruction_costs(load_device("gtx_260"))
+    found = analyse(fixture("figure13").entry(), trips={"OUTERLOOP": 3})
+    tasks = [tasks_of(found.counts, stage, costs, found.sizes) for stage in found.stages]
+    shared, barrier = costs.classes["shared"], costs.classes["barrier"]
+    rest = costs.classes["fp32"] + costs.classes["integer"] + costs.classes["control"]
+    # The end of an iteration precedes the next one's first load.
+    assert [task.computation for task in tasks] == [3 * shared + 2 * barrier + rest, shared]
+    assert [task.memory for task in tasks] == [200, 200]
+    assert [task.executions for task in tasks] == [3, 3]
+    computation = 4 * shared + 2 * barrier + rest
+    assert computation_proportion(tasks) == pytest.approx(computation / (computation + 400))
+
+
+def test_costs__by_row_then_by_class():
+    """Table 1 of Luo & Suda 2011."""
+    costs = instruction_costs(load_device("gtx_260"))
+    assert costs.cost_of("add") == 65
+    assert costs.cost_of("add", has_constant=True) == 22
+    assert costs.cost_of("mul") == 136
+    assert costs.cost_of("mul", is_float=True) == 65
+    assert costs.cost_of("div", is_float=True, has_constant=True) == 748
+    assert costs.cost_of("ld", kind="global") == 200
+    assert costs.cost_of("frobnicate", kind="move") == costs.classes["move"]
+    assert costs.cost_of("frobnicate", kind="fp64") == costs.classes["computation"]
+    with pytest.raises(sweep.SweepError, match="gtx_980 has no table of instruction costs"):
+        instruction_costs(load_device("gtx_980"))
+
+
+def test_proportion__of_the_file_is_that_of_its_tasks():
+    costs = instruction_costs(load_device("gtx_260"))
+    found = analyse(fixture("fixed_loop").entry("nested_loops"))
+    text = kernel_text(found, costs=costs)
+    tasks = [tasks_of(found.counts, stage, costs, {}) for stage in found.stages]
+    (printed,) = re.findall(r"computation instruction proportion P = ([0-9.]+)\.$", text, re.M)
+    assert float(printed) == pytest.approx(computation_proportion(tasks), abs=1e-4)
+    # By hand, of the inner loop: fma 65, three additions of constants and a comparison, a branch.
+    inner = next(task for task in tasks if task.executions == 2000)
+    compare, branch = costs.classes["integer"], costs.classes["control"]
+    assert (inner.computation, inner.memory) == (65 + 2 * 22 + compare + branch, 200)
+
+
+# ---------------------------------------------------------------------------- compilers
+
+
+def test_vector_add__by_hand():
+    found, file = written("vector_add", "vector_add")
+    # 4 parameters, 3 indices, 3 conversions of addresses; index, comparison, scaling, 3 additions.
+    assert found.instructions() == {"move": 10, "integer": 6, "control": 2, "fp32": 1}
+    assert [(s.direction, s.pattern, n) for s, n in found.accesses().items()] == [
+        ("load", "coalesced", 2), ("store", "coalesced", 1),
+    ]  # fmt: skip
+    # Loads are one memory task, the store another; ret belongs to the last.
+    assert [len(stage.expressions) for stage in file.stages] == [5, 6]
+    assert file.name == "vector_add" and file.parameters["block_size"][0] == 32
+
+
+@pytest.mark.parametrize("name", ["matrix_tiled", "matrix_tiled_sm35"])
+def test_matrix_tiled__by_hand(name):
+    found, file = written(name, "matrix_tiled")
+    tiles = {"trip_L__BB0_2": 64}
+    (loop,) = found.counts.loops
+    assert loop.size in tiles
+    assert found.instructions(tiles)["fp32"] == 16 * 64
+    assert found.instructions(tiles)["barrier"] == 2 * 64
+    accesses = {(s.space, s.direction, s.x): n for s, n in found.accesses(tiles).items()}
+    assert accesses == {
+        ("global", "load", 0): 128,
+        ("shared", "store", 1): 128,
+        ("shared", "load", 0): 16 * 64,  # a word for all threads of a row
+        ("shared", "load", 1): 16 * 64,
+        ("global", "store", 0): 1,
+    }
+    assert value(file.expressions["resources.shared_memory_bytes"]) == 2 * 16 * 16 * 4
+    assert value(file.expressions["loops.outer"], **tiles) == 64
+    assert value(file.expressions["loops.inner"], **tiles) == 32
+
+
+def test_fixed_loops__by_hand():
+    found, _ = written("fixed_loop", "fixed_loop")
+    assert found.instructions()["fp32"] == 1000 and not found.sizes
+    found, file = written("fixed_loop", "nested_loops")
+    assert found.instructions()["fp32"] == 2000
+    assert [(c.trips, c.loop.depth) for c in found.counts.loops] == [(100, 1), (20, 2)]
+    assert [value(stage.expressions["executions"]) for stage in file.stages] == [
+        1, 100, 2000, 100, 1,
+    ]  # fmt: skip
+    assert [stage.loop for stage in file.stages] == [
+        None, "$L__BB1_1", "$L__BB1_2", "$L__BB1_1", None,
+    ]  # fmt: skip
+
+
+def test_daxpy_and_options__classes():
+    found, _ = written("daxpy", "daxpy")
+    assert found.instructions()["fp64"] == 2  # multiply-add and division
+    assert {s.bytes for s in found.accesses()} == {8}
+    found, _ = written("option_prices", "option_prices")
+    text = (FOLDER / "option_prices.ptx").read_text(encoding="utf-8")
+    special = re.findall(r"\t(?:lg2|ex2|rcp|sqrt|div)\.", text)
+    assert found.instructions()["special"] == len(special) == 9
+
+
+def test_reduction__shared_memory_of_the_launch():
+    found, file = written("reduction", "reduction")
+    assert (found.shared_bytes, found.has_dynamic_shared) == (0, True)
+    text = kernel_text(found, dynamic_shared=2048)
+    assert file.sizes["dynamic_shared_bytes"] == 0
+    assert parse_kernel(text, "k").sizes["dynamic_shared_bytes"] == 2048
+    atomics = [s for s in found.accesses() if s.origin == "atomic"]
+    assert [(s.direction, s.pattern) for s in atomics] == [("load", "broadcast")]
+    found, file = written("reduction", "fixed")
+    assert value(file.expressions["resources.shared_memory_bytes"]) == 1024
+    assert found.instructions()["barrier"] == 1 + 8
+    assert found.max_threads == 256
+    assert [c.text for c in file.constraints] == ["block_size <= 256"]
+    assert max(file.parameters["block_size"]) == 256
+
+
+def test_branches__calls_are_followed():
+    found, _ = written("branches", "branches")
+    assert not found.notes and not found.unknown
+    text = (FOLDER / "branches.ptx").read_text(encoding="utf-8")
+    called = len(re.findall(r"call\.uni", text))
+    # Two calls of three multiply-adds; each parameter goes through memory.
+    assert called == 2
+    (loop,) = found.counts.loops
+    assert (loop.trips, loop.origin) == (50, "most")
+    assert found.instructions()["fp32"] == 2 * 3 + 4 + 2 * 50
+
+
+def test_modern__instructions_are_known():
+    for entry in ("matrix_units", "staged", "lanes"):
+        found, _ = written("modern", entry)
+        assert not found.unknown
+    assert {loop.loop.label for loop in found.counts.loops} == {"WAIT"}
+    assert list(found.sizes) == ["trip_WAIT"]
+    found, _ = written("modern", "staged")
+    copied = {(s.space, s.direction): s.bytes for s in found.accesses()}
+    assert copied[("global", "load")] == copied[("shared", "store")] == 16
+    found, _ = written("modern", "matrix_units")
+    assert "multiplies whole matrices and counts as one instruction" in found.notes[0]
+
+
+def test_registers__estimated_are_near_what_the_assembler_takes():
+    """The assembler of CUDA 13.0, told at the top of each fixture; 0.3 to 1.5 of it."""
+    compared = 0
+    for path in sorted(FOLDER.glob("*.ptx")):
+        text = path.read_text(encoding="utf-8")
+        for entry, used in re.findall(r"(\w+) (\d+) registers", text.splitlines()[0]):
+            estimate = analyse(read_ptx(text).entry(entry)).registers
+            assert 0.3 * int(used) < estimate < 1.5 * int(used), entry
+            compared += 1
+    assert compared >= 18
+
+
+@pytest.mark.parametrize(("name", "entry"), KERNELS)
+@pytest.mark.parametrize("stages", ["tasks", "barriers", "none"])
+def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
+    found, file = written(name, entry, stages=stages)
+    sizes = {size: 3.0 for size in found.sizes}
+    values = dict(sizes)
+    for derived in file.evaluation_order:
+        values[derived] = value(file.derived[derived], **values)
+    total = {}
+    if stages == "none":
+        paths = {path: e for path, e in file.expressions.items()
+                 if path.startswith("instructions.")}  # fmt: skip
+        total = {path.split(".")[1]: value(e, **values) for path, e in paths.items()}
+        total["barrier"] = value(file.expressions["synchronisation.barriers"], **values)
+    for stage in file.stages:
+        for key, expression in stage.expressions.items():
+            if key != "executions":
+                kind = "barrier" if key == "barriers" else key
+                total[kind] = total.get(kind, 0.0) + value(expression, **values)
+    expected = found.instructions(sizes)
+    assert {k: v for k, v in total.items() if v} == pytest.approx(expected)
+    accesses = sum(value(a.count, **values) for a in (*file.global_accesses, *file.shared_accesses))
+    assert accesses == pytest.approx(sum(found.accesses(sizes).values()))
+    whole = found.computation_instructions(sizes) + found.memory_instructions(sizes)
+    assert accesses + sum(total.values()) == pytest.approx(whole)
+
+
+def test_cutting__does_not_change_totals():
+    for name, entry in KERNELS:
+        totals = [
+            analyse(fixture(name).entry(entry), stages=how).instructions({})
+            for how in ("tasks", "barriers", "none")
+        ]
+        assert totals[0] == pytest.approx(totals[1])
+        assert totals[0] == pytest.approx(totals[2])
+
+
+def test_barriers__cut_the_code_where_asked():
+    found = analyse(fixture("matrix_tiled").entry(), stages="barriers")
+    names = [stage.name for stage in parse_kernel(kernel_text(found), "k").stages]
+    assert names == ["stretch_1", "stretch_2", "stretch_3", "stretch_4", "stretch_5"]
+    barriers = [found.number(s.instructions.get("barrier", {})) for s in found.stages]
+    assert barriers == [0, 1, 1, 0, 0]
+
+
+def evaluated(kernels, models, folder):
+    """Evaluate kernel files on a GTX 280, cut in turn in each way; return the datasets."""
+    paths = []
+    for number, (name, entry) in enumerate(kernels):
+        stages = ("tasks", "barriers", "none")[number % 3]
+        found = analyse(fixture(name).entry(entry), stages=stages, block=(256, 1, 1))
+        path = folder / f"{key_of(f'{name}_{number}')}.toml"
+        path.write_text(kernel_text(found, grid=(4096,)), encoding="utf-8")
+        paths.append(str(path))
+    results = sweep.evaluate(sweep.Plan(kernels=paths, devices=["gtx_280"], models=models))
+    assert len(results.children) == len(kernels)
+    return [result.to_dataset().compute() for result in results.children.values()]
+
+
+@pytest.mark.slow
+def test_kernel_files__are_evaluated(tmp_path):
+    for dataset in evaluated(KERNELS, ["hong_kim"], tmp_path):
+        assert np.all(dataset["status"].values == STATUS["valid"])
+        assert np.all(dataset["execution_time"].values > 0)
+
+
+@pytest.mark.slow
+def test_kernel_files__are_evaluated_by_every_model(tmp_path):
+    kernels = [("matrix_tiled", "matrix_tiled"), ("transpose", "transpose_plain")]
+    for dataset in evaluated(kernels, list(model_names()), tmp_path):
+        assert dataset["execution_time"].size == len(model_names())
+        assert np.all(dataset["status"].values == STATUS["valid"])
+        assert np.all(dataset["execution_time"].values > 0)
+
+
+def test_kernel_file__of_a_given_launch():
+    found = analyse(fixture("transpose").entry("transpose_padded"), block=(32, 8, 1))
+    file = parse_kernel(kernel_text(found, grid=(32, 32), registers=26, source="a.ptx"), "k")
+    assert value(file.expressions["launch.threads_per_block"]) == 256
+    assert [value(file.expressions[f"launch.block_{a}"]) for a in "xy"] == [32, 8]
+    assert file.sizes == {"grid_blocks": 1024}
+    assert value(file.expressions["resources.registers_per_thread"]) == 26
+    assert file.source_of("resources.registers_per_thread").kind == "assumed"
+    plain = parse_kernel(kernel_text(found), "k")
+    assert str(plain.source_of("resources.registers_per_thread")).startswith("derived: estimate")
+
+
+def test_required_block__is_the_launch():
+    text = (FOLDER / "vector_add.ptx").read_text(encoding="utf-8")
+    module = read_ptx(text.replace(")\n{", ")\n.reqntid 16, 16, 1\n.maxnreg 8\n{"))
+    found = analyse(module.entry())
+    assert (found.block, found.registers) == ((16, 16, 1), 8)
+    file = parse_kernel(kernel_text(found), "k")
+    assert value(file.expressions["launch.threads_per_block"]) == 256 and not file.parameters
+
+
+def test_keys__of_any_name():
+    assert key_of("_Z10vector_addPKf") == "z10vector_addpkf"
+    assert key_of("$123") == "kernel_123"
+    assert key_of("Sum") == "sum"

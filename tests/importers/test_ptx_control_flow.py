@@ -1,0 +1,231 @@
+"""Blocks, dominators, loops, shares and live registers, against plain definitions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.ptx_texts import execute, function, graph, kernel
+
+from sweep.importers.ptx import STAGES, PtxError, kernel_text
+from sweep.importers.ptx.control_flow import control_flow
+from sweep.importers.ptx.liveness import live_registers
+from sweep.importers.ptx.operands import reads_and_writes
+
+
+@st.composite
+def bodies(draw, most=9):
+    """Code with branches from anywhere to anywhere."""
+    n = draw(st.integers(1, most))
+    lines = []
+    for number in range(n):
+        lines.append(f"B{number}:")
+        for _ in range(draw(st.integers(0, 2))):
+            registers = [f"%r{draw(st.integers(1, 5))}" for _ in range(3)]
+            lines.append(f"add.s32 {', '.join(registers)};")
+        target = draw(st.integers(0, n - 1))
+        end = draw(st.sampled_from(["", "@%p1 bra B{};", "bra B{};", "ret;", "@%p1 ret;"]))
+        lines.append(end.format(target))
+    return "\n".join(lines)
+
+
+def reached_without(found, avoided):
+    """Return the blocks that can be reached from the first without passing another."""
+    seen, waiting = set(), [0] if avoided != 0 else []
+    while waiting:
+        block = waiting.pop()
+        if block not in seen:
+            seen.add(block)
+            waiting += [s for s in found.blocks[block].successors if s != avoided]
+    return seen
+
+
+@given(bodies())
+def test_dominators__are_what_every_path_passes(body):
+    found = graph(body)
+    reached = reached_without(found, None)
+    assert set(found.order) == reached
+    for first in range(len(found.blocks)):
+        without = reached_without(found, first)
+        for second in range(len(found.blocks)):
+            expected = first in reached and second in reached and second not in without
+            assert found.dominates(first, second) == expected
+    for block in reached - {0}:
+        strict = [d for d in reached if d != block and found.dominates(d, block)]
+        closest = [d for d in strict if all(found.dominates(other, d) for other in strict)]
+        assert closest == [found.idom[block]]
+
+
+@given(bodies())
+def test_loops__are_the_natural_ones(body):
+    found = graph(body)
+    members = {}
+    for block in found.order:
+        for header in found.blocks[block].successors:
+            if not found.dominates(header, block):
+                continue
+            loop, waiting = members.setdefault(header, {header}), [block]
+            while waiting:
+                inner = waiting.pop()
+                if inner not in loop:
+                    loop.add(inner)
+                    waiting += [p for p in found.blocks[inner].predecessors if found.rank[p] >= 0]
+    assert {loop.header for loop in found.loops} == set(members)
+    for loop in found.loops:
+        blocks = members[loop.header]
+        assert {b for b in found.order if found.is_inside(b, loop.number)} == blocks
+        exits = {(b, s) for b in blocks for s in found.blocks[b].successors if s not in blocks}
+        assert set(loop.exits) == exits
+        around = [o for o in found.loops if loop.header in members[o.header]]
+        assert loop.depth == len(around)
+    order = found.linear_order()
+    assert sorted(order) == sorted(found.order)
+    for blocks in members.values():
+        places = [order.index(block) for block in blocks]
+        assert max(places) - min(places) == len(blocks) - 1  # in one piece
+
+
+def live_by_paths(f):
+    """Return the most registers live at once, by going on until nothing changes."""
+    found = control_flow(f)
+    widths = f.registers.width
+    live = {}
+
+    def before(number, index):
+        return live.get((number, index), frozenset())
+
+    changed, most = True, 0
+    while changed:
+        changed, most = False, 0
+        for number in found.order:
+            code = found.blocks[number].instructions
+            after = frozenset().union(*(before(s, 0) for s in found.blocks[number].successors))
+            for index in reversed(range(len(code))):
+                reads, writes = reads_and_writes(code[index])
+                kept = after if code[index].predicate else after - set(writes)
+                here = kept | {n for n in reads if widths(n)}
+                here |= {n for n in writes if widths(n)} if code[index].predicate else set()
+                most = max(most, *(sum(map(widths, s)) for s in (here, after | set(writes))))
+                after = here
+                changed |= before(number, index) != here
+                live[number, index] = here
+            if not code:
+                changed |= before(number, 0) != after
+                live[number, 0] = after
+    return most
+
+
+@given(bodies())
+def test_live_registers__as_by_definition(body):
+    f = function(body)
+    assert live_registers(control_flow(f), f.registers) == live_by_paths(f)
+
+
+def test_live_registers__widths_and_predicates():
+    # Two 64-bit registers and one of 32 bits are live before the store; a predicate takes none.
+    body = """
+        mov.u64 %rd1, 1; mov.u64 %rd2, 2; mov.f32 %f1, 0f00000000; setp.ne.u64 %p1, %rd1, 0;
+        @%p1 st.global.f32 [%rd1], %f1;
+        st.global.u64 [%rd2], %rd1;
+        ret;
+    """
+    assert kernel(body).registers == 5
+    assert kernel("ret;").registers == 1  # a thread has at least one
+
+
+@given(bodies(), st.sampled_from(STAGES))
+def test_code_of_any_shape__is_counted_and_written(body, stages):
+    found = kernel(body, stages=stages)
+    graph_ = found.counts.graph
+    reached = [graph_.blocks[number] for number in graph_.order]
+    assert {found.counts.shares[block.number] for block in reached} == {1.0}
+    # With one iteration each, loops that test at their end pass every instruction once.
+    total = sum(found.instructions().values())
+    assert total >= sum(len(block.instructions) for block in reached)
+    kernel_text(found)
+
+
+DIAMOND = """
+    mov.u32 %r1, 0;
+    @%p1 bra THEN;
+    add.u32 %r2, %r1, 1;
+    bra JOIN;
+  THEN:
+    mul.lo.u32 %r2, %r1, 3;
+    mul.lo.u32 %r2, %r1, 3;
+    @%p2 bra INNER;
+    mul.lo.u32 %r2, %r1, 5;
+  INNER:
+    mul.lo.u32 %r2, %r1, 7;
+  JOIN:
+    sub.u32 %r3, %r2, 1;
+    ret;
+"""
+
+
+def test_branches__both_sides_in_full_and_once_after_them():
+    found = kernel(DIAMOND)
+    assert found.instructions() == {"move": 1, "integer": 6, "control": 4}
+
+
+def test_branches__by_their_share():
+    found = kernel(DIAMOND, branches={"THEN": 0.25, "INNER": 1.0})
+    # mov, the branch, 3/4 (add, bra), 1/4 (mul, mul, branch, nothing, mul), sub, ret
+    assert found.instructions() == {
+        "move": 1,
+        "control": pytest.approx(1 + 0.75 + 0.25 + 1),
+        "integer": pytest.approx(0.75 + 0.25 * 3 + 1),
+    }
+    half = kernel(DIAMOND, branches={"INNER": 0.5}).instructions()
+    assert half["integer"] == pytest.approx(1 + 2 + 0.5 + 1 + 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"branches": {"THEM": 0.5}}, "no conditional branch to 'THEM'; did you mean 'THEN'"),
+        ({"branches": {"JOIN": 0.5}}, "no conditional branch to 'JOIN'"),
+        ({"branches": {"THEN": 1.5}}, "share of branch THEN = 1.5: outside the range 0 to 1"),
+        ({"branches": {"THEN": float("nan")}}, "share of branch THEN = nan"),
+        ({"trips": {"THEN": 2}}, "no loop at 'THEN' .there is none"),
+        ({"trips": {"THEN": -2}}, "trip count THEN = -2: outside the range"),
+        ({"block": (0, 1, 1)}, "a block of 0 x 1 x 1"),
+        ({"stages": "all"}, "stages 'all': one of tasks, barriers, none"),
+    ],
+)
+def test_options__wrong_ones_are_named(options, message):
+    with pytest.raises(PtxError, match=message):
+        kernel(DIAMOND, **options)
+
+
+def test_branch_to_a_loop__needs_a_trip_count():
+    with pytest.raises(PtxError, match="line 15: the branch to 'L' repeats a loop: give its trip"):
+        kernel("L: add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, %r2;\n@%p1 bra L;\nret;",
+               branches={"L": 0.9})  # fmt: skip
+
+
+def test_loops__are_limited_in_depth():
+    n = 65
+    body = "".join(f"L{i}: add.s32 %r1, %r1, 1;\n" for i in range(n))
+    body += "".join(f"@%p1 bra L{i};\n" for i in reversed(range(n)))
+    with pytest.raises(PtxError, match="line 77: more than 64 loops within each other"):
+        kernel(body)
+    assert kernel(body.replace("L64", "X").replace("bra X", "bra L63")).counts.loops[-1]
+
+
+def test_jumps_into_a_loop__are_told():
+    body = "@%p1 bra B;\nA: add.s32 %r1, %r1, 1;\nB: add.s32 %r1, %r1, 2;\n@%p1 bra A;\nret;"
+    found = kernel(body)
+    assert "repeats code with several entries: counted once" in found.notes[0]
+    assert found.instructions() == {"integer": 2, "control": 3}
+
+
+def test_code_out_of_reach__is_told_and_not_counted():
+    found = kernel("bra END; add.s32 %r1, %r1, 1; END: ret;")
+    assert found.instructions() == {"control": 2}
+    assert found.notes == ("1 instructions are never reached and not counted",)
+
+
+def test_the_machine__executes_what_the_tests_rest_on():
+    f = function("mov.u32 %r1, 0;\nL: add.s32 %r1, %r1, 2;\nsetp.lt.s32 %p1, %r1, 7;\n@%p1 bra L;")
+    assert list(execute(f).values()) == [1, 4, 4, 4]

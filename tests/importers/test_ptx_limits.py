@@ -1,0 +1,142 @@
+"""PTX that is unusual, hostile or long: calls, many stages, many loops, many of everything."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from support.ptx_texts import HEAD, kernel, value
+
+from sweep.importers.ptx import PtxError, analyse, kernel_text, read_ptx
+from sweep.importers.ptx.analysis import MOST_NOTES
+from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN
+from sweep.importers.ptx.tasks import MAX_STAGES
+from sweep.specs import parse_kernel
+
+
+def test_calls__recursive_missing_and_many():
+    text = HEAD.replace(".visible .entry", """
+        .func f(.param .b32 x) { .reg .b32 %r<3>; L: add.s32 %r1, %r1, 1; call f, (x);
+            setp.ne.s32 %r2, %r1, 4; @%r2 bra L; ret; }
+        .extern .func (.param .b32 r) printf (.param .b64 a);
+        .func g() { call f, (x); call f, (x); }
+        .visible .entry""")  # fmt: skip
+    found = analyse(read_ptx(f"{text} call (r), printf, (a); call g; ret; }}").entry())
+    assert sorted(note.split(": ")[1] for note in found.notes) == [
+        "it calls itself", "its code is not in this text",
+    ]  # fmt: skip
+    # g twice calls f, each with a loop of its own that shares the size with the other.
+    assert [loop.size for loop in found.counts.loops] == ["trip_L", "trip_L"]
+    assert found.instructions({"trip_L": 5})["integer"] == 2 * 5 * 2
+    file = parse_kernel(kernel_text(found), "k")
+    assert list(file.sizes) == ["threads", "trip_L"]
+    assert {stage.loop for stage in file.stages} == {None, "L", "L (2)"}
+
+
+def test_calls__that_double_are_cut_off(monkeypatch):
+    monkeypatch.setattr("sweep.importers.ptx.calls.LARGEST_EXPANSION", 1000)
+    text = ".version 8.0 .target sm_80 .func f0() { ret; }"
+    for i in range(1, 40):
+        text += f".func f{i}() {{ call f{i - 1}; call f{i - 1}; }}"
+    found = analyse(read_ptx(f"{text} .entry k() {{ call f39; }}").entry())
+    assert "too much code" in found.notes[0] and len(found.notes) <= MOST_NOTES + 1
+
+
+def test_many_stages__are_cut_less_finely():
+    body = "ld.global.f32 %f1, [%rd1]; add.f32 %f2, %f1, %f2;\n" * (MAX_STAGES + 10)
+    found = kernel(body)
+    assert found.how == "barriers" and len(found.stages) == 1
+    assert found.notes == ("too many stages: the code is cut by 'barriers', not by 'tasks'",)
+    assert kernel("bar.sync 0;\n" * (MAX_STAGES + 10)).how == "tasks"  # no accesses: one period
+    short = "bar.sync 0;\n" + body.partition("\n")[0] + "\n"
+    assert kernel(short * (MAX_STAGES + 10), stages="barriers").how == "none"
+
+
+def test_many_of_everything__stay_readable():
+    strided = "".join(
+        f"mul.wide.u32 %rd{i % 90 + 5}, %r1, {8 + 4 * i}; ld.global.f32 %f1, [%rd{i % 90 + 5}];"
+        f"mul.lo.u32 %r5, %r1, {4 * i}; ld.shared.f32 %f2, [%r5];\n"
+        for i in range(MOST_SHAPES)
+    )
+    unknown = "".join(f"zork{i}.f32 %f1, %f2;\n" for i in range(MOST_UNKNOWN + 20))
+    loops = "".join(
+        f"mov.u32 %r2, 0; L{i}: add.s32 %r2, %r2, 1; setp.lt.s32 %p1, %r2, 9; @%p1 bra L{i};\n"
+        for i in range(MOST_LOOPS + 20)
+    )
+    found = kernel(f"mov.u32 %r1, %tid.x; {strided} {unknown} {loops}", stages="none")
+    text = kernel_text(found)
+    file = parse_kernel(text, "k")
+    assert len(file.global_accesses) + len(file.shared_accesses) < MOST_SHAPES
+    total = sum(value(a.count) for a in (*file.global_accesses, *file.shared_accesses))
+    assert total == 2 * MOST_SHAPES
+    assert "20 more unknown instructions are counted likewise" in text
+    assert f"There are {MOST_LOOPS + 20} loops in all" in text
+    assert sum(u.count for u in found.unknown) == MOST_UNKNOWN + 20
+
+
+def test_phases__are_those_of_the_loop_with_most_accesses():
+    body = """
+      A: ld.global.f32 %f1, [%rd1]; st.shared.f32 [%r9], %f1; bar.sync 0; mov.u32 %r2, 0;
+      B: ld.shared.f32 %f1, [%r9]; ld.shared.f32 %f2, [%r9]; add.s32 %r2, %r2, 1;
+         setp.lt.s32 %p2, %r2, 8; @%p2 bra B;
+         add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r4; @%p1 bra A; ret;
+    """
+    file = parse_kernel(kernel_text(kernel(body)), "k")
+    assert value(file.expressions["loops.outer"], trip_A=50) == 50
+    assert value(file.expressions["loops.inner"], trip_A=50) == 16
+    assert value(file.expressions["loops.inner"], trip_A=0) == 1
+
+
+def test_many_open_loops__are_refused():
+    body = "".join(f"L{i}: add.s32 %r1, %r1, 1; @%p1 bra L{i};\n" for i in range(201))
+    with pytest.raises(PtxError, match="line 213: more than 200 loops have no constant trip count"):
+        kernel(body)
+    found = kernel(body.replace("L200", "X").replace("@%p1 bra X", "bra Y; Y:"))
+    file = parse_kernel(kernel_text(found), "k")  # a long sum is written in parts
+    assert len(file.sizes) == 201
+    values = dict.fromkeys(file.sizes, 2.0)
+    for name in file.evaluation_order:
+        values[name] = value(file.derived[name], **values)
+    none = parse_kernel(kernel_text(kernel(body.replace("L200", "X").replace(
+        "@%p1 bra X", "bra Y; Y:"), stages="none")), "k")  # fmt: skip
+    for name in none.evaluation_order:
+        values[name] = value(none.derived[name], **values)
+    assert value(none.expressions["instructions.integer"], **values) == 401
+
+
+def test_nested_open_loops__multiply():
+    body = """
+      A: add.s32 %r1, %r1, 1;
+      B: setp.ge.s32 %p2, %r2, %r5; @%p2 bra BOUT;
+        ld.global.f32 %f1, [%rd1]; add.s32 %r2, %r2, 1; bra B;
+      BOUT: setp.lt.s32 %p1, %r1, %r4; @%p1 bra A; ret;
+    """
+    for how in ("tasks", "none"):
+        found = kernel(body, stages=how)
+        file = parse_kernel(kernel_text(found), "k")
+        values = {"trip_A": 5.0, "trip_B": 7.0}
+        for name in file.evaluation_order:
+            values[name] = value(file.derived[name], **values)
+        loads = sum(value(a.count, **values) for a in file.global_accesses)
+        # The test of B is passed once more than its body.
+        assert loads == 5 * 7
+        assert found.instructions(values)["control"] == 5 * (2 * 7 + 1) + 5 + 1
+    assert kernel(body, trips={"B": 2.5}).memory_instructions({"trip_A": 2}) == 5
+
+
+@pytest.mark.slow
+def test_large_text__is_read_at_once():
+    """100,000 instructions with branches and loops: time grows with the length, not its square."""
+    body = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4;\n" + "".join(
+        f"mov.u32 %r2, 0;\nL{i}: ld.global.f32 %f{i % 50}, [%rd1+{4 * i}];\n"
+        f"fma.rn.f32 %f{i % 50}, %f{i % 49}, %f{i % 47}, %f{i % 43};\nadd.s32 %r2, %r2, 1;\n"
+        f"setp.lt.s32 %p1, %r2, {i % 7 + 2};\n@%p1 bra L{i};\nsetp.eq.s32 %p2, %r1, {i};\n"
+        f"@%p2 bra M{i};\nmul.f32 %f1, %f2, %f3;\nadd.f32 %f1, %f2, %f3;\nM{i}:\n"
+        for i in range(10_000)
+    )
+    found = kernel(body)
+    assert found.how == "none" and not found.sizes
+    assert found.memory_instructions() == sum(i % 7 + 2 for i in range(10_000))
+    assert math.isclose(sum(found.instructions().values()),
+                        2 + sum(4 * (i % 7 + 2) + 5 for i in range(10_000)))  # fmt: skip
+    assert len(kernel_text(found)) < 20_000

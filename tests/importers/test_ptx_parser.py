@@ -1,0 +1,290 @@
+"""Reading PTX text: dialects of all versions, scopes, and one clear line for what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.ptx_texts import FOLDER, HEAD, fixture, function
+
+from sweep.errors import SweepError
+from sweep.importers.ptx import PtxError, analyse, kernel_text, read_ptx
+from sweep.importers.ptx import parser as parser_module
+from sweep.importers.ptx.module import Address, Label
+from sweep.importers.ptx.tokens import integer_of
+
+# What the compiler before LLVM wrote for the first devices.
+OLD = """
+\t.version 1.4
+\t.target sm_10, map_f64_to_f32
+\t// compiled with be
+\t.file\t1\t"<command-line>"
+\t.file\t2\t"/tmp/a.cudafe2.gpu"
+\t.const[1] .b8 table[16] = {0x1,0x2};
+\t.entry _Z3sumPfi (
+\t\t.param .u32 __cudaparm__Z3sumPfi_a,
+\t\t.param .s32 __cudaparm__Z3sumPfi_n)
+\t{
+\t.reg .u16 %rh<4>;
+\t.reg .u32 %r<12>;
+\t.reg .f32 %f<4>;
+\t.reg .pred %p<3>;
+\t.reg .v4 .f32 %v;
+\t.loc\t2\t5\t0
+$LDWbegin__Z3sumPfi:
+\tcvt.u32.u16 \t%r1, %tid.x;
+\tmov.u16 \t%rh1, %ctaid.x;
+\tmul.wide.u16 \t%r2, %rh1, 64;
+\tadd.u32 \t%r3, %r2, %r1;
+\tld.param.u32 \t%r4, [__cudaparm__Z3sumPfi_a];
+\tmul.lo.u32 \t%r5, %r3, 4;
+\tadd.u32 \t%r6, %r4, %r5;
+\tmov.s32 \t%r7, 0;
+$Lt_0_1282:
+ //<loop> Loop body line 8, nesting depth: 1, iterations: 12
+\tld.global.f32 \t%f1, [%r6+0];
+\tadd.f32 \t%f2, %f2, %f1;
+\tmov.f32 \t%v.x, %f2;
+\tadd.s32 \t%r7, %r7, 1;
+\tmov.u32 \t%r8, 12;
+\tsetp.ne.s32 \t%p1, %r7, %r8;
+\t@%p1 bra \t$Lt_0_1282;
+\t@!%p1 bra.uni \t$LDWend__Z3sumPfi;
+\t.loc\t2\t11\t0
+\texit;
+$LDWend__Z3sumPfi:
+\t} // _Z3sumPfi
+
+ \t@@DWARF .section .debug_info, "",@progbits
+ \t@@DWARF .byte\t0xcd, 0x04, 0x00, 0x00, 0x02, 0x00
+"""
+
+
+def test_versions_1__are_read():
+    module = read_ptx(OLD)
+    assert (module.version, module.target) == ("1.4", "sm_10")
+    entry = module.entry("sum")
+    assert entry.name == "_Z3sumPfi"
+    assert [p.name[-1] for p in entry.parameters] == ["a", "n"]
+    assert entry.registers.width("%v") == 4
+    assert len(list(entry.instructions())) == 17
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ptx")), ids=lambda p: p.stem)
+def test_fixtures__are_read_whole(path):
+    text = path.read_text(encoding="utf-8")
+    module = read_ptx(text)
+    assert text.count(".entry") == len(module.entries)
+    lines = [line.split("//")[0] for line in text.splitlines()]
+    for f in module.functions.values():
+        for instruction in f.instructions():
+            # A call's operands take several lines; its first line has its opcode.
+            assert instruction.name in lines[instruction.line - 1]
+        for item in f.body:
+            if isinstance(item, Label):
+                assert lines[item.line - 1].strip().endswith(f"{item.name}:")
+
+
+def test_operands__of_every_form():
+    body = """
+        ld.global.v2.f32 {%f1, %f2}, [%rd1+-8];
+        setp.lt.and.s32 %p1|%p2, %r1, -3, !%p3;
+        @!%p1 tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [picture, {%r1, %r2}];
+        mov.b64 %rd1, tile+16;
+        mov.f32 %f1, 0fBF800000;
+        st.shared.u32 [64], %r1;
+        call.uni (%f1), other, (%f2, 3);
+    """
+    code = list(function(body).instructions())
+    assert code[0].operands == (("%f1", "%f2"), Address("%rd1", -8))
+    assert code[1].operands == (("%p1", "%p2"), "%r1", "-3", "%p3")
+    assert (code[2].predicate, code[2].negated) == ("%p1", True)
+    assert code[2].operands[1] == Address("picture", 0, ("%r1", "%r2"))
+    assert code[3].operands == ("%rd1", "tile")
+    assert code[4].operands == ("%f1", "0fBF800000")
+    assert code[5].operands[0] == Address("", 64)
+    assert code[6].operands == (("%f1",), "other", ("%f2", "3"))
+    assert code[0].name == "ld.global.v2.f32"
+
+
+def test_scopes__hide_names_of_others():
+    body = """
+        { .reg .b64 %a; .reg .pred p; mov.b64 %a, 0; AGAIN: @p bra AGAIN; { bra AGAIN; } }
+        { .reg .f64 %a<3>; mov.f64 %a1, %fd1; AGAIN: bra AGAIN; }
+    """
+    f = function(body)
+    code = list(f.instructions())
+    first, second = code[0].operands[0], code[3].operands[0]
+    assert first != second
+    assert (f.registers.width(first), f.registers.type_of(second)) == (2, "f64")
+    labels = [item.key for item in f.body if isinstance(item, Label)]
+    assert len(set(labels)) == 2
+    assert [code[i].operands[0] for i in (1, 2, 4)] == [labels[0], labels[0], labels[1]]
+    assert code[3].operands[1] == "%fd1"
+
+
+def test_registers__by_family():
+    registers = function("").registers
+    assert [registers.width(n) for n in ("%r99", "%rd0", "%p1", "%h1", "%fd3")] == [1, 2, 0, 1, 2]
+    assert [registers.type_of(n) for n in ("%r100", "%r", "%tid", "%rdx", "12")] == [""] * 5
+
+
+def test_variables__sizes_and_alignments():
+    text = """.version 7.0 .target sm_80
+        .global .align 8 .u64 addresses[3] = {generic(a), b+4, 0};
+        .visible .shared .align 16 .v4 .f32 quads[2][8];
+        .extern .shared .align 16 .b8 more[];
+        .const .f32 numbers[4] = {1.0, 2.5e3, 0f3F800000, 4};
+        .shared .u16 x, y[2];
+    """
+    found = {v.name: (v.space, v.bytes, v.alignment) for v in read_ptx(text).variables}
+    assert found == {
+        "addresses": ("global", 24, 8),
+        "quads": ("shared", 256, 16),
+        "more": ("shared", None, 16),
+        "numbers": ("const", 16, 4),
+        "x": ("shared", 2, 2),
+        "y": ("shared", 4, 2),
+    }
+
+
+def test_directives__of_versions_up_to_9():
+    text = """.version 9.0
+        .target sm_100a
+        .address_size 64
+        .file 1 "a;b{.cu"
+        .alias f, g;
+        .pragma "nounroll";
+        .func (.reg .b32 r) f (.reg .b64 x) .noreturn ;
+        .visible .entry k(.param .align 8 .b8 s[48], .param .u64 .ptr .global .align 16 q)
+        .reqntid 16, 8 .minnctapersm 2 .maxnreg 64 .reqnctapercluster 2, 1, 1 .explicitcluster
+        .pragma "x";
+        {
+            .loc 1 5 3, function_name $L__info, inlined_at 1 2 3
+            .param .b32 retval0;
+            table: .branchtargets L1, L2;
+            proto: .callprototype (.param .b32 _) _ (.param .b64 _);
+            .pragma "used_bytes_mask 0x1";
+            brx.idx %r1, table;
+            L1: L2: ret;
+        }
+        .section .debug_str { $L__info: .b8 1,2 .b8 { } }
+    """
+    module = read_ptx(text)
+    entry = module.entry("k")
+    assert entry.limits["reqntid"] == (16, 8) and entry.limits["maxnreg"] == (64,)
+    assert [(p.bytes, p.points_to) for p in entry.parameters] == [(48, ""), (8, "global")]
+    assert entry.targets == {"table": ("L1", "L2")}
+    assert not module.functions["f"].has_body
+
+
+def test_entry__is_chosen_by_name():
+    module = fixture("fixed_loop")
+    assert module.entry("nested_loops").name == "nested_loops"
+    with pytest.raises(PtxError, match="3 kernels: choose one of fixed_loop, nested_loops, open"):
+        module.entry()
+    with pytest.raises(PtxError, match="no kernel 'nested_loop'; did you mean 'nested_loops'"):
+        module.entry("nested_loop")
+    with pytest.raises(PtxError, match="there is no kernel"):
+        read_ptx(".version 1.0 .target sm_10").entry()
+
+
+WRONG = [
+    ("", "line 1: the text is empty"),
+    ("\n\nhello", "line 3: a PTX text begins with .version, not with 'hello'"),
+    ("\x7fELF\x02", "line 1: the character U\\+007F is not PTX"),
+    (".version 9.0\n", "line 2: the directive .target is missing"),
+    (".version ten\n", "a version such as 9.0 is expected, not 'ten'"),
+    (".version 10.0\n.target sm_99", "line 1: PTX ISA 10.0 is newer than 9"),
+    (".version 9.0\n.target sm_75\n.entri k()", "line 3: unknown directive '.entri'; .*'.entry'"),
+    (".version 9.0\n.target sm_75\nadd.s32 x;", "line 3: a directive is expected, not 'add.s32'"),
+    (".version 9.0\n/* open\n", "line 2: the comment is not closed"),
+    ('.version 9.0\n.file 1 "a\n.pragma "b', "line 3: the string is not closed"),
+    (".version 9.0 .target sm_75 .entry k() {\nret;\n", "line 1: the body of 'k' is not closed"),
+    (
+        ".version 9.0 .target sm_75 .entry k() {} .entry\nk() {}",
+        "the function 'k' has a body already",
+    ),
+    (".version 9.0 .target sm_75 .section .d {\n{ }", "line 1: the block is not closed"),
+    (".version 9.0 .target sm_75 .global .b8 x[9999999999999];", "an array of 9999999999999"),
+    (".version 9.0 .target sm_75 .global .b8 x[-1];", "an array of -1 elements"),
+    (".version 9.0 .target sm_75 .global .u31 x;", "'.u31' is no type"),
+    (".version 9.0 .target sm_75 .global x;", "a type such as .b32 is expected, not 'x'"),
+    (".version 9.0 .target sm_75 .global .b8 x = {1, 2", "';' is missing"),
+    (".version 9.0 .target sm_75 .global .align 3000000 .b8 x;", "an alignment of 3000000 bytes"),
+    (".version 9.0 .target sm_75 .entry k(int n) {}", "a parameter is expected, not 'int'"),
+    (".version 9.0 .target sm_75 .entry k() .maxntidy 3 {}", "'.maxntidy'; did you mean '.maxntid"),
+]
+
+WRONG_BODY = [
+    ("add.s32 %r1, %r2", "line 13: ';' is missing after 'add.s32'"),
+    ("add.s32 %r1, %r2\nmov.u32 %r3, 1;", "line 13: ';' is missing after 'add.s32'"),
+    ("add.s32 %r1 %r2;", "line 13: ',' or ';' is expected, not '%r2'"),
+    ("add.s32 %r1,;", "an operand is expected, not ';'"),
+    ("%r1 = 3;", "an instruction is expected, not '%r1'"),
+    ("ld.u32 %r1, [%r2;", "']' is expected, not ';'"),
+    ("ld.u32 %r1, [%r2+x];", "a whole number is expected, not 'x'"),
+    ("mov.b64 {%r1; %r2}, %rd1;", "',' or '}' is expected, not ';'"),
+    ("bra NOWHERE; NOWERE: ret;", "there is no label 'NOWHERE'; did you mean 'NOWERE'"),
+    ("A: ret; \nA: ret;", "line 14: the label 'A' is defined twice"),
+    ("{ A: ret; } bra A;", "there is no label 'A'"),
+    ("bra;", "'bra' has no target"),
+    ("brx.idx %r1, list;", "no list of branch targets 'list'"),
+    (".regs .b32 x;", "unknown directive '.regs'; did you mean '.reg'"),
+    ("@%p1 ;", "an instruction is expected, not ';'"),
+    ("{" * 200, "more than 100 scopes"),
+    (".reg .b32 %x<5;", "'>' is expected"),
+    ("ret; \x00", "the character U\\+0000 is not PTX"),
+    ("mov.u32 %r1, 12ab;", "'1' is not PTX"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_wrong_text__is_one_line_with_its_place(text, message):
+    with pytest.raises(PtxError, match=message) as caught:
+        read_ptx(text)
+    assert "\n" not in str(caught.value) and caught.value.line > 0
+
+
+@pytest.mark.parametrize(("body", "message"), WRONG_BODY)
+def test_wrong_body__is_one_line_with_its_place(body, message):
+    with pytest.raises(PtxError, match=message) as caught:
+        read_ptx(f"{HEAD}{body}\n}}\n" if body.count("{") < 100 else f"{HEAD}{body}")
+    assert "\n" not in str(caught.value) and caught.value.line >= 13
+
+
+def test_size__is_limited(monkeypatch):
+    monkeypatch.setattr(parser_module, "LARGEST_TEXT", 1000)
+    with pytest.raises(PtxError, match="a text may have 1000 at most"):
+        read_ptx("/" * 1001)
+    monkeypatch.setattr("sweep.importers.ptx.body.LARGEST_BODY", 3)
+    with pytest.raises(PtxError, match="more than 3 instructions in a function"):
+        function("ret; " * 4)
+
+
+@given(st.text(alphabet='.{}[]()<>;:,@!%$"/*+-=| \nverionaetgfublcsmd0129xf_', max_size=120))
+def test_garbage__is_refused_or_read(text):
+    for whole in (text, f".version 9.0\n.target sm_75\n{text}", f"{HEAD}{text}\n}}\n"):
+        try:
+            read_ptx(whole)
+        except SweepError as error:
+            assert "\n" not in str(error)
+
+
+@given(st.sampled_from(sorted(FOLDER.glob("*.ptx"))), st.data())
+def test_damaged_fixture__is_refused_or_read(path, data):
+    text = path.read_text(encoding="utf-8")
+    start = data.draw(st.integers(0, len(text)))
+    length = data.draw(st.integers(1, 80))
+    put = data.draw(st.sampled_from(["", "", "%r1", "-", "$L__BB0_2", "9", ".f64", "bra", "}"]))
+    try:
+        module = read_ptx(f"{text[:start]}{put}{text[start + length :]}")
+        for name in module.entries:
+            kernel_text(analyse(module.functions[name], block=(64, 1, 1)))
+    except SweepError as error:
+        assert "\n" not in str(error)
+
+
+def test_integers__of_every_base():
+    texts = ("12", "-12", "0x1FU", "017", "0b101", "0", "0f3F800000", "%r1", "", "1.5", "9" * 80)
+    assert [integer_of(t) for t in texts] == [12, -12, 31, 15, 5, 0, *[None] * 5]

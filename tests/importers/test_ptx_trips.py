@@ -1,0 +1,167 @@
+"""Trip counts: against a machine that executes the loops, and in the forms that compilers write."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.ptx_texts import execute, fixture, function, kernel
+
+from sweep.importers.ptx import analyse
+from sweep.importers.ptx.module import Label
+
+
+def trips(body, **options):
+    return [loop.trips for loop in kernel(body, **options).counts.loops]
+
+
+BOTTOM = """
+    mov.u32 %r1, {start};
+  L:
+    {early}
+    add.s32 %r2, %r1, {step};
+    {late}
+    setp.{compare}.s32 %p1, {tested}, {bound};
+    {end}
+    @{negation}%p1 bra L;
+    ret;
+"""
+TOP = """
+    mov.u32 %r3, 0;
+    mov.u32 %r1, {start};
+  L:
+    setp.{compare}.s32 %p1, %r1, {bound};
+    @{negation}%p1 bra END;
+    add.s32 %r3, %r3, 1;
+    add.s32 %r1, %r1, {step};
+    bra L;
+  END:
+    ret;
+"""
+COMPARE = st.sampled_from(["lt", "le", "gt", "ge", "ne", "eq"])
+SMALL = st.integers(-30, 30)
+
+
+def check(body):
+    """Compare the counts with what executing the code gives, where that comes to an end."""
+    f = function(body)
+    try:
+        executed = execute(f, most=3000)
+    except AssertionError:
+        return  # endless, or as good as
+    found = analyse(f)
+    if any(loop.trips is None for loop in found.counts.loops):
+        return
+    expected = Counter()
+    for block in found.counts.graph.blocks:
+        for instruction in block.instructions:
+            passage = found.counts.passages[block.number]
+            expected[instruction.line] += found.counts.value(passage, {})
+    lines = {item.line for item in f.body if not isinstance(item, Label)}
+    assert {line: executed[line] for line in lines} == {line: expected[line] for line in lines}
+
+
+@given(SMALL, SMALL, SMALL, COMPARE, st.booleans(), st.integers(0, 2))
+def test_loops_that_end_by_a_test__count_as_executed(start, step, bound, compare, negated, form):
+    # The counter is moved before the test, after it, or the test is of the counter as it was.
+    early, late, tested, end = [
+        ("", "mov.u32 %r1, %r2;", "%r1", ""),
+        ("", "", "%r2", "mov.u32 %r1, %r2;"),
+        ("", "", "%r1", "mov.u32 %r1, %r2;"),
+    ][form]
+    negation = "!" if negated else ""
+    check(BOTTOM.format(**locals()))
+
+
+@given(SMALL, SMALL, SMALL, COMPARE, st.booleans())
+def test_loops_that_begin_with_a_test__count_as_executed(start, step, bound, compare, negated):
+    check(TOP.format(start=start, step=step, bound=bound, compare=compare,
+                     negation="!" if negated else ""))  # fmt: skip
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.booleans())
+def test_loops_within_each_other__count_as_executed(outer, middle, inner, is_top):
+    test = "setp.ge.s32 %p3, %r3, {0}; @%p3 bra OUT;" if is_top else ""
+    check(f"""
+        mov.u32 %r1, 0;
+      A: mov.u32 %r2, {middle};
+      B: mov.u32 %r3, 0;
+      C: {test.format(inner)}
+        add.s32 %r3, %r3, 1;
+        {"bra C;" if is_top else f"setp.ne.s32 %p3, %r3, {inner}; @%p3 bra C;"}
+      OUT:
+        sub.s32 %r2, %r2, 1; setp.gt.s32 %p2, %r2, 0; @%p2 bra B;
+        add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, {outer}; @%p1 bra A;
+        ret;
+    """)
+
+
+def test_loops_are_not_missed():
+    body = {"start": 3, "step": 5, "bound": 1000, "compare": "lt", "negation": ""}
+    forms = {"early": "", "late": "mov.u32 %r1, %r2;", "tested": "%r1", "end": ""}
+    assert trips(BOTTOM.format(**body, **forms)) == [200]
+    assert trips(TOP.format(**{**body, "compare": "ge"})) == [200]
+    huge = {**body, "bound": 2**31 - 1, "step": 1, "start": 0}
+    assert trips(BOTTOM.format(**huge, **forms)) == [2**31 - 1]
+
+
+@pytest.mark.parametrize(
+    ("step", "start", "test", "expected"),
+    [
+        ("shr.u32 %r1, %r1, 1;", "128", "ne.s32 %p1, %r1, 0", 8),
+        ("shl.b32 %r1, %r1, 1;", "1", "lt.u32 %p1, %r1, 1000", 10),
+        ("mul.lo.u32 %r1, %r1, 3;", "1", "le.u32 %p1, %r1, 81", 5),
+        ("add.s32 %r1, %r1, -16;", "1024", "gt.s32 %p1, %r1, 0", 64),
+        ("add.s32 %r1, %r1, 1;", "-100", "ne.s32 %p1, %r1, 0", 100),
+        ("add.u32 %r1, %r1, 1;", "0", "lo.u32 %p1, %r1, 7", 7),
+        ("add.u64 %rd1, %rd1, 8; cvt.u32.u64 %r1, %rd1;", "0", "lt.u32 %p1, %r1, 64", 8),
+        ("add.s32 %r1, %r1, 1;", "0", "lt.s32 %p1, %r1, %r9", None),  # bound not known
+        ("add.s32 %r1, %r1, %r9;", "0", "lt.s32 %p1, %r1, 10", None),  # step not known
+        ("shr.u32 %r1, %r1, 1;", "128", "ge.s32 %p1, %r1, 0", None),  # endless
+        ("add.s32 %r1, %r1, 1;", "-5", "lt.u32 %p1, %r1, 10", None),  # -5 is a large number
+        ("@%p9 add.s32 %r1, %r1, 1;", "0", "lt.s32 %p1, %r1, 10", None),
+        ("add.s32 %r1, %r1, 2;", "1", "ne.s32 %p1, %r1, 10", None),  # steps over its end
+        ("add.f32 %f1, %f1, %f2;", "0", "lt.f32 %p1, %f1, 0f3F800000", None),
+    ],
+)
+def test_steps__of_every_form(step, start, test, expected):
+    body = f"mov.u32 %r1, {start}; mov.u64 %rd1, {start};\nL: {step}\nsetp.{test};\n@%p1 bra L;ret;"
+    assert trips(body) == [expected]
+
+
+def test_two_reasons_to_leave__give_the_most():
+    body = """mov.u32 %r1, 0;
+        L: add.s32 %r1, %r1, 1; setp.lt.f32 %p1, %f1, %f2; setp.lt.s32 %p2, %r1, 50;
+        and.pred %p3, %p1, %p2; @%p3 bra L; ret;"""
+    (loop,) = kernel(body).counts.loops
+    assert (loop.trips, loop.origin) == (50, "most")
+    (loop,) = kernel(body.replace("and.pred", "or.pred")).counts.loops
+    assert (loop.trips, loop.origin) == (None, "open")
+
+
+def test_block_size__makes_a_bound_known():
+    reduction = fixture("reduction").entry("reduction")
+    (loop,) = analyse(reduction).counts.loops
+    assert (loop.origin, loop.size) == ("open", "trip_L__BB0_1")
+    (loop,) = analyse(reduction, block=(512, 1, 1)).counts.loops
+    assert (loop.origin, loop.trips) == ("constant", 9)
+
+
+def test_trip_count__is_given_with_or_without_its_dollar():
+    f = fixture("fixed_loop").entry("open_loops")
+    for label in ("$L__BB2_6", "L__BB2_6"):
+        loops = {c.loop.label: c for c in analyse(f, trips={label: 7}).counts.loops}
+        assert (loops["$L__BB2_6"].trips, loops["$L__BB2_6"].origin) == (7, "given")
+    constant = fixture("fixed_loop").entry("fixed_loop")
+    (loop,) = analyse(constant, trips={"L__BB0_1": 10}).counts.loops
+    assert (loop.trips, loop.origin) == (10, "given")  # what is said counts more than what is read
+
+
+def test_open_loops__count_by_their_names():
+    found = analyse(fixture("fixed_loop").entry("open_loops"))
+    assert found.sizes == {"trip_L__BB2_3": 1, "trip_L__BB2_5": 1, "trip_L__BB2_6": 1}
+    sizes = {"trip_L__BB2_5": 10, "trip_L__BB2_6": 20}
+    (load,) = [n for s, n in found.accesses(sizes).items() if s.direction == "load"]
+    assert load == 200

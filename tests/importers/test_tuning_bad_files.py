@@ -1,0 +1,239 @@
+"""Spoilt files of tuners: the right answer or one clear line, and nothing written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.refusals import contents, refused
+from support.tuning_files import CACHE, CONVOLUTION_T1, KTT, entry, measured, unpacked
+
+from sweep.errors import SweepError, TuningError
+from sweep.importers.tuners import (
+    MEASURED,
+    kernel_text,
+    measured_dataset,
+    read_measurements,
+    read_source,
+    read_t1,
+    recognise,
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cache_text() -> str:
+    return unpacked(CACHE)
+
+
+def test_a_cache_that_was_never_closed_is_read():
+    text = cache_text()
+    whole = measured(CACHE)
+    Path("open.json").write_text(text.rstrip().removesuffix("}\n}") + ",\n")
+    found = measured(Path("open.json"))
+    assert len(found) == len(whole)
+    assert found.notes == ("the file was never closed: all its entries were read",)
+
+
+def test_a_torn_cache_is_read_up_to_the_last_whole_entry():
+    text = cache_text()
+    Path("torn.json").write_text(text[: len(text) // 2])
+    found = measured(Path("torn.json"))
+    n = len(found)
+    assert 1000 < n < 4362
+    np.testing.assert_array_equal(found.seconds, measured(CACHE).seconds[:n])
+    assert "truncated" in found.notes[0]
+
+
+def with_time(*times) -> str:
+    cache = {f"{i}": {"x": i, "time": time} for i, time in enumerate(times)}
+    return json.dumps(
+        {"device_name": "gtx_980", "kernel_name": "k", "tune_params_keys": ["x"],
+         "tune_params": {"x": [0]}, "cache": cache}
+    )  # fmt: skip
+
+
+def test_times_that_are_none_are_no_times():
+    words = ["InvalidConfig", "error", math.nan, math.inf, -1.0, 0.0, None, True, 3.0]
+    Path("odd.json").write_text(with_time(*words))
+    found = measured(Path("odd.json"))
+    assert found.valid.tolist() == [False] * 8 + [True]
+    assert MEASURED.meaning(int(found.status[0])) == "constraint"
+    assert np.isnan(found.seconds[:8]).all()
+
+
+def t1(**changes) -> str:
+    space = {
+        "TuningParameters": [
+            {"Name": "x", "Type": "int", "Values": "[1, 2]"},
+            {"Name": "y", "Type": "int", "Values": [1, 2]},
+        ],
+        "Conditions": [{"Expression": "x <= y", "Parameters": ["x", "y"]}],
+    }
+    return json.dumps({"General": {"BenchmarkName": "t"}, "ConfigurationSpace": space | changes})
+
+
+def condition(text: str) -> str:
+    return t1(Conditions=[{"Expression": text, "Parameters": ["x"]}])
+
+
+CLEAN_GZIP = gzip.compress(b"x,time_ms\n1,2\n" * 1000)
+SPOILT: dict[str, tuple[str, str | bytes, str]] = {
+    "empty": ("a.csv", "", "the file is empty"),
+    "half an archive": ("a.csv.gz", CLEAN_GZIP[:-9], "the gzip archive is truncated"),
+    "archive with a wrong byte": ("a.csv.gz", CLEAN_GZIP[:30] + b"\0\0\0\0" + CLEAN_GZIP[34:],
+                                  "the gzip archive is damaged"),
+    "no text": ("a.csv", b"\xff\xfe\x00", "no text in UTF-8"),
+    "half a T1 file": ("a.json", t1()[:-9], "not valid JSON"),
+    "deep JSON": ("a.json", "[" * 100_000, "nested too deeply"),
+    "foreign JSON": ("a.json", '{"a": 1}', "no format that is read"),
+    "side effect": ("a.json", condition("__import__('os').mkdir('gone') or True"),
+                    r"Conditions\[0\]: .*unknown function '__import__'"),
+    "walrus": ("a.json", condition("(x := 3) > 1"), r"Conditions\[0\]: .*':' is not allowed"),
+    "attribute": ("a.json", condition("x.__class__ == 1"), "attribute access is not allowed"),
+    "unknown name": ("a.json", condition("xx > 1"), "unknown name 'xx' .*did you mean 'x'"),
+    "no string": ("a.json", condition(""), "the expression is empty"),
+    "values that are code": (
+        "a.json",
+        t1(TuningParameters=[{"Name": "x", "Values": "[open(i) for i in range(3)]"}]),
+        "needs a list of numbers, words",
+    ),
+    "no values": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": "[]"}]), "at least one"),
+    "doubled value": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": "[1, 1]"}]), "twice"),
+    "nan value": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": [math.nan]}]), "nan is"),
+    "no parameters": ("a.json", t1(TuningParameters=[]), "TuningParameters is empty"),
+    "reserved name": ("a.json", t1(TuningParameters=[{"Name": "device", "Values": "[1]"}],
+                                   Conditions=[]), "no kernel file can be made: .*name is taken"),
+    "no time": ("a.csv", "x,y\n1,2\n", "no column 'time_ms' of times"),
+    "no unit": ("a.csv", "x,time\n1,2\n", "the unit of the column 'time' is not known"),
+    "ragged": ("a.csv", "x,time_ms\n1,2\n3\n", "line 3 has 1 cells, the header 2"),
+    "no rows": ("a.csv", "x,time_ms\n", "no line below the header"),
+    "no device": ("a.csv", "x,time_ms\n1,2\n", "does not tell the device of 1 rows"),
+    "words and numbers": ("a.csv", "device,x,time_ms\nd,1,2\nd,a,2\n", "mixes numbers and words"),
+    "empty cache": ("a.json", with_time(), "the cache holds no configuration"),
+    "cache without a value": (
+        "a.json",
+        with_time(1.0).replace('"x": 0', '"y": 0'),
+        "cache entry '0' has no value for the parameter 'x'",
+    ),
+    "ktt without unit": ("a.json", '{"Metadata": {}, "Results": [{}]}', "Metadata.TimeUnit = None"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_spoilt_files_are_refused_in_one_line(name, folder, capsys):
+    file, content, pattern = SPOILT[name]
+    Path(file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = contents(folder)
+    message = refused(capsys, "import", file)
+    assert file in message or "kernel 'a'" in message
+    assert re.search(pattern, message), message
+    assert contents(folder) == before
+
+
+def test_a_parameter_that_the_space_does_not_have_is_named(folder, capsys):
+    Path("t.json").write_text(t1())
+    Path("t.csv").write_text("x,yy,time_ms\n1,2,3\n")
+    message = refused(capsys, "import", "t.json", "t.csv", "--device", "gtx_980")
+    assert "has no parameter 'yy'; did you mean 'y'?" in message
+
+
+def test_one_device_does_not_stand_for_several(folder, capsys):
+    Path("m.csv").write_text("device,x,time_ms\na,1,2\nb,1,3\n")
+    assert "rows of several devices (a, b)" in refused(
+        capsys, "import", "m.csv", "--device", "gtx_980"
+    )
+
+
+def test_a_file_that_is_not_there_is_named(capsys):
+    assert "nowhere.json: cannot be read" in refused(capsys, "import", "nowhere.json")
+
+
+def test_a_small_archive_of_a_large_file_is_refused(monkeypatch):
+    monkeypatch.setattr("sweep.importers.tuners.reading.MAX_BYTES", 1000)
+    Path("bomb.csv.gz").write_bytes(gzip.compress(b"0" * 100_000))
+    with pytest.raises(TuningError, match="larger than"):
+        read_source("bomb.csv.gz")
+
+
+# ---------------------------------------------------------------------------- any damage
+
+NODES = [None, True, [], {}, "", -1, 1e308, math.nan, "x", 0, [[1]], {"a": 1}, "1/0", "(((",
+         10**30, "x" * 3000, [1, 2, 3]]  # fmt: skip
+WORDS = [b"null", b"[]", b"{}", b"1e999", b"NaN", b'"', b",", b"\n", b"\x00", b"9" * 30, b"[["]
+
+
+def small_files() -> dict[str, bytes]:
+    """One small file of each format."""
+    ktt = json.loads(unpacked(KTT))
+    ktt["Results"] = ktt["Results"][:2] + ktt["Results"][-1:]
+    cache = json.loads(cache_text())
+    cache["cache"] = dict(list(cache["cache"].items())[:3])
+    return {
+        "ktt": json.dumps(ktt).encode(),
+        "cache": json.dumps(cache).replace('}, "', '},\n"').encode(),
+        "t1": CONVOLUTION_T1.read_bytes(),
+        "t4": json.dumps({"results": [entry(1, 2.5), entry(2, 40, "us")]}).encode(),
+        "csv": b"x,y,time_ms,n\n1,2,3.5,4\n2,2,4.5,4\n3,2,error,4\n",
+        "gzip": gzip.compress(b"x,time_ms\n1,2\n" * 30),
+    }
+
+
+def places_in(node: object) -> list[tuple[object, object]]:
+    """Return every place in a JSON document: container and key."""
+    found: list[tuple[object, object]] = []
+    pairs = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
+    for key, value in pairs:
+        found += [(node, key), *places_in(value)]
+    return found
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """Replace or drop a part of the document, or of its bytes."""
+    if content[:1] == b"{" and rng.random() < 0.6:
+        document = json.loads(content)
+        node, key = rng.choice(places_in(document))
+        if rng.random() < 0.3:
+            del node[key]
+        else:
+            node[key] = rng.choice(NODES)
+        return json.dumps(document).encode()
+    at = rng.randrange(len(content))
+    if rng.random() < 0.4:
+        return content[:at]
+    return content[:at] + rng.choice(WORDS) + content[at + rng.randrange(6) :]
+
+
+@pytest.mark.parametrize("kind", ["ktt", "cache", "t1", "t4", "csv", "gzip"])
+def test_any_damage_is_read_or_refused_never_a_traceback(kind):
+    rng = random.Random(kind)
+    content = small_files()[kind]
+    refusals = 0
+    for _ in range(150):
+        Path("damaged").write_bytes(damaged(content, rng))
+        try:
+            source = read_source("damaged")
+            if recognise(source) == "t1":
+                kernel_text(read_t1(source))
+            else:
+                measured_dataset(read_measurements(source), devices={"": "d"})
+        except SweepError as error:
+            refusals += 1
+            assert str(error).strip()
+    assert 0 < refusals < 150 or kind == "gzip"

@@ -1,0 +1,269 @@
+"""Tuners' files in: search spaces, caches, results and tables, as they are and spoilt."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from support.refusals import contents, refused
+from support.tuning_files import (
+    CACHE,
+    CONVOLUTION_T1,
+    GEMM,
+    GEMM_T1,
+    KTT,
+    entry,
+    measured,
+    unpacked,
+)
+
+from sweep import query
+from sweep.cli import main
+from sweep.evaluation import evaluate
+from sweep.importers.tuners import MEASURED, read_source, read_t1
+from sweep.measurements.importing import device_keys, read_measured
+from sweep.space import load_plan, resolve
+from sweep.specs import load_kernel
+from sweep.store import open_store
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ---------------------------------------------------------------------------- search spaces
+
+
+def by_python(conditions: list[str], configuration: dict[str, int]) -> bool:
+    """What Python itself says; the texts are the shipped ones."""
+    return all(eval(text, {"__builtins__": {}}, configuration) for text in conditions)
+
+
+@pytest.mark.parametrize(("path", "table"), [(GEMM_T1, GEMM), (CONVOLUTION_T1, CACHE)])
+def test_conditions_mean_what_they_mean_in_python(path, table):
+    space = read_t1(read_source(path))
+    found = measured(table)
+    rows = np.random.default_rng(1).choice(len(found), 500, replace=False)
+    columns = {name: column[rows] for name, column in found.parameters.items()}
+    texts = [
+        entry["Expression"]
+        for entry in json.loads(path.read_text())["ConfigurationSpace"]["Conditions"]
+    ]
+    configurations = [
+        {name: column[i].item() for name, column in columns.items()} for i in range(len(rows))
+    ]
+    expected = [by_python(texts, configuration) for configuration in configurations]
+    assert space.satisfied(columns).tolist() == expected
+
+
+def test_gemm_space_is_read_whole():
+    space = read_t1(read_source(GEMM_T1))
+    assert space.cartesian == 663_552
+    assert len(space.parameters) == 17
+    assert space.parameters["MDIMC"] == (8, 16, 32)
+    assert len(space.conditions) == 8
+
+
+def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsys):
+    assert main(["import", str(CONVOLUTION_T1), "--device", "rtx_a4000"]) == 0
+    said = capsys.readouterr().out
+    assert "10 parameters, 10,240 points, 4 conditions" in said
+    assert "next: replace in convolution_milo.toml what is marked 'assumed'" in said
+    kernel = load_kernel("convolution_milo.toml")
+    assert kernel.sizes == {"problem_size_x": 4096, "problem_size_y": 4096}
+    assert kernel.expressions["launch.threads_per_block"].text == "block_size_x * block_size_y"
+    assert kernel.expressions["launch.blocks"].text == (
+        "ceil(problem_size_x / (block_size_x * tile_size_x))"
+        " * ceil(problem_size_y / (block_size_y * tile_size_y))"
+    )
+    assert set(kernel.assumed()) == {
+        *("resources.registers_per_thread", "instructions", "global_access")
+    }
+    space = resolve(load_plan("convolution_milo_plan.toml"))
+    assert [d.key for d in space.devices] == ["rtx_a4000"]
+    assert main(["lint", "convolution_milo.toml", "convolution_milo_plan.toml"]) == 0
+    # Until counts are filled in, a word in and one out for each of 4096 x 4096 elements: no time is
+    # below what 448 GB/s need for them.
+    times = evaluate(replace(load_plan("convolution_milo_plan.toml"), models=("combined",)))
+    best = float(np.nanmin(times["convolution_milo"].execution_time))
+    assert 8 * 4096**2 / 448e9 < best < 2 * 8 * 4096**2 / 448e9
+
+
+def test_import_tells_what_it_could_not_take_over(folder, capsys):
+    assert main(["import", str(GEMM_T1)]) == 0
+    assert "LocalSize (block_size_x, block_size_y, 1) names what is no parameter" in (
+        capsys.readouterr().out
+    )
+    assert "launch.threads_per_block" in load_kernel("gemm.toml").assumed()
+
+
+# ---------------------------------------------------------------------------- measured times
+
+
+def test_import_of_measured_times_keeps_and_counts_what_violates_the_conditions(folder, capsys):
+    arguments = ["import", str(GEMM_T1), str(GEMM), "--device", "NVIDIA GeForce RTX 2080 Ti"]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "17,956 rows, 0 without a time" in said
+    assert "484 of 17,956 rows violate the search space's conditions; kept" in said
+    results = open_store("gemm_measured.zarr")["gemm"].to_dataset()
+    assert results.sizes == {"device": 1, "configuration": 17_956}
+    assert results.device.item() == "rtx_2080_ti"
+    assert int((results.within_conditions == 0).sum()) == 484
+    assert results.attrs["source_sha256"] == [read_source(GEMM).sha256]
+    assert set(np.unique(results.KWG)) == {32}
+    assert results.execution_time.attrs["units"] == "s"
+    best = query.best("gemm_measured.zarr")[0]
+    times = [float(row["time_ms"]) for row in csv.DictReader(unpacked(GEMM).splitlines())]
+    assert best["execution_time"] == min(times) * 1e-3
+
+
+def test_rows_of_a_store_are_the_rows_of_the_file(folder):
+    results = read_measured([GEMM], device="rtx_2080_ti")
+    rows = list(csv.DictReader(unpacked(GEMM).splitlines()))
+    names = [name for name in rows[0] if name in results.coords]
+    assert len(names) == 15
+    label = np.stack([results[name].values for name in names], axis=1)
+    expected = {tuple(int(row[n]) for n in names): float(row["time_ms"]) for row in rows}
+    found = dict(zip(map(tuple, label.tolist()), results.execution_time.values[0], strict=True))
+    assert {k: v * 1e-3 for k, v in expected.items()} == found
+
+
+def test_cache_of_kernel_tuner_with_its_failures():
+    found = measured(CACHE)
+    entries = json.loads(unpacked(CACHE))["cache"]
+    assert len(found) == len(entries) == 4362
+    times = [entry["time"] for entry in entries.values()]
+    statuses = np.bincount(found.status)
+    assert statuses[MEASURED["runtime"]] == times.count("RuntimeFailedConfig") == 155
+    assert statuses[MEASURED["compilation"]] == times.count("CompilationFailedConfig") == 6
+    good = [time * 1e-3 for time in times if not isinstance(time, str)]
+    np.testing.assert_array_equal(found.seconds[found.valid], good)
+    assert set(found.device) == {"NVIDIA RTX A4000"}
+
+
+@pytest.mark.parametrize("layout", ["grid", "stacked"])
+def test_both_layouts_hold_the_same(layout):
+    results = read_measured([CACHE], layout=layout)
+    assert results.device.item() == "rtx_a4000"
+    best = query.best(results)[0]
+    assert best["execution_time"] == np.nanmin(measured(CACHE).seconds)
+    assert best["block_size_x"] == 256 and best["tile_size_y"] == 4
+    n_measured = int((results.status != MEASURED["not_measured"]).sum())
+    assert n_measured == 4362
+    dims = {"grid": 11, "stacked": 2}
+    assert results.execution_time.ndim == dims[layout]
+
+
+def test_both_layouts_answer_alike():
+    grid, stacked = (read_measured([CACHE], layout=layout) for layout in ("grid", "stacked"))
+    for question in ({"by": ["device"]}, {"by": ["block_size_x", "block_size_y"]}):
+        assert (
+            query.summary(stacked, **question).to_csv() == query.summary(grid, **question).to_csv()
+        )
+        assert query.best(stacked, **question).to_csv() == query.best(grid, **question).to_csv()
+    statuses = query.summary(stacked)[0]["statuses"]
+    assert statuses == {"not_measured": 10240 - 4362, "runtime": 155, "compilation": 6}
+
+
+def test_full_spaces_become_grids():
+    lines = ["x,y,time_us", *(f"{x},{y},{x * y + 1}" for x in (1, 2, 4) for y in (3, 5))]
+    results = read_measured([_file("full.csv", lines)], device="gtx_980")
+    assert results.execution_time.dims == ("device", "x", "y")
+    assert results.execution_time.sel(x=4, y=5).item() == pytest.approx(21e-6)
+
+
+def _file(name: str, lines: list[str]) -> Path:
+    path = Path(name)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_ktt_with_counters_and_failures():
+    found = measured(KTT)
+    results = json.loads(unpacked(KTT))["Results"]
+    assert found.kernel == "Convolution"
+    assert np.count_nonzero(found.valid) == 240
+    assert np.count_nonzero(found.status == MEASURED["runtime"]) == 16
+    first = results[0]["ComputationResults"][0]
+    assert found.seconds[0] == pytest.approx(first["Duration"] * 1e-6)
+    assert found.further["registers_per_thread"][0] == first["CompilationData"]["RegistersCount"]
+    counters = {c["Name"]: c["Value"] for c in first["ProfilingData"]["Counters"]}
+    for name, value in counters.items():
+        assert found.further[name][0] == value
+
+
+def t4(entries: list[dict], **more) -> Path:
+    path = Path("results.T4.json")
+    path.write_text(json.dumps({"schema_version": "1.0.0", "results": entries, **more}))
+    return path
+
+
+def test_t4_units_and_invalidity():
+    path = t4([entry(1, 2.5), entry(2, 40, "us"), entry(4, "", "ms", "compile"),
+               entry(8, 0, "ms", "timeout")])  # fmt: skip
+    found = measured(path)
+    np.testing.assert_allclose(found.seconds[:2], [2.5e-3, 40e-6])
+    words = [MEASURED.meaning(int(code)) for code in found.status]
+    assert words == ["valid", "valid", "compilation", "timeout"]
+
+
+def test_device_of_a_file_is_found_among_the_device_files():
+    keys = device_keys(["NVIDIA GeForce RTX 2080 Ti", "NVIDIA RTX A4000", "gtx_980", "Other 9"])
+    assert keys == {
+        "NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti",
+        "NVIDIA RTX A4000": "rtx_a4000",
+        "gtx_980": "gtx_980",
+        "Other 9": "other_9",
+    }
+
+
+def test_several_devices_in_one_file_are_a_dimension():
+    lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980,1,4", "gtx_980,2,5"]
+    results = read_measured([_file("mixed.csv", lines)])
+    assert sorted(results.device.values.tolist()) == ["gtx_980", "rtx_a4000"]
+    assert results.execution_time.sel(device="gtx_980").values.tolist() == [4e-3, 5e-3]
+    missing = results.sel(device="rtx_a4000")
+    assert missing.status.values.tolist() == [0, MEASURED["not_measured"]]
+    assert math.isnan(missing.execution_time.values[1])
+
+
+def test_repeated_rows_have_their_mean(capsys):
+    _file("twice.csv", ["x,time_ms", "1,2", "1,4", "2,nan", "2,8"])
+    assert main(["import", "twice.csv", "--device", "gtx_980"]) == 0
+    assert "2 rows repeat a configuration" in capsys.readouterr().out
+    results = xr.open_datatree("twice_measured.zarr", engine="zarr")["twice"]
+    assert results["execution_time"].values.tolist() == [[3e-3, 8e-3]]
+
+
+def test_the_same_import_again_changes_nothing_unless_asked(folder, capsys):
+    arguments = ["import", str(CONVOLUTION_T1), str(CACHE)]
+    assert main(arguments) == 0
+    before = contents(folder)
+    assert refused(capsys, *arguments).startswith("convolution_milo.toml exists: ")
+    assert contents(folder) == before
+    assert main([*arguments, "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize("question", ["info", "explain", "rerun"])
+def test_a_measured_store_answers_questions_or_says_why_not(question, folder, capsys):
+    _file("a.csv", ["x,time_ms", "1,2"])
+    assert main(["import", "a.csv", "--device", "gtx_980"]) == 0
+    if question == "info":
+        assert main(["info", "a_measured.zarr"]) == 0
+        assert "measured times, from a.csv" in capsys.readouterr().out
+    else:
+        assert "the store holds measured times" in refused(capsys, question, "a_measured.zarr")

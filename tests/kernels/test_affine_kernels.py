@@ -1,0 +1,298 @@
+"""Kernel files that give affine addresses: the counts follow from block shape and device."""
+
+from __future__ import annotations
+
+import tomllib
+
+import jsonschema
+import numpy as np
+import pytest
+from support.spec_texts import KERNEL, spoilt
+
+from sweep import specs
+from sweep.errors import SpecError
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.workloads import build_launch
+from sweep.fields import STATUS
+from sweep.hardware.access_classes import distinct_blocks
+from sweep.hardware.transactions import (
+    Affine,
+    affine_bank_conflicts,
+    affine_transactions,
+    bank_rule_of,
+    rule_of,
+)
+from sweep.hardware.warp_simulator import LINE_BYTES
+from sweep.space import Box, Plan, resolve
+from sweep.specs.reference import format_table
+
+DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
+CAPABILITIES = ("1.0", "1.3", "5.2")
+
+FILE = """\
+schema = 1
+name = "Affine"
+
+[source]
+default = "assumed: made up"
+
+[sizes]
+n = 1000
+
+[parameters]
+width = [8, 16, 32, 64]
+height = [1, 4, 8]
+step = [1, 2, 3]
+
+[launch]
+threads_per_block = "width * height"
+blocks = 100
+block_x = "width"
+
+[resources]
+registers_per_thread = 10
+
+[instructions]
+fp32 = 100
+
+[[global_access]]
+name = "a"
+kind = "load"
+count = 2
+bytes = 4
+GLOBAL
+
+[[shared_access]]
+name = "s"
+kind = "load"
+count = 3
+SHARED
+"""
+FLAT = 'pattern = "affine"\nx = 1\ny = "width"'
+
+
+def text_of(access=FLAT, shared=FLAT):
+    return FILE.replace("GLOBAL", access).replace("SHARED", shared)
+
+
+def space_of(text, devices=DEVICES):
+    plan = Plan(("affine",), devices, ("hong_kim",), store=False)
+    texts = {name: specs.load_device(name).text for name in devices}
+    return resolve(plan, {"devices": texts, "kernels": {"affine": text}}).kernels[0], plan
+
+
+def launch_of(text, devices=DEVICES):
+    space, _ = space_of(text, devices)
+    return build_launch(space, space.grid.whole)
+
+
+def accesses_of(text, devices=DEVICES):
+    workload = launch_of(text, devices).workload
+    return workload.global_accesses[0], workload.shared_accesses[0]
+
+
+def full(array):
+    """Return an array over devices, widths, heights and steps."""
+    return np.broadcast_to(array, (len(DEVICES), 4, 3, 3, 1, 1))[..., 0, 0]
+
+
+# ------------------------------------------------------------------------------ the words' counts
+
+# Blocks of whole warps, in one row: the words then say all.
+ROW = spoilt(text_of("GLOBAL", "SHARED"), "width = [8, 16, 32, 64]", "width = [32, 64, 256]")
+ROW = spoilt(spoilt(ROW, "height = [1, 4, 8]\n", ""), "width * height", "width").replace(
+    'block_x = "width"\n', ""
+)
+
+
+def same_counts(words, affine, where="GLOBAL"):
+    other = {"GLOBAL": ("SHARED", "stride = 1"), "SHARED": ("GLOBAL", 'pattern = "coalesced"')}
+    left, right = (
+        accesses_of(ROW.replace(where, keys).replace(*other[where])) for keys in (words, affine)
+    )
+    for one, two, names in (
+        (left[0], right[0], ("transactions", "sectors", "moved_bytes", "coalesced", "count")),
+        (left[1], right[1], ("degree", "count")),
+    ):
+        for name in names:
+            shape = (3, 3, 3, 1, 1)
+            np.testing.assert_array_equal(
+                np.broadcast_to(getattr(one, name), shape),
+                np.broadcast_to(getattr(two, name), shape),
+                err_msg=name,
+            )
+
+
+@pytest.mark.parametrize(
+    ("words", "affine"),
+    [
+        ('pattern = "coalesced"', "x = 1"),
+        ('pattern = "broadcast"', "x = 0"),
+        ('pattern = "strided"\nstride = "step"', 'x = "step"'),
+        ('pattern = "uncoalesced"', 'x = "n"'),
+        ('pattern = "coalesced"', 'base = "32 * n"\nx = 1'),
+        ('pattern = "coalesced"', 'x = "1 if n > 1 else 1 / (n - n)"\nz = "-n"'),
+    ],
+)
+def test_global_access__as_with_the_words(words, affine):
+    same_counts(words, f'pattern = "affine"\n{affine}')
+
+
+def test_global_access__misaligned_is_the_mean_over_bases():
+    words = accesses_of(ROW.replace("GLOBAL", 'pattern = "misaligned"').replace("SHARED", ""))[0]
+    sums = 0.0
+    starts = [base for base in range(1, 32) if base != 16]
+    for base in starts:
+        keys = f'pattern = "affine"\nbase = {base}\nx = 1'
+        access = accesses_of(ROW.replace("GLOBAL", keys).replace("SHARED", ""))[0]
+        sums = sums + np.stack(np.broadcast_arrays(access.transactions, access.sectors))
+    mean = sums / len(starts)
+    expected = np.broadcast_arrays(words.transactions, words.sectors)
+    np.testing.assert_allclose(mean, np.broadcast_to(expected, mean.shape))
+
+
+@pytest.mark.parametrize("stride", ["0", "1", '"step"', '"4 * step"', "16", "32", "33"])
+def test_shared_access__as_with_the_stride(stride):
+    same_counts(f"stride = {stride}", f'pattern = "affine"\nx = {stride}', "SHARED")
+
+
+# ----------------------------------------------------------------- from block shape and device
+
+
+def test_affine__counts_follow_from_block_shape_and_device():
+    keys = 'pattern = "affine"\nx = "step"\ny = "n"'
+    access, shared = accesses_of(text_of(keys, keys))
+    for i, j, k, m in np.ndindex(3, 4, 3, 3):
+        width, height, step = (8, 16, 32, 64)[j], (1, 4, 8)[k], m + 1
+        affine = Affine(0, step, 1000, 0, width, height, width * height)
+        cost = affine_transactions(affine, 4, rule_of(CAPABILITIES[i]))
+        assert full(access.transactions)[i, j, k, m] == cost.transactions
+        assert full(access.moved_bytes)[i, j, k, m] == cost.bytes
+        assert full(access.sectors)[i, j, k, m] == cost.sectors
+        degree = affine_bank_conflicts(affine, 4, bank_rule_of(CAPABILITIES[i]))
+        assert full(shared.degree)[i, j, k, m] == degree
+
+
+def test_affine__coalesced_is_what_costs_as_much_as_consecutive_words():
+    rows = 'pattern = "affine"\nx = "step"\ny = 1024'
+    coalesced = full(accesses_of(text_of(rows))[0].coalesced)
+    assert not coalesced[:, :, 2, 1:].any()  # steps of 2 and 3, in blocks of whole warps
+    by_width = coalesced[:, :, 2, 0]
+    # Rows of 8 fill no half-warp; sectors do not care.
+    assert by_width.tolist() == [[False, True, True, True]] * 2 + [[True] * 4]
+
+
+def test_affine__width_of_words():
+    wide = text_of(FLAT, 'bytes = 8\npattern = "affine"\nx = 1\ny = "width"')
+    degree = full(accesses_of(wide)[1].degree)
+    warps = degree[:, 2]
+    assert (warps[:2] == 2).all() and (warps[2] == 1).all()
+
+
+def test_affine__only_blocks_that_some_access_needs_are_cut():
+    # 100 threads are no multiple of a width of 16: that matters to affine accesses only.
+    text = spoilt(text_of(), 'threads_per_block = "width * height"', "threads_per_block = 100")
+    text = spoilt(text, 'block_x = "width"', 'block_x = "width"\nblock_y = "height"')
+    failed = launch_of(text).status == STATUS["kernel_expression"]
+    assert failed.all()
+    words = text.replace(FLAT, 'pattern = "coalesced"', 1).replace(FLAT, "stride = 1")
+    assert not (launch_of(words).status == STATUS["kernel_expression"]).any()
+
+
+@pytest.mark.parametrize(
+    ("key", "bad"),
+    [
+        ('x = "step / 2"', [True, False, True]),
+        ('x = "1 / (step - 2)"', [False, True, False]),
+        ('x = "2.0 ** (40 * step)"', [False, True, True]),
+        ('x = 1\nbase = "-step"', [False, False, False]),
+    ],
+)
+def test_affine__an_access_that_no_hardware_has_is_a_status(key, bad):
+    space, plan = space_of(text_of(f'pattern = "affine"\ny = 0\n{key}'))
+    whole = evaluate_box(space, plan, Box(space.grid.whole.start, space.grid.whole.stop))
+    status = whole["status"][0, :, 1, 1]
+    assert ((status == STATUS["kernel_expression"]) == bad).all()
+    assert ((status == STATUS["valid"]) == ~np.array(bad)).all()
+    assert np.isnan(whole["execution_time"][0, :, 1, 1][status != 0]).all()
+    never = text_of(f'pattern = "affine"\ny = 0\n{key}').replace("count = 2", "count = 0")
+    status = launch_of(never).status
+    if "/ (" not in key:  # an expression that fails is a fault even so
+        assert not (status == STATUS["kernel_expression"]).any()
+
+
+# --------------------------------------------------------------------------- blocks simulated once
+
+
+def test_affine__matrices_of_other_widths_are_one_form():
+    """Rows that share no line cost what they cost, whatever lies between them."""
+    columns = np.arange(2, 200) * 32
+    blocks = np.array([[0, 1, n, 0, 16, 4, 64, 32, 4, 3] for n in columns], np.int64)
+    forms, place = distinct_blocks(blocks, LINE_BYTES)
+    assert len(forms) == 1 and not place.any()
+    blocks[:, 2] += columns // 32 % 2  # every second one starts its rows elsewhere
+    assert len(distinct_blocks(blocks, LINE_BYTES)[0]) == 2
+
+
+def test_affine__large_tables_are_cut_into_parts(monkeypatch):
+    strides = np.arange(600)
+    affine = Affine(0, strides, 1, 0, 16, 4, 64)
+    whole = affine_transactions(affine, 4, [["strict"], ["sector"]])
+    monkeypatch.setattr("sweep.hardware.affine_accesses.WARPS_AT_ONCE", 7)
+    cut = affine_transactions(affine, 4, [["strict"], ["sector"]])
+    np.testing.assert_array_equal(np.stack(cut), np.stack(whole))
+
+
+# --------------------------------------------------------------------------------- the file
+
+
+def test_file__expressions_and_defaults():
+    kernel = specs.parse_kernel(text_of('pattern = "affine"\nx = 1\ny = "width"\nbase = "-n"'), "k")
+    (access,) = kernel.global_accesses
+    assert [e.text for e in access.affine] == ["-n", "1", "width", "0"]
+    assert (access.pattern, access.stride) == ("affine", None)
+    assert dict(kernel.all_expressions())["global_access.a.base"].text == "-n"
+    (shared,) = kernel.shared_accesses
+    assert (shared.pattern, shared.stride, len(shared.affine)) == ("affine", None, 4)
+    plain = specs.parse_kernel(KERNEL, "k").shared_accesses[0]
+    assert (plain.pattern, plain.affine) == ("strided", ())
+
+
+def test_file__y_may_be_left_out_in_a_row_of_threads():
+    keys = 'pattern = "affine"\nx = 1'
+    flat = spoilt(text_of(keys, keys), 'block_x = "width"\n', "")
+    (access,) = specs.parse_kernel(flat, "k").global_accesses
+    assert access.y is not None and access.y.text == "0"
+
+
+VALID = {
+    text_of(): True,
+    text_of('pattern = "affine"\nx = 1\ny = 2\nz = 3\nbase = -4'): True,
+    text_of('pattern = "affine"\ny = 1'): False,
+    text_of('pattern = "affine"\nx = 1\ny = 1\nstride = 1'): False,
+    text_of('pattern = "coalesced"\nbase = 1'): False,
+    text_of('pattern = "strided"\nstride = 1\nz = 1'): False,
+    text_of(shared="x = 1"): False,
+    text_of(shared='pattern = "affine"\nx = 1\ny = 1\nstride = 1'): False,
+    text_of(shared='pattern = "affine"\ny = 1'): False,
+    text_of(shared='pattern = "strided"\nstride = 2'): True,
+    text_of(shared="stride = 2"): True,
+}
+
+
+@pytest.mark.parametrize("number", range(len(VALID)))
+def test_file__json_schema_says_what_loading_says(number):
+    text, is_valid = list(VALID.items())[number]
+    validator = jsonschema.Draft202012Validator(specs.json_schema("kernel"))
+    assert validator.is_valid(tomllib.loads(text)) == is_valid
+    if is_valid:
+        specs.parse_kernel(text, "k")
+    else:
+        with pytest.raises(SpecError):
+            specs.parse_kernel(text, "k")
+
+
+def test_file__the_format_table_names_the_keys():
+    table = format_table("kernel")
+    assert table.count("distance of the words of two threads that are neighbours in x") == 2
+    assert "word, default `strided`" in table

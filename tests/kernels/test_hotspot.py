@@ -1,0 +1,142 @@
+"""The hotspot kernel file, held to a walk through its source."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sweep.evaluation.workloads import build_launch
+from sweep.fields import STATUS
+from sweep.hardware.transactions import simulate_bank_conflicts, simulate_transactions
+from sweep.space import Plan, resolve
+
+GRID = 512
+MARGIN = 10  # max_tfactor
+NAMES = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "temporal_tiling_factor",
+         "loop_unroll_factor_t", "sh_power")  # fmt: skip
+CONFIGURATIONS = [
+    (32, 8, 1, 1, 1, 1, 1),
+    (64, 4, 2, 3, 4, 2, 1),
+    (16, 16, 2, 2, 3, 1, 0),
+    (4, 32, 8, 1, 2, 2, 1),
+    (1, 32, 10, 4, 5, 5, 0),
+    (96, 2, 3, 5, 10, 5, 1),
+    (256, 1, 1, 10, 6, 3, 0),
+    (8, 8, 1, 1, 9, 3, 1),
+]
+
+
+def launch_of(configuration, device="rtx_2080_ti", grid=GRID, **more):
+    chosen = {**dict(zip(NAMES, configuration, strict=True)), **more}
+    axes = {n: (v,) for n, v in {"grid_width": grid, "grid_height": grid, **chosen}.items()}
+    (space,) = resolve(Plan(("hotspot",), (device,), ("hong_kim",), axes=axes)).kernels
+    return build_launch(space, space.grid.whole)
+
+
+class Walk:
+    """What the threads of the first block do, warp by warp, as the source's loops have it.
+
+    ``turns`` counts the points that a warp takes at once, ``points`` all points, by what is done
+    with them; ``words`` are the lanes' places in shared memory or in the input, one row a turn, -1
+    for lanes that take no part.
+    """
+
+    def __init__(self, configuration):
+        block_x, block_y, tile_x, tile_y, steps, _, _ = configuration
+        self.block = block_x, block_y
+        self.width, self.height = block_x * tile_x + 2 * steps, block_y * tile_y + 2 * steps
+        self.turns, self.points = Counter(), Counter()
+        self.words = {"fill": [], "step": [], "input": []}
+        pitch, start = GRID + 2 * MARGIN, MARGIN - steps
+        lanes = np.arange(block_x * block_y).reshape(-1, 32)
+        for margin in range(steps + 1):
+            name = "step" if margin else "fill"
+            for x, y in zip(lanes % block_x, lanes // block_x, strict=True):
+                for j, i in self.turns_of(x + margin, y + margin, margin):
+                    inside = (i < self.width - margin) & (j < self.height - margin)
+                    self.turns[name] += 1
+                    self.points[name] += int(inside.sum())
+                    self.words[name].append(np.where(inside, j * self.width + i, -1))
+                    if not margin:
+                        place = (start + j) * pitch + start + i
+                        self.words["input"].append(np.where(inside, place, -1))
+
+    def turns_of(self, x, y, margin):
+        """Yield rows and columns of a warp's lanes, as long as any lane is left."""
+        for j in range(0, self.height, self.block[1]):
+            for i in range(0, self.width, self.block[0]):
+                row, column = y + j, x + i
+                if ((row < self.height - margin) & (column < self.width - margin)).any():
+                    yield row, column
+
+
+def cost(simulate, rows, rule):
+    """Return what a rule says of some warps' accesses to words of 4 bytes."""
+    words = np.array(rows)
+    return np.asarray(simulate(4 * words, 4, rule, words >= 0)[0])
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_points_and_turns__as_a_walk_finds_them(configuration):
+    walk = Walk(configuration)
+    launch = launch_of(configuration)
+    value = {name: np.asarray(array).item() for name, array in launch.values.items()}
+    warps = value["warps"]
+    assert walk.turns["fill"] == value["fill_turns"]
+    assert walk.turns["step"] == value["step_turns"]
+    assert walk.points["fill"] == value["width"] * value["height"]
+    assert walk.points["step"] == pytest.approx(value["step_points"])
+    work = launch.workload
+    shared = {a.name: a.count.item() * warps for a in work.shared_accesses}
+    assert shared["fill"] == pytest.approx((1 + configuration[6]) * walk.turns["fill"])
+    assert shared["points"] == pytest.approx((5 + configuration[6]) * walk.turns["step"])
+    assert shared["next"] == pytest.approx(walk.turns["step"])
+    assert work.instructions["fp64"].item() * warps == pytest.approx(13 * walk.turns["step"])
+    assert work.barriers.item() == 1 + configuration[4]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_accesses__as_a_walk_finds_them(configuration):
+    walk = Walk(configuration)
+    work = launch_of(configuration).workload
+    shared = {a.name: a for a in work.shared_accesses}
+    # Of whole warps; those that a margin cuts take no more passes.
+    for name, of in (("fill", "fill"), ("points", "step")):
+        whole = [row for row in walk.words[of] if (row >= 0).all()]
+        if whole:
+            passes = cost(simulate_bank_conflicts, whole, "warp")
+            assert np.mean(passes) == pytest.approx(shared[name].wavefronts.item(), rel=0.25)
+        assert np.max(cost(simulate_bank_conflicts, walk.words[of], "warp")) <= 1 + max(passes)
+    temperature = next(a for a in work.global_accesses if a.name == "temperature")
+    requested = cost(simulate_transactions, walk.words["input"], "sector").sum()
+    counted = temperature.count.item() * temperature.sectors.item() * work.threads_per_block / 32
+    assert counted.item() == pytest.approx(requested, rel=0.2)
+    new = {int(word) // 8 for row in walk.words["input"] for word in row if word >= 0}
+    beyond_l1 = requested * (1 - temperature.l1_hit_rate.item())
+    assert beyond_l1 == pytest.approx(len(new), rel=0.25)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_launch__covers_the_grid(configuration):
+    launch = launch_of(configuration, grid=4096)
+    work = launch.workload
+    threads = work.threads_per_block.item() * work.blocks.item()
+    result = next(a for a in work.global_accesses if a.name == "result")
+    assert result.count.item() * threads == pytest.approx(4096 * 4096)
+    walk = Walk(configuration)
+    arrays = 2 + configuration[6]
+    assert launch.values["shared_memory_bytes"].item() == 4 * arrays * walk.width * walk.height
+
+
+def test_bounded_registers__allow_the_blocks():
+    free = launch_of((32, 32, 1, 1, 1, 1, 1), "rtx_a4000")
+    bounded = launch_of((32, 8, 1, 1, 1, 1, 1), "rtx_a4000", blocks_per_sm=4)
+    assert free.values["registers_per_thread"].item() == 40
+    assert bounded.status.item() == STATUS["valid"]
+    assert bounded.values["registers_per_thread"].item() == 40  # 4 x 256 threads leave 64
+    tight = launch_of((64, 16, 1, 1, 1, 1, 1), "rtx_a4000", blocks_per_sm=4)
+    assert tight.values["registers_per_thread"].item() == 16
+    large = launch_of((32, 8, 8, 4, 10, 1, 1), "rtx_a4000", blocks_per_sm=4)
+    assert large.status.item() == STATUS["constraint"]

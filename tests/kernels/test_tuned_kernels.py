@@ -1,0 +1,149 @@
+"""Tuned kernels: counts beside hardware counters, predictions beside measured times."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from sweep import query
+from sweep.evaluation import evaluate
+from sweep.evaluation.workloads import build_launch
+from sweep.measurements.importing import read_measured
+from sweep.space import Plan, resolve
+
+DATA = Path(__file__).parents[1] / "data" / "tuning"
+COUNTERS = DATA / "convolution_counters_RTX_2080_Ti.csv.gz"
+AXES = ("BLOCK_SIZE_X", "BLOCK_SIZE_Y", "TILE_SIZE_X", "TILE_SIZE_Y", "READ_ONLY")
+
+
+# ---------------------------------------------------------------------------- counters
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, np.ndarray]:
+    """Return the counters' columns, a row per configuration."""
+    with gzip.open(COUNTERS, "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+@pytest.fixture(scope="module")
+def predicted(counted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return what the kernel file says of the same configurations, under the counters' names."""
+    axes = {name: tuple(np.unique(counted[name])) for name in AXES} | {"PADDING": (0,)}
+    plan = Plan(("convolution_ktt",), ("rtx_2080_ti",), ("combined",), axes=axes, layout="grid")
+    (space,) = resolve(plan).kernels
+    launch = build_launch(space, space.grid.whole)
+    work = launch.workload
+    zeros = np.zeros(len(counted["time_ms"]), dtype=int)
+    at = tuple(
+        np.searchsorted(np.asarray(d.values, float), counted[d.name]) if d.name in AXES else zeros
+        for d in space.grid.dimensions
+    )
+    shape = (*space.grid.shape, *(1,) * (work.n_sm.ndim - len(space.grid.shape)))
+
+    def column(values: Any) -> np.ndarray:
+        whole = np.broadcast_to(np.asarray(values, float), shape)
+        return whole[at].reshape(len(zeros))
+
+    accesses = {a.name: a for a in (*work.global_accesses, *work.shared_accesses)}
+    image, out = accesses["image"], accesses["pixels_out"]
+    stored, loaded, code = (accesses[n] for n in ("tile_store", "tile_load", "code"))
+    beyond = {a.name: a.count * a.sectors * (1 - a.l1_hit_rate) for a in (image, out, code)}
+    missed = {a.name: beyond[a.name] * (1 - a.l2_hit_rate) for a in (image, out)}
+    threads = work.blocks * work.threads_per_block
+    warps = work.blocks * work.occupancy.warps_per_block
+    per_thread = {
+        "fp32": work.instructions["fp32"],
+        "integer": work.instructions["integer"],
+        "control": work.instructions["control"],
+        "memory": image.count + stored.count + loaded.count + out.count,
+    }
+    per_warp = {
+        "smsp__inst_executed": work.computation_instructions + image.count + out.count,
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld": image.count,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld": loaded.count * loaded.wavefronts,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st": stored.count * stored.wavefronts,
+        "lts__t_sectors_op_read": beyond["image"] + beyond["code"],
+        "lts__t_sectors_op_write": beyond["pixels_out"],
+        "dram__sectors_read": missed["image"],
+        "dram__sectors_write": missed["pixels_out"],
+    }
+    found = {"regs": launch.values["registers_per_thread"],
+             "shmem_B": launch.values["shared_memory_bytes"]}  # fmt: skip
+    found |= {f"{name}.sum": count * warps for name, count in per_warp.items()}
+    prefix = "smsp__sass_thread_inst_executed_op"
+    found |= {f"{prefix}_{n}_pred_on.sum": count * threads for n, count in per_thread.items()}
+    return {name: column(values) for name, values in found.items()}
+
+
+def test_counters__within_a_tenth_at_the_median(counted, predicted):
+    assert len(counted["time_ms"]) == 2640
+    compared = set(counted) - {*AXES, "time_ms"}
+    assert compared == set(predicted)
+    off = {n: np.median(np.abs(predicted[n] / counted[n] - 1)) for n in sorted(compared)}
+    assert max(off.values()) < 0.1, off
+    exact = ("shmem_B", "smsp__sass_thread_inst_executed_op_fp32_pred_on.sum",
+             "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "dram__sectors_read.sum",
+             "smsp__inst_executed.sum")  # fmt: skip
+    assert max(off[name] for name in exact) < 0.02
+    # With loops unrolled to the end or not, warps of 2 to 32 lanes in a row.
+    name = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+    assert np.max(np.abs(predicted[name] / counted[name] - 1)) < 0.1
+
+
+def test_shared_memory__is_what_ktt_reports(counted, predicted):
+    assert (predicted["shmem_B"] == counted["shmem_B"]).all()
+
+
+# ---------------------------------------------------------------------------- times
+
+
+def judged(kernel: str, device: str, measured: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """Return the rows of ``sweep validate`` by ranking."""
+    plan = Plan((kernel,), (device,), ("combined",), layout="stacked")
+    found = query.validate(evaluate(plan), measured)
+    return {row["ranking"]: row for row in found.rows}
+
+
+def test_a4000__from_the_source_alone():
+    measured = read_measured([DATA / "convolution_A4000.kernel_tuner_cache.json.gz"],
+                             kernel="convolution", device="rtx_a4000")  # fmt: skip
+    rows = judged("convolution", "rtx_a4000", measured)
+    assert rows["combined"]["spearman"] > 0.96
+    assert rows["combined"]["regret_10"] < 0.02
+    assert rows["combined"]["mape"] < 0.2
+    assert rows["(occupancy)"]["spearman"] < 0.2
+    assert rows["(random)"]["regret_10"] > 0.3
+
+
+@pytest.mark.slow
+def test_sgemm__from_the_source_alone():
+    measured = read_measured([DATA / "gemm_RTX_2080_Ti.csv.gz"], kernel="xgemm",
+                             device="rtx_2080_ti")  # fmt: skip
+    rows = judged("xgemm", "rtx_2080_ti", measured)
+    assert rows["combined"]["spearman"] > 0.92
+    assert rows["combined"]["regret_10"] < 0.03
+    assert rows["(occupancy)"]["spearman"] < 0
+
+
+def test_rtx_2080_ti__from_the_source_alone(counted, tmp_path):
+    path = tmp_path / "measured.csv"
+    columns = (*AXES, "time_ms")
+    rows = [["PADDING", *columns]]
+    for line in zip(*(counted[name] for name in columns), strict=True):
+        rows.append(["0", *(f"{value:g}" for value in line)])
+    path.write_text("\n".join(",".join(row) for row in rows))
+    measured = read_measured([path], kernel="convolution_ktt", device="rtx_2080_ti")
+    found = judged("convolution_ktt", "rtx_2080_ti", measured)
+    assert found["combined"]["spearman"] > 0.9
+    assert found["combined"]["regret_1"] < 0.15
+    assert found["combined"]["regret_10"] < 0.05
+    assert found["combined"]["regret_100"] < 0.01
+    assert found["(occupancy)"]["spearman"] < 0.25

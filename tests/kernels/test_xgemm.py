@@ -1,0 +1,271 @@
+"""CLBlast's SGEMM as a kernel file, held to a walk through its source and to measured times."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sweep.evaluation.workloads import build_launch
+from sweep.fields import STATUS
+from sweep.hardware.transactions import simulate_bank_conflicts, simulate_transactions
+from sweep.importers.tuners.reading import read_source
+from sweep.importers.tuners.search_space import read_t1
+from sweep.space import Plan, resolve
+from sweep.specs import load_kernel
+
+DATA = Path(__file__).parents[1] / "data" / "tuning"
+SIZES = {"m": 128, "n": 256, "k": 64}
+SQUARE = {"MWG": 64, "NWG": 64, "KWG": 32, "MDIMC": 16, "NDIMC": 16, "MDIMA": 16, "NDIMB": 16,
+          "VWM": 4, "VWN": 2, "STRM": 0, "STRN": 0, "SA": 1, "SB": 1}  # fmt: skip
+
+
+def configurations():
+    """Return some configurations that differ in everything."""
+    changes = [
+        {},
+        {"SA": 0, "VWM": 2},
+        {"SB": 0, "VWN": 4, "STRN": 1},
+        {"SA": 0, "SB": 0, "STRM": 1, "VWM": 1},
+        {"STRM": 1, "STRN": 1, "VWM": 2},
+        {"MWG": 128, "MDIMC": 8, "MDIMA": 32, "NDIMB": 8, "NDIMC": 16, "VWM": 1},
+        {"MWG": 128, "MDIMC": 8, "NDIMC": 16, "SA": 0, "SB": 0, "VWM": 8, "VWN": 1},
+        {"MDIMC": 32, "NDIMC": 8, "MDIMA": 8, "NDIMB": 32, "VWM": 2},
+        {"MDIMC": 32, "NDIMC": 8, "SA": 0, "SB": 0, "VWM": 1, "VWN": 8},
+        {"NWG": 128, "NDIMC": 8, "MDIMC": 8, "MDIMA": 8, "KWG": 16, "VWN": 8, "STRM": 1},
+    ]
+    found = []
+    for change in changes:
+        names = ", ".join(f"{name}={value}" for name, value in change.items())
+        found.append(pytest.param(SQUARE | change, id=names or "square"))
+    return found
+
+
+def launch_of(device="rtx_2080_ti", sizes=SIZES, **chosen):
+    axes = {name: (value,) for name, value in (sizes | chosen).items()}
+    (space,) = resolve(Plan(("xgemm",), (device,), ("hong_kim",), axes=axes)).kernels
+    return build_launch(space, space.grid.whole)
+
+
+# ------------------------------------------------------------------- a walk through the algorithm
+
+
+class Walk:
+    """The accesses of the first block to one tile, as the OpenCL source makes them.
+
+    ``seen`` are loads and stores by name, as rows of (bytes of the word, address of each lane).
+    Words of 8 elements move as two of 4. Neighbours in local memory are joined where the source's
+    inner loop runs over them.
+    """
+
+    def __init__(self, p):
+        self.p = p
+        self.threads = p["MDIMC"] * p["NDIMC"]
+        self.lanes = np.arange(self.threads).reshape(-1, 32)
+        self.mwi, self.nwi = p["MWG"] // p["MDIMC"], p["NWG"] // p["NDIMC"]
+        self.seen = {}
+        if p["SA"]:
+            self.copy("a", p["MWG"], p["MDIMA"], p["VWM"], p["STRM"], SIZES["m"], inner_k=True)
+        if p["SB"]:
+            self.copy("b", p["NWG"], p["NDIMB"], p["VWN"], p["STRN"], SIZES["n"], inner_k=False)
+        tx, ty = self.lanes % p["MDIMC"], self.lanes // p["MDIMC"]
+        self.operand("a", tx, p["MWG"], p["MDIMC"], p["VWM"], p["STRM"], SIZES["m"], p["SA"])
+        self.operand("b", ty, p["NWG"], p["NDIMC"], p["VWN"], p["STRN"], SIZES["n"], p["SB"])
+        self.result(tx, ty)
+
+    def note(self, name, vector, address, joined=1):
+        """Note an access to a vector of so many elements at an element's address, on all lanes."""
+        word = min(4, vector * joined)
+        for part in range(0, vector * joined, word):
+            rows = self.seen.setdefault(name, [])
+            rows += [(4 * word, 4 * (warp + part)) for warp in np.atleast_2d(address)]
+
+    def copy(self, name, wide, dim, vector, strided, size, *, inner_k):
+        depth = self.threads // dim
+        along = wide // dim // vector  # vectors of a thread along the row
+        rows = self.p["KWG"] // depth
+        at, row = self.lanes % dim, self.lanes // dim
+        # Whether neighbouring stores follow one another, and how many then make a word.
+        joined = 1
+        if not strided and (rows == 1 or not inner_k):
+            joined = max(j for j in (4, 2, 1) if along % j == 0 and j * vector <= max(4, vector))
+        for i, r in itertools.product(range(along), range(rows)):
+            place = at + i * dim if strided else i + at * along
+            k = r + row * rows
+            self.note(f"{name}_copied", vector, k * size + place * vector)
+            if i % joined == 0:
+                self.note(f"{name}_store", vector, k * wide + place * vector, joined)
+
+    def operand(self, name, at, wide, dim, vector, strided, size, is_local):
+        along = wide // dim // vector
+        joined = 1
+        if is_local and not strided:
+            joined = max(j for j in (4, 2, 1) if along % j == 0 and j * vector <= max(4, vector))
+        for k, i in itertools.product(range(self.p["KWG"]), range(along)):
+            place = at + i * dim if strided else i + at * along
+            if is_local and i % joined == 0:
+                self.note(f"{name}_load", vector, k * wide + place * vector, joined)
+            if not is_local:
+                self.note(f"{name}_direct", vector, k * size + place * vector)
+
+    def result(self, tx, ty):
+        p, vector = self.p, self.p["VWM"]
+        for n, i in itertools.product(range(self.nwi), range(self.mwi // vector)):
+            place = tx + i * p["MDIMC"] if p["STRM"] else i + tx * (self.mwi // vector)
+            width = p["VWN"]
+            row = n + ty * self.nwi
+            if p["STRN"]:
+                row = n % width + ty * width + n // width * width * p["NDIMC"]
+            self.note("c_old", vector, row * SIZES["m"] + place * vector)
+
+
+def cost(rows, simulate):
+    """Return the sum of what a rule says of some warps' accesses."""
+    total = 0
+    for word in {word for word, _ in rows}:
+        addresses = np.array([lanes for size, lanes in rows if size == word])
+        total += int(np.sum(simulate(addresses, word)[0]))
+    return total
+
+
+@pytest.mark.parametrize("chosen", configurations())
+def test_accesses__as_a_walk_through_the_source_finds_them(chosen):
+    walk = Walk(chosen)
+    work = launch_of(**chosen).workload
+    steps, warps = SIZES["k"] // chosen["KWG"], walk.threads // 32
+    found = set()
+    for access in (*work.global_accesses, *work.shared_accesses):
+        if access.name == "c_new" or access.count.item() == 0:
+            continue  # as c_old
+        found.add(access.name)
+        rows = walk.seen[access.name]
+        times = 1 if access.name == "c_old" else steps
+        assert access.count.item() == times * len(rows) / warps
+        if access.name.endswith(("_load", "_store")):
+            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "merging"))
+            assert access.count.item() * access.wavefronts.item() * warps == times * passes
+        else:
+            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "warp"))
+            assert access.count.item() * access.wavefronts.item() * warps == times * passes
+            sectors = cost(rows, lambda a, w: simulate_transactions(a, w, "sector"))
+            assert access.count.item() * access.sectors.item() * warps == times * sectors
+            # Each sector is new to the block once.
+            new = {int(s) for word, lanes in rows for s in (lanes // 32).ravel()}
+            assert sectors * (1 - access.l1_hit_rate.item()) == pytest.approx(len(new))
+    assert found == set(walk.seen)
+
+
+@pytest.mark.parametrize("chosen", configurations())
+def test_arithmetic_and_memory__of_the_whole_product(chosen):
+    launch = launch_of(**chosen)
+    work = launch.workload
+    threads = work.threads_per_block.item() * work.blocks.item()
+    products, elements = SIZES["m"] * SIZES["n"] * SIZES["k"], SIZES["m"] * SIZES["n"]
+    assert work.instructions["fp32"].item() * threads == products + 2 * elements
+    stored = next(a for a in work.global_accesses if a.name == "c_new")
+    assert stored.count.item() * stored.bytes.item() * threads == 4 * elements
+    local = chosen["SA"] * chosen["MWG"] + chosen["SB"] * chosen["NWG"]
+    assert launch.values["shared_memory_bytes"].item() == 4 * chosen["KWG"] * local
+    steps = SIZES["k"] / chosen["KWG"]
+    assert work.barriers.item() == (2 * steps if local else 0)
+
+
+# ------------------------------------------------------------------ what the compiler made of it
+
+REGISTERS = [
+    # NVRTC 11.8, the same algorithm in CUDA C++ with the size of the block declared: sm_52, sm_75
+    ({"VWM": 4, "VWN": 4}, 48, 62),
+    ({"MWG": 128, "NWG": 128, "VWM": 4, "VWN": 4}, 104, 116),
+    ({"MWG": 128, "NWG": 128, "VWM": 8, "VWN": 8}, 107, 116),
+    ({"MWG": 128, "NWG": 128, "MDIMC": 8, "MDIMA": 8, "VWM": 4, "VWN": 4}, 168, 215),
+    ({"MWG": 128, "NWG": 128, "MDIMC": 8, "SA": 0, "SB": 0, "VWM": 2, "VWN": 1}, 166, 168),
+]
+
+
+@pytest.mark.parametrize(("change", "maxwell", "turing"), REGISTERS)
+def test_registers__near_those_of_a_compiler(change, maxwell, turing):
+    for device, compiled in (("gtx_980", maxwell), ("rtx_2080_ti", turing)):
+        launch = launch_of(device, **(SQUARE | change))
+        assert launch.values["registers_per_thread"].item() == pytest.approx(compiled, rel=0.3)
+
+
+def test_registers__bounded_by_the_block():
+    wide = {"MWG": 128, "NWG": 128, "MDIMC": 32, "NDIMC": 32, "MDIMA": 32, "NDIMB": 32, "VWN": 4}
+    launch = launch_of(**(SQUARE | wide))
+    assert launch.values["registers_per_thread"].item() <= 65536 / 1024
+    assert launch.status.item() == STATUS["valid"]
+
+
+# ------------------------------------------------------------------------- reuse in the L2 cache
+
+
+@pytest.mark.parametrize("change", [{}, {"MWG": 128}, {"NWG": 128, "MDIMC": 8, "NDIMC": 8}])
+def test_reuse__of_strips_by_the_blocks_that_run_at_once(change):
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    launch = launch_of(sizes=sizes, **(SQUARE | change))
+    values = {name: np.asarray(launch.values[name]).item() for name in ("MWG", "NWG", "miss_a",
+              "miss_b", "blocks_at_once")}  # fmt: skip
+    columns = 4096 // int(values["MWG"])
+    at_once = 68 * launch.workload.occupancy.active_blocks_per_sm.item()
+    assert values["blocks_at_once"] == at_once
+    # Blocks in the order of their start, first along m; each reads a strip of A and one of B.
+    strips = Counter(b % columns for b in range(int(at_once)))
+    assert values["miss_a"] == pytest.approx(len(strips) / at_once, rel=0.01)
+    rows = len({b // columns for b in range(int(at_once))})
+    assert values["miss_b"] == pytest.approx(rows / at_once, rel=0.3)  # the last row is not full
+
+
+# ---------------------------------------------------------------------- the published search space
+
+
+def test_space__is_the_published_one():
+    space = read_t1(read_source(DATA / "gemm.T1.json"))
+    kernel = load_kernel("xgemm")
+    assert {name: tuple(v) for name, v in kernel.parameters.items()} == dict(space.parameters)
+    ours = {" ".join(c.text.split()).replace(" / ", "/") for c in kernel.constraints}
+    theirs = {" ".join(c.text.split()).replace(" / ", "/") for c in space.conditions}
+    assert theirs <= ours
+    values = itertools.product(*space.parameters.values())
+    sample = np.array([v for i, v in enumerate(values) if i % 97 == 0])
+    columns = dict(zip(space.parameters, sample.T, strict=True))
+    holds = np.ones(len(sample), bool)
+    for constraint in kernel.constraints:
+        value, _ = constraint.evaluate({n: columns[n] for n in constraint.names})
+        holds &= np.asarray(value) != 0
+    np.testing.assert_array_equal(holds, space.satisfied(columns))
+    assert 0 < np.count_nonzero(holds) < len(sample)
+
+
+def ranks(values):
+    """Return ranks from 0, of equals the mean."""
+    _, inverse, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count + 1) / 2)[inverse]
+
+
+def test_passes__rank_measured_times():
+    """What has to pass shared memory and L1 explains most of the order of the measured times."""
+    with gzip.open(DATA / "gemm_RTX_2080_Ti.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    names = [n for n in load_kernel("xgemm").parameters if n in rows[0]]
+    measured = {tuple(int(row[n]) for n in names): float(row["time_ms"]) for row in rows}
+    axes = {name: (value,) for name, value in {"KWG": 32, "STRM": 0, "STRN": 0}.items()}
+    (space,) = resolve(Plan(("xgemm",), ("rtx_2080_ti",), ("hong_kim",), axes=axes)).kernels
+    launch = build_launch(space, space.grid.whole)
+    work = launch.workload
+    passes = sum(a.count * a.wavefronts for a in (*work.shared_accesses, *work.global_accesses))
+    total = np.ravel(passes * np.ceil(work.threads_per_block / 32) * work.blocks)
+    columns = [np.broadcast_to(np.ravel(launch.values[n]), total.shape) for n in names]
+    times = np.array([measured[tuple(map(int, point))] for point in zip(*columns, strict=True)])
+    assert len(times) == 17472
+    assert np.corrcoef(ranks(total), ranks(times))[0, 1] > 0.94
+    # On Turing, a pass of 128 bytes takes two cycles of an SM. At the boost clock of 1.545 GHz and
+    # above, nothing is quicker than its passes, and those with most of them are no slower than 1.2.
+    least = 2 * total / 68 / 1.545e9
+    assert np.min(times / 1e3 / least) > 1545 / 2000
+    many = total > np.quantile(total, 0.9)
+    assert np.median((times / 1e3 / least)[many]) < 1.2

@@ -1,0 +1,317 @@
+"""What sweeps export: read by the tuners themselves, where they can run without a GPU."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import io
+import itertools
+import json
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from support.refusals import contents, refused
+from support.tuning_files import CACHE, measured
+
+import sweep
+from sweep import query
+from sweep.cli import main
+from sweep.errors import QueryError
+from sweep.importers.tuners import MEASURED, Chosen, read_measurements, read_source, read_t1
+from sweep.importers.tuners.exporting import restriction_texts, t1_text
+from sweep.measurements.exporting import best_configurations, export
+from sweep.measurements.importing import read_measured
+from sweep.space import Plan, valid_configurations
+
+KERNEL = Path(__file__).parents[1] / "data" / "tuning" / "convolution_milo.toml"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plan(**more: Any) -> Plan:
+    return Plan(**{"kernels": [str(KERNEL)], "devices": ["rtx_a4000"], "models": ["hong_kim"],
+                   "outputs": ["execution_time", "occupancy", "regime"]} | more)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def predictions() -> xr.DataTree:
+    return sweep.evaluate(plan()).load()
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def top(data: Any, n: int, names: tuple[str, ...]) -> list[tuple]:
+    return [tuple(row[name] for name in names) for row in query.top(data, n)]
+
+
+# ---------------------------------------------------------------------------- Kernel Tuner
+
+
+def replayed(restrictions: Any) -> list[dict]:
+    """Let the real Kernel Tuner replay the measured cache under restrictions: no GPU needed."""
+    kernel_tuner = pytest.importorskip("kernel_tuner")
+    Path("cache.json").write_bytes(gzip.decompress(CACHE.read_bytes()))
+    cache = json.loads(Path("cache.json").read_text())
+    results, _ = kernel_tuner.tune_kernel(
+        cache["kernel_name"],
+        "",
+        cache["problem_size"],
+        [],
+        cache["tune_params"],
+        restrictions=restrictions,
+        simulation_mode=True,
+        cache="cache.json",
+        strategy="brute_force",
+        quiet=True,
+        lang="CUDA",
+    )
+    return results
+
+
+def timed(results: list[dict]) -> list[float]:
+    return [row["time"] for row in results if isinstance(row["time"], float)]
+
+
+SPACE = [
+    "use_padding==0 or block_size_x % 32 != 0",
+    "block_size_x*block_size_y<=1024",
+    "use_padding==0 or use_shmem != 0",
+    "use_shmem == 0 or (block_size_x*tile_size_x+14)*(block_size_y*tile_size_y+14) < 12*1024",
+]
+
+
+@pytest.mark.slow
+def test_kernel_tuner_replays_a_space_with_and_without_our_pruning(predictions):
+    whole = replayed(SPACE)
+    seconds = measured(CACHE).seconds
+    assert len(whole) == 4362
+    assert min(timed(whole)) == pytest.approx(np.nanmin(seconds) * 1e3)
+    export(predictions, "kernel_tuner", "pruned.py", n=200)
+    pruned = module(Path("pruned.py"))
+    by_function = replayed(pruned.restrictions)
+    by_texts = replayed([*pruned.TEXTS])
+    best = set(top(predictions, 200, pruned.NAMES))
+    for results in (by_function, by_texts):
+        assert {tuple(row[name] for name in pruned.NAMES) for row in results} == best
+    # The prediction spares 95 % of the measurements; what it costs is what `validate` says.
+    answer = query.validate(predictions, read_measured([CACHE]))
+    assert min(timed(by_function)) <= min(timed(whole)) * (1 + answer[0]["regret_100"])
+
+
+@pytest.mark.slow
+def test_kernel_tuner_finds_the_optimum_among_ten_of_4362():
+    """What the README says of the kernel `convolution`, counted from its source."""
+    data = sweep.evaluate(Plan(("convolution",), ("rtx_a4000",), ("combined",), layout="stacked"))
+    export(data, "kernel_tuner", "ten.py", n=10)
+    ten = replayed(module(Path("ten.py")).restrictions)
+    whole = replayed(SPACE)
+    assert (len(ten), len(whole)) == (10, 4362)
+    assert min(timed(ten)) == min(timed(whole))
+    row = query.validate(data, read_measured([CACHE], kernel="convolution"))[0]
+    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    assert f"the optimum of all {len(whole):,} configurations, {min(timed(ten)):.2f} ms" in text
+    assert row["regret_10"] == 0
+
+
+@pytest.mark.slow
+def test_what_kernel_tuner_writes_is_read_back():
+    files = pytest.importorskip("kernel_tuner.file_utils")
+    results = replayed([*SPACE, "block_size_x == 256"])
+    cache = json.loads(Path("cache.json").read_text())
+    files.store_output_file("real.T4.json", results, cache["tune_params"], objective="time")
+    found = read_measurements(read_source("real.T4.json"))
+    assert len(found) == len(results)
+    assert sorted(found.seconds[found.valid] * 1e3) == pytest.approx(sorted(timed(results)))
+    failed = [row for row in results if not isinstance(row["time"], float)]
+    assert np.count_nonzero(~found.valid) == len(failed) > 0
+    assert np.count_nonzero(found.status == MEASURED["runtime"]) == len(failed)
+
+
+def test_restrictions_are_exactly_the_best(predictions):
+    done = export(predictions, "kernel_tuner", n=50)
+    assert done.path == Path("convolution_milo_kernel_tuner.py")
+    pruned = module(done.path)
+    best = set(top(predictions, 50, pruned.NAMES))
+    assert pruned.CONFIGURATIONS == best
+    axes = best_configurations(predictions, 50).axes
+    codes = [compile(text, "text", "eval") for text in pruned.TEXTS]
+    for row in itertools.product(*(axes[name] for name in pruned.NAMES)):
+        p = dict(zip(pruned.NAMES, row, strict=True))
+        assert pruned.restrictions(p) == (row in best)
+        assert all(eval(code, {"__builtins__": {}}, p) for code in codes) == (row in best)
+
+
+# ---------------------------------------------------------------------------- T1
+
+
+def test_t1_reads_back_as_the_same_configurations(predictions, capsys):
+    done = export(predictions, "t1", n=60)
+    assert done.path == Path("convolution_milo.T1.json") and done.notes == ()
+    space = read_t1(read_source(done.path))
+    found = valid_configurations(space.parameters, space.conditions)
+    names = tuple(space.parameters)
+    listed = set(zip(*(found.column(name).tolist() for name in names), strict=True))
+    assert listed == set(top(predictions, 60, names))
+    assert main(["import", str(done.path), "--device", "rtx_a4000"]) == 0
+    assert "convolution_milo_plan.toml" in capsys.readouterr().out
+
+
+def chosen(rows: list[tuple], **axes: tuple) -> Chosen:
+    return Chosen("k", "d", "m", tuple(axes), axes, rows, [1.0] * len(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "axes"),
+    [
+        ([(1, 2), (3, 1)], {"x": (1, 2, 3), "y": (1, 2)}),
+        ([(-1, 2), (3, -5), (0, 0)], {"x": (-1, 0, 1, 3), "y": (-5, 0, 2)}),
+        ([("row", True), ("column", False)], {"kind": ("row", "column"), "on": (True, False)}),
+        ([(0.5, 1), (0.25, 2)], {"x": (0.25, 0.5, 1.0), "y": (1, 2)}),
+        ([(1, 1), (1, 2), (2, 1), (2, 2)], {"x": (1, 2, 3), "y": (1, 2)}),
+        ([(2, 1)], {"x": (1, 2), "y": (1, 2)}),
+    ],
+)
+def test_any_set_of_configurations_has_its_conditions(rows, axes):
+    one = chosen(rows, **axes)
+    texts = restriction_texts(one)
+    space = json.loads(t1_text(one)[0])["ConfigurationSpace"]
+    values = {p["Name"]: p["Values"] for p in space["TuningParameters"]}
+    assert set(values) == set(axes)
+    for row in itertools.product(*axes.values()):
+        p = dict(zip(axes, row, strict=True))
+        assert all(eval(text, {"__builtins__": {}}, p) for text in texts) == (row in rows)
+    Path("t.json").write_text(t1_text(one)[0])
+    read = read_t1(read_source("t.json"))
+    found = valid_configurations(read.parameters, read.conditions)
+    listed = list(zip(*(found.column(name).tolist() for name in axes), strict=True))
+    assert sorted(listed) == sorted(rows)
+
+
+# ---------------------------------------------------------------------------- Triton
+
+
+class Config:
+    """What Triton's autotuner needs of a configuration."""
+
+    def __init__(self, kwargs: dict[str, int]) -> None:
+        self.kwargs = kwargs
+
+    def all_kwargs(self) -> dict[str, int]:
+        return {**self.kwargs, "num_stages": 2}
+
+
+def pruned_as_triton_does(configs: list[Config], nargs: dict, prune_configs_by: dict) -> list:
+    """The steps of Triton's ``Autotuner.prune_configs`` with a model."""
+    model, top_k = prune_configs_by["perf_model"], prune_configs_by["top_k"]
+    if len(configs) <= top_k:
+        return configs
+    estimates = {config: model(**nargs, **config.all_kwargs()) for config in configs}
+    return sorted(estimates, key=lambda config: estimates[config])[:top_k]
+
+
+def test_triton_keeps_the_best(predictions):
+    done = export(predictions, "triton", n=20)
+    tuned = module(done.path)
+    assert tuned.top_k == 20
+    rows = query.top(predictions, 400)
+    configs = [Config({name: row[name] for name in tuned.NAMES}) for row in reversed(list(rows))]
+    kept = pruned_as_triton_does(configs, {"image": object()}, tuned.prune_configs_by)
+    best = [{name: row[name] for name in tuned.NAMES} for row in rows[:20]]
+    assert sorted(map(str, (c.kwargs for c in kept))) == sorted(map(str, best))
+    assert tuned.perf_model(**best[0]) == rows[0]["execution_time"]
+    assert tuned.perf_model(block_size_x=7) == math.inf
+
+
+# ---------------------------------------------------------------------------- tables
+
+
+def test_csv_parquet_and_dataframe_hold_the_same(predictions):
+    pandas = pytest.importorskip("pandas")
+    assert export(predictions, "csv", n=30).rows == 30
+    rows = list(csv.DictReader(io.StringIO(Path("convolution_milo.csv").read_text())))
+    frame = query.top(predictions, 30).to_dataframe()
+    assert [float(row["execution_time"]) for row in rows] == frame["execution_time"].tolist()
+    pytest.importorskip("pyarrow")
+    export(predictions, "parquet", n=30)
+    read = pandas.read_parquet("convolution_milo.parquet")
+    assert read["execution_time"].tolist() == frame["execution_time"].tolist()
+    assert read["block_size_x"].tolist() == frame["block_size_x"].tolist()
+
+
+# ---------------------------------------------------------------------------- what is asked for
+
+
+def test_configurations_count_once_whatever_else_is_swept():
+    data = sweep.evaluate(plan(axes={"core_clock_ratio": [0.7, 0.8, 1.0],
+                                     "image_width": [2048, 4096]})).load()  # fmt: skip
+    found = best_configurations(data, 40)
+    assert len(set(found.rows)) == len(found.rows) == 40
+    assert "image_width" not in found.names
+    best = data["convolution_milo"]["execution_time"].min(
+        ["model", "device", "core_clock_ratio", "image_width"]
+    )
+    expected = np.sort(best.values[np.isfinite(best.values)])[:40]
+    assert found.seconds == expected.tolist()
+
+
+def test_a_list_of_configurations_exports_the_same(predictions):
+    stacked, grid = (
+        best_configurations(sweep.evaluate(plan(layout=layout)).load(), 25)
+        for layout in ("stacked", "grid")
+    )
+    assert (stacked.rows, stacked.seconds, stacked.names) == (grid.rows, grid.seconds, grid.names)
+
+
+def test_fewer_than_asked_for_are_said(predictions):
+    done = export(predictions, "triton", n=50, where="tile_size_x == 1 and block_size_y == 16"
+                  " and block_size_x == 64 and tile_size_y == 1")  # fmt: skip
+    assert 0 < done.rows < 50
+    assert f"there are {done.rows} valid configurations, not 50" in done.notes
+
+
+def test_several_devices_models_or_kernels_are_refused():
+    data = sweep.evaluate(plan(devices=["rtx_a4000", "rtx_2080_ti"]))
+    with pytest.raises(QueryError, match="about one device: select one of rtx_a4000, rtx_2080_ti"):
+        export(data, "t1")
+    data = sweep.evaluate(plan(models=["hong_kim", "wang_chu"]))
+    with pytest.raises(QueryError, match="about one model: select one of hong_kim, wang_chu"):
+        export(data, "triton")
+    data = sweep.evaluate(plan(kernels=[str(KERNEL), "transpose"]))
+    with pytest.raises(QueryError, match="about one kernel"):
+        export(data, "kernel_tuner")
+
+
+def write_plan() -> None:
+    Path("conv.toml").write_text(
+        f'schema = 1\nkernels = ["{KERNEL}"]\ndevices = ["rtx_a4000"]\nmodels = ["hong_kim"]\n'
+    )
+
+
+def test_command_line(folder, capsys):
+    write_plan()
+    assert main(["export", "conv.toml", "t1", "-n", "10", "tile_size_x=2", "-o", "ten.json"]) == 0
+    assert capsys.readouterr().out == "wrote ten.json: 10 configurations\n"
+    assert read_t1(read_source("ten.json")).parameters["tile_size_x"] == (2,)
+    before = contents(folder)
+    arguments = ("export", "conv.toml", "triton")
+    assert "a positive integer" in refused(capsys, *arguments, "-n", "0")
+    assert "no valid configuration" in refused(capsys, *arguments, "--where", "tile_size_x > 9")
+    assert "cannot be written" in refused(capsys, *arguments, "-o", "no/where.py")
+    assert "invalid choice" in refused(capsys, "export", "conv.toml", "xml")
+    assert contents(folder) == before

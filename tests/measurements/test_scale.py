@@ -1,0 +1,170 @@
+"""A measured time at other clocks: measured times predicted over predicted, whatever the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sweep
+from sweep.cli import main
+from sweep.errors import QueryError, SpecError
+from sweep.measurements.scaling import predict
+from sweep.specs import Measured, load_device, parse_kernel
+
+FOLDER = Path(__file__).parents[1] / "data" / "profiles"
+ONE = {name: values[0] for name, values in sweep.load_kernel("vector_add").parameters.items()}
+ONE["block_size"] = 256
+MEASURED = """
+[measured]
+time_ms = {time}
+device = "gtx_980"
+core_clock_MHz = {core}
+memory_clock_MHz = {memory}
+"""
+
+
+def anchored(name, time=2.0, core=700, memory=700):
+    """Return a shipped kernel with a measured time."""
+    text = sweep.load_kernel(name).text
+    return parse_kernel(text + MEASURED.format(time=time, core=core, memory=memory), name)
+
+
+@pytest.fixture
+def profiled(tmp_path):
+    """Return the path of a kernel file made from a profile."""
+    paths = [str(FOLDER / f"nvprof_{name}.csv") for name in ("metrics", "trace")]
+    target = tmp_path / "matmul.toml"
+    assert main(["profile", *paths, "--outer", "32", "-o", str(target)]) == 0
+    return target
+
+
+@pytest.mark.slow
+def test_scale__is_the_measured_time_where_it_was_measured(profiled):
+    answer = sweep.scale(profiled, core_clock=[600, 700], memory_clock=[700])
+    kernel = sweep.load_kernel(profiled)
+    assert answer.column("core_clock") == [600, 700]
+    for model in sweep.model_names():
+        assert answer[1][model] == kernel.measured.time
+
+
+@pytest.mark.parametrize("base", [(700, 700), (450, 900)])
+def test_scale__is_measured_times_predicted_over_predicted(base):
+    kernel = anchored("vector_add", 2.0, *base)
+    models = ["hong_kim", "wang_chu"]
+    answer = sweep.scale(kernel, models=models, core_clock=[400, 1000], memory_clock=[500, 800],
+                         select=ONE)  # fmt: skip
+    plan = sweep.Plan(
+        ["vector_add"],
+        ["gtx_980"],
+        models,
+        precision="float64",
+        axes={"core_clock": [400, base[0], 1000], "memory_clock": [500, 800, base[1]]},
+        kernel_axes={"vector_add": {name: [value] for name, value in ONE.items()}},
+    )
+    times = sweep.evaluate(plan)["vector_add"]["execution_time"].squeeze().compute()
+    for row in answer:
+        at = {"core_clock": row["core_clock"], "memory_clock": row["memory_clock"]}
+        own = {"core_clock": base[0], "memory_clock": base[1]}
+        for model in models:
+            ratio = times.sel(model=model, **at) / times.sel(model=model, **own)
+            assert row[model] == pytest.approx(2e-3 * float(ratio), rel=1e-12)
+
+
+def test_scale__a_memory_bound_kernel_follows_the_memory_clock():
+    kernel = anchored("vector_add")
+    answer = sweep.scale(kernel, models=["wang_chu"], core_clock=[700], memory_clock=[500, 1000],
+                         select=ONE)  # fmt: skip
+    slow, fast = answer.column("wang_chu")
+    assert 1.8 < slow / fast <= 2.2
+    answer = sweep.scale(kernel, models=["wang_chu"], core_clock=[500, 1000], memory_clock=[700],
+                         select=ONE)  # fmt: skip
+    slow, fast = answer.column("wang_chu")
+    assert slow / fast < 1.1
+
+
+def test_energy__of_a_single_model_is_power_times_the_scaled_time(profiled):
+    answer = sweep.scale(profiled, models=["wang_chu"], core_clock=[500, 900], memory_clock=[700])
+    for row in answer:
+        assert row["energy"] == pytest.approx(row["power"] * row["wang_chu"])
+    assert any("power.static_W" in note for note in answer.notes)
+    several = sweep.scale(profiled, models=["wang_chu", "hong_kim"], core_clock=[500])
+    assert "power" not in several.columns
+
+
+def test_clocks__seven_over_the_range_of_the_device(profiled):
+    answer = sweep.scale(profiled, models=["hong_kim"])
+    assert sorted(set(answer.column("core_clock"))) == [400, 500, 600, 700, 800, 900, 1000]
+    assert len(answer) == 49
+
+
+def test_notes__models_without_a_time_and_what_is_assumed(profiled):
+    text = profiled.read_text(encoding="utf-8").replace('"gtx_980"', '"gtx_260"')
+    text = text.replace("core_clock_MHz = 700", "core_clock_MHz = 1242")
+    text = text.replace("memory_clock_MHz = 700", "memory_clock_MHz = 999")
+    kernel = parse_kernel(text, "matmul")
+    with pytest.raises(QueryError, match=r"no predicted time on gtx_260 .* block too large"):
+        sweep.scale(kernel, models=["hong_kim"])
+    answer = sweep.scale(sweep.load_kernel(profiled), models=["hong_kim"], memory_clock=[700])
+    assert any("measured.core_clock_MHz" in note for note in answer.notes)
+
+
+def test_predict__of_a_range_and_of_one_clock():
+    kernel, device = anchored("figure12_tiled"), load_device("gtx_980")
+    base = Measured(1.0, "gtx_980", 700, 700)
+    found = predict(kernel, device, base, {"core_clock": {"start": 600, "stop": 800, "step": 100},
+                                           "memory_clock": 700}, ["hong_kim"])  # fmt: skip
+    assert found.core_clock.tolist() == [600, 700, 800]
+    assert found.ratio.shape == (1, 3, 1) and found.ratio[0, 1, 0] == 1
+
+
+# ---------------------------------------------------------------------------- on the command line
+
+
+def run(capsys, *arguments):
+    code = main(["scale", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_command__prints_a_table_or_data(capsys, profiled):
+    capsys.readouterr()
+    command = [str(profiled), "--model", "hong_kim,wang_chu", "--core-clock", "500:900:200",
+               "--memory-clock", "700,800"]  # fmt: skip
+    code, out, err = run(capsys, *command)
+    assert (code, err) == (0, "")
+    assert out.startswith("matrixMulCUDA on gtx_980: 2.2102 ms at 700/700 MHz, scaled by each")
+    code, out, _ = run(capsys, *command, "--format", "json")
+    rows = json.loads(out)["rows"]
+    assert [(r["memory_clock"], r["core_clock"]) for r in rows] == [
+        (m, c) for m in (700, 800) for c in (500, 700, 900)
+    ]
+
+
+BAD = {
+    "no measured time": (["vector_add"], "no [measured] time to scale: `sweep profile` writes one"),
+    "no kernel": (["vectoradd"], "did you mean 'vector_add'?"),
+    "no model": (["FILE", "--model", "wang"], "models: unknown 'wang'"),
+    "clocks": (["FILE", "--core-clock", "a:b"], "--core-clock a:b: must be MHz, such as 700,800"),
+    "empty range": (["FILE", "--core-clock", "9:8:1"], "the axis is empty"),
+    "unit": (["FILE", "--core-clock", "0.7"], "a clock must be 1 to 20000 MHz"),
+    "parameter": (["FILE", "tile=8"], "kernel 'matmul' has no 'tile'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input__one_line_and_exit_code_2(case, capsys, profiled):
+    capsys.readouterr()
+    arguments, message = BAD[case]
+    code, out, err = run(capsys, *(str(profiled) if a == "FILE" else a for a in arguments))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and message in err, err
+
+
+def test_bad_input__a_parameter_is_open():
+    with pytest.raises(QueryError, match="which block_size was measured is open: block_size=VALUE"):
+        sweep.scale(anchored("vector_add"))
+    with pytest.raises(SpecError, match="no device 'gtx_981'"):
+        text = anchored("vector_add").text.replace('"gtx_980"', '"gtx_981"')
+        sweep.scale(parse_kernel(text, "vector_add"))

@@ -1,0 +1,256 @@
+"""Times at other clocks from times at a few: mixes that are found again, and 165 real kernels."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sweep
+from sweep.cli import main
+from sweep.importers.tuners import ClockTimes, read_clock_times, read_source
+from sweep.measurements.clock_validation import (
+    CORE_RULE,
+    NO_CHANGE,
+    ROOF_RULE,
+    SUM_RULE,
+    predicted,
+)
+from sweep.specs import load_device
+
+FOLDER = Path(__file__).parents[1] / "data" / "dvfs"
+APPLICATIONS = FOLDER / "applications.csv"
+DEVICE = load_device("gtx_titan_x")
+ANCHOR = (975.0, 3505.0)
+PAIRS = [(core, memory) for core in (595.0, 823.0, 975.0, 1164.0) for memory in (810.0, 3505.0)]
+MODELS = ["hong_kim", "wang_chu"]
+
+
+def times_of(**rules):
+    """Return times of kernels by rules of their relative time at a pair of clocks."""
+    return ClockTimes(
+        "made", {name: {pair: 2e-3 * rule(*pair) for pair in PAIRS} for name, rule in rules.items()}
+    )
+
+
+def errors_of(found):
+    return {(one.kernel, one.by): one.mape for one in found}
+
+
+# ---------------------------------------------------------------------------- rules
+
+
+@pytest.mark.slow
+def test_rules__are_exact_where_they_hold():
+    core, memory = (lambda c, m: 975 / c), (lambda c, m: 3505 / m)
+    times = times_of(
+        core=core,
+        memory=memory,
+        both=lambda c, m: 0.3 * core(c, m) + 0.7 * memory(c, m),
+        roof=lambda c, m: max(core(c, m), 0.5 * memory(c, m)),
+        fixed=lambda c, m: 1.0,
+    )
+    found = errors_of(predicted(times, DEVICE, ANCHOR, [(975.0, 810.0)], ["hong_kim"]))
+    for kernel, rule in (("core", CORE_RULE), ("fixed", NO_CHANGE), ("both", SUM_RULE),
+                         ("core", SUM_RULE), ("memory", SUM_RULE), ("roof", ROOF_RULE),
+                         ("core", ROOF_RULE)):  # fmt: skip
+        assert found[kernel, rule] == pytest.approx(0, abs=5e-3), (kernel, rule)
+    assert found["memory", CORE_RULE] > 0.3 and found["core", NO_CHANGE] > 0.1
+    assert found["core", "hong_kim"] < 0.01
+
+
+# ---------------------------------------------------------------------------- mixes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_mix__that_made_the_times_is_found_again(model, tmp_path):
+    mix = Path(sweep.__file__).parent / "measurements" / "mix.toml"
+    plan = sweep.Plan(
+        [str(mix)],
+        ["gtx_titan_x"],
+        [model],
+        precision="float64",
+        axes={"computation": [40], "core_clock": sorted({c for c, _ in PAIRS}),
+              "memory_clock": [810, 3505]},
+    )  # fmt: skip
+    times = sweep.evaluate(plan)["mix"]["execution_time"].squeeze().compute()
+    measured = {(c, m): float(times.sel(core_clock=c, memory_clock=m)) for c, m in PAIRS}
+    found = predicted(
+        ClockTimes("made", {"k": measured}), DEVICE, ANCHOR, [(975.0, 810.0)], [model]
+    )
+    (own,) = (one for one in found if one.by == model)
+    assert own.mape < 0.01
+    assert own.mix == (pytest.approx(40, rel=0.05), 0)
+    assert len(own.pairs) == len(PAIRS) - 2
+
+
+# ---------------------------------------------------------------------------- measured
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["applications.csv", "microbenchmarks.csv.gz"])
+def test_measured__models_beat_the_rules_that_know_one_time(name):
+    answer = sweep.validate_clocks(FOLDER / name, device="gtx_titan_x", given=[(975, 810)],
+                                   models=MODELS)  # fmt: skip
+    mape = dict(zip(answer.column("by"), answer.column("mape"), strict=True))
+    kernels = {"applications.csv": 25, "microbenchmarks.csv.gz": 140}[name]
+    assert set(answer.column("kernels")) == {kernels}
+    assert set(answer.column("predictions")) == {kernels * 30}
+    for model in MODELS:
+        assert mape[model] < 0.25 * min(mape[CORE_RULE], mape[NO_CHANGE])
+        # No better than a roofline that is fitted to the same pair, and not worse.
+        assert mape[model] == pytest.approx(mape[ROOF_RULE], rel=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [((975, 810), {"combined": 2.5, "hong_kim": 3.1, "wang_chu": 3.2}),
+     ((595, 810), {"combined": 3.8, "hong_kim": 9.3, "wang_chu": 9.2})],
+)  # fmt: skip
+def test_measured__from_one_pair_as_the_readme_says(given, expected):
+    answer = sweep.validate_clocks(APPLICATIONS, device="gtx_titan_x", given=[given],
+                                   models=list(expected))  # fmt: skip
+    mape = dict(zip(answer.column("by"), answer.column("mape"), strict=True))
+    assert {name: round(100 * mape[name], 1) for name in expected} == expected
+
+
+@pytest.mark.slow
+def test_measured__a_second_pair_helps_the_model_that_knows_l2():
+    given = [(975, 810), (595, 3505)]
+    answer = sweep.validate_clocks(APPLICATIONS, device="gtx_titan_x", given=given, models=MODELS)
+    mape = dict(zip(answer.column("by"), answer.column("mape"), strict=True))
+    assert mape["wang_chu"] < 0.02 < 0.03 < min(mape["hong_kim"], mape[SUM_RULE], mape[ROOF_RULE])
+
+
+@pytest.mark.slow
+def test_measured__operations_without_any_fit():
+    """What the README says of micro-benchmarks whose names give the counts."""
+    with gzip.open(FOLDER / "microbenchmarks.csv.gz", "rt") as file:
+        assert file.readline().startswith("kernel,memF_MHz,coreF_MHz,time_ms")
+    times = read_clock_times(read_source(FOLDER / "microbenchmarks.csv.gz")).times
+    pairs = list(next(iter(times.values())))
+    plan = sweep.Plan(
+        [str(FOLDER / "operations.toml")],
+        ["gtx_titan_x"],
+        sweep.model_names(),
+        precision="float64",
+        axes={"core_clock": sorted({c for c, _ in pairs}), "memory_clock": [810, 3505]},
+    )
+    found = sweep.evaluate(plan)["operations"]["execution_time"].squeeze().compute()
+    ratio = found / found.sel(core_clock=ANCHOR[0], memory_clock=ANCHOR[1])
+    errors: dict[tuple[str, str], list[float]] = {}
+    for name, own in times.items():
+        told = re.fullmatch(r"(sp|int|dp)_(?:add|mul|fma|mad)_(\d+)", name)
+        if not told:
+            continue
+        kind = "double" if told[1] == "dp" else "single and integer"
+        one = ratio.sel(type=told[1], repetitions=int(told[2]))
+        for core, memory in pairs:
+            if (core, memory) == ANCHOR:
+                continue
+            measured = own[core, memory] / own[ANCHOR]
+            at = one.sel(core_clock=core, memory_clock=memory)
+            for model in sweep.model_names():
+                wrong = abs(float(at.sel(model=model)) / measured - 1)
+                errors.setdefault((kind, model), []).append(wrong)
+            errors.setdefault((kind, CORE_RULE), []).append(abs(975 / core / measured - 1))
+    mape = {key: round(100 * float(np.mean(values)), 1) for key, values in errors.items()}
+    assert table_in_readme() == mape
+
+
+def table_in_readme():
+    """Return the README's errors without any fit, by kind of operations and model or rule."""
+    lines = (FOLDER.parents[2] / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    start = next(i for i, row in enumerate(rows) if row[:2] == ["micro-benchmarks", "kernels"])
+    names = [CORE_RULE, *rows[start][3:]]
+    return {
+        (row[0], name): float(cell)
+        for row in rows[start + 2 : start + 4]
+        for name, cell in zip(names, row[2:], strict=True)
+    }
+
+
+# ---------------------------------------------------------------------------- on the command line
+
+
+def run(capsys, *arguments):
+    code = main(["validate-clocks", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.slow
+def test_command__by_kernel(capsys):
+    code, out, err = run(
+        capsys, str(APPLICATIONS), "--device", "gtx_titan_x", "--given", "975/810", "--model",
+        "hong_kim", "--by-kernel", "--format", "json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    rows = {(row["kernel"], row["by"]): row for row in json.loads(out)["rows"]}
+    assert len(rows) == 25 * 5
+    # Of what the core clock limits throughout, more is computation than of what DRAM limits.
+    light, heavy = rows["md5hash", "hong_kim"], rows["blackscholes", "hong_kim"]
+    assert light["computation"] > 10 * heavy["computation"]
+    assert rows["md5hash", CORE_RULE]["computation"] is None
+
+
+HEAD = "kernel,core_clock_MHz,memory_clock_MHz,time_ms\n"
+GOOD = HEAD + "k,975,3505,1\nk,975,810,3\nk,595,810,3.5\n"
+BAD = {
+    "no file": (None, [], "nowhere.csv: cannot be read"),
+    "empty": ("", [], "the file is empty"),
+    "no time": ("kernel,core,memory\nk,975,3505\n", [], "there is no column 'time_ms' of times"),
+    "no clock": ("kernel,core,time_ms\nk,975,1\n", [], "there is no column of the memory clock"),
+    "no kernel": (GOOD.replace("kernel,", "name,"), [], "there is no column 'kernel'"),
+    "cut": (GOOD + "k,823", [], "line 5 has 2 cells, the header 4"),
+    "no number": (GOOD + "k,823,810,n/a\n", [], "line 5: time_ms = 'n/a': must be a number above"),
+    "nan": (GOOD + "k,823,810,nan\n", [], "line 5: time_ms = 'nan': must be a number above 0"),
+    "zero": (GOOD + "k,823,810,0\n", [], "line 5: time_ms = '0': must be a number above 0"),
+    "unit": (
+        GOOD + "k,0.8,810,1\n",
+        [],
+        "line 5: core_clock_MHz = '0.8': must be 50 to 5000 MHz",
+    ),
+    "twice": (GOOD + "k,975,810,3\n", [], "line 5: a second time of 'k' at 975/810 MHz"),
+    "no rows": (HEAD, [], "there is no line below the header"),
+    "pair": (GOOD, ["--given", "975"], "--given 975: must be core and memory clock in MHz"),
+    "not measured": (GOOD, ["--given", "823/810"], "kernel 'k' was not measured at 823/810 MHz"),
+    "anchor given": (GOOD, ["--given", "975/3505"], "must differ from each other"),
+    "nothing left": (
+        GOOD,
+        ["--given", "975/810,595/810"],
+        "kernel 'k' was measured at no further pair to judge by",
+    ),
+    "device": (GOOD, ["--device", "gtx_titan"], "did you mean 'gtx_titan_x'?"),
+    "model": (GOOD, ["--model", "hong"], "models: unknown 'hong'; did you mean 'hong_kim'?"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input__one_line_and_exit_code_2(case, capsys, tmp_path):
+    content, arguments, message = BAD[case]
+    path = tmp_path / ("nowhere.csv" if content is None else "times.csv")
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    options = {"--device": "gtx_titan_x", "--given": "975/810"}
+    options |= dict(zip(arguments[::2], arguments[1::2], strict=True))
+    words = [word for pair in options.items() for word in pair]
+    code, out, err = run(capsys, str(path), *words)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and message in err, err
+
+
+@pytest.mark.slow
+def test_bad_input__clocks_that_the_device_does_not_have(capsys, tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text(GOOD + "k,1400,810,1\n", encoding="utf-8")
+    code, _, err = run(capsys, str(path), "--device", "gtx_titan_x", "--given", "975/810",
+                       "--model", "hong_kim")  # fmt: skip
+    assert code == 2 and "hong_kim has no time on gtx_titan_x at all clocks of the file" in err

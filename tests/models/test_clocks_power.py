@@ -1,0 +1,276 @@
+"""Rule CLK (clocks away from the nominal ones), power and energy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import golden
+from support.calling import call, exact
+
+import sweep.models.hong_kim_2009 as hk
+import sweep.models.wang_chu_2017 as wc
+from sweep.evaluation import evaluate_box
+from sweep.evaluation.tables import model_inputs
+from sweep.evaluation.workloads import build_launch
+from sweep.fields import POWER_STATUS, STATUS
+from sweep.hardware.clocks import bandwidth, clock_ratio, dram_share, latency, service_time
+from sweep.hardware.power import dynamic_power, voltage_at
+from sweep.models import get_model
+from sweep.space import Plan, resolve
+from sweep.specs import load_device, load_kernel
+
+NAN = np.array(np.nan)
+hertz = st.floats(1e6, 2e10)
+
+
+def array(value):
+    return np.array(float(value))
+
+
+# --- The rule -------------------------------------------------------------------------------------
+
+
+@given(hertz, hertz)
+def test_clock_ratio__exactly_one_at_the_nominal_clocks(core, memory):
+    assert clock_ratio(array(core), array(core), array(memory), array(memory)) == 1
+
+
+def test_clock_ratio__core_over_memory_relative_to_nominal():
+    # 1.2 times the nominal core clock, 0.8 times the nominal memory clock.
+    assert clock_ratio(array(1620), array(1350), array(640), array(800)) == exact(1.5)
+
+
+def test_service_time__belongs_to_dram():
+    assert service_time(array(10), array(1.5)) == 15
+
+
+@pytest.mark.parametrize(("share", "cycles"), [(1, 600), (0, 400), (0.25, 450)])
+def test_latency__only_its_dram_share_scales(share, cycles):
+    assert latency(array(400), array(1.5), array(share)) == cycles
+
+
+@given(st.floats(0.1, 10))
+def test_latency__is_equation_4_of_wang_chu(ratio):
+    share = dram_share(array(222.78), array(277.32), NAN, NAN)
+    assert latency(array(500.1), array(ratio), share) == exact(wc.dm_lat_fit(222.78, ratio, 277.32))
+
+
+def test_bandwidth__proportional_to_the_memory_clock():
+    assert bandwidth(array(76.8e9), array(640), array(800)) == exact(61.44e9)
+
+
+@pytest.mark.parametrize(
+    ("slope", "intercept", "dram", "l2", "share"),
+    [
+        (222.78, 277.32, 500.1, 222, 222.78 / 500.1),  # the device's fit
+        (np.nan, np.nan, 500, 200, 0.6),  # the whole latency less the L2 cache's
+        (222.78, np.nan, 500, 200, 0.6),
+        (np.nan, np.nan, 200, 500, 0),
+        (np.nan, np.nan, 420, np.nan, 1),  # all of it
+        (np.nan, np.nan, np.nan, np.nan, 1),
+    ],
+)
+def test_dram_share(slope, intercept, dram, l2, share):
+    assert dram_share(*map(array, (slope, intercept, dram, l2))) == exact(share)
+
+
+# --- What the models read at other clocks ---------------------------------------------------------
+
+
+def space_of(kernel, devices, models=("hong_kim",), variant="corrected", more=1, **axes):
+    """Return the space of a kernel, with ``more`` times svm's computation, and its plan."""
+    plan = Plan(kernels=[kernel], devices=devices, models=models, variant=variant,
+                precision="float64", axes=axes,
+                outputs=["core_activity", "memory_activity", "execution_time", "power", "energy",
+                         "status", "power_status"])  # fmt: skip
+    text = load_kernel(kernel).text.replace("= 10871", f"= {10871 * more}")
+    texts = {"kernels": {kernel: text}, "devices": {d: load_device(d).text for d in devices}}
+    return resolve(plan, texts).kernels[0], plan
+
+
+def inputs_of(model, device, variant, core, memory):
+    """Return a model's inputs at clocks relative to a device's nominal ones."""
+    ratios = {"core_clock_ratio": [core], "memory_clock_ratio": [memory]}
+    space, _ = space_of("vector_add", [device], [model], variant, block_size=[128], **ratios)
+    box = space.grid.whole
+    found = model_inputs(space, box, build_launch(space, box), get_model(model), variant, {})
+    return {name: float(values.ravel()[0]) for name, values in found.items()}
+
+
+@pytest.mark.parametrize("variant", ["corrected", "printed"])
+def test_clk__hong_kim_inputs(variant):
+    values = inputs_of("hong_kim", "quadro_fx_5600", variant, 1.2, 0.8)
+    ratio, bytes_ratio = (1.5, 0.8) if variant == "corrected" else (1, 1)
+    # No L2 cache and no fit: all of the latency is DRAM's.
+    assert values["mem_ld"] == exact(420 * ratio)
+    assert values["departure_del_uncoal"] == exact(10 * ratio)
+    assert values["departure_del_coal"] == exact(4 * ratio)
+    assert values["mem_bandwidth"] == exact(76.8e9 * bytes_ratio)
+    # As printed: the core clock is in (7) and in the conversion to seconds, nowhere else.
+    assert values["core_freq"] == exact(1.35e9 * 1.2)
+    assert values["issue_cycles"] == 4
+
+
+def test_clk__hong_kim_latency_with_the_devices_fit():
+    values = inputs_of("hong_kim", "gtx_980", "corrected", 1.25, 1.0)
+    assert values["mem_ld"] == exact(222.78 * 1.25 + 277.32)
+
+
+@pytest.mark.parametrize("variant", ["corrected", "printed"])
+def test_clk__wang_chu_inputs(variant):
+    # The clocks are in the paper's own equations: the same in both variants.
+    nominal = inputs_of("wang_chu", "gtx_980", variant, 1.0, 1.0)
+    values = inputs_of("wang_chu", "gtx_980", variant, 900 / 700, 600 / 700)
+    assert (nominal["frequency_ratio"], nominal["dm_del"]) == (1, 9.31)
+    assert values["frequency_ratio"] == exact(1.5)
+    assert values["dm_del"] == exact(9.54)  # Table III at 600 MHz
+    other = {"frequency_ratio", "dm_del", "core_hz", "core_watts", "memory_watts"}
+    assert {n: values[n] for n in set(values) - other} == {
+        n: nominal[n] for n in set(nominal) - other
+    }
+
+
+# --- The physical check ---------------------------------------------------------------------------
+
+
+def gains(kernel, model, device, variant, **axes):
+    """Return by how much 20% more core clock, and memory clock, shorten a time."""
+    ratios = {"core_clock_ratio": [1.0, 1.2], "memory_clock_ratio": [1.0, 1.2]}
+    space, plan = space_of(kernel, [device], [model], variant, **axes, **ratios)
+    time = np.squeeze(evaluate_box(space, plan, space.grid.whole)["execution_time"])
+    return time[0, 0] / time[1, 0] - 1, time[0, 0] / time[0, 1] - 1
+
+
+CASES = [
+    ("hong_kim", "sepia", "quadro_fx_5600", "memory", {"block_size": [128]}),
+    ("hong_kim", "svm", "quadro_fx_5600", "compute", {"block_size": [128]}),
+    ("hong_kim", "micro_uncoalesced", "gtx_280", "memory",
+     {"block_size": [128], "benchmark": [7]}),
+    ("wang_chu", "blackscholes", "gtx_980", "memory",
+     {"block_size": [128], "vector_width": [1], "grid_blocks_per_sm": [32]}),
+    ("hong_kim", "svm", "gtx_980", "compute", {"block_size": [128], "more": 50}),
+    ("wang_chu", "svm", "gtx_980", "compute", {"block_size": [128], "more": 50}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "kernel", "device", "bound", "axes"), CASES)
+def test_clk__each_clock_speeds_up_its_own_side(model, kernel, device, bound, axes):
+    core, memory = gains(kernel, model, device, "corrected", **axes)
+    own, other = (core, memory) if bound == "compute" else (memory, core)
+    # DRAM is used better at higher memory clocks (Table III of Wang & Chu): a little more than 20%.
+    assert 0.19 < own < 0.225
+    assert -1e-12 < other < 0.02
+
+
+def test_clk__as_printed_the_core_clock_speeds_up_memory():
+    core, memory = gains("sepia", "hong_kim", "quadro_fx_5600", "printed", block_size=[128])
+    assert core == pytest.approx(0.2, abs=1e-3)
+    assert memory == 0
+
+
+# --- Power ----------------------------------------------------------------------------------------
+
+
+def test_equation1_of_wang_chu():
+    # a C V^2 f with a = 1: 65 W a V^2 GHz at 0.9 V and 0.7 GHz.
+    assert dynamic_power(array(65e-9), array(0.9), array(0.7e9)) == exact(65 * 0.81 * 0.7)
+
+
+CORE_VOLTAGE = ((400e6, 0.86), (600e6, 0.86), (700e6, 0.90), (1000e6, 1.02))
+
+
+@pytest.mark.parametrize(
+    ("clock", "voltage"),
+    [(300, 0.86), (400, 0.86), (500, 0.86), (650, 0.88), (700, 0.90), (1000, 1.02), (1100, 1.02)],
+)
+def test_voltage__linear_with_a_floor(clock, voltage):
+    assert voltage_at(array(clock * 1e6), CORE_VOLTAGE) == exact(voltage)
+
+
+CLOCKS = {"core_clock": list(range(400, 1001, 50)), "memory_clock": [400, 700, 1000]}
+
+
+@pytest.fixture(scope="module")
+def gtx_980():
+    """Return a compute-bound and a memory-bound kernel's results: (kernel, model) to values."""
+    found, models = {}, ("hong_kim", "wang_chu")
+    kernels = {"svm": {"block_size": [128], "more": 50}, "sepia": {"block_size": [128]}}
+    for kernel, axes in kernels.items():
+        space, plan = space_of(kernel, ["gtx_980"], models, **axes, **CLOCKS)
+        values = evaluate_box(space, plan, space.grid.whole)
+        for i, model in enumerate(models):
+            found[kernel, model] = {name: np.squeeze(v[i]) for name, v in values.items()}
+    return found
+
+
+@pytest.mark.parametrize("model", ["hong_kim", "wang_chu"])
+@pytest.mark.parametrize("kernel", ["svm", "sepia"])
+def test_power__static_and_both_domains(gtx_980, kernel, model):
+    found, device = gtx_980[kernel, model], load_device("gtx_980")
+    watts = {}
+    for domain in ("core", "memory"):
+        clock = np.array(CLOCKS[f"{domain}_clock"]) * 1e6
+        voltage = voltage_at(clock, device.tables[f"power.{domain}_voltage"])
+        watts[domain] = device.values[f"power.{domain}"] * voltage**2 * clock
+    core = found["core_activity"] * watts["core"][:, np.newaxis]
+    memory = found["memory_activity"] * watts["memory"]
+    np.testing.assert_allclose(found["power"], 30 + core + memory, rtol=1e-13)
+    np.testing.assert_array_equal(found["energy"], found["power"] * found["execution_time"])
+    for activity in ("core_activity", "memory_activity"):
+        assert found[activity].min() >= 0
+        assert found[activity].max() <= 1
+
+
+def test_power__at_full_activity(gtx_980):
+    # It computes all the time: 30 W static, 65 W a V^2 GHz at 1.02 V and 1 GHz.
+    assert gtx_980["svm", "wang_chu"]["core_activity"][-1, 0] > 0.99
+    assert gtx_980["svm", "wang_chu"]["power"][-1, 0] == pytest.approx(30 + 65 * 1.02**2, rel=0.02)
+
+
+@pytest.mark.parametrize("model", ["hong_kim", "wang_chu"])
+def test_energy__optimum_inside_the_clock_range(gtx_980, model):
+    # Below 600 MHz the voltage no longer falls, so that static power for longer costs more.
+    energy = gtx_980["svm", model]["energy"][:, 0]
+    best = CLOCKS["core_clock"][int(energy.argmin())]
+    assert 400 < best < 1000
+
+
+def test_power__a_device_without_a_table():
+    space, plan = space_of("sepia", ["quadro_fx_5600"], block_size=[128])
+    found = evaluate_box(space, plan, space.grid.whole)
+    assert found["status"].ravel() == STATUS["valid"]
+    assert found["execution_time"].ravel() > 0
+    assert found["power_status"].ravel() == POWER_STATUS["missing_parameters"]
+    assert np.isnan(found["power"]).all()
+    assert np.isnan(found["energy"]).all()
+
+
+def test_power__none_without_a_time():
+    space, plan = space_of("vector_add", ["gtx_980"], core_clock=[300, 700], block_size=[2048, 256])
+    found = evaluate_box(space, plan, space.grid.whole)
+    out, inside = found["status"][0, 0, :, 0, 0].T
+    assert out.tolist() == [STATUS["block_too_large"], STATUS["clock_out_of_range"]]
+    assert inside.tolist() == [STATUS["block_too_large"], STATUS["valid"]]
+    no_time = found["status"] != 0
+    assert (found["power_status"][no_time] == POWER_STATUS["no_time"]).all()
+    assert (found["power_status"][~no_time] == POWER_STATUS["valid"]).all()
+    assert np.isnan(found["power"][no_time]).all()
+
+
+@pytest.mark.parametrize("blocks", [8, 20, 32, 4000])
+def test_activities__of_the_work_that_is_there(blocks):
+    # 20 blocks on 16 SMs, two active: the model's round is one of 32 blocks, the work is of 20.
+    active = min(4, -(-blocks // 16))
+    for paper, case in ((hk, "hong_kim_2009"), (wc, "wang_chu_2017")):
+        inputs = golden.columns(paper.__name__.rpartition(".")[2])
+        inputs = inputs["few_warps" if paper is hk else "compute"] | {
+            "blocks": blocks, "active_blocks_per_sm": active, "n": 2 * active, "aw": 4 * active,
+            "active_sm": min(16, blocks), "uses_fit": 1,
+        }  # fmt: skip
+        found = call(paper, "corrected", inputs)
+        warp = inputs.get("comp_cycles", 0.25 * 12000)
+        warps = blocks * inputs.get("wpb", 2) / 16
+        expected = min(1.0, warp * warps / found["execution_cycles"])
+        assert found["core_activity"] == exact(expected), case

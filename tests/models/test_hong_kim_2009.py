@@ -1,0 +1,252 @@
+"""Hong & Kim 2009: every printed number, every equation, every regime.
+
+Its errata are in ``test_hong_kim_2009_errata.py``.
+
+Constants bear the paper's symbols. A tolerance is half a unit of the last printed digit, unless an
+ERRATA comment says why it is not. ``golden/hong_kim_2009.csv`` holds all intermediates in exact
+arithmetic.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import golden
+from support.calling import call, digits, exact
+from support.golden import make_golden
+
+import sweep.models.hong_kim_2009 as hk
+from sweep._jit import EquationInfo
+from sweep.fields import BOUND
+
+GOLDEN = golden.columns("hong_kim_2009")
+EQUATIONS = {
+    name: f for name, f in vars(hk).items() if isinstance(getattr(f, "info", None), EquationInfo)
+}
+QUANTITY = {"active_warps": "n"}  # where the golden quantity is not named as the equation is
+VARIANTS = ("corrected", "printed")
+
+
+def run(variant, inputs):
+    return call(hk, variant, inputs)
+
+
+# --- Table 2: the model applied to Figure 12 ------------------------------------------------------
+
+Mem_LD, Departure_del_uncoal, Departure_del_coal = 420.0, 10.0, 4.0
+Threads_per_block, Blocks, Active_blocks_per_SM, Active_SMs = 128.0, 80.0, 5.0, 16.0
+Comp_insts, Uncoal_Mem_insts, Coal_Mem_insts, Synch_insts = 27.0, 6.0, 0.0, 6.0
+Coal_per_mw, Uncoal_per_mw, Load_bytes_per_warp = 1.0, 32.0, 128.0
+Threads_per_warp, Issue_cycles, Freq, Mem_Bandwidth = 32.0, 4.0, 1e9, 80e9
+Weight_uncoal, Weight_coal = 1.0, 0.0
+N = 20.0
+Departure_delay, Mem_L, Mem_L_Coal = 320.0, 730.0, 420.0
+MWP_without_BW_full = 2.28125  # printed 2.28
+MWP_peak_BW = 28.515625
+MWP = 2.28125  # printed 2.28
+Comp_cycles, Mem_cycles, CWP, Rep = 132.0, 4380.0, 20.0, 1.0
+CWP_full = 34.1818181818181818  # printed 34.18
+Exec_cycles_app, Synch_cost, Final_Time = 38428.1875, 12300.0, 50728.1875
+
+
+@pytest.mark.parametrize(
+    ("equation", "arguments", "value", "printed", "unit"),
+    [
+        ("active_warps", (Active_blocks_per_SM, Threads_per_block, Threads_per_warp), N, 20, 1),
+        ("weight_uncoal", (Uncoal_Mem_insts, Coal_Mem_insts), 1, 1, 1),
+        ("weight_coal", (Coal_Mem_insts, Uncoal_Mem_insts), 0, 0, 1),
+        ("departure_delay", (Departure_del_uncoal, Uncoal_per_mw, Weight_uncoal,
+                             Departure_del_coal, Weight_coal), Departure_delay, 320, 1),
+        ("mem_l_uncoal", (Mem_LD, Uncoal_per_mw, Departure_del_uncoal), Mem_L, 730, 1),
+        ("mem_l", (Mem_L, Weight_uncoal, Mem_L_Coal, Weight_coal), Mem_L, 730, 1),
+        ("mwp_without_bw_full", (Mem_L, Departure_delay), MWP_without_BW_full, 2.28, 0.01),
+        ("bw_per_warp", (Freq, Load_bytes_per_warp, Mem_L), 128e9 / 730, 0.175e9, 0.001e9),
+        ("mwp", (MWP_without_BW_full, MWP_peak_BW, N), MWP, 2.28, 0.01),
+        ("comp_cycles", (Issue_cycles, Comp_insts + Uncoal_Mem_insts), Comp_cycles, 132, 1),
+        ("mem_cycles", (Mem_L, Uncoal_Mem_insts, Mem_L_Coal, Coal_Mem_insts), Mem_cycles, 4380, 1),
+        ("cwp_full", (Mem_cycles, Comp_cycles), CWP_full, 34.18, 0.01),
+        ("cwp", (CWP_full, N), CWP, 20, 1),
+        ("rep", (Blocks, Active_blocks_per_SM, Active_SMs), Rep, 1, 1),
+    ],
+)  # fmt: skip
+def test_table2_intermediates(equation, arguments, value, printed, unit):
+    result = EQUATIONS[equation](*arguments)
+    assert result == exact(value)
+    assert result == digits(printed, unit)
+
+
+def test_table2_mwp_peak_bw():
+    bw_per_warp = hk.bw_per_warp(Freq, Load_bytes_per_warp, Mem_L)
+    assert hk.mwp_peak_bw(Mem_Bandwidth, bw_per_warp, Active_SMs) == exact(MWP_peak_BW)
+    # ERRATA: the paper prints 28.57, from the bandwidth of a warp rounded to 0.175 GB/s.
+    assert hk.mwp_peak_bw(Mem_Bandwidth, 0.175e9, Active_SMs) == digits(28.57, 0.01)
+
+
+def test_table2_exec_cycles_app():
+    comp_p = Comp_cycles / Uncoal_Mem_insts
+    assert hk.comp_p(Comp_cycles, Uncoal_Mem_insts) == comp_p
+    with_mwp = [
+        hk.exec_cycles_app_23(Mem_cycles, N, mwp, Comp_cycles, Uncoal_Mem_insts, mwp - 1.0, Rep)
+        for mwp in (MWP, 2.28)
+    ]
+    assert with_mwp[0] == exact(Exec_cycles_app)
+    # ERRATA: printed 38450, for which MWP is rounded to 2.28; the formula then gives 38449.2.
+    assert with_mwp[1] == digits(38449.2, 0.1)
+    assert with_mwp[1] == pytest.approx(38450, abs=1)
+    # (1) has Comp_p x MWP, (23) Comp_p x (MWP - 1): Table 2 goes by the latter.
+    assert hk.exec_cycles_cwp_greater(Mem_cycles, N, 2.28, comp_p) - with_mwp[1] == exact(comp_p)
+
+
+def test_table2_synch_cost():
+    arguments = (Synch_insts, Active_blocks_per_SM, Rep)
+    assert hk.synch_cost(Departure_delay, MWP - 1, *arguments) == exact(Synch_cost)
+    # ERRATA: printed 12288, with MWP rounded to 2.28.
+    assert hk.synch_cost(Departure_delay, 2.28 - 1, *arguments) == digits(12288, 1)
+
+
+def test_table2_final_time():
+    assert hk.exec_cycles_with_synch(Exec_cycles_app, Synch_cost) == exact(Final_Time)
+    rounded = hk.exec_cycles_with_synch(38449.2, 12288.0)
+    assert rounded == digits(50737.2, 0.1)
+    assert rounded == pytest.approx(50738, abs=1)  # ERRATA: printed from 38450
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_table2_whole_model(variant):
+    found = run(variant, GOLDEN["figure12"])
+    assert found["execution_cycles"] == exact(Final_Time)
+    assert found["synchronisation_cycles"] == exact(Synch_cost)
+    assert found["memory_warp_parallelism"] == exact(MWP)
+    assert found["computation_warp_parallelism"] == exact(CWP)
+    assert found["regime"] == "eq23"  # "Since CWP is greater than MWP"
+
+
+# --- Sections 3.2 and 3.4.1 -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "cycles"),
+    [
+        # One computation period is 1, one memory period 3 (Figures 5 to 8).
+        (1, hk.exec_cycles_cwp_greater(3.0, 8.0, 2.0, 1.0)),  # 8 warps of one period each
+        (2, hk.exec_cycles_cwp_greater(6.0, 4.0, 2.0, 1.0)),  # 4 warps of two periods each
+        (3, hk.exec_cycles_mwp_greater(3.0, 1.0, 8.0)),
+        (4, hk.exec_cycles_mwp_greater(3.0, 2.0, 4.0)),
+        (6, hk.exec_cycles_few_warps(3.0, 1.0, 1.0, 1.0, 1.0)),
+    ],
+)
+def test_section32__cases(case, cycles):
+    assert cycles == {1: 14, 2: 14, 3: 11, 4: 11, 6: 4}[case]
+
+
+def test_section32__case5_is_case4():
+    # Case 5: computation longer than memory; "the total execution cycles are the same".
+    assert hk.exec_cycles_mwp_greater(1.0, 1.0, 8.0) == 8 + 1
+
+
+def test_section341__rep():
+    assert hk.rep(40.0, 2.0, 4.0) == 5
+
+
+# --- Every equation and the whole model against exact arithmetic ----------------------------------
+
+
+def test_golden__file_is_of_its_program():
+    assert golden.stored("hong_kim_2009.csv") == make_golden.golden()["hong_kim_2009.csv"]
+
+
+# Equations with the cases that have a value for the result and for every argument.
+COMPUTABLE = [
+    (name, case)
+    for name, equation in EQUATIONS.items()
+    for case, values in GOLDEN.items()
+    if {QUANTITY.get(name, name), *equation.info.arguments} <= set(values)
+]
+
+
+@pytest.mark.parametrize(("name", "case"), COMPUTABLE)
+def test_equations__golden(name, case):
+    values, equation = GOLDEN[case], EQUATIONS[name]
+    result = equation(*(values[argument] for argument in equation.info.arguments))
+    assert result == exact(values[QUANTITY.get(name, name)])
+
+
+def test_equations__all_have_golden_values():
+    conditions = {name for name, f in EQUATIONS.items() if f.info.kind == "condition"}
+    assert {name for name, _ in COMPUTABLE} == set(EQUATIONS) - conditions
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_model__golden(variant, case):
+    values, found = GOLDEN[case], run(variant, GOLDEN[case])
+    assert hk.REGIMES[f"hong_kim_{found['regime']}"] == values[f"{variant}_regime"]
+    assert found["execution_cycles"] == exact(values[f"{variant}_total"])
+    assert found["cycles_per_instruction"] == exact(values[f"{variant}_cpi"])
+    assert found["synchronisation_cycles"] == exact(values[f"{variant}_synch_cost"])
+    if values["mem_insts"]:
+        assert found["memory_warp_parallelism"] == exact(values["mwp"])
+        assert found["computation_warp_parallelism"] == exact(values["cwp"])
+    rounds = max(1.0, values["rep"]) if variant == "corrected" else values["rep"]
+    assert found["rounds"] == exact(rounds)
+
+
+# --- Which equation applies -----------------------------------------------------------------------
+
+
+def test_equation22__needs_both():
+    assert hk.is_few_warps(8.0, 8.0, 8.0)
+    assert not hk.is_few_warps(8.0, 8.0, 7.5)
+    assert not hk.is_few_warps(7.5, 8.0, 8.0)
+
+
+def test_equation23__condition_as_printed():
+    assert hk.is_memory_bound(8.0, 8.0, 1.0, 2.0)
+    assert hk.is_memory_bound(1.42, 8.0, 10000.0, 4200.0)  # the second clause
+    assert not hk.is_memory_bound(7.0, 8.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("case", "regime", "bound"),
+    [
+        ("few_warps", "eq22", "latency"),
+        ("sepia", "eq23", "memory"),
+        ("svm", "eq24", "compute"),
+        ("mb1", "no_memory", "compute"),
+    ],
+)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_regimes__and_what_bounds_them(variant, case, regime, bound):
+    found = run(variant, GOLDEN[case])
+    assert found["regime"] == regime
+    assert found["bound"] == BOUND[bound]
+
+
+def test_bound__synchronisation_when_barriers_cost_more_than_the_rest():
+    found = run("corrected", GOLDEN["figure12"] | {"synch_insts": 30})
+    assert found["synchronisation_cycles"] > found["execution_cycles"] / 2
+    assert found["bound"] == BOUND["synchronisation"]
+
+
+def test_equations23_and_24__same_time_is_23():
+    # MWP 2 and four warps of one access: 2 x 384 + 128 = 384 + 4 x 128.
+    tie = {"mem_ld": 384, "departure_del_coal": 192, "comp_insts": 31, "coal_mem_insts": 1}
+    inputs = GOLDEN["hk1"] | tie | {"threads_per_block": 64, "n": 4}
+    found = run("corrected", inputs)
+    assert (found["memory_warp_parallelism"], found["regime"]) == (2, "eq23")
+    assert found["execution_cycles"] == 896
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_memory_instructions__issue_alone(variant):
+    # Mb1 of Table 4; the guard is ours. Barriers cost nothing without memory warps.
+    found = run(variant, GOLDEN["mb1"] | {"synch_insts": 7})
+    assert found["execution_cycles"] == 4 * 23000 * 24 * 1920 / (6 * 16)
+    assert found["synchronisation_cycles"] == 0
+    assert found["memory_activity"] == 0
+    assert found["core_activity"] == 1
+
+
+def test_equation26__printed_in_both_variants():
+    # HK-2 is a note: the cost of barriers is kept as printed.
+    costs = [run(v, GOLDEN["figure12"])["synchronisation_cycles"] for v in VARIANTS]
+    assert costs == [Synch_cost, Synch_cost]

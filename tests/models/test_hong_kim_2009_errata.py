@@ -1,0 +1,198 @@
+"""Hong & Kim 2009: what each erratum breaks as printed, and that the correction mends it.
+
+HK-2, a note that (26) is kept, is in ``test_hong_kim_2009.py``.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import golden
+from support.calling import call, digits, exact
+from support.golden import make_golden
+
+import sweep.models.hong_kim_2009 as hk
+
+GOLDEN = golden.columns("hong_kim_2009")
+VARIANTS = ("corrected", "printed")
+
+
+def run(variant, inputs):
+    return call(hk, variant, inputs)
+
+
+def test_hk1__clause_of_23_loses_the_factor_n():
+    case = GOLDEN["hk1"]
+    assert (case["comp_cycles"], case["mem_cycles"], case["mem_insts"]) == (10000, 4200, 10)
+    assert (case["n"], case["mwp"]) == (8, 8)
+    printed, corrected = (run(v, case | {"blocks": 32}) for v in ("printed", "corrected"))
+    assert printed["rounds"] == 1
+    issue_bound = case["n"] * case["comp_cycles"]
+    assert printed["execution_cycles"] == exact(11200)
+    assert printed["execution_cycles"] < issue_bound == 80000
+    assert corrected["execution_cycles"] == exact(80420)
+    assert corrected["regime"] == "eq24"
+    # Section 3.2.2, Case 5: the total is that of (3).
+    assert corrected["execution_cycles"] == exact(hk.exec_cycles_mwp_greater(420.0, 10000.0, 8.0))
+
+
+def test_hk3__below_the_issue_bound_without_the_clause():
+    case = GOLDEN["hk3"]  # GTX 280, uncoalesced
+    assert (case["comp_cycles"], case["mem_cycles"], case["mem_insts"]) == (10000, 8450, 5)
+    assert case["cwp_full"] - 1 < case["mwp"] <= case["cwp"]
+    assert run("printed", case)["execution_cycles"] == digits(51841, 1)
+    assert run("corrected", case)["execution_cycles"] == exact(1690 + 80000)
+
+
+def test_hk3__more_bandwidth_is_not_slower():
+    rounds = {}
+    for mwp, bandwidth in ((8.3, 54.6), (8.4, 55.3)):
+        peak = mwp * GOLDEN["svm"]["bw_per_warp"] * 16
+        assert peak / 1e9 == digits(bandwidth, 0.1)
+        for variant in VARIANTS:
+            found = run(variant, GOLDEN["svm"] | {"mem_bandwidth": peak, "blocks": 96})
+            assert (found["rounds"], found["memory_warp_parallelism"]) == (1, exact(mwp))
+            rounds[variant, mwp] = found["execution_cycles"]
+    assert rounds["printed", 8.3] == digits(995058, 1)
+    assert rounds["printed", 8.4] == digits(1122660, 1)
+    assert rounds["printed", 8.3] < rounds["printed", 8.4]  # slower with more bandwidth
+    assert rounds["corrected", 8.3] >= rounds["corrected", 8.4] == exact(1122660)
+
+
+@pytest.mark.parametrize("mwp", [1.0, 2.0, 4.0, 7.0, 7.35, 8.36, 9.0, 11.0])
+def test_hk1_hk3__agree_where_the_paper_does(mwp):
+    # CWP >= MWP + 1 or MWP > CWP: the larger of (23) and (24) is what the paper's text chooses.
+    case = GOLDEN["svm"] | {"mem_bandwidth": mwp * GOLDEN["svm"]["bw_per_warp"] * 16}
+    assert case["cwp"] >= mwp + 1 or mwp > case["cwp"]
+    assert run("printed", case) == run("corrected", case)
+
+
+def test_hk4__fewer_than_one_memory_warp():
+    case = GOLDEN["narrow"]
+    assert case["mwp"] < 1
+    printed, corrected = run("printed", case), run("corrected", case)
+    assert printed["synchronisation_cycles"] < 0
+    assert corrected["synchronisation_cycles"] == 0
+    gain = case["comp_p"] * (1 - case["mwp"]) * case["rep"] - case["printed_synch_cost"]
+    assert corrected["execution_cycles"] == exact(printed["execution_cycles"] + gain)
+
+
+def test_hk5__at_least_one_round():
+    # 20 blocks on 16 SMs, two active: #Rep is 0.625, less than one warp's own latency.
+    case = GOLDEN["part_round"]
+    printed, corrected = run("printed", case), run("corrected", case)
+    assert printed["rounds"] == 0.625
+    assert corrected["rounds"] == 1
+    alone = case["mem_cycles"] + case["comp_cycles"]
+    assert printed["execution_cycles"] < alone < corrected["execution_cycles"]
+
+
+def test_hk6__cycles_per_instruction_of_the_time_that_is_given():
+    case = GOLDEN["figure12"]
+    instructions = case["total_insts"] * 128 / 32 * 80 / 16  # of a multiprocessor's warps
+    printed, corrected = run("printed", case), run("corrected", case)
+    assert printed["execution_cycles"] == corrected["execution_cycles"]
+    # (25) as printed leaves the barriers of (27) out.
+    missing = case["printed_synch_cost"] / instructions
+    assert printed["cycles_per_instruction"] == exact(
+        corrected["execution_cycles"] / instructions - missing
+    )
+    assert corrected["cycles_per_instruction"] == exact(case["corrected_total"] / instructions)
+
+
+def test_hk7__equation22_is_entered_without_a_step():
+    # MWP just below N, by the bandwidth, and at N.
+    case = GOLDEN["few_warps"]
+    at_n = case["n"] * case["bw_per_warp"] * 16
+    found = {
+        variant: [
+            run(variant, case | {"mem_bandwidth": at_n * scale}) for scale in (1 - 1e-9, 1 + 1e-9)
+        ]
+        for variant in VARIANTS
+    }
+    below, at = found["printed"]
+    assert (below["regime"], at["regime"]) == ("eq23", "eq22")
+    gap = at["execution_cycles"] - below["execution_cycles"]  # slower with more bandwidth
+    assert gap == pytest.approx(case["comp_cycles"] * case["rep"], rel=1e-4)
+    below, at = found["corrected"]
+    assert (below["regime"], at["regime"]) == ("eq22", "eq22")
+    assert below["execution_cycles"] == at["execution_cycles"] == exact(case["corrected_total"])
+    # Well below N memory periods take longer than (22), and nothing changes.
+    half = case | {"mem_bandwidth": at_n / 2}
+    assert run("corrected", half)["regime"] == "eq23"
+
+
+def test_hk8__barriers_do_not_reward_less_bandwidth():
+    # A block of 8 warps that meet at 500 barriers and access memory once.
+    case = GOLDEN["figure12"] | {
+        "threads_per_block": 256, "n": 8, "active_blocks_per_sm": 1, "uncoal_mem_insts": 0,
+        "coal_mem_insts": 1, "synch_insts": 500, "departure_del_coal": 40, "comp_insts": 9,
+    }  # fmt: skip
+    bandwidths = [mwp * 1e9 * 128 / 420 * 16 for mwp in (2, 4, 8)]
+    totals = {
+        variant: [run(variant, case | {"mem_bandwidth": b})["execution_cycles"] for b in bandwidths]
+        for variant in VARIANTS
+    }
+    assert totals["printed"][0] < totals["printed"][1] < totals["printed"][2]
+    assert totals["corrected"][2] == totals["printed"][2]
+    assert totals["corrected"] == [exact(totals["printed"][2])] * 3
+    # Where the bandwidth costs more than it saves at the barriers, they are as printed.
+    narrow = GOLDEN["figure12"] | {"mem_bandwidth": 4e9}
+    mwp = GOLDEN["figure12"]["mwp_peak_bw"] / 20
+    assert run("corrected", narrow)["memory_warp_parallelism"] == exact(mwp)
+    costs = [run(v, narrow)["synchronisation_cycles"] for v in VARIANTS]
+    assert costs[0] == costs[1] > 0
+
+
+def test_hk9__less_than_one_memory_instruction():
+    # One warp in ten has the kernel's only access: MWP = CWP = N.
+    case = GOLDEN["few_warps"] | {"coal_mem_insts": 0.1, "comp_insts": 9.9}
+    latency = case["mem_ld"]
+    printed, corrected = (run(v, case) for v in VARIANTS[::-1])
+    assert (printed["regime"], corrected["regime"]) == ("eq22", "eq22")
+    # A computation period ten times as long as the computation; less than the latency of the one.
+    assert printed["execution_cycles"] == exact(case["rep"] * (0.1 * latency + 40 + 400))
+    assert corrected["execution_cycles"] == exact(case["rep"] * (latency + 40 + 40))
+    many = case | {"n": 24, "comp_insts": 99.9}
+    printed, corrected = (run(v, many) for v in VARIANTS[::-1])
+    assert corrected["execution_cycles"] == exact(many["rep"] * (latency + 24 * 400))
+    assert printed["execution_cycles"] > 4 * corrected["execution_cycles"]
+
+
+# --- Any kernel -----------------------------------------------------------------------------------
+
+
+@st.composite
+def kernels(draw):
+    """Draw a launch on one of the paper's GPUs, with memory instructions and no barriers."""
+    warps = draw(st.integers(1, 16))
+    active = draw(st.integers(1, 24 // warps or 1))
+    counts = draw(st.tuples(*[st.integers(0, 1000)] * 2).filter(any))
+    gpu = draw(st.sampled_from([make_golden.FX5600, make_golden.GTX280]))
+    inputs = gpu | make_golden.launch(
+        32 * warps, draw(st.integers(1, 5000)), active, comp_insts=draw(st.integers(0, 20000)),
+        uncoal_mem_insts=counts[0], coal_mem_insts=counts[1],
+        uncoal_per_mw=draw(st.integers(1, 32)),
+    )  # fmt: skip
+    inputs |= {"n": warps * active, "active_sm": min(gpu["n_sm"], inputs["blocks"])}
+    return inputs | {"mem_bandwidth": draw(st.floats(1e9, 1e12))}
+
+
+def cycles_of_issue(inputs):
+    counts = ("comp_insts", "uncoal_mem_insts", "coal_mem_insts")
+    return inputs["issue_cycles"] * sum(inputs[name] for name in counts)
+
+
+@given(kernels())
+def test_hk1_hk3__never_below_the_issue_bound(inputs):
+    found = run("corrected", inputs)
+    issue = inputs["n"] * cycles_of_issue(inputs) * found["rounds"]
+    assert found["execution_cycles"] >= issue * (1 - 1e-12)
+
+
+@given(kernels(), st.floats(1, 20))
+def test_hk3_hk7__any_kernel_more_bandwidth(inputs, factor):
+    narrow = run("corrected", inputs)
+    wide = run("corrected", inputs | {"mem_bandwidth": inputs["mem_bandwidth"] * factor})
+    assert wide["execution_cycles"] <= narrow["execution_cycles"] * (1 + 1e-12)

@@ -1,0 +1,250 @@
+"""What every registered model declares: fields, codes that stay, equations with their numbers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pathlib
+import platform
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numba import config
+from support.standard import devices_of, plan_for, whole
+
+from sweep.compiler import passes as _passes
+from sweep.errors import PlanError
+from sweep.evaluation import all_fields
+from sweep.evaluation.variables import regime_attributes
+from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
+from sweep.hardware.power import dynamic_power
+from sweep.models import MODULES, get_model, model_names
+from sweep.models.base import HEAD, VARIANTS
+from sweep.space import Plan
+from sweep.specs import load_device, load_kernel
+
+models = pytest.mark.parametrize("model", model_names())
+SEQUENCES = {m: any(i.sequence for i in get_model(m).inputs) for m in model_names()}
+
+
+def equations_of(model):
+    """Return the functions of a paper that know their equation, by name."""
+    paper = importlib.import_module(MODULES[model])
+    return {name: f for name, f in vars(paper).items() if hasattr(getattr(f, "info", None), "kind")}
+
+
+# --- Equations ------------------------------------------------------------------------------------
+
+# Every number of the papers whose equations are numbered throughout. Not functions of the module:
+# (1) of wang_chu, the power of all models, is sweep.hardware.power.dynamic_power.
+NUMBERS = {
+    "hong_kim": {str(n) for n in range(1, 28)},
+    "wang_chu": {str(n) for n in range(2, 22) if n not in (5, 7)} | {"5a", "5b", "7a", "7b"},
+}
+CONDITIONS = {"hong_kim": {"22", "23"}, "wang_chu": {"8", "10", "12", "14", "16"}}
+
+
+def numbers_of(infos):
+    """Return the paper's numbers of equation functions; a function may stand for two."""
+    numbers = (n for i in infos for n in i.number.removesuffix(" as printed").split(", "))
+    return {n for n in numbers if n[0].isdigit()}
+
+
+@models
+def test_every_equation_is_a_function(model):
+    infos = [f.info for f in equations_of(model).values()]
+    found = numbers_of(infos)
+    assert found == NUMBERS.get(model, found) != set()
+    conditions = numbers_of(i for i in infos if i.kind == "condition")
+    assert conditions == CONDITIONS.get(model, conditions)
+
+
+def test_equation_1_of_wang_chu_is_the_power_of_all():
+    assert "equation (1)" in dynamic_power.__doc__
+
+
+@models
+def test_every_equation_knows_its_symbols_and_units(model):
+    symbols = get_model(model).symbols
+    for name, function in equations_of(model).items():
+        info = function.info
+        python = getattr(function, "py_func", function)
+        assert info.model == model
+        assert list(info.arguments) == list(inspect.signature(python).parameters), name
+        for symbol in (info.result, *info.arguments.values()):
+            assert symbol.symbol, name
+            assert symbol.units, name
+            assert symbol.meaning, name
+        assert f"Equation ({info.number})" in function.__doc__
+        for argument in info.arguments:
+            assert f"``{symbols[argument].symbol}``" in function.__doc__
+
+
+# --- Inputs, fields, variants ---------------------------------------------------------------------
+
+
+@models
+def test_declaration_is_whole(model):
+    declared = get_model(model)
+    assert declared.name == model
+    assert set(declared.bodies) == set(VARIANTS)
+    assert declared.title
+    assert declared.reference
+    assert {i.symbol for i in declared.inputs} <= set(declared.symbols)
+    assert len({i.symbol for i in declared.inputs}) == len(declared.inputs)
+    for body in declared.bodies.values():
+        parameters = inspect.signature(getattr(body, "py_func", body)).parameters
+        assert len(parameters) == len(declared.inputs)
+    paper = importlib.import_module(MODULES[model])
+    for erratum in declared.errata:
+        assert re.search(rf"^{erratum} ", paper.__doc__, re.MULTILINE), erratum
+    for allowed in declared.options.values():
+        assert len(set(allowed)) == len(allowed) > 1
+
+
+@models
+def test_some_shipped_device_has_its_parameters(model):
+    assert devices_of(model)
+
+
+@pytest.mark.slow
+@models
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_field_is_produced(model, variant):
+    own = [field.name for field in get_model(model).fields]
+    found = whole(plan_for(model, variant))
+    has_power = any("power.static" in load_device(d).values for d in devices_of(model))
+    for name in (*COMMON_FIELDS, *(f"{model}_{field}" for field in own)):
+        known = any(np.isfinite(kernel[name]).any() for kernel in found.values())
+        assert known == (has_power or name not in ("power", "energy")), name
+    assert not set(own) & (set(HEAD) | set(COMMON_FIELDS))
+    assert len(set(own)) == len(own)
+
+
+def test_fields_are_named_once():
+    own = [f"{m}_{field.name}" for m in model_names() for field in get_model(m).fields]
+    assert len(all_fields()) == len(COMMON_FIELDS) + len(own)
+    for field in all_fields().values():
+        assert field.units
+        assert field.long_name
+
+
+def test_unknown_model():
+    with pytest.raises(PlanError, match="unknown model 'hong_kin'.*hong_kim"):
+        get_model("hong_kin")
+
+
+# --- Codes that are stored: permanent -------------------------------------------------------------
+
+REGIMES = {
+    "none": 0,
+    "hong_kim_eq22": 10, "hong_kim_eq23": 11, "hong_kim_eq24": 12, "hong_kim_no_memory": 13,
+    "wang_chu_eq9": 20, "wang_chu_eq11": 21, "wang_chu_eq13": 22, "wang_chu_eq15": 23,
+    "wang_chu_eq17": 24, "wang_chu_eq21": 25, "wang_chu_no_memory": 26,
+}  # fmt: skip
+
+
+def test_codes__regime():
+    attributes = regime_attributes()
+    words = attributes["flag_meanings"].split()
+    found = dict(zip(words, attributes["flag_values"], strict=True))
+    assert found.items() >= REGIMES.items()
+    assert len(set(found.values())) == len(found)
+    for name in model_names():
+        assert all(word.startswith(f"{name}_") for word in get_model(name).regimes)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (STATUS, "valid constraint block_too_large registers shared_memory no_active_block "
+                 "clock_out_of_range missing_parameters model_domain kernel_expression"),
+        (POWER_STATUS, "valid no_time missing_parameters clock_out_of_range"),
+        (BOUND, "none compute memory shared latency synchronisation"),
+        (LIMITER, "none blocks_per_sm warps registers shared_memory grid"),
+    ],
+)  # fmt: skip
+def test_codes__flags(flags, words):
+    permanent = {word: code for code, word in enumerate(words.split())}
+    assert flags.codes.items() >= permanent.items()
+    assert len(set(flags.codes.values())) == len(flags.codes)
+
+
+# --- Machine code ---------------------------------------------------------------------------------
+
+
+machine_code = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64") or bool(config.DISABLE_JIT),
+    reason="names of x86 instructions, in compiled code",
+)
+
+
+def compiled_passes(plan):
+    """Evaluate a plan in both forms and return the passes that it needed."""
+    passes = {}
+    get_pass = _passes.get_pass
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "sweep.evaluation.chunk.get_pass", lambda *key: passes.setdefault(key, get_pass(*key))
+        )
+        for pairs in (1, 10**9):  # both forms
+            patch.setattr("sweep.evaluation.tables.CLOCKS_FORM", pairs)
+            whole(plan)
+    assert {form for _, _, form, *_ in passes} == {"clocks", "rows"}
+    return passes
+
+
+@pytest.mark.slow
+@machine_code
+@models
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pass_is_vectorised(model, variant):
+    for compiled in compiled_passes(plan_for(model, variant, kernels=["micro_coalesced"])).values():
+        for assembly in compiled.inspect_asm().values():
+            assert re.search(r"\bv?divpd\b", assembly), "no packed division"
+
+
+@pytest.mark.slow
+@machine_code
+@pytest.mark.parametrize("model", [m for m in model_names() if SEQUENCES[m]])
+def test_pass_is_vectorised__ten_stages(model):
+    # Cyclic reduction has a stage for each of its steps.
+    plan = Plan(["cyclic_reduction"], ["gtx_285"], [model], axes={"core_clock_ratio": [0.9, 1]})
+    stages = len(load_kernel("cyclic_reduction").stages)
+    assert stages > 5
+    for (*_, length), compiled in compiled_passes(plan).items():
+        assert length >= stages or model == "lemeire"  # whose sequence are instruction types
+        for assembly in compiled.inspect_asm().values():
+            packed, single = (len(re.findall(rf"\bv?div{k}d\b", assembly)) for k in "ps")
+            # The remainder of a row is scalar, and so is what is constant along it.
+            assert packed > single / 4
+
+
+# --- Errata ---------------------------------------------------------------------------------------
+
+
+def test_every_erratum_has_a_test_of_its_name():
+    folder = pathlib.Path(__file__).parent / "equations"
+    texts = [path.read_text(encoding="utf-8") for path in folder.glob("test_*.py")]
+    names = {n for text in texts for n in re.findall(r"^def test_(\w+?)__", text, re.MULTILINE)}
+    tested = {word for name in names for word in name.split("_")}
+    known = {erratum for model in model_names() for erratum in get_model(model).errata}
+    assert {erratum.lower().replace("-", "") for erratum in known} <= tested
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [m for m in model_names() if "CLK" in get_model(m).errata])
+def test_clk__slower_memory_takes_longer_in_corrected_only(model):
+    times = {}
+    for variant in VARIANTS:
+        plan = plan_for(model, variant, {"memory_clock_ratio": [0.8, 1.0]}, kernels=["transpose"])
+        plan = replace(plan, devices=("gtx_280",))
+        times[variant] = whole(plan)["transpose"]["execution_time"][0, 0]
+    known = np.isfinite(times["printed"]).all(axis=-1)
+    assert known.any() or model == "luo_suda"  # whose MPD is 0 as printed (LS-2)
+    slow, fast = times["printed"][known].T
+    assert (slow == fast).all()  # as if DRAM had no clock of its own
+    slow, fast = times["corrected"][np.isfinite(times["corrected"]).all(axis=-1)].T
+    assert (slow >= fast).all() and (slow > fast).any()

@@ -1,0 +1,317 @@
+"""Wang & Chu 2017: what each erratum breaks as printed, and that the correction mends it.
+
+WC-3, a fact about Table II, is in ``test_wang_chu_2017.py``. The last part goes through kernel and
+device files: the option ``dram_latency`` and the scaling behaviour of Figure 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support import golden
+from support.calling import call, digits, exact
+
+import sweep.models.wang_chu_2017 as wc
+from sweep.evaluation import evaluate_box
+from sweep.fields import STATUS
+from sweep.space import Plan, resolve
+
+GOLDEN = golden.columns("wang_chu_2017")
+
+# Round numbers: latency 500 and service time 10 a sector, no cache, one sector a request, six
+# iterations; one inst_cycle for issue and latency.
+ROUND = {"n_sm": 16, "active_sm": 16, "blocks": 256, "wpb": 4, "aw": 64, "o_itrs": 6, "i_itrs": 0,
+         "gld_trans": 1, "transactions_per_request": 1, "l2_hr": 0, "uses_shared": 0,
+         "issue_cycles": 1, "inst_latency": 1, "sh_lat": 30, "l2_lat": 222, "l2_del": 1,
+         "dm_lat": 500, "dm_lat_slope": 222, "dm_lat_intercept": 278, "dm_del": 10,
+         "frequency_ratio": 1, "uses_fit": 0}  # fmt: skip
+
+
+def both(inputs, **changed):
+    """Return the printed and the corrected model's results."""
+    given = {"uses_fit": 0} | inputs | changed
+    return call(wc, "printed", given), call(wc, "corrected", given)
+
+
+def test_wc1__saturated_memory_is_not_few_warps():
+    printed, corrected = both(ROUND, comp_inst=6 * 5)
+    service = 10 * 64 * 6  # DRAM alone needs this for all transactions of a round
+    assert printed["regime"] == "eq13"
+    assert printed["round_cycles"] == 640 + 505 + 505 * 5 < service
+    assert corrected["regime"] == "eq11"
+    assert corrected["round_cycles"] == 505 + service
+
+
+def test_wc1__few_warps_are_not_saturated_memory():
+    printed, corrected = both(ROUND, comp_inst=6 * 5, aw=8)
+    alone = 6 * (5 + 500)  # one warp's own six periods
+    assert printed["regime"] == "eq11"
+    assert printed["round_cycles"] == 505 + 10 * 4 * 6 < alone
+    assert corrected["regime"] == "eq13"
+    assert corrected["round_cycles"] == 10 * 8 + alone
+
+
+def test_wc2__regimes_meet_at_their_border_with_all_active_warps():
+    aw, wpb = 51.5, 4.0  # 5 + 500 = 10 x (51.5 - 1)
+    few = wc.t_active_13(10.0, aw, 500.0, 5.0, 6.0)
+    assert abs(wc.t_active_11(500.0, 5.0, 10.0, aw, 6.0) / few - 1) < 1 / aw
+    assert wc.t_active_11(500.0, 5.0, 10.0, wpb, 6.0) / few < 0.25
+    _, corrected = both(ROUND, comp_inst=6 * 5, aw=aw)
+    assert corrected["round_cycles"] == 505 + 10 * aw * 6
+
+
+def test_wc2__as_the_saturated_memory_of_equation_3():
+    all_requests = wc.t_lat_saturated(500.0, 10.0, 6.0, 64.0)
+    assert wc.t_active_11(500.0, 5.0, 10.0, 64.0, 6.0) == all_requests + 5
+
+
+def test_wc4__dram_is_not_faster_than_the_l2_cache():
+    # Core at 400 MHz, memory at 1000 MHz, no hits.
+    case = GOLDEN["compute_slow"]
+    assert case["frequency_ratio"] == 0.4
+    for uses_fit, latency in ((1, 222.78 * 0.4 + 277.32), (0, 500.1 * 0.4)):
+        found = both(case, uses_fit=uses_fit)  # the option decides, not the variant
+        assert [r["memory_latency"] for r in found] == [exact(latency)] * 2
+        assert (latency > case["l2_lat"]) == uses_fit
+
+
+def test_wc4__same_at_equal_clocks():
+    for uses_fit in (0, 1):
+        found = both(GOLDEN["compute"], uses_fit=uses_fit)
+        assert [r["memory_latency"] for r in found] == [exact(500.1)] * 2
+
+
+def test_wc5__a_throughput_where_warps_queue():
+    # An SM of 128 lanes issues a warp instruction in a quarter of a cycle; its result takes four.
+    printed, corrected = both(ROUND, issue_cycles=0.25, inst_latency=4, comp_inst=6000)
+    issue = 0.25 * 6000 * 64
+    assert (printed["regime"], corrected["regime"]) == ("eq9", "eq9")
+    assert printed["round_cycles"] == 16 * issue + 500
+    assert corrected["round_cycles"] == issue + 500
+
+
+def test_wc5__a_latency_where_one_warp_waits():
+    _, corrected = both(ROUND, issue_cycles=0.25, inst_latency=4, comp_inst=6 * 100, aw=4)
+    assert corrected["regime"] == "eq15"
+    assert corrected["round_cycles"] == 25 * 3 + (400 + 500) * 6
+
+
+@pytest.mark.parametrize("case", ["memory", "uncoalesced"])
+def test_wc6__every_sector_is_served(case):
+    values = GOLDEN[case]
+    sectors = values["gld_trans"] * values["o_itrs"]
+    service = values["agl_del"] * values["aw"] * sectors
+    printed, corrected = both(values)
+    assert printed["round_cycles"] < service
+    assert service < corrected["round_cycles"] < 1.1 * service
+
+
+def test_wc6__one_sector_a_request_is_as_printed():
+    for inputs in ({"comp_inst": 600}, {"comp_inst": 200, "aw": 20}):
+        printed, corrected = both(ROUND | inputs)
+        assert printed["round_cycles"] == corrected["round_cycles"]
+        assert printed["regime"] == corrected["regime"]
+
+
+def test_wc6__shared_memory_counts_all_iterations():
+    case = ROUND | {"uses_shared": 1, "i_itrs": 1, "comp_inst": 12}
+    printed, corrected = both(case)
+    assert (printed["regime"], corrected["regime"]) == ("eq17", "eq17")
+    assert printed["round_cycles"] == 2 + 500 + 10 * 64
+    assert corrected["round_cycles"] == 2 + 500 + 10 * 64 * 6
+
+
+def test_wc7__no_global_accesses():
+    case = GOLDEN["no_memory"]
+    printed, corrected = both(case)
+    assert np.isnan(printed["execution_cycles"])
+    assert corrected["regime"] == "no_memory"
+    assert corrected["execution_cycles"] == 0.25 * 1000 * 32
+    assert (corrected["core_activity"], corrected["memory_activity"]) == (0.5, 0)  # half a round
+
+
+def test_wc8__at_least_one_round():
+    case = GOLDEN["part_round"]
+    assert case["rounds"] == 0.625  # 20 blocks on 16 SMs, two active
+    printed, corrected = both(case)
+    assert printed["execution_cycles"] == exact(0.625 * printed["round_cycles"])
+    assert corrected["execution_cycles"] == corrected["round_cycles"]
+
+
+def test_wc9__a_period_of_computation_is_not_spent_at_every_shared_access():
+    # 100 instructions of a warp in each of 6 iterations, 40 shared accesses between them.
+    case = ROUND | {"uses_shared": 1, "i_itrs": 40, "comp_inst": 600, "aw": 4}
+    printed, corrected = both(case)
+    assert (printed["regime"], corrected["regime"]) == ("eq21", "eq21")
+    phase1, phase3 = 200 + 10 * 4 + 530, 200 + 10 * 4 + 530
+    assert printed["round_cycles"] == phase1 + (300 + (100 + 30) * 40 + phase3) * 6
+    assert corrected["round_cycles"] == phase1 + (300 + 100 + 30 * 40 + phase3) * 6
+    # Whether the same computation is interrupted often or rarely costs the accesses only.
+    more = both(case | {"i_itrs": 80})
+    assert more[1]["round_cycles"] - corrected["round_cycles"] == 40 * 30 * 6
+    assert more[0]["round_cycles"] - printed["round_cycles"] == 40 * (30 + 100) * 6
+
+
+def mended(c, d, cl, lat, aw):
+    """Return what (8) to (14) choose, with the inequalities of WC-1."""
+    if wc.is_compute_dominated(c, d, aw, lat):
+        return "eq9"
+    if wc.is_memory_saturated(c, d, cl, lat, aw):
+        return "eq11"
+    return "eq13" if wc.is_few_short(c, d, cl, lat, aw) else "eq15"
+
+
+def test_wc10__higher_latency_is_not_faster():
+    # c + lat = d (Aw - 1) at a latency of 605: (11) gives way to (13).
+    before, after = (wc.t_active_11(604.0, 5.0, 10.0, 62.0, 6.0),
+                     wc.t_active_13(10.0, 62.0, 606.0, 5.0, 6.0))  # fmt: skip
+    assert mended(5.0, 10.0, 5.0, 604.0, 62.0) == "eq11"
+    assert mended(5.0, 10.0, 5.0, 606.0, 62.0) == "eq13"
+    assert after < before
+    times = [both(ROUND, comp_inst=30, aw=62, dm_lat=lat)[1] for lat in (604, 606)]
+    assert times[0]["round_cycles"] == before < times[1]["round_cycles"]
+
+
+def test_wc10__no_round_is_shorter_than_one_of_its_warps():
+    # Two warps, each of 6 periods of 50 instructions with a latency of 16 issue cycles.
+    case = ROUND | {"issue_cycles": 0.25, "inst_latency": 4, "comp_inst": 6 * 50, "aw": 2}
+    case |= {"dm_lat": 12, "dm_del": 5}
+    alone = 6 * (4 * 50 + 12)
+    assert mended(12.5, 5.0, 200.0, 12.0, 2.0) == "eq9"
+    assert wc.t_active_9(12.5, 2.0, 6.0, 12.0) < alone
+    _, corrected = both(case)
+    assert corrected["regime"] == "eq15"
+    assert corrected["round_cycles"] == 12.5 + alone
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_wc10__away_from_the_borders_the_conditions_choose(case):
+    values, found = GOLDEN[case], both(GOLDEN[case], uses_fit=1)[1]
+    if values["gld_trans"] and not values["uses_shared"]:
+        c, d, cl = (values[f"corrected_{n}"] for n in ("avr_comp", "d", "latency_comp"))
+        assert found["regime"] == mended(c, d, cl, values["corrected_agl_lat"], values["aw"])
+
+
+def test_wc11__faster_memory_is_not_slower():
+    # c + sh_lat = d (Aw - Wpb) at a service time of 8: (17) gives way to (21).
+    case = ROUND | {"uses_shared": 1, "i_itrs": 16, "comp_inst": 12, "aw": 8}
+    slow, fast = (both(case, dm_del=d) for d in (8.001, 7.999))
+    assert [found["regime"] for found in (slow[0], fast[0])] == ["eq17", "eq21"]
+    assert fast[0]["round_cycles"] > 5 * slow[0]["round_cycles"]
+    assert fast[1]["round_cycles"] <= slow[1]["round_cycles"]
+    # Both sides of the border are (21), which meets itself there; (17) takes over further on.
+    assert slow[1]["round_cycles"] == pytest.approx(fast[1]["round_cycles"], rel=1e-4)
+    assert [found["regime"] for found in (slow[1], fast[1])] == ["eq21", "eq21"]
+    assert both(case, dm_del=500)[1]["regime"] == "eq17"
+
+
+def test_wc11__no_round_is_shorter_than_its_issue_and_service():
+    issue = {"uses_shared": 1, "i_itrs": 1, "comp_inst": 6 * 1000, "aw": 64}
+    _, found = both(ROUND, **issue)
+    assert (found["regime"], found["round_cycles"]) == ("eq9", 6000 * 64 + 500)
+    # Computation just above the service time: not (16), but the service of all is yet longer.
+    service = {"issue_cycles": 0.25, "inst_latency": 4, "comp_inst": 6 * 40.4, "dm_lat": 50}
+    printed, found = both(ROUND, **issue | service)
+    assert (printed["regime"], found["regime"]) == ("eq21", "eq17")
+    assert found["round_cycles"] == exact(4 * 40.4 + 50 + 10 * 64 * 6)
+
+
+# --- From files -----------------------------------------------------------------------------------
+
+SAMPLES = {
+    "vector_add": {"block_size": [256], "elements_per_thread": [1], "vector_width": [1]},
+    "transpose": {"tile": [32], "block_rows": [16], "padding": [1], "tiles_per_block": [1]},
+    "blackscholes": {"block_size": [128], "vector_width": [1], "grid_blocks_per_sm": [32]},
+    "matrixmul_global": {"block_x": [32], "block_y": [32], "work_per_thread": [1], "unroll": [4]},
+    "micro_coalesced": {"benchmark": [1], "block_size": [256]},
+}
+
+
+def sample(kernel, clocks, *, variant="corrected", latency="auto", lost=()):
+    """Return a sample's results on the GTX 980, which may lose parameters, over both clocks."""
+    plan = Plan(kernels=[kernel], devices=["gtx_980"], models=["wang_chu"], variant=variant,
+                precision="float64", axes=SAMPLES[kernel] | clocks,
+                options={"wang_chu": {"dram_latency": latency}})  # fmt: skip
+    space = resolve(plan).kernels[0]
+    (device,) = space.devices
+    own = {k: v for k, v in device.model_parameters["wang_chu"].items() if k not in lost}
+    parameters = {**device.model_parameters, "wang_chu": own}
+    space = replace(space, devices=(replace(device, model_parameters=parameters),))
+    found = evaluate_box(space, plan, space.grid.whole)
+    return {name: np.squeeze(values) for name, values in found.items()}
+
+
+SLOW = {"core_clock": [400], "memory_clock": [1000]}
+FIT = ("dm_lat_slope_cycles", "dm_lat_intercept_cycles")
+EQ4, EQ5A = 222.78 * 0.4 + 277.32, 500.1 * 0.4
+
+
+@pytest.mark.parametrize(
+    ("variant", "latency", "lost", "value"),
+    [
+        ("corrected", "auto", (), EQ4),
+        ("printed", "auto", (), EQ5A),
+        ("printed", "eq4", (), EQ4),
+        ("corrected", "eq5a", (), EQ5A),
+        ("corrected", "auto", FIT, EQ5A),  # without the fit
+        ("printed", "auto", FIT, EQ5A),
+        ("corrected", "auto", ("dm_lat_cycles",), EQ4),
+        ("corrected", "eq5a", ("dm_lat_cycles",), EQ5A),  # 222.78 + 277.32 at equal clocks
+    ],
+)
+def test_option_dram_latency(variant, latency, lost, value):
+    found = sample("vector_add", SLOW, variant=variant, latency=latency, lost=lost)
+    assert found["wang_chu_memory_latency"] == exact(value)
+
+
+@pytest.mark.parametrize(("latency", "lost"), [("eq4", FIT), ("auto", (*FIT, "dm_lat_cycles"))])
+def test_option_dram_latency__missing_parameters(latency, lost):
+    found = sample("vector_add", SLOW, latency=latency, lost=lost)
+    assert found["status"] == STATUS["missing_parameters"]
+    assert np.isnan(found["execution_time"])
+
+
+@pytest.mark.parametrize(
+    ("variant", "status"), [("corrected", "valid"), ("printed", "model_domain")]
+)
+def test_wc7__from_the_kernel_file(variant, status):
+    assert sample("micro_coalesced", SLOW, variant=variant)["status"] == STATUS[status]
+
+
+def test_section6__49_settings():
+    clocks = {"core_clock": range(400, 1001, 100), "memory_clock": range(400, 1001, 100)}
+    found = sample("vector_add", {name: list(values) for name, values in clocks.items()})
+    assert found["status"].shape == (7, 7)
+    assert not found["status"].any()
+
+
+ENDS = {"core_clock": [400, 1000], "memory_clock": [400, 1000]}
+
+
+@pytest.mark.parametrize("kernel", ["vector_add", "transpose", "blackscholes"])
+def test_figure2__memory_kernels(kernel):
+    # "Almost over 2.5x speedup by increasing 2.5x memory frequency", "core frequency has little
+    # effects"; more than 2.5 because DRAM is used better at higher clocks, 10.06 / 9.0 (Table III).
+    time = sample(kernel, ENDS)["execution_time"]
+    assert (time[:, 0] / time[:, 1] >= 2.5).all()
+    assert (time[:, 0] / time[:, 1] <= 2.5 * 10.06 / 9.0).all()
+    assert (time[0] / time[1] < 1.07).all()
+
+
+def test_figure2__matrix_product_from_global_memory():
+    time = sample("matrixmul_global", ENDS)["execution_time"]
+    (slow, fast_memory), (fast_core, _) = time
+    assert slow / fast_memory < 1.02  # "negligible speedup"
+    assert 2.25 < slow / fast_core <= 2.5
+
+
+def test_section6__l2_hit_rate_of_the_matrix_product():
+    space = resolve(Plan(kernels=["matrixmul_global"], devices=["gtx_980"], models=["wang_chu"],
+                         axes=SAMPLES["matrixmul_global"])).kernels[0]  # fmt: skip
+    found = sample("matrixmul_global", {"core_clock": [700], "memory_clock": [700]})
+    # agl_lat = 222 l2_hr + 500.1 (1 - l2_hr); 97.5% was measured.
+    hits = (500.1 - found["wang_chu_memory_latency"]) / (500.1 - 222)
+    assert hits == digits(0.975, 0.005)
+    assert space.kernel.sizes["n"] == 1024

@@ -1,0 +1,272 @@
+"""The rules of the house: floors, sizes, names, docstrings, and what may not be imported."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sweep"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = sorted(
+    path for folder in ("sweep", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+)
+MAX_LINES = 400
+PAPER_LINES = 550  # a model is one file, however many equations it has
+
+# The compiled passes are generated from the package's own registry of models, nowhere else.
+MAY_EXECUTE = {"sweep/compiler/passes.py", "sweep/compiler/lowering.py"}
+
+COMPILERS = {"numba", "llvmlite"}
+HEAVY = COMPILERS | {"dask", "distributed", "matplotlib", "pandas", "xarray", "zarr"}
+
+TINY_PLAN = """
+schema = 1
+name = "tiny"
+kernels = ["sepia"]
+devices = ["gtx_280"]
+models = ["hong_kim"]
+"""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def each(paths: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", paths, ids=relative)
+
+
+# ---------------------------------------------------------------------------- imports
+
+
+def test_imports_keep_the_contracts(monkeypatch):
+    from importlinter import cli
+
+    monkeypatch.chdir(ROOT)
+    assert cli.lint_imports(no_cache=True) == cli.EXIT_STATUS_SUCCESS
+
+
+def loaded(code: str, cwd: Path) -> set[str]:
+    """Return the top-level packages that a fresh interpreter holds after running ``code``."""
+    report = "import sys; print('\\n'.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{code}\n{report}"],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines())
+
+
+def test_importing_the_package_is_light(tmp_path):
+    assert loaded("import sweep", tmp_path) & HEAVY == set()
+
+
+def command(*arguments: str) -> str:
+    """Return the code of one call of the command line that ends well."""
+    return (
+        "from sweep.cli import main\n"
+        "try:\n"
+        f"    code = main({list(arguments)})\n"
+        "except SystemExit as exit:\n"
+        "    code = exit.code\n"
+        "assert not code, code"
+    )
+
+
+def test_help_is_light(tmp_path):
+    assert loaded(command("--help"), tmp_path) & HEAVY == set()
+
+
+@pytest.mark.slow
+def test_reading_a_store_never_compiles(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY_PLAN, encoding="utf-8")
+    assert loaded(command("run", "tiny.toml"), tmp_path) >= COMPILERS
+    for question in ("info", "best"):
+        assert loaded(command(question, "tiny.zarr"), tmp_path) & COMPILERS == set()
+
+
+@pytest.mark.parametrize("module", ["models", "specs", "expressions", "store", "query", "plot"])
+def test_reader_never_compiles(module, tmp_path):
+    assert loaded(f"import sweep.{module}", tmp_path) & COMPILERS == set()
+
+
+# ---------------------------------------------------------------------------- files
+
+
+@each(SOURCES)
+def test_file_is_short(path):
+    n_lines = path.read_text(encoding="utf-8").count("\n")
+    is_paper = re.fullmatch(r"sweep/models/[a-z]\w+\.py", relative(path))
+    assert n_lines <= (PAPER_LINES if is_paper else MAX_LINES)
+
+
+def test_no_module_is_called_util():
+    vague = re.compile(r"_?(utils?|helpers?|common|misc)\.py")
+    assert [relative(path) for path in MODULES if vague.fullmatch(path.name)] == []
+
+
+@each(MODULES)
+def test_nothing_is_executed_from_text(path):
+    calls = [
+        f"line {node.lineno}: {node.func.id}("
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"eval", "exec"}
+    ]
+    assert not calls or relative(path) in MAY_EXECUTE
+
+
+@pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=" ".join)
+def test_ruff_is_silent(check):
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *check, "--quiet", "--no-cache", "."],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_types_agree(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_notebooks_carry_no_outputs():
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        ran = [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
+        assert ran == [], path.name
+
+
+# ---------------------------------------------------------------------------- docstrings
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def public_definitions(tree: ast.Module):
+    """Yield (qualified name, node) of public functions, classes and their public methods."""
+    for node in tree.body:
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)) or node.name.startswith("_"):
+            continue
+        yield node.name, node
+        if isinstance(node, ast.ClassDef):
+            for child in node.body:
+                if isinstance(child, FUNCTIONS) and not child.name.startswith("_"):
+                    yield f"{node.name}.{child.name}", child
+
+
+def documented_names(docstring: str) -> list[str] | None:
+    """Return the names in the Parameters section of a NumPy docstring, None without one."""
+    lines = docstring.splitlines()
+    for start, line in enumerate(lines[:-1]):
+        if line.strip() == "Parameters" and set(lines[start + 1].strip()) == {"-"}:
+            break
+    else:
+        return None
+    names: list[str] = []
+    for line, following in zip(lines[start + 2 :], [*lines[start + 3 :], ""], strict=True):
+        if following and set(following) == {"-"}:
+            break  # the title of the next section
+        if line and not line.startswith(" "):
+            names += [name.strip().lstrip("*") for name in line.split(" : ")[0].split(",")]
+    return names
+
+
+def decorators(node) -> set[str]:
+    targets = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+    return {target.id if isinstance(target, ast.Name) else target.attr for target in targets}
+
+
+def argument_names(node) -> list[str]:
+    arguments = node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    names += [arguments.vararg.arg] if arguments.vararg else []
+    names += [a.arg for a in arguments.kwonlyargs]
+    names += [arguments.kwarg.arg] if arguments.kwarg else []
+    return names
+
+
+def signature_names(name: str, node) -> list[str] | None:
+    """Return what a caller may pass, in order; None for a class whose signature is inherited."""
+    if isinstance(node, FUNCTIONS):
+        names = argument_names(node)
+        is_method = "." in name and "staticmethod" not in decorators(node)
+        return names[1:] if is_method else names
+    for child in node.body:
+        if isinstance(child, FUNCTIONS) and child.name == "__init__":
+            return argument_names(child)[1:]
+    if "dataclass" in decorators(node) or "NamedTuple" in {ast.unparse(b) for b in node.bases}:
+        return [
+            child.target.id
+            for child in node.body
+            if isinstance(child, ast.AnnAssign)
+            and "ClassVar" not in ast.unparse(child.annotation)
+            and "init=False" not in ast.unparse(child)
+        ]
+    return None
+
+
+@each(MODULES)
+def test_public_names_have_docstrings(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bare = [name for name, node in public_definitions(tree) if not ast.get_docstring(node)]
+    assert bare == []
+
+
+@each(MODULES)
+def test_documented_parameters_are_those_of_the_signature(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for name, node in public_definitions(tree):
+        documented = documented_names(ast.get_docstring(node) or "")
+        expected = signature_names(name, node)
+        if documented is not None and expected is not None:
+            assert documented == expected, name
+
+
+def test_the_docstring_reader_reads():
+    docstring = ast.get_docstring(
+        ast.parse(
+            '''
+"""Title.
+
+Parameters
+----------
+a, b : float
+    First: and second.
+
+    More : about them.
+*rest
+    Others.
+
+Returns
+-------
+c : float
+    Third.
+"""
+'''
+        )
+    )
+    assert documented_names(docstring) == ["a", "b", "rest"]
+    assert documented_names("Title.\n\nParameters are good.") is None

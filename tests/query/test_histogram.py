@@ -1,0 +1,377 @@
+"""Histograms and shares: the counts of brute force, whoever counts, to the last configuration."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sweep
+from sweep import query
+from sweep.cli import main
+from sweep.compiler.reduction_state import Counts
+from sweep.compiler.reductions import take_counts, take_histogram
+from sweep.errors import QueryError
+from sweep.evaluation import evaluate, reducing
+from sweep.plot import histogram_plot
+from sweep.query.grid import forget_stores
+from sweep.runs.planned import Planned
+from sweep.runs.running import run
+from sweep.space import Plan, resolve
+
+CLOCKS = {
+    "core_clock_ratio": {"start": 0.7, "stop": 1.2, "step": 0.1},
+    "memory_clock_ratio": {"start": 0.7, "stop": 1.2, "step": 0.1},
+}
+OWN = {"tile": [8, 32], "unroll": [1, 4], "block_size": [64, 256]}
+
+
+def laid_out(**given):
+    plan = {
+        "kernels": ["matrixmul_shared", "sepia"],
+        "devices": ["gtx_280", "gtx_980"],
+        "models": ["hong_kim", "wang_chu"],
+        "axes": {**OWN, **CLOCKS},
+    }
+    return resolve(Plan(**{**plan, **given}))
+
+
+@pytest.fixture(autouse=True)
+def no_group_too_small(monkeypatch):
+    monkeypatch.setattr(reducing, "FEW", 0)
+
+
+@pytest.fixture(scope="module")
+def spaces(tmp_path_factory):
+    """Spaces whose inner loop runs over clocks, or rows, with their results, and their stores."""
+    found = {}
+    few = {"core_clock_ratio": [0.9, 1.0], "memory_clock_ratio": [1.0, 1.1]}
+    for form, axes in (("clocks", CLOCKS), ("rows", few)):
+        models = ["hong_kim", "wang_chu"] if form == "clocks" else ["hong_kim"]
+        space = laid_out(axes={**OWN, **axes}, models=models, chunk_points=100)
+        path = tmp_path_factory.mktemp(form) / "run.zarr"
+        run(space, path, threads=1)
+        found[form] = space, evaluate(space).compute(), path
+    return found
+
+
+def flat(results, kernel, name):
+    """Return a variable over all configurations of a kernel, as one table of columns."""
+    dataset = results[kernel].to_dataset()
+    dims = dataset["status"].dims
+    shape = dataset["status"].shape
+    found = dataset[name]
+    if found.dtype.kind == "f":  # a number counts where its configuration can be
+        found = found.where(dataset["status"] == 0)
+    spread = found.broadcast_like(dataset["status"]).transpose(*dims)
+    labels = {d: np.broadcast_to(dataset[d].values.reshape(
+        [-1 if e == d else 1 for e in dims]), shape).ravel() for d in dims}  # fmt: skip
+    return spread.values.ravel(), labels
+
+
+def brute(results, name, by, borders=None):
+    """Return the counts by group's labels, counted by NumPy over everything at once."""
+    found = {}
+    for kernel in ("matrixmul_shared", "sepia"):
+        values, labels = flat(results, kernel, name)
+        columns = [np.full(values.size, kernel) if d == "kernel" else labels[d] for d in by]
+        keys = list(zip(*(c.tolist() for c in columns), strict=True)) or [()] * values.size
+        groups = {}
+        for i, key in enumerate(keys):
+            groups.setdefault(key, []).append(i)
+        for key, at in groups.items():
+            mine = values[at]
+            if borders is None:
+                counts = np.bincount(mine, minlength=256)
+            else:
+                good = mine[~np.isnan(mine)].astype(float)
+                inside = np.histogram(good, borders)[0]
+                counts = np.array([(good < borders[0]).sum(), *inside, (good > borders[-1]).sum(),
+                                   mine.size - good.size])  # fmt: skip
+            found[key] = found.get(key, 0) + counts
+    return found
+
+
+def of_answer(answer, by):
+    """Return the counts of each group in the order of an answer's rows."""
+    found = {}
+    for row in answer:
+        found.setdefault(tuple(row[d] for d in by), []).append(row["count"])
+    return found
+
+
+GROUPS = st.lists(
+    st.sampled_from(["kernel", "device", "model", "core_clock_ratio", "memory_clock_ratio"]),
+    unique=True, max_size=3,
+)  # fmt: skip
+SLOW = settings(
+    deadline=None,
+    max_examples=6,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.mark.slow
+@SLOW
+@given(
+    st.sampled_from(
+        [
+            ("clocks", "execution_time"),
+            ("clocks", "energy"),
+            ("rows", "execution_time"),
+            ("rows", "occupancy"),
+        ]
+    ),
+    GROUPS,
+    st.integers(1, 70),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_bins_are_those_of_brute_force(spaces, asked, by, n, log, threads):
+    form, name = asked
+    space, results, path = spaces[form]
+    pooled = np.concatenate([flat(results, k, name)[0] for k in ("matrixmul_shared", "sepia")])
+    scale = np.geomspace if log else np.linspace
+    # Some configurations lie outside, and some on a border to the bit.
+    low, high = (float(np.nanpercentile(pooled, p, method="nearest")) for p in (2, 97))
+    if name == "occupancy":
+        low, high = 0.1, 0.9
+    borders = scale(low, high, n + 1)
+    expected = brute(results, name, by, borders)
+    answers = [
+        query.histogram(data, name, n, within=(low, high), log=log, by=by)
+        for data in (Planned(space, threads=threads), results, path)
+    ]
+    first = answers[0].to_json()
+    assert all(answer.to_json() == first for answer in answers)
+    shown = [row["lowest"] for row in answers[0]][: len(answers[0]) // max(len(expected), 1)]
+    for key, counts in of_answer(answers[0], by).items():
+        whole = expected[key]
+        inner = whole[1:-2].tolist()
+        begin = 1 if shown and shown[0] is None else 0
+        assert counts[begin : begin + n] == inner
+        assert sum(counts) == whole.sum()
+
+
+@pytest.mark.slow
+@SLOW
+@given(
+    st.sampled_from(
+        [
+            ("clocks", "regime"),
+            ("clocks", "status"),
+            ("rows", "bound"),
+            ("rows", "occupancy_limiter"),
+        ]
+    ),
+    GROUPS,
+)
+def test_shares_are_those_of_brute_force(spaces, asked, by):
+    form, name = asked
+    space, results, path = spaces[form]
+    expected = brute(results, name, by)
+    answers = [
+        query.histogram(data, name, by=by) for data in (Planned(space, threads=2), results, path)
+    ]
+    assert len({answer.to_json() for answer in answers}) == 1
+    codes = np.flatnonzero(sum(expected.values()))
+    for key, counts in of_answer(answers[0], by).items():
+        assert counts == expected[key][codes].tolist()
+    assert sum(answers[0].column("count")) == sum(part.sum() for part in expected.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [None, (), ("device",), ("memory_clock_ratio", "model")])
+def test_summary_of_a_plan_is_that_of_its_store(spaces, by):
+    for space, results, path in spaces.values():
+        expected = query.summary(path, by=by).to_json()
+        assert query.summary(results, by=by).to_json() == expected
+        assert sweep.summary(space, by=by).to_json() == expected
+        selected = {"select": {"device": "gtx_980", "core_clock_ratio": (0.85, 1.05)}, "by": by}
+        expected = query.summary(path, **selected).to_json()
+        assert sweep.summary(space, **selected).to_json() == expected
+
+
+def test_summary_without_regimes():
+    axes = {"block_size": [64, 256], **CLOCKS}
+    space = laid_out(kernels=["sepia"], models=["hong_kim"], outputs=["execution_time"], axes=axes)
+    results = evaluate(space).compute()
+    assert sweep.summary(space).to_json() == query.summary(results).to_json()
+
+
+def test_compiled_passes_answer(spaces, monkeypatch):
+    seen = []
+    counted = Planned.counted
+
+    def noted(self, asked):
+        found = counted(self, asked)
+        seen.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Planned, "counted", noted)
+    space, results, _ = spaces["clocks"]
+    sweep.summary(space)
+    sweep.histogram(space, "regime", by=["model"])
+    sweep.histogram(space, "execution_time", by=["device"])
+    assert seen == [True] * 6
+    for question in (
+        {"variable": "regime", "where": "occupancy > 0.3"},
+        {"variable": "execution_time", "select": {"core_clock": (500, 900)}},
+    ):
+        expected = query.histogram(results, **question)
+        assert sweep.histogram(space, **question).to_json() == expected.to_json()
+    assert seen == [True] * 6, "a condition and a mask are read"
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 100])
+def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
+    monkeypatch.setattr(reducing, "PIECE", pieces)
+    monkeypatch.setattr(reducing, "LAUNCHES", pieces)
+    for space, results, _ in spaces.values():
+        for name in ("regime", "execution_time"):
+            assert sweep.histogram(space, name).to_json() == query.histogram(
+                results, name).to_json()  # fmt: skip
+
+
+def test_lists_answer_like_grids():
+    """Configurations that a list leaves out are counted as a grid would have them."""
+    plan = {"kernels": ["matrixmul_shared"], "devices": ["gtx_980"],
+            "axes": {"tile": [8, 16, 32, 64], **CLOCKS}}  # fmt: skip
+    grid, stacked = (laid_out(**plan, layout=layout) for layout in ("grid", "stacked"))
+    whole = evaluate(grid).compute()
+    for name in ("status", "regime", "execution_time"):
+        for by in ((), ("model",), ("tile", "model"), ("core_clock_ratio", "tile")):
+            expected = query.histogram(whole, name, by=by).to_json()
+            assert sweep.histogram(grid, name, by=by).to_json() == expected
+            assert sweep.histogram(stacked, name, by=by).to_json() == expected
+
+
+def test_index_answers_without_reading(spaces, monkeypatch):
+    _, results, path = spaces["clocks"]
+    forget_stores()
+    from sweep.store import StoredArray
+
+    read = []
+    isel = StoredArray.isel
+    monkeypatch.setattr(
+        StoredArray, "isel", lambda self, index: read.append(1) or isel(self, index)
+    )
+    for name in ("status", "regime"):
+        query.histogram(path, name, by=["device"])
+    query.histogram(path, "execution_time", [0.0, 1e9], by=["model"])
+    assert not read
+    query.histogram(path, "execution_time", 20)
+    assert read
+
+
+def test_own_variables_of_a_model(spaces):
+    space, results, path = spaces["clocks"]
+    found = [query.histogram(data, "memory_warp_parallelism", 5).to_json()
+             for data in (Planned(space), results, path)]  # fmt: skip
+    assert found[0] == found[1] == found[2]
+
+
+@given(
+    st.lists(st.floats(width=32), max_size=60),
+    st.lists(st.floats(-1e30, 1e30), min_size=2, max_size=40, unique=True),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_pass_sorts_any_number(values, borders, dtype):
+    cuts = np.sort(np.array(borders))
+    row = np.array(values, dtype)
+    state = Counts.empty(1, tuple(cuts.tolist()))
+    take_histogram(state.arguments("histogram"), (row,), 0, np.zeros(1, np.int64), 0, False)
+    good = row[~np.isnan(row)].astype(float)
+    expected = np.bincount(np.searchsorted(cuts, good, side="right"), minlength=len(cuts) + 1)
+    assert state.counts[0, :-1].tolist() == expected.tolist()
+    assert state.counts[0, -1] == np.isnan(row).sum()
+
+
+def test_pass_counts_codes():
+    rows = tuple(np.random.default_rng(1).integers(0, 256, (2, 999)).astype(np.uint8))
+    state = Counts.empty(2, None)
+    take_counts(state.arguments("counts"), rows, 0, np.zeros(1, np.int64), 0, False)
+    assert (state.counts == [np.bincount(row, minlength=256) for row in rows]).all()
+
+
+@pytest.mark.slow
+def test_workers_count_alike(spaces, monkeypatch):
+    from sweep.runs import sharing
+    from sweep.runs.workers import Workers, cluster
+
+    monkeypatch.setattr(reducing, "PIECE", 500)
+    monkeypatch.setattr(sharing, "SMALLEST", 1)
+    space, results, _ = spaces["clocks"]
+    with cluster(Workers(processes=2)) as client:
+        planned = Planned(space, client=client)
+        for name in ("regime", "execution_time"):
+            expected = query.histogram(results, name).to_json()
+            assert query.histogram(planned, name).to_json() == expected
+        assert query.summary(planned).to_json() == query.summary(results).to_json()
+
+
+# ---------------------------------------------------------------------------- questions
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ({"bins": 0}, "whole number from 1 to 10,000, not 0"),
+        ({"bins": True}, "whole number from 1 to 10,000"),
+        ({"bins": [1.0]}, "two or more ascending numbers"),
+        ({"bins": [2.0, 1.0]}, "two or more ascending numbers"),
+        ({"bins": [1.0, 2.0], "log": True}, "neither range nor scale"),
+        ({"within": (2.0, 1.0)}, "lower end below a finite upper end, not 2 to 1"),
+        ({"within": (0.0, 1.0), "log": True}, "begin above 0, not at 0"),
+        ({"variable": "regime", "bins": 3}, "'regime' is a code: its meanings are counted"),
+        ({"variable": "execution_tim"}, "did you mean 'execution_time'"),
+        ({"variable": "tile"}, "'tile' is a coordinate"),
+        ({"by": ["tiles"]}, "did you mean 'tile'"),
+    ],
+)
+def test_wrong_questions_are_told(spaces, question, told):
+    with pytest.raises(QueryError, match=told):
+        query.histogram(spaces["clocks"][1], **question)
+
+
+def test_one_value_has_a_bin_around_it(spaces):
+    _, results, _ = spaces["clocks"]
+    select = {"kernel": "sepia", "device": "gtx_280", "model": "hong_kim", "block_size": 64,
+              "core_clock_ratio": 1.0, "memory_clock_ratio": 1.0}  # fmt: skip
+    answer = query.histogram(results, select=select, bins=1)
+    (row,) = answer
+    assert (row["count"], row["share"]) == (1, 1.0)
+    assert row["lowest"] < row["highest"]
+
+
+def test_command_prints_and_draws(spaces, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = str(spaces["clocks"][2])
+    words = ["histogram", path, "execution_time", "--bins", "4", "--log", "--by", "device"]
+    assert main([*words, "kernel=sepia", "--figure", "times.png"]) == 0
+    told = capsys.readouterr().out
+    assert "histogram of execution_time by device" in told and "figure: times.png" in told
+    assert (tmp_path / "times.png").stat().st_size > 5000
+    assert main([*words, "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) >= 8
+    assert main(["histogram", path, "bound", "--format", "csv", "--figure", "bound.svg"]) == 0
+    assert capsys.readouterr().out.startswith("kernel,device,model,bound,count,share")
+    for wrong, said in (
+        (["--range", "1-2"], "--range '1-2': two numbers"),
+        (["--include", "power"], "--include: a histogram has no further variables"),
+        (["--workers", "2"], "is a store, whose results are there"),
+    ):
+        assert main([*words, *wrong]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+
+
+def test_too_many_groups_to_draw(spaces):
+    answer = query.histogram(spaces["clocks"][1], "bound", by=["device", "core_clock_ratio"])
+    with pytest.raises(QueryError, match="12 groups are more than the 8"):
+        histogram_plot(answer)
+    with pytest.raises(QueryError, match="only the answer of a histogram"):
+        histogram_plot(query.best(spaces["clocks"][1]))

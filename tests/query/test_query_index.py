@@ -1,0 +1,240 @@
+"""Answers through a store's index are those of a full scan, and read less."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import indexed
+
+from sweep.errors import QueryError, StoreError
+from sweep.query import best, pareto, summary, top
+from sweep.query.select import front
+from sweep.query.view import View
+from sweep.runs import summaries
+from sweep.store import inspect, open_store, read_index
+
+BY = (None, (), ("device",), ("model", "tile"), ("kernel",), ("block_size", "device"),
+      ("core_clock", "model", "device"))  # fmt: skip
+WHERE = (None, "occupancy > 0.6", "tile != 5", "regime == 'one' and power < 3",
+         "execution_time > 100", "device != 'gtx_280' and core_clock < 6")  # fmt: skip
+SELECT = ({}, {"device": "gtx_280"}, {"model": "wang_chu"}, {"tile": [4]}, {"core_clock": (4, 5)},
+          {"kernel": "one"}, {"device": ["gtx_280"], "block_size": [4]})  # fmt: skip
+NAMES = ("execution_time", "energy", "occupancy", "wang_chu_rounds")
+
+
+@st.composite
+def stores(draw: st.DrawFn) -> tuple:
+    """Grids, chunk sizes, models, precision and a seed."""
+    sizes = tuple(draw(st.integers(1, 3)) for _ in range(5))
+    others = tuple(draw(st.integers(1, 3)) for _ in range(5))
+    points = [draw(st.integers(1, 90)) for _ in range(2)]
+    kernels = {"one": indexed.grid(sizes, points[0]), "two": indexed.grid(others, points[1])}
+    precision = draw(st.sampled_from(["float32", "float64"]))
+    return kernels, draw(st.integers(1, 2)), precision, draw(st.integers(0, 1000))
+
+
+def answers(question, data, *args, **options) -> str:
+    """Return an answer, or the error, as text."""
+    try:
+        return question(data, *args, **options).to_json()
+    except QueryError as error:
+        return str(error)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(stores(), st.data())
+def test_answers__are_those_of_a_full_scan(store, data):
+    kernels, models, precision, seed = store
+    pick = lambda choices: data.draw(st.sampled_from(choices))  # noqa: E731
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.zarr"
+        indexed.write(path, kernels, models=models, precision=precision, seed=seed)
+        whole = open_store(path)
+        for _ in range(3):
+            options = {"by": pick(BY), "where": pick(WHERE), "select": pick(SELECT)}
+            objective, sense = pick(NAMES), pick(["min", "max"])
+            names = pick([NAMES[:2], NAMES[:3], ("energy", "occupancy")])
+            senses = [pick(["min", "min", "max"]) for _ in names]
+            questions = [
+                (best, objective, {"sense": sense}),
+                (top, pick([1, 2, 5]), {"objective": objective, "sense": sense}),
+                (pareto, names, {"senses": senses}),
+                (pareto, NAMES[:2], {}),
+            ]
+            if options["by"] is None:
+                options["by"] = pick([("kernel", "device", "model"), ("kernel",)])
+            for question, argument, more in questions:
+                given_ = {**options, **more}
+                assert answers(question, path, argument, **given_) == answers(
+                    question, whole, argument, **given_
+                )
+            assert answers(summary, path, **options) == answers(summary, whole, **options)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(stores())
+def test_index__is_what_numpy_finds(store):
+    kernels, models, precision, seed = store
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.zarr"
+        found = indexed.write(path, kernels, models=models, precision=precision, seed=seed)
+        index = read_index(path)
+        assert index is not None
+        for kernel, over in kernels.items():
+            of_kernel = index.group(kernel)
+            shape = (models, *over.shape)
+            place = np.arange(np.prod(shape)).reshape(shape)
+            for name in ("execution_time", "occupancy"):
+                values = found[kernel][name]
+                full = np.broadcast_to(
+                    values if name == "execution_time" else values[None, ..., None, None], shape
+                )
+                for chunk, box in enumerate(over.boxes()):
+                    for model in range(models):
+                        for device in range(box.start[0], box.stop[0]):
+                            at = (model, device, *box.slices[1:])
+                            _same(of_kernel, name, (chunk, model, device - box.start[0]),
+                                  full[at].ravel(), place[at].ravel())  # fmt: skip
+            codes, counts = of_kernel.counts("status")
+            for code, counted in zip(codes, np.moveaxis(counts, -1, 0), strict=True):
+                assert counted.sum() == np.count_nonzero(found[kernel]["status"] == code)
+
+
+def _same(index, name: str, cell: tuple[int, ...], values: np.ndarray, places: np.ndarray) -> None:
+    """Compare a cell of the index with what NumPy finds in its values."""
+
+    def known(array: str):
+        return index.number(f"chunk_{array}", name)[cell]
+
+    there = ~np.isnan(values)
+    if not there.any():
+        assert np.isnan(known("minimum")) and np.isnan(known("maximum"))
+        assert known("minimum_position") == known("maximum_position") == -1
+        return
+    low, high = np.nanargmin(values), np.nanargmax(values)
+    assert (known("minimum"), known("minimum_position")) == (values[low], places[low])
+    assert (known("maximum"), known("maximum_position")) == (values[high], places[high])
+    if name == "execution_time":
+        ordered = np.sort(values[there])
+        assert known("value_count") == there.sum()
+        if len(ordered) > 1:
+            assert known("second_minimum") == ordered[1]
+            assert known("second_maximum") == ordered[-2]
+
+
+def test_summaries__of_large_chunks(monkeypatch):
+    """Pieces, samples and counts by code give what one look at everything gives."""
+    over = indexed.grid((2, 3, 4, 9, 11), 10**6)
+    found = indexed.numbers(over, 2, "float32", 3)
+    plan = indexed.Plan(("one",), indexed.DEVICES, indexed.MODELS)
+    own = indexed.variables(over, "float32")
+    at_once = summaries.summarise(over, plan, over.whole, own, found)
+    for name, value in (("PIECE", 37), ("SMALL", 1), ("SAMPLE", 5)):
+        monkeypatch.setattr(summaries, name, value)
+    assert summaries.summarise(over, plan, over.whole, own, found) == at_once
+    assert at_once["points"] == 2 * over.n_points
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    indexed.write(tmp_path / "a.zarr", {"one": indexed.grid((3, 4, 4, 6, 6), 36)}, seed=7)
+    return tmp_path / "a.zarr"
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The blocks that are read from now on."""
+    blocks: list = []
+    slab = View.slab
+
+    def counting(self, block, codes=()):
+        blocks.append(block)
+        return slab(self, block, codes)
+
+    monkeypatch.setattr(View, "slab", counting)
+    return blocks
+
+
+def test_whole_groups__are_answered_without_reading(store, read):
+    for question in (best, summary, pareto):
+        assert len(question(store))
+    assert len(best(store, by=["device"], select={"model": "wang_chu"}))
+    assert read == []
+
+
+def test_chunks_that_cannot_matter__are_not_read(store, read):
+    every = inspect(store).counts["one"] * 2
+    for question in (
+        lambda: top(store, 3),
+        lambda: best(store, where="occupancy > 0.6"),
+        lambda: best(store, "occupancy", sense="max"),
+        lambda: best(store, by=["tile"], select={"memory_clock": 5}),
+        lambda: pareto(store, where="block_size > 4", by=["model"]),
+    ):
+        read.clear()
+        question()
+        assert 0 < len(read) < every / 2
+
+
+def test_index__is_labelled_and_opens_with_plain_xarray(store):
+    tree = xr.open_datatree(store, engine="zarr")
+    assert set(tree.children) == {"one"}
+    root = tree.to_dataset()
+    assert not set(root.coords)
+    names = [str(name) for name in root["chunk_variable"].values]
+    minimum = root["chunk_minimum"]
+    of_time = minimum[:, names.index("execution_time")]
+    assert float(of_time.min()) == float(tree["one/execution_time"].min())
+    assert minimum.attrs["groups"]["one"]["first_cell"] == 0
+    assert all("long_name" in variable.attrs for variable in root.variables.values())
+    with xr.open_zarr(store) as alone:
+        assert set(alone.data_vars) == set(root.data_vars)
+
+
+def test_unfinished_store__has_no_index(tmp_path):
+    indexed.write(tmp_path / "a.zarr", {"one": indexed.grid((1, 2, 2, 2, 2), 4)})
+    root = tmp_path / "a.zarr/zarr.json"
+    text = root.read_text()
+    root.write_text(text.replace('"finished": "', '"finished": null, "then": "'))
+    assert read_index(tmp_path / "a.zarr") is None
+    assert len(best(tmp_path / "a.zarr"))
+
+
+def test_damaged_index__is_one_line(store):
+    file = store / "chunk_minimum/c.0.0"
+    content = bytearray(file.read_bytes())
+    content[20] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(StoreError, match=r"^'[^\n]*chunk_minimum/c\.0\.0' of its index is missing"):
+        best(store)
+
+
+def test_fronts_of_chunks__whatever_is_smallest_where():
+    """Also where the fastest has no energy, and of points that equal those at the ends."""
+    rng = np.random.default_rng(3)
+    for n, slope in ((50, 0), (3000, 0), (400_000, 0), (400_000, 1), (400_000, -1)):
+        x, y = (rng.integers(1, 200, n).astype(np.float32) for _ in range(2))
+        y += (slope * np.arange(n) / 1000).astype(np.int64) - min(0, slope) * n // 1000
+        y[rng.random(n) < 0.3] = np.nan
+        y[x <= 2] = np.nan
+        ends = int(np.nanargmin(x)), int(np.nanargmin(y))
+        assert np.isnan(y[ends[0]])
+        for points in (ends, ends[:1], ends[1:]):
+            found = summaries._front(x, y, points, *least_of_pieces(x, y))
+            assert found.tolist() == front([x, y]).tolist()
+        curve = rng.random(n)  # all are on the front
+        ends = int(np.argmin(curve)), int(np.argmax(curve))
+        least = least_of_pieces(curve, 1 - curve)
+        assert summaries._front(curve, 1 - curve, ends, *least).size == n
+
+
+def least_of_pieces(*rows):
+    starts = {row.size: np.arange(0, row.size, summaries.PIECE) for row in rows}
+    return [np.fmin.reduceat(row, starts[row.size]) for row in rows]

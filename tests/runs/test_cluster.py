@@ -1,0 +1,327 @@
+"""Runs on a Dask cluster of other processes: the same bytes, and clear words when it fails."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import pytest
+from support.clusters import appears, end, slow_writes, started, wait_for, worker
+from support.runs import CHUNKS, POINTS, journal, plan, sweep, write_plan
+from support.store_samples import digest
+
+from sweep import __version__
+from sweep.errors import StoreError, SweepError
+from sweep.runs import workers
+from sweep.runs.execute import batch_size
+from sweep.runs.running import run
+from sweep.runs.workers import Workers
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler with two worker processes."""
+    with started(2, tmp_path_factory.mktemp("cluster")) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a run in this process."""
+    path = tmp_path_factory.mktemp("local") / "small.zarr"
+    run(plan(), path)
+    return digest(path)
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        yield
+
+
+# ------------------------------------------------------------------------------ tasks
+
+
+@pytest.mark.parametrize(
+    ("units", "points", "slots", "size"),
+    [
+        (1, 2_000_000, 2, 1),
+        (1000, 1000 * 2_000_000, 2, 8),  # chunks of usual size: 16 million configurations
+        (1000, 1000 * 20_000_000, 2, 1),  # large ones: each is a task
+        (1000, 1000 * 2_000_000, 100, 1),  # of few chunks each thread gets some
+        (1000, 1000 * 200, 2, 62),
+        (100_000, 100_000 * 100_000, 16, 160),
+        (100_000, 100_000 * 2_000_000, 1000, 8),
+        (1_000_000, 1_000_000 * 2_000_000, 16, 50),  # never more than 20,000 tasks
+        (10, 10, 64, 1),
+    ],
+)
+def test_batch__is_large_but_not_too_large(units, points, slots, size):
+    assert batch_size(units, points, slots) == size
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scheduler": "tcp://a:1", "processes": 2}, "--scheduler and --workers exclude"),
+        ({"scheduler": "tcp://a:1", "scheduler_file": "f"}, "--scheduler and --scheduler-file ex"),
+        ({"processes": 0}, "--workers 0: at least 1"),
+        ({"scheduler_file": "f", "threads": 4}, "--threads 4: .* `dask worker --nthreads`"),
+    ],
+)
+def test_workers__that_exclude_each_other(given, message):
+    with pytest.raises(SweepError, match=message):
+        Workers(**given)
+
+
+# ------------------------------------------------------------------------------ results
+
+
+@slow
+def test_bytes_are_those_of_a_local_run(cluster, local, tmp_path):
+    seen: list[int] = []
+    finished = run(
+        plan(), tmp_path / "a.zarr", scheduler=cluster, progress=lambda n, *_: seen.append(n)
+    )
+    assert (finished.computed, finished.resumed) == (POINTS, 0)
+    assert (seen[0], seen[-1], len(seen)) == (0, POINTS, CHUNKS + 1)
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_command_line_and_relative_paths(cluster, local, tmp_path):
+    """The workers have another working directory."""
+    write_plan(tmp_path / "small.toml")
+    done = sweep("run", "small.toml", "--scheduler", cluster, "--no-report", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(journal(tmp_path / "small.zarr")) == CHUNKS
+    assert digest(tmp_path / "small.zarr") == local
+
+
+@slow
+def test_processes_of_the_command_itself(local, tmp_path):
+    write_plan(tmp_path / "small.toml")
+    options = ["--workers", "2", "--threads", "2", "--no-report"]
+    done = sweep("run", "small.toml", *options, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert digest(tmp_path / "small.zarr") == local
+
+
+@slow
+def test_processes_of_the_command_keep_freed_memory():
+    """For the next chunk: Dask's own workers give it back to the system at once."""
+    with workers.cluster(Workers(processes=1)) as client:
+        (found,) = client.run(lambda: dict(os.environ)).values()
+    assert "MALLOC_TRIM_THRESHOLD_" not in found
+    assert found["OMP_NUM_THREADS"] == "1"
+
+
+@slow
+def test_interrupted_run_is_continued_elsewhere(cluster, local, tmp_path):
+    class Stop(BaseException):
+        pass
+
+    def progress(done: int, *_: int) -> None:
+        if done > POINTS // 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(plan(), tmp_path / "a.zarr", scheduler=cluster, progress=progress)
+    assert POINTS // 3 < 2 * len(journal(tmp_path / "a.zarr")) < POINTS
+    finished = run(plan(), tmp_path / "a.zarr", threads=1)
+    assert finished.resumed > POINTS // 3
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_threads_of_a_worker_compile_once_and_leave_no_cache(local, tmp_path):
+    """Four threads start at once; the second process must find no half-written cache."""
+    cache = tmp_path / "numba"
+
+    # Local functions: they travel to the workers by value.
+    def count() -> None:
+        import builtins
+        from collections import Counter
+
+        from numba.core import event
+
+        class Listener(event.Listener):
+            def on_start(self, event):
+                name = event.data["dispatcher"].py_func.__name__
+                if name.startswith("evaluate_"):
+                    builtins.compilations[name, str(event.data["args"])] += 1
+
+            def on_end(self, event):
+                pass
+
+        builtins.compilations = Counter()
+        event.register("numba:compile", Listener())
+
+    def compilations() -> list[int]:
+        import builtins
+
+        return list(builtins.compilations.values())
+
+    with started(2, tmp_path, threads=4, NUMBA_CACHE_DIR=str(cache)) as (address, _):
+        from distributed import Client
+
+        with Client(address, set_as_default=False) as client:
+            client.run(count)
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+            counts = client.run(compilations).values()
+    assert [set(found) for found in counts] == [{1}, {1}]
+    assert not cache.exists()
+    assert digest(tmp_path / "a.zarr") == local
+
+
+# ------------------------------------------------------------------------------ faults
+
+
+@slow
+def test_error_on_a_worker_is_one_line(cluster, tmp_path):
+    """A worker that cannot write, as one without the shared file system."""
+    path = tmp_path / "a.zarr"
+
+    def progress(done: int, *_: int) -> None:
+        if not done:
+            path.rename(tmp_path / "b.zarr")
+
+    with pytest.raises(StoreError, match=r"^cannot write '.*/a.zarr/.*': No such file or directo"):
+        run(plan(), path, scheduler=cluster, progress=progress)
+
+
+@slow
+def test_scheduler_without_workers(tmp_path, impatient):
+    with (
+        started(0, tmp_path) as (address, _),
+        pytest.raises(SweepError, match=f"the Dask scheduler at '{address}' has no workers"),
+    ):
+        run(plan(), tmp_path / "a.zarr", scheduler=address)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_scheduler_file_that_never_comes(tmp_path, impatient):
+    with pytest.raises(SweepError, match="--scheduler-file '.*missing.json': it does not exist"):
+        run(plan(), tmp_path / "a.zarr", scheduler_file=tmp_path / "missing.json")
+    assert not (tmp_path / "a.zarr").exists()
+
+
+@slow
+def test_worker_killed_in_the_middle_of_a_chunk(local, tmp_path):
+    """The other one takes over its chunks."""
+    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=600)
+    with started(1, tmp_path, path=path) as (address, processes):
+        second = worker(address, tmp_path)
+        try:
+            wait_for(address, 2)
+            killer = threading.Thread(target=lambda: (appears(reached), end(processes[1])))
+            killer.start()
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+            killer.join()
+        finally:
+            end(second)
+    assert processes[1].returncode == -9
+    partial = list((tmp_path / "a.zarr").rglob("*.partial"))
+    assert len(partial) == 1  # what it was writing; a continued run removes it
+    partial[0].unlink()
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_slow_worker_holds_nobody_up(local, tmp_path):
+    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=5)
+    with started(1, tmp_path, path=path) as (address, _):
+        second = worker(address, tmp_path)
+        try:
+            wait_for(address, 2)
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+        finally:
+            end(second)
+    assert reached.exists()
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_last_worker_killed(local, tmp_path, impatient):
+    path, reached = slow_writes(tmp_path / "slow", at=150, seconds=600)
+    with started(1, tmp_path, path=path) as (address, processes):
+        killer = threading.Thread(target=lambda: (appears(reached), end(processes[1])))
+        killer.start()
+        with pytest.raises(SweepError, match="has had no workers for 2 s; the same command"):
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+        killer.join()
+    finished = run(plan(), tmp_path / "a.zarr")
+    assert finished.resumed > 0
+    assert digest(tmp_path / "a.zarr") == local
+
+
+@slow
+def test_scheduler_killed_and_the_run_continued(local, tmp_path, impatient):
+    path, reached = slow_writes(tmp_path / "slow", at=150, seconds=600)
+    with started(1, tmp_path, path=path) as (address, processes):
+        killer = threading.Thread(target=lambda: (appears(reached), end(processes[0])))
+        killer.start()
+        with pytest.raises(SweepError, match=r"^the Dask cluster failed: .*; the same command"):
+            run(plan(), tmp_path / "a.zarr", scheduler=address)
+        killer.join()
+    kept = len(journal(tmp_path / "a.zarr"))
+    assert 0 < kept < CHUNKS
+    with started(1, tmp_path) as (address, _):
+        finished = run(plan(), tmp_path / "a.zarr", scheduler=address)
+    assert finished.resumed > 0
+    entries = [(entry["group"], entry["chunk"]) for entry in journal(tmp_path / "a.zarr")]
+    assert len(set(entries)) == len(entries) == CHUNKS
+    assert digest(tmp_path / "a.zarr") == local
+
+
+def other_version(folder: Path, package: str) -> Path:
+    """Return a path on which ``package`` seems to be installed in version 0.0.9."""
+    info = folder / f"{package}-0.0.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.0.9\n", encoding="utf-8"
+    )
+    return folder
+
+
+@slow
+@pytest.mark.parametrize("package", ["sweep", "numcodecs"])
+def test_worker_with_another_version_is_refused(tmp_path, package):
+    path = other_version(tmp_path / "other", package)
+    with (
+        started(1, tmp_path, path=path) as (address, _),
+        pytest.raises(SweepError, match=rf"^the Dask worker at 'tcp://127.0.0.1:\d+' has {package} "
+                      r"0\.0\.9, this process has \d[^\n]*$"),
+    ):  # fmt: skip
+        run(plan(), tmp_path / "a.zarr", scheduler=address)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+@slow
+def test_worker_with_another_version_that_joins_late(local, tmp_path):
+    other = other_version(tmp_path / "other", "sweep")
+    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=600)
+    joined = []
+    with started(1, tmp_path, path=path) as (address, _):
+
+        def join() -> None:
+            appears(reached)
+            joined.append(worker(address, tmp_path, path=other))
+
+        late = threading.Thread(target=join)
+        late.start()
+        try:
+            with pytest.raises(
+                SweepError, match=f"has sweep 0.0.9, this process has {__version__}"
+            ):
+                run(plan(), tmp_path / "a.zarr", scheduler=address)
+        finally:
+            late.join()
+            end(joined[0])
+    run(plan(), tmp_path / "a.zarr")
+    assert digest(tmp_path / "a.zarr") == local

@@ -1,0 +1,256 @@
+"""What is wrong with a file is said in one line that names the file, the key and what is right."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.spec_texts import DEVICE, KERNEL, spoilt
+
+from sweep import specs
+from sweep.errors import SpecError
+from sweep.fields import Parameter
+from sweep.specs.keys import range_text
+
+CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encoding="utf-8"))
+
+
+def message(function, *arguments) -> str:
+    """Return the one line with which a function refuses its arguments."""
+    with pytest.raises(SpecError) as caught:
+        function(*arguments)
+    text = str(caught.value)
+    assert text.isprintable(), text
+    return text
+
+
+def each(kind):
+    return pytest.mark.parametrize("case", CASES[kind], ids=lambda case: case["new"][:40] or "-")
+
+
+@each("device")
+def test_bad_device(case):
+    text = spoilt(DEVICE, case["old"], case["new"])
+    assert message(specs.parse_device, text, "foo") == f"devices/foo.toml: {case['error']}"
+
+
+@each("kernel")
+def test_bad_kernel(case):
+    text = spoilt(KERNEL, case["old"], case["new"])
+    assert message(specs.parse_kernel, text, "foo") == f"kernels_spec/foo.toml: {case['error']}"
+
+
+@pytest.mark.parametrize("old", ["core_nominal_MHz = 1000", "sm_count = 4", "static_W = 20"])
+@pytest.mark.parametrize("value", ["9" * 5000, "0x" + "f" * 5000, "1e400", "-inf"])
+def test_monstrous_number(old, value):
+    text = spoilt(DEVICE, old, f"{old.split(' = ')[0]} = {value}")
+    assert len(message(specs.parse_device, text, "foo")) < 200
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "\0", "a = '\x07'", "'''"])
+def test_monstrous_text(text):
+    for parse in (specs.parse_device, specs.parse_kernel):
+        assert len(message(parse, text, "foo")) < 200
+
+
+@pytest.mark.parametrize("key", ["Foo", "foo-bar", "1foo", "", "foo/bar", "foo\nbar"])
+def test_file_name_is_a_key(key):
+    assert "the file's name must be" in message(specs.parse_device, DEVICE, key)
+    assert "the file's name must be" in message(specs.parse_kernel, KERNEL, key)
+
+
+@pytest.mark.parametrize("base", [DEVICE, KERNEL], ids=["device", "kernel"])
+@given(data=st.data())
+def test_damaged_file_is_accepted_or_refused_in_one_line(base, data):
+    lines = base.splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        junk = data.draw(st.sampled_from([*lines, "", "x = 1", "[x]", "[[x]]", '"" = []', "= 3"]))
+        lines[at : at + data.draw(st.integers(0, 2))] = [junk]
+    parse = specs.parse_device if base is DEVICE else specs.parse_kernel
+    try:
+        parse("\n".join(lines), "foo")
+    except SpecError as error:
+        assert str(error).isprintable()
+
+
+@pytest.mark.parametrize(
+    "bounds, text",
+    [
+        ((0, 5), "0 to 5"),
+        ((1, 2**53), "1 to 2**53"),
+        ((0.5, math.inf), "at least 0.5"),
+        ((-math.inf, 3), "at most 3"),
+        ((-math.inf, math.inf), "any finite number"),
+    ],
+)
+def test_range_text(bounds, text):
+    assert range_text(*bounds) == text
+    assert range_text(*bounds, zero=True) == (f"0 or {text}" if "any" not in text else text)
+
+
+# ---------------------------------------------------------------------------- model parameters
+
+DECLARED = [
+    Parameter("issue_cycles", "", "cycle", "issue cycles", minimum=0.1, maximum=64),
+    Parameter("mem_ld_cycles", "", "cycle", "latency", minimum=1),
+    Parameter("mode", "", "", "a word", choices=("fast", "slow")),
+    Parameter("table", "", "", "rows", columns=("memory_clock_MHz", "cycles"), minimum=1),
+    Parameter("costs", "", "", "rows", columns=("instruction_name", "cycles"), required=False),
+]
+
+
+@pytest.mark.parametrize(
+    "line, error",
+    [
+        ("mem_ld_ns = 400", "unknown key; mem_ld is given in cycles: write mem_ld_cycles"),
+        ("mem_ldd_cycles = 400", "unknown key; did you mean 'mem_ld_cycles'?"),
+        ("mem_ld_cycles = 0.5", "must be at least 1 cycles"),
+        ('mem_ld_cycles = "many"', "must be a number (without quotes), at least 1 cycles"),
+        ('mode = "fats"', "must be one of fast, slow; did you mean 'fast'?"),
+        ("mode = 3", "must be one of fast, slow"),
+        ("table = 3", "must be a list of rows [memory_clock_MHz, cycles]"),
+        ("table = [[1, 2, 3]]", "row 1 must be [memory_clock_MHz, cycles]"),
+        ("table = [[400, 9], [500, 0]]", "row 2: cycles 0: must be at least 1"),
+        ("table = [[400, 9], [400, 8]]", "rising order of memory_clock_MHz, each once"),
+        ("costs = [[3, 4]]", "row 1: instruction_name must be a word"),
+    ],
+)
+def test_model_parameter(line, error):
+    key = line.split(" = ")[0]
+    text = DEVICE.replace("mem_ld_cycles", key) if key != "mem_ld_cycles" else DEVICE
+    text = spoilt(text, f"{key} = 400", line)
+    device = specs.parse_device(text, "foo")
+    refusal = message(specs.check_model_parameters, device, "hong_kim", DECLARED)
+    assert refusal.startswith(f"devices/foo.toml: model.hong_kim.{key} = ")
+    assert error in refusal
+
+
+def test_model_parameter__what_is_missing_is_a_status_and_no_error():
+    device = specs.parse_device(DEVICE, "foo")
+    specs.check_model_parameters(device, "hong_kim", DECLARED)
+    specs.check_model_parameters(device, "another", DECLARED)
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def test_no_such_device():
+    assert message(specs.load_device, "gtx_981") == "no device 'gtx_981'; did you mean 'gtx_980'?"
+    assert "did you mean 'gtx_980'" in message(specs.load_device, "GTX_980")
+    many = "no device 'zzz'; `sweep list devices` names the "
+    assert message(specs.load_device, "zzz").startswith(many)
+    assert message(specs.load_kernel, "sepai").startswith("no kernel 'sepai'; did you mean ")
+    assert message(specs.load_kernel, "a\nb\0" + "c" * 100).startswith("no kernel 'a?b?ccc")
+
+
+def test_search_path_that_does_not_exist(monkeypatch):
+    monkeypatch.setenv("SWEEP_PATH", "/nonexistent")
+    text = message(specs.load_device, "zzz")
+    assert text.endswith("(SWEEP_PATH names /nonexistent, which is no directory)")
+    assert specs.load_device("gtx_280").key == "gtx_280"
+
+
+@pytest.mark.parametrize("load", [specs.load_device, specs.load_kernel])
+def test_unreadable_file(load, tmp_path):
+    missing = tmp_path / "foo.toml"
+    assert message(load, missing) == f"{missing}: no such file"
+    assert message(load, tmp_path) == f"{tmp_path}: is a directory"
+    missing.write_bytes(b'schema = 1\nname = "\xff"\n')
+    assert message(load, missing) == f"{missing}: not UTF-8 text (byte 19)"
+    os.mkfifo(tmp_path / "pipe.toml")  # must not be waited for
+    assert message(load, tmp_path / "pipe.toml").endswith("pipe.toml: not a regular file")
+
+
+def test_file_of_more_than_a_mebibyte(tmp_path):
+    path = tmp_path / "foo.toml"
+    for size, fits in ((2**20, True), (2**20 + 1, False)):
+        path.write_text(DEVICE + "#" * (size - len(DEVICE)))
+        if fits:
+            assert specs.load_device(path).key == "foo"
+        else:
+            assert message(specs.load_device, path).startswith(f"{path}: larger than 1048576 bytes")
+
+
+def test_byte_order_mark_and_carriage_returns(tmp_path):
+    path = tmp_path / "foo.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + DEVICE.replace("\n", "\r\n").encode())
+    assert specs.load_device(path).name == "Test GPU"
+
+
+# ---------------------------------------------------------------------------- lint
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a directory with a good and a bad file of each kind."""
+    for name, text in (("device", DEVICE), ("kernel", KERNEL)):
+        (tmp_path / f"good_{name}.toml").write_text(text)
+    text = spoilt(DEVICE, "sm_count = 4", "sm_cuont = 4")
+    text = spoilt(text, "core_nominal_MHz = 1000", "core_nominal_GHz = 1")
+    (tmp_path / "bad_device.toml").write_text(spoilt(text, "[model.hong_kim]", "[model.hk]"))
+    text = spoilt(KERNEL, 'blocks = "tiles ** 2"', 'blocks = "tilse ** 2"')
+    (tmp_path / "bad_kernel.toml").write_text(spoilt(text, "n = 1024", "n = -1024"))
+    return tmp_path
+
+
+def test_lint__reports_everything(folder):
+    found = [(Path(f.file).name, f.path) for f in specs.lint([folder])]
+    assert found == [
+        ("bad_device.toml", "clocks.core_nominal_GHz"),
+        ("bad_device.toml", "chip.sm_cuont"),
+        ("bad_device.toml", 'source."model.hong_kim.issue_cycles"'),
+        ("bad_device.toml", 'source."model.hong_kim.mem_ld_cycles"'),
+        ("bad_kernel.toml", "sizes.n"),
+        ("bad_kernel.toml", "launch.blocks"),
+    ]
+    assert {f.severity for f in specs.lint([folder])} == {"error"}
+
+
+def test_lint__models(folder):
+    good = folder / "good_device.toml"
+    assert specs.lint([good], {"hong_kim": DECLARED}) == []
+    (finding,) = specs.lint([good], {"hong_kim_2": DECLARED})
+    assert str(finding) == f"{good}: model.hong_kim: no such model; did you mean 'hong_kim_2'?"
+    (finding,) = specs.lint([good], {"hong_kim": DECLARED[:1]})
+    assert finding.path == "model.hong_kim.mem_ld_cycles"
+
+
+def test_lint__warns(tmp_path):
+    device, kernel = tmp_path / "foo.toml", tmp_path / "bar.toml"
+    device.write_text(spoilt(DEVICE, "_GBps = 128", "_GBps = 100"))
+    kernel.write_text(spoilt(KERNEL, "n = 1024", "n = 1024\nm = 3"))
+    warnings = [str(finding) for finding in specs.lint([device, kernel])]
+    assert warnings == [
+        f"{device}: warning: chip.memory_bandwidth_GBps = 100: memory clock and bus width make"
+        " this 1.56 transfers a clock, not 1, 2, 4, 8 or 16",
+        f"{kernel}: warning: sizes.m: no expression uses it",
+    ]
+    assert specs.load_device(device).key == "foo" and specs.load_kernel(kernel).key == "bar"
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("", "schema: missing"),
+        ("schema = 1\nkernels = []", "neither a device file"),
+        ("x = ", "not TOML"),
+        (None, "no such file"),
+    ],
+)
+def test_lint__not_a_spec(tmp_path, text, error):
+    path = tmp_path / "foo.toml"
+    if text is not None:
+        path.write_text(text)
+    (finding,) = specs.lint([path])
+    assert error in finding.message
+
+
+def test_lint__empty_directory(tmp_path):
+    (finding,) = specs.lint([tmp_path])
+    assert finding.message == "a directory without .toml files"

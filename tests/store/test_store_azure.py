@@ -1,0 +1,124 @@
+"""Stores in Azure's blob storage, as its emulator has it: ``npm install -g azurite``."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from support.buckets import contents, digest_of
+from support.clusters import free_address
+from support.runs import plan
+from support.store_samples import digest
+
+from sweep.errors import StoreError
+from sweep.query import best
+from sweep.runs.extending import extend
+from sweep.runs.running import run
+from sweep.runs.verifying import verify
+from sweep.store import objects, open_store, sameness
+from sweep.store.objects import ObjectPath
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("azurite-blob") is None, reason="needs azurite"),
+]
+
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""What the emulator's manual gives; a secret of nobody."""
+
+SMALL = {
+    "kernels": ["mat_tiled"],
+    "outputs": ["execution_time"],
+    "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
+}
+LARGE = SMALL | {"devices": ["gt_8800", "gtx_280", "gtx_980"]}
+
+
+def make_container(address: str, name: str) -> None:
+    """Make a container, with the signature that the service asks for."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
+    path = f"/{ACCOUNT}/{name}"
+    text = "PUT" + 12 * "\n" + "".join(f"{k}:{v}\n" for k, v in headers.items())
+    text += f"/{ACCOUNT}{path}\nrestype:container"
+    signed = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(signed).decode()}"
+    connection = http.client.HTTPConnection(address, timeout=10)
+    try:
+        connection.request("PUT", f"{path}?restype=container", headers=headers)
+        answer = connection.getresponse()
+        assert answer.status == 201, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place in the emulator; credentials come from the environment alone."""
+    address = free_address().removeprefix("tcp://")
+    host, port = address.split(":")
+    options = ["--blobHost", host, "--blobPort", port, "--inMemoryPersistence"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    line = ["azurite-blob", *options, "--skipApiVersionCheck", "--disableTelemetry"]
+    server = subprocess.Popen(line, **quiet)
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                make_container(address, "results")
+                break
+            except OSError:
+                assert time.monotonic() < end, "the emulator did not start"
+                time.sleep(0.1)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+        monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"http://{address}/{ACCOUNT}")
+        monkeypatch.setattr(sameness, "LOOK_S", 0.0)
+        objects._client.cache_clear()
+        yield "az://results/a.zarr"
+    finally:
+        objects._client.cache_clear()
+        server.kill()
+        server.wait()
+
+
+def test_store__is_that_of_a_disk(url, tmp_path: Path):
+    """Run, continued, asked, damaged, mended, extended, overwritten and locked."""
+    run(plan(**SMALL), tmp_path / "small.zarr")
+    assert run(plan(**SMALL), url).computed == 8
+    assert digest_of(url) == digest(tmp_path / "small.zarr")
+    everything = b"".join(contents(url).values())
+    assert KEY.encode() not in everything and ACCOUNT.encode() not in everything
+    assert run(plan(**SMALL), url).resumed == 8
+    assert best(url, by=["device"]).rows == best(tmp_path / "small.zarr", by=["device"]).rows
+    chunk = ObjectPath(f"{url}/mat_tiled/execution_time/c.0.0.0.0")
+    chunk.write(chunk.read_bytes()[:-1] + b"x")
+    assert [damage.key for damage in verify(url)] == ["mat_tiled/execution_time/c.0.0.0.0"]
+    assert run(plan(**SMALL), url).computed == 2
+    assert verify(url) == []
+    tree = open_store(url)
+    assert extend(url, plan(**LARGE)).computed == 4
+    run(plan(**LARGE), tmp_path / "large.zarr")
+    assert digest_of(url) == digest(tmp_path / "large.zarr")
+    with pytest.raises(StoreError, match="was replaced by another store meanwhile"):
+        tree["mat_tiled/execution_time"].load()
+    refused = []
+
+    def progress(*_: int) -> None:
+        if not refused:
+            with pytest.raises(StoreError, match="is being written by process") as error:
+                run(plan(**LARGE), url, overwrite=True)
+            refused.append(error)
+
+    run(plan(**SMALL), url, overwrite=True, progress=progress)
+    assert refused
+    assert digest_of(url) == digest(tmp_path / "small.zarr")

@@ -1,0 +1,140 @@
+"""Full and read-only disks: one clear line, nothing half-written, and the store goes on later."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.store_samples import digest, fill, layout, reference, start, times, write_chunk
+
+from sweep.errors import StoreError
+from sweep.store import inspect, open_or_create, open_store
+
+
+@pytest.fixture
+def read_only(tmp_path: Path, monkeypatch) -> Iterator[Path]:
+    """A directory with an unfinished store on a read-only file system."""
+    place = tmp_path / "place"
+    place.mkdir()
+    start(place / "a.zarr")
+    if mount("--bind", place, place):
+        mount("-o", "remount,ro,bind", place)
+        yield place
+        subprocess.run(["umount", place], check=True)
+        return
+    real_open, real_mkdir = os.open, os.mkdir  # not permitted to mount: the same errors by hand
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def open_only(path, flags, *args, **kwargs):
+        return (
+            fail() if flags & (os.O_WRONLY | os.O_RDWR) else real_open(path, flags, *args, **kwargs)
+        )
+
+    monkeypatch.setattr(os, "open", open_only)
+    monkeypatch.setattr(os, "mkdir", fail)
+    yield place
+    monkeypatch.setattr(os, "open", real_open)
+    monkeypatch.setattr(os, "mkdir", real_mkdir)
+
+
+def mount(*arguments: str | Path) -> bool:
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        return False
+    return subprocess.run(["mount", *arguments], capture_output=True).returncode == 0
+
+
+def test_read_only__is_one_line_and_loses_nothing(read_only: Path) -> None:
+    before = digest(read_only / "a.zarr")
+    for path, overwrite in (("a.zarr", False), ("a.zarr", True), ("b.zarr", False)):
+        with pytest.raises(StoreError, match=r"^cannot [^\n]*the file system is read-only$"):
+            open_or_create(read_only / path, layout(), overwrite=overwrite)
+    assert digest(read_only / "a.zarr") == before
+    assert os.listdir(read_only) == ["a.zarr"]
+    assert open_store(read_only / "a.zarr")["kernel_0/execution_time"].shape == (2, 5, 3)
+
+
+@pytest.fixture
+def file_limit() -> Iterator[None]:
+    """No file may grow past 200 bytes: an error in the midst of a write, without privileges."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def limit_files(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def test_failing_write__leaves_the_store_resumable(tmp_path: Path, file_limit: None) -> None:
+    path = tmp_path / "a.zarr"
+    with open_or_create(path, layout()) as store:
+        write_chunk(store, "kernel_0", 0)
+        journal = (path / "chunk_index/journal.jsonl").read_bytes()
+        limit_files(20)
+        with pytest.raises(StoreError, match=r"^cannot write .*c\.0\.1\.0': the file is larger"):
+            store.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
+        limit_files(len(journal) + 10)
+        with pytest.raises(StoreError, match="cannot write .*journal"):
+            store.mark_finished([("kernel_0", 1, {})])
+        assert (path / "chunk_index/journal.jsonl").read_bytes() == journal
+        limit_files(-1)
+        assert not list(path.rglob("*.partial"))
+        assert list(store.finished) == [("kernel_0", 0)]
+    with open_or_create(path, layout()) as store:
+        fill(store)
+    assert digest(path) == reference(tmp_path)
+
+
+def test_failing_creation__leaves_nothing(tmp_path: Path, file_limit: None) -> None:
+    limit_files(200)
+    with pytest.raises(StoreError, match="cannot create"):
+        open_or_create(tmp_path / "a.zarr", layout())
+    limit_files(-1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_failing_overwrite__keeps_the_old_store(tmp_path: Path, file_limit: None) -> None:
+    start(tmp_path / "a.zarr")
+    before = digest(tmp_path / "a.zarr")
+    limit_files(200)
+    with pytest.raises(StoreError, match="cannot create"):
+        open_or_create(tmp_path / "a.zarr", layout(), overwrite=True)
+    limit_files(-1)
+    assert digest(tmp_path / "a.zarr") == before
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+def test_full_disk__is_one_line(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "a.zarr"
+    if is_mounted := mount("-t", "tmpfs", "-o", "size=400k", "tmpfs", tmp_path):
+        filler = tmp_path / "filler"
+    try:
+        with open_or_create(path, layout()) as store:
+            if is_mounted:
+                with pytest.raises(OSError, match="No space"):
+                    filler.write_bytes(b"x" * 2**20)
+            else:
+                monkeypatch.setattr(os, "write", no_space)
+            with pytest.raises(StoreError, match=r"^cannot write [^\n]*the disk is full; the same"):
+                store.write("kernel_0", "execution_time", (0, 0, 0), times("kernel_0", 2, 0))
+            monkeypatch.undo()
+            if is_mounted:
+                filler.unlink()
+            fill(store)
+        assert not list(path.rglob("*.partial"))
+        assert inspect(path).is_finished
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", tmp_path], check=True)
+
+
+def no_space(descriptor: int, data: bytes) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,313 @@
+"""Stores in buckets: the same as on a disk, over a network that fails, beside other writers."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.buckets import BUCKET, KEYS, SECRET, contents, digest_of, entries_of
+from support.runs import command, environment, plan, sweep, write_plan
+from support.store_samples import digest, fill, layout, reference, write_chunk
+
+from sweep.errors import StoreError
+from sweep.query import best
+from sweep.runs.running import rerun, run
+from sweep.store import inspect, objects, open_or_create, open_store, read_summaries, remote
+from sweep.store.objects import ObjectPath
+from sweep.store.requests import delete
+
+LONG = {
+    "kernels": ["sepia"],
+    "outputs": ["execution_time"],
+    "chunk_points": 20,
+    "axes": {"block_size": {"start": 1, "stop": 512, "step": 1}},
+}
+"""Some dozen chunks."""
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """Requests that are repeated twice and waited for a moment only."""
+    monkeypatch.setattr(objects, "TIMEOUTS", {"connect_timeout": "1s", "timeout": "1s"})
+    monkeypatch.setattr(objects, "RETRIES", {"max_retries": 2})
+    objects._client.cache_clear()
+
+
+# ------------------------------------------------------------------------------ the same
+
+
+@pytest.mark.parametrize("scheme", ["memory", "s3"])
+def test_store__is_that_of_a_disk(tmp_path, url, scheme):
+    url = url.replace("s3://", f"{scheme}://")
+    with open_or_create(url, layout()) as store:
+        assert len(store.missing()) == 6
+        fill(store)
+    assert digest_of(url) == reference(tmp_path)
+    assert inspect(url).is_finished
+    assert set(read_summaries(url)) == {(f"kernel_{k}", i) for k in range(2) for i in range(3)}
+    tree = open_store(url)
+    assert float(tree["kernel_1"]["execution_time"].max()) == 1205.0
+
+
+def test_run__has_the_bytes_of_a_local_run_and_no_secrets(tmp_path, url):
+    few = plan(
+        kernels=["mat_tiled"],
+        outputs=["execution_time"],
+        axes={"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
+    )
+    run(few, tmp_path / "a.zarr")
+    finished = run(few, url)
+    assert (finished.computed, str(finished.path)) == (8, url)
+    assert digest_of(url) == digest(tmp_path / "a.zarr")
+    everything = b"".join(contents(url).values())
+    for secret in (SECRET, KEYS["AWS_ACCESS_KEY_ID"], os.environ["AWS_ENDPOINT_URL"]):
+        assert secret.encode() not in everything
+    assert best(url).rows == best(tmp_path / "a.zarr").rows
+    assert run(few, url).resumed == 8
+    rerun(url, tmp_path / "b.zarr")
+    assert digest(tmp_path / "b.zarr") == digest(tmp_path / "a.zarr")
+
+
+def test_question__sees_a_store_that_was_replaced(url):
+    with open_or_create(url, layout()) as store:
+        fill(store)
+    before = best(url, by=["kernel"]).rows
+    with open_or_create(url, layout(groups=1), overwrite=True) as store:
+        fill(store)
+    assert len(before) == 2 and len(best(url, by=["kernel"]).rows) == 1
+
+
+@pytest.mark.slow
+def test_command_line(tmp_path, network):
+    """Run on two processes with a profile's keys; ask; run again into a file."""
+    write_plan(tmp_path / "small.toml")
+    (tmp_path / "keys").write_text(
+        f"[physics]\naws_access_key_id = nobody\naws_secret_access_key = {SECRET}\n"
+    )
+    (tmp_path / "config").write_text("[profile physics]\nregion = us-east-1\n")
+    profile = {
+        "AWS_PROFILE": "physics",
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "keys"),
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+    }
+    for name in KEYS:
+        os.environ.pop(name)  # the fixture restores them
+    url = f"s3://{BUCKET}/command/small.zarr"
+
+    def ask(*arguments: str) -> str:
+        done = sweep(*arguments, cwd=tmp_path, **profile)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return done.stdout
+
+    out = ask("run", "small.toml", "--store", url, "--workers", "2")
+    assert f"{url}: 84 configurations x 1 model in " in out
+    assert f"sweep best {url}" in out or "small.png" in out
+    assert (tmp_path / "small.png").exists()
+    assert "finished 2" in ask("info", url)
+    table = ask("best", url)
+    ask("rerun", url, "--store", "local.zarr", "--no-report")
+    assert table == ask("best", "local.zarr")
+    assert "Regime" in ask("explain", url, "kernel=sepia", "device=gtx_280")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("s4://bucket/a.zarr", "stores are paths or s3://, gs://, az://, memory://; did you mean"),
+        ("s3://bucket", "write s3://BUCKET/NAME"),
+        ("s3:///a.zarr", "write s3://BUCKET/NAME"),
+    ],
+)
+def test_url__that_cannot_be_meant(place, message):
+    for action in (open_store, lambda path: open_or_create(path, layout())):
+        with pytest.raises(StoreError, match=message):
+            action(place)
+
+
+def test_nothing_and_foreign_objects(url, network):
+    with pytest.raises(StoreError, match=f"no store at '{url}'"):
+        open_store(url)
+    ObjectPath(f"{url}/thesis.tex").write(b"years of work")
+    for overwrite in (False, True):
+        with pytest.raises(StoreError, match="holds other objects, such as 'thesis.tex'"):
+            open_or_create(url, layout(), overwrite=overwrite)
+    assert contents(url) == {"thesis.tex": b"years of work"}
+    with pytest.raises(StoreError, match="NoSuchBucket|no store|Not Found|not found"):
+        open_or_create("s3://nowhere-at-all/a.zarr", layout())
+
+
+# ------------------------------------------------------------------------------ faults
+
+
+@pytest.mark.parametrize("wrong", ["500", "503", "late", "drop"])
+def test_faults__of_every_third_request(tmp_path, url, network, wrong, monkeypatch):
+    monkeypatch.setattr(remote, "LEAST_S", 0.0)  # as many journal objects as possible
+    count = iter(range(10**9))
+    network.fault = lambda method, path: wrong if next(count) % 3 == 0 else None
+    with open_or_create(url, layout()) as store:
+        fill(store)
+    network.fault = lambda *_: None
+    assert network.failed > 10
+    assert digest_of(url) == reference(tmp_path)
+    assert len(entries_of(url)) == len(set(entries_of(url))) == 6
+
+
+def test_faults__no_answer_in_time(tmp_path, url, network, impatient):
+    chance = random.Random(3)
+    network.fault = lambda *_: "hang" if chance.random() < 0.08 else None
+    with open_or_create(url, layout()) as store:
+        fill(store)
+    network.fault = lambda *_: None
+    assert network.failed > 0
+    assert digest_of(url) == reference(tmp_path)
+
+
+def test_faults__a_server_that_stays_away(tmp_path, url, network, impatient):
+    """One line, and the same command continues."""
+    store = open_or_create(url, layout())
+    write_chunk(store, "kernel_0", 0)
+    network.fault = lambda *_: "503"
+    with pytest.raises(StoreError, match=r"^cannot write 's3://[^\n]*; the same command continues"):
+        write_chunk(store, "kernel_0", 1)
+    with pytest.raises(StoreError, match=r"^cannot open 's3://[^\n]*$"):
+        open_store(url)
+    network.fault = lambda *_: None
+    store.close()
+    with open_or_create(url, layout()) as store:
+        assert len(store.finished) == 1
+        fill(store)
+    assert digest_of(url) == reference(tmp_path)
+
+
+def test_deletion__of_objects_that_are_not_there(tmp_path):
+    """Some providers refuse it, and stop at the first: as obstore does with files."""
+    from obstore.store import LocalStore
+
+    client = LocalStore(tmp_path)
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    with pytest.raises(FileNotFoundError):
+        client.delete(["missing"])
+    delete(client, ["missing", "a", "other", "b", "third"])
+    delete(client, ["missing"])
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_deletion__without_an_answer_is_repeated(url, network, impatient):
+    place = ObjectPath(url)
+    place.write(b"something")
+    answers = iter(["hang", "drop"])
+    network.fault = lambda method, path: next(answers, None) if method == "POST" else None
+    place.unlink()
+    assert network.failed == 2
+    assert not place.exists()
+
+
+def test_chunk__is_there_whole_or_not_at_all(url, network):
+    """A connection that ends in the middle of the write leaves what was there before."""
+    with open_or_create(url, layout()) as store:
+        write_chunk(store, "kernel_0", 0)
+        before = contents(url)
+        network.fault = lambda method, path: "drop" if method == "PUT" else None
+        objects._client.cache_clear()
+        place = ObjectPath(f"{url}/kernel_0/status/c.0")
+        objects.RETRIES, kept = {"max_retries": 0}, objects.RETRIES
+        try:
+            with pytest.raises(OSError, match="error"):
+                place.write(b"half of a chunk")
+        finally:
+            objects.RETRIES = kept
+            network.fault = lambda *_: None
+        assert contents(url) == before
+
+
+# ------------------------------------------------------------------------------ kills
+
+CREATE = """
+import os, sys
+sys.path[:0] = {paths!r}
+from support.store_samples import layout
+from sweep.store import objects, open_or_create
+write, count = objects.ObjectPath.write, 0
+def deadly(self, *parts, **how):
+    global count
+    count += 1
+    if count == {at}:
+        os._exit(9)
+    return write(self, *parts, **how)
+objects.ObjectPath.write = deadly
+open_or_create({url!r}, layout(), overwrite={overwrite})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [1, 2, 9, 22])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_kill__of_a_creation(tmp_path, url, at, overwrite):
+    if overwrite:
+        with open_or_create(url, layout(groups=3)) as store:
+            fill(store)
+    paths = [str(Path(__file__).parents[1]), os.getcwd()]
+    code = CREATE.format(paths=paths, at=at, url=url, overwrite=overwrite)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    with open_or_create(url, layout(), overwrite=overwrite and at == 1) as store:
+        fill(store)
+    assert digest_of(url) == reference(tmp_path)
+
+
+@pytest.mark.slow
+def test_kill__of_a_run_and_continued(tmp_path, url, network):
+    write_plan(tmp_path / "long.toml", **LONG)
+    assert sweep("run", "long.toml", "--no-report", cwd=tmp_path).returncode == 0
+
+    def written() -> int:
+        puts = [path for method, path in network.requests if method == "PUT"]
+        return sum("/journal-" in path for path in puts)
+
+    code = "from sweep.store import remote; remote.LEAST_S = 0.0"
+    arguments = ["run", "long.toml", "--no-report", "--store", url]
+    for _ in range(2):
+        process = subprocess.Popen(
+            [*command()[:-1], f"{code}; {command()[-1]}", *arguments], cwd=tmp_path,
+            env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        known = written()
+        while process.poll() is None and written() < known + 1:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+    before = set(entries_of(url))
+    assert before and not inspect(url).is_finished
+    done = sweep("run", "long.toml", "--no-report", "--store", url, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "kept from an earlier run" in done.stdout
+    entries = entries_of(url)
+    assert len(entries) == len(set(entries))  # twice, if one were computed again
+    assert digest_of(url) == digest(tmp_path / "long.zarr")
+
+
+@pytest.mark.slow
+def test_two_runs_at_once(tmp_path, url):
+    """One of them writes; the other is refused, or comes late and finds it finished."""
+    write_plan(tmp_path / "long.toml", **LONG)
+    assert sweep("run", "long.toml", "--no-report", cwd=tmp_path).returncode == 0
+    line = command("run", "long.toml", "--no-report", "--store", url)
+    given = {"cwd": tmp_path, "env": environment(), "text": True}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    both = [subprocess.Popen(line, **given, **pipes) for _ in range(2)]
+    ended = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    assert 0 in {code for *_, code in ended}, ended
+    for out, error, code in ended:
+        if code:
+            assert (code, error.count("\n")) == (2, 1)
+            assert f"'{url}' is being written by process" in error
+        else:
+            assert f"{url}: " in out
+    entries = entries_of(url)
+    assert len(entries) == len(set(entries))
+    assert digest_of(url) == digest(tmp_path / "long.zarr")

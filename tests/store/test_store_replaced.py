@@ -1,0 +1,118 @@
+"""A store that is replaced while somebody has it open: refused, never mixed with the new one."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.buckets import digest_of
+from support.runs import plan
+from support.store_samples import digest, fill, layout, times, write_chunk
+
+from sweep.errors import StoreError
+from sweep.query import best
+from sweep.runs.extending import extend
+from sweep.runs.running import run
+from sweep.store import objects, open_groups, open_or_create, open_store, sameness
+
+REPLACED = r"^'[^\n]*a\.zarr' was replaced by another store meanwhile; open it again$"
+OTHER = {"variant": "printed"}
+"""Makes a plan with other results of the same shapes."""
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch) -> Iterator[str]:
+    objects._client.cache_clear()
+    monkeypatch.setattr(sameness, "LOOK_S", 0.0)
+    yield str(tmp_path / "a.zarr") if request.param == "disk" else "memory://bucket/a.zarr"
+    objects._client.cache_clear()
+
+
+def contents(place: str) -> dict[str, str]:
+    return digest_of(place) if "://" in place else digest(Path(place))
+
+
+def test_worker_that_outlived_its_run__writes_nothing_into_another_store(place):
+    with open_or_create(place, layout()) as store:
+        write_chunk(store, "kernel_0", 0)
+        left = pickle.loads(pickle.dumps(store.writer))
+    with open_or_create(place, layout(**OTHER), overwrite=True) as store:
+        fill(store)
+    before = contents(place)
+    with pytest.raises(StoreError, match=REPLACED):
+        left.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
+    assert contents(place) == before
+
+
+def test_worker_that_outlived_its_run__may_write_into_the_same_store(place):
+    """The run was killed and another one of the same plan began anew: the bytes are the same."""
+    with open_or_create(place, layout()) as store:
+        left = pickle.loads(pickle.dumps(store.writer))
+    with open_or_create(place, layout(), overwrite=True) as store:
+        fill(store)
+    before = contents(place)
+    left.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
+    assert contents(place) == before
+
+
+def test_reader_of_an_overwritten_store(place):
+    run(plan(), place)
+    tree, groups = open_store(place), open_groups(place)
+    times = tree["sepia/execution_time"][0, 0, 0].load()
+    assert groups["sepia"].data_vars["execution_time"].values.ndim == times.ndim + 3
+    run(plan(**OTHER), place, overwrite=True)
+    with pytest.raises(StoreError, match=REPLACED):
+        tree["sepia/execution_time"].load()
+    with pytest.raises(StoreError, match=REPLACED):
+        best(tree, select={"kernel": "mat_tiled"})
+    with pytest.raises(StoreError, match=REPLACED):
+        _ = groups["sepia"].data_vars["execution_time"].values
+    assert len(best(place, by=["kernel"])) == 2
+
+
+def test_reader_of_an_extended_store(place):
+    """Whose devices have other numbers now."""
+    run(plan(), place)
+    tree = open_store(place)
+    extend(place, plan(devices=["gt_8800", "gtx_280", "gtx_980"]))
+    with pytest.raises(StoreError, match=REPLACED):
+        tree["sepia/execution_time"].load()
+
+
+def test_reader_of_a_store_that_was_deleted_and_made_anew(tmp_path):
+    path = tmp_path / "a.zarr"
+    run(plan(), path)
+    tree = open_store(path)
+    shutil.rmtree(path)
+    run(plan(**OTHER), path)
+    with pytest.raises(StoreError, match=REPLACED):
+        tree["sepia/execution_time"].load()
+
+
+def test_reader_of_a_run__reads_on_when_it_completes(place):
+    with open_or_create(place, layout()) as store:
+        write_chunk(store, "kernel_0", 0)
+        tree = open_store(place)
+        assert np.isfinite(tree["kernel_0/execution_time"].values).sum() == 12
+        fill(store)
+    assert np.isfinite(tree["kernel_1/execution_time"].values).all()
+
+
+def test_bucket__is_looked_at_once_a_second(monkeypatch):
+    """Not with each chunk: a look is a request of its own."""
+    objects._client.cache_clear()
+    place = "memory://bucket/a.zarr"
+    with open_or_create(place, layout()) as store:
+        fill(store)
+    looks = []
+    mark = sameness.root_mark
+    monkeypatch.setattr(sameness, "root_mark", lambda root: looks.append(root) or mark(root))
+    monkeypatch.setattr(sameness, "_seen", {})
+    for _ in range(3):
+        for group in open_store(place).children.values():
+            group.load()
+    assert len(looks) < 4

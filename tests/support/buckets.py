@@ -1,0 +1,159 @@
+"""A bucket of a real S3 interface on this machine, and a network before it that fails on demand."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from support.clusters import free_address
+
+BUCKET = "results"
+SECRET = "not-to-be-written-anywhere"
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_REGION": "us-east-1",
+}
+
+Fault = Callable[[str, str], str | None]
+"""Told method and path of a request: ``None``, or what goes wrong.
+
+``500``, ``503``: the server says so instead of acting. ``late``: it acts, then says 500. ``drop``:
+the connection ends. ``hang``: no answer comes for a while.
+"""
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Yield the address of a server with one empty bucket."""
+    host, _, port = free_address().removeprefix("tcp://").rpartition(":")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", host, "-p", port], **quiet
+    )
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                connection = http.client.HTTPConnection(host, int(port), timeout=10)
+                connection.request("PUT", f"/{BUCKET}")
+                assert connection.getresponse().status == 200
+                break
+            except OSError:
+                assert time.monotonic() < end, "the server did not start"
+                time.sleep(0.1)
+            finally:
+                connection.close()
+        yield f"http://{host}:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+class Network:
+    """A proxy before a server; ``fault`` decides what becomes of a request."""
+
+    def __init__(self, server: str) -> None:
+        self.fault: Fault = lambda method, path: None
+        self.requests: list[tuple[str, str]] = []
+        self.failed = 0
+        network, place = self, server.removeprefix("http://")
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else every answer waits for 40 ms
+
+            def act(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                network.requests.append((self.command, self.path))
+                wrong = network.fault(self.command, self.path)
+                network.failed += wrong is not None
+                if wrong == "hang":
+                    time.sleep(3)
+                if wrong in ("hang", "drop"):
+                    self.close_connection = True
+                    return
+                if wrong in ("500", "503"):
+                    return self.answer(int(wrong), b"<Error><Code>SlowDown</Code></Error>", {})
+                connection = http.client.HTTPConnection(place, timeout=60)
+                connection.request(self.command, self.path, body, dict(self.headers))
+                response = connection.getresponse()
+                content = response.read()
+                connection.close()
+                if wrong == "late":
+                    return self.answer(500, b"<Error><Code>InternalError</Code></Error>", {})
+                self.answer(response.status, content, dict(response.getheaders()))
+
+            def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                        self.send_header(name, value)
+                length = headers.get("Content-Length", "0") if self.command == "HEAD" else None
+                self.send_header("Content-Length", length or str(len(content)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except ConnectionError:  # the client gave up
+                    pass
+
+        for method in ("GET", "PUT", "HEAD", "POST", "DELETE"):
+            setattr(Handler, f"do_{method}", Handler.act)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def contents(url: str) -> dict[str, bytes]:
+    """Return every object below a URL."""
+    from sweep.store.objects import ObjectPath, read_all
+
+    root = ObjectPath(url)
+    keys = list(root.below())
+    return dict(zip(keys, read_all([root / key for key in keys]), strict=True))
+
+
+def digest_of(url: str) -> dict[str, str]:
+    """Hash every object as ``store_samples.digest`` does files: without journal and times."""
+    found = {}
+    for key, content in contents(url).items():
+        if key == "zarr.json":
+            document = json.loads(content)
+            document["attributes"].pop("run")
+            content = json.dumps(document).encode()
+        if "/journal-" not in key:
+            found[key] = sha256(content).hexdigest()
+    return found
+
+
+def entries_of(url: str) -> list[tuple[str, int]]:
+    """Return group and number of every entry of the journal, in order."""
+    from sweep.store.objects import ObjectPath, read_all
+
+    root = ObjectPath(f"{url}/chunk_index")
+    found = []
+    for content in read_all([root / key for key in sorted(root.below()) if "journal-" in key]):
+        lines = [json.loads(line) for line in content.splitlines()]
+        assert "sweep_journal" in lines[0]
+        found += [(line["group"], line["chunk"]) for line in lines[1:]]
+    return found

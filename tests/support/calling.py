@@ -1,0 +1,36 @@
+"""How the tests of the papers call a model and hold numbers to a paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sweep.models.base import HEAD
+
+__all__ = ["call", "digits", "exact"]
+
+
+def call(paper: ModuleType, variant: str, inputs: Mapping[str, Any]) -> dict[str, float]:
+    """Return a model's results for one configuration, by name; ``regime`` as a word."""
+    model = paper.MODEL
+    names = (*HEAD, *(field.name for field in model.fields))
+    # NumPy's numbers: without compilation, Python's would raise on the 0/0 of cases not taken.
+    arguments = (np.float64(inputs[i.symbol]) for i in model.inputs)
+    with np.errstate(all="ignore"):
+        found = dict(zip(names, model.bodies[variant](*arguments), strict=True))
+    words = {code: word.removeprefix(f"{model.name}_") for word, code in model.regimes.items()}
+    return found | {"regime": words[found["regime"]]}
+
+
+def exact(value: Any) -> Any:
+    """A number of exact arithmetic: right but for the rounding of a few operations."""
+    return pytest.approx(value, rel=1e-13, abs=0)
+
+
+def digits(value: float, unit: float) -> Any:
+    """A printed number: right to half a unit of its last digit."""
+    return pytest.approx(value, rel=0, abs=unit / 2 * (1 + 1e-9))

@@ -1,0 +1,38 @@
+"""Profiles of the tests: the fixtures' files, and texts made for a purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sweep.importers.profiles import chosen, inputs_of, read_profile
+
+FOLDER = Path(__file__).parents[1] / "data" / "profiles"
+MATRIX = "matrixMulCUDA"
+HEADER = (
+    '"ID","Process ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit",'
+    '"Metric Value"\n'
+)
+
+
+def path(name):
+    return str(FOLDER / f"{name}.csv")
+
+
+def text(name):
+    return Path(path(name)).read_text(encoding="utf-8")
+
+
+def made(*rows, grid="(64, 1, 1)", block="(128, 1, 1)", kernel="k(int)"):
+    """Return a profile of one launch with these counters (name, unit, value)."""
+    lines = (
+        f'"0","1","{kernel}","{block}","{grid}","{name}","{unit}","{value}"\n'
+        for name, unit, value in rows
+    )
+    return HEADER + "".join(lines)
+
+
+def of(*rows, **options):
+    return inputs_of(chosen(read_profile(made(*rows, **options))))
+
+
+INSTRUCTIONS = ("smsp__inst_executed.sum", "inst", "25,600")

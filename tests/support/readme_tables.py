@@ -1,0 +1,194 @@
+"""The README's tables, made from the package; ``python tests/readme_tables.py`` renews them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import sweep
+from sweep import plot
+from sweep.derive import missing_parameters
+from sweep.fields import COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
+from sweep.specs import list_devices, load_device
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+
+RETURNED = {
+    "Finished": "sweep.runs.running",
+    "Damage": "sweep.store",
+    "Imported": "sweep.measurements.importing",
+    "Profiled": "sweep.measurements.profiling",
+    "Exported": "sweep.measurements.exporting",
+    "Explanation": "sweep.explanation.sections",
+    "Reproduction": "sweep.papers",
+}
+"""Classes that public functions return, and where they are defined."""
+
+
+# ---------------------------------------------------------------------------- the interface
+
+
+def signature(function: Any) -> str:
+    """Return a signature without annotations, defaults of factories as what they make."""
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "self"
+    ]
+    return str(inspect.Signature(parameters)).replace("<factory>", "{}")
+
+
+def first_line(thing: Any) -> str:
+    """Return the first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+
+
+def members(cls: type) -> Iterator[str]:
+    """Yield a class's public attributes, then its methods with their arguments."""
+    if dataclasses.is_dataclass(cls):
+        yield from (field.name for field in dataclasses.fields(cls))
+    for name, member in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield name
+        elif inspect.isfunction(member):
+            yield f"{name}{signature(member)}"
+
+
+def is_error(thing: Any) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, Exception)
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+def interface(prefix: str, names: list[str], module: Any) -> list[str]:
+    rows = []
+    for name in names:
+        thing = getattr(module, name)
+        shown = name
+        if inspect.isfunction(thing) or thing is sweep.Plan:
+            shown += signature(thing)
+        elif is_error(thing):
+            shown += f"({thing.__base__.__name__})"
+        rows.append(row(f"`{prefix}{shown}`", first_line(thing)))
+    return rows
+
+
+def functions() -> str:
+    """Return what ``sweep`` and ``sweep.plot`` offer, with signatures."""
+    public = [name for name in sorted(sweep.__all__, key=str.lower) if name != "__version__"]
+    errors = [name for name in public if is_error(getattr(sweep, name))]
+    classes = [n for n in public if inspect.isclass(getattr(sweep, n)) and n not in errors]
+    calls = [name for name in public if name not in (*errors, *classes)]
+    rows = interface("sweep.", [*classes, *calls], sweep)
+    rows += interface("sweep.plot.", sorted(plot.__all__), plot)
+    rows += interface("sweep.", errors, sweep)
+    return "\n".join(["| name | what it is |", "| --- | --- |", *rows])
+
+
+def attributes() -> str:
+    """Return the public attributes and methods of the classes that functions return."""
+    found = {
+        name: getattr(importlib.import_module(module), name) for name, module in RETURNED.items()
+    }
+    classes = {"Answer": sweep.Answer, "Device": sweep.Device, "Kernel": sweep.Kernel, **found}
+    rows = [
+        row(f"`{name}`", ", ".join(f"`{member}`" for member in members(cls)))
+        for name, cls in classes.items()
+    ]
+    return "\n".join(["| class | attributes and methods |", "| --- | --- |", *rows])
+
+
+# ---------------------------------------------------------------------------- models
+
+
+def models() -> str:
+    """Return the models: paper, cases with their codes, parameters, devices that have them."""
+    rows = []
+    devices = [load_device(key) for key in list_devices()]
+    for name in sweep.model_names():
+        model = sweep.get_model(name)
+        paper = f"[{model.reference}](https://doi.org/{model.doi})" if model.doi else (
+            model.reference)  # fmt: skip
+        cases = ", ".join(
+            f"{code} {case.removeprefix(f'{name}_')}" for case, code in model.regimes.items()
+        )
+        needed = ", ".join(f"`{p.key}`" for p in model.parameters if p.required)
+        having = ", ".join(f"`{d.key}`" for d in devices if not missing_parameters(d, name))
+        rows.append(row(f"`{name}`", f"{paper}: {model.title}", cases, needed, having))
+    head = ("model", "paper", "regimes, with their codes", "required parameters", "on file for")
+    return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
+
+
+def errata() -> str:
+    """Return what the corrected variant of each model changes."""
+    rows = [
+        row(f"`{name}`", code, text)
+        for name in sweep.model_names()
+        for code, text in sweep.get_model(name).errata.items()
+    ]
+    return "\n".join(["| model | erratum | corrected |", "| --- | --- | --- |", *rows])
+
+
+# ---------------------------------------------------------------------------- results
+
+
+def variables() -> str:
+    """Return the variables that do not belong to one model alone."""
+    where = {"model": "model and everything", "launch": "device, sizes, tuning parameters"}
+    rows = [
+        row(f"`{f.name}`", "" if f.units == "1" else f.units, where[f.depends], f.long_name)
+        for f in COMMON_FIELDS.values()
+    ]
+    return "\n".join(["| variable | unit | depends on | meaning |", row(*["---"] * 4), *rows])
+
+
+def codes() -> str:
+    """Return the permanent codes."""
+    tables = {"status": STATUS, "power_status": POWER_STATUS, "occupancy_limiter": LIMITER,
+              "bound": COMMON_FIELDS["bound"].flags}  # fmt: skip
+    rows = [
+        row(f"`{name}`", ", ".join(f"{code} {word}" for word, code in flags.codes.items()))
+        for name, flags in tables.items()
+        if flags is not None
+    ]
+    return "\n".join(["| variable | codes |", "| --- | --- |", *rows])
+
+
+# ---------------------------------------------------------------------------- the file
+
+TABLES: dict[str, Callable[[], str]] = {
+    "models": models,
+    "errata": errata,
+    "variables": variables,
+    "codes": codes,
+    "functions": functions,
+    "attributes": attributes,
+}
+
+MARKED = re.compile(
+    r"(<!-- (\w+): made by tests/readme_tables.py -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
+
+
+def tables_in(text: str) -> dict[str, str]:
+    """Return the tables of a README by name, as they are."""
+    return {match[2]: match[3].strip() for match in MARKED.finditer(text)}
+
+
+def renewed(text: str) -> str:
+    """Return a README with the tables as they should be."""
+    return MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n\n{match[4]}", text)
+
+
+if __name__ == "__main__":
+    README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")

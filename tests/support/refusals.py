@@ -1,0 +1,30 @@
+"""What a refused command says, and what it left on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweep.cli import main
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Return the one line that a refused command says, without its ``sweep:``."""
+    try:
+        code = main([str(a) for a in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    error = capsys.readouterr().err
+    assert code == 2, error
+    assert error.startswith("sweep: ") and error.endswith("\n")
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    return error.removeprefix("sweep: ").rstrip("\n")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"directory"
+        for path in folder.rglob("*")
+    }

@@ -1,0 +1,92 @@
+"""Small plans and ways to run them: in this process, or as people do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sweep.space import Plan, parse_plan
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SMALL: dict[str, Any] = {
+    "schema": 1,
+    "name": "small",
+    "kernels": ["sepia", "mat_tiled"],
+    "devices": ["gtx_280", "gtx_980"],
+    "models": ["hong_kim"],
+    "derive": False,
+    # 60 configurations of sepia in 30 chunks, 24 of mat_tiled in 12.
+    "chunk_points": 2,
+    "axes": {
+        "block_size": [64, 128, 192, 256, 2000],
+        "tile": [8, 16],
+        "core_clock_ratio": [0.9, 1.0, 1.1],
+        "memory_clock_ratio": [0.95, 1.0],
+    },
+}
+"""All tests that compute use this model with these outputs: one compilation for a process."""
+
+POINTS, CHUNKS = 84, 42
+
+
+def plan(**changes: Any) -> Plan:
+    """Return the small plan with changes; ``None`` removes a key."""
+    return parse_plan(changed(**changes))
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {key: value for key, value in {**SMALL, **changes}.items() if value is not None}
+
+
+def write_plan(path: Path, **changes: Any) -> Path:
+    """Write the small plan as TOML; its name is the file's."""
+    data = changed(**{"name": path.stem, **changes})
+    tables = {key: data.pop(key) for key in list(data) if isinstance(data[key], dict)}
+    lines = [f"{key} = {_toml(value)}" for key, value in data.items()]
+    for key, table in tables.items():
+        for name, value in table.items():
+            lines.append(f"{key}.{name} = {_toml(value)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key} = {_toml(part)}" for key, part in value.items())
+        return f"{{ {inside} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """Return the command line of ``sweep``, with warnings as errors."""
+    code = "import sys; from sweep.cli import main; sys.exit(main())"
+    return [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def sweep(*arguments: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run ``sweep`` as people do."""
+    return subprocess.run(
+        command(*arguments),
+        cwd=cwd,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def journal(store: Path) -> list[dict[str, Any]]:
+    """Return the journal's entries: a chunk is finished if and only if it has one."""
+    text = (store / "chunk_index" / "journal.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()[1:]]
