@@ -19,11 +19,40 @@ __all__ = [
     "TuningError",
     "ProfileError",
     "nearest",
+    "printable",
 ]
 
 
+def printable(text: str, keep: str = "") -> str:
+    r"""Return a text with everything escaped that a terminal would not print as a character.
+
+    Use it wherever text from a file reaches the terminal: escape sequences in a name could move the
+    cursor, change the window's title or hide a part of a line.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    keep : str
+        Control characters that stay, such as ``"\n"``.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 class SweepError(ValueError):
-    """Base of all errors that a user can cause and correct."""
+    """Base of all errors that a user can cause and correct: one printable line."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(" ".join(message.splitlines())))
 
 
 class SpecError(SweepError):

@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 from sweep.cli.parser import parse
-from sweep.errors import SweepError
+from sweep.errors import SweepError, printable
 
 __all__ = ["main"]
 
@@ -33,8 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parse(argv)
     try:
-        code: int = arguments.command(arguments)
-        sys.stdout.flush()
+        with contextlib.redirect_stdout(cast(TextIO, _PrintableStream(sys.stdout))):
+            code: int = arguments.command(arguments)
+            sys.stdout.flush()
         return code
     except SweepError as error:
         print(f"sweep: {' '.join(str(error).split())}", file=sys.stderr)
@@ -56,6 +57,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         print(f"sweep: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+class _PrintableStream:
+    """The output, with control characters from names and texts of files escaped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text, keep="\n\t"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _leave(code: int) -> NoReturn:

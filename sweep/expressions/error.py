@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweep.errors import SweepError
+from sweep.errors import SweepError, printable
 
 __all__ = ["ExpressionError"]
 
@@ -43,7 +43,6 @@ def _shown(text: str, position: int) -> str:
     if len(text) > _SHOWN:
         start = min(max(position - _SHOWN // 2, 0), len(text) - _SHOWN)
     part = text[start : start + _SHOWN]
-    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in part)
     before = "..." if start > 0 else ""
     after = "..." if start + _SHOWN < len(text) else ""
-    return before + printable + after
+    return before + printable(part) + after

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sweep.errors import SpecError
+from sweep.errors import SpecError, printable
 
 __all__ = ["Finding", "Report", "quoted_path", "show"]
 
@@ -40,7 +40,7 @@ class Finding:
     def __str__(self) -> str:
         """Return file and message in one line."""
         mark = "" if self.severity == "error" else f"{self.severity}: "
-        return _one_line(f"{self.file}: {mark}{self.message}")
+        return printable(f"{self.file}: {mark}{self.message}")
 
 
 class Report:
@@ -61,7 +61,7 @@ class Report:
     def _add(self, severity: str, path: str, reason: str, value: Any) -> None:
         head = path if value is _ABSENT else f"{path} = {show(value)}"
         message = f"{head}: {reason}" if head else reason
-        self.findings.append(Finding(self.file, path, _one_line(message), severity))
+        self.findings.append(Finding(self.file, path, printable(message), severity))
 
     @property
     def errors(self) -> list[Finding]:
@@ -103,11 +103,4 @@ def quoted_path(*names: str) -> str:
         name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
         for name in names
         if name
-    )
-
-
-def _one_line(text: str) -> str:
-    """Return the text with everything that is not printable escaped."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -1,0 +1,34 @@
+"""Errors meant for people: one line, and nothing in it that a terminal would obey."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from sweep.errors import StoreError, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain µ²", "plain µ²"),
+        ("a\x1b]0;owned\x07b", "a\\x1b]0;owned\\x07b"),
+        ("a\rb\x9b2J", "a\\rb\\x9b2J"),
+        ("\u202egpj.exe", "\\u202egpj.exe"),
+        ("\udcff", "\\udcff"),
+    ],
+)
+def test_control_characters__are_escaped(text, shown):
+    assert printable(text) == shown == printable(shown)
+    assert str(StoreError(text)) == shown or "\r" in text
+
+
+def test_kept_characters():
+    assert printable("a\n\tb\x1b", keep="\n\t") == "a\n\tb\\x1b"
+
+
+def test_error__is_one_line_and_crosses_processes():
+    error = StoreError("no store\nat 'x\x1b'")
+    assert str(error) == "no store at 'x\\x1b'"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
