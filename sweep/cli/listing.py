@@ -179,10 +179,10 @@ def lint(arguments: argparse.Namespace) -> int:
 
 def _is_plan(path: Path) -> bool:
     """Whether a file looks like a plan: it names kernels and devices."""
-    import tomllib
+    from sweep.specs.toml import load_toml
 
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = load_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, PlanError):
         return False
     return "kernels" in data or "devices" in data

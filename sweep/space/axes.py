@@ -52,7 +52,8 @@ def axis_values(where: str, given: Any) -> Values:
     if len(kinds) > 1:
         raise PlanError(f"{where}: the axis mixes {' and '.join(sorted(kinds))}")
     if len(set(values)) != len(values):
-        twice = next(v for i, v in enumerate(values) if v in values[:i])
+        seen: set[Any] = set()
+        twice = next(v for v in values if v in seen or seen.add(v))
         raise PlanError(f"{where}: the value {twice!r} stands twice")
     return values
 
@@ -67,6 +68,8 @@ def _kind(where: str, value: Any) -> str:
             raise PlanError(f"{where}: {value} is not a finite number")
         return "numbers"
     if isinstance(value, str):
+        if not value.isprintable():  # NumPy drops NUL at the end of a word
+            raise PlanError(f"{where}: {value!r} holds a character that is not printable")
         return "strings"
     raise PlanError(f"{where}: {value!r} is neither a number, a string nor a boolean")
 

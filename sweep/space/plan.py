@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -21,6 +20,7 @@ from sweep.errors import PlanError, nearest
 from sweep.expressions import Expression, ExpressionError
 from sweep.models import model_names
 from sweep.space.axes import CLOCK_AXES, Values, axis_values, check_clocks
+from sweep.specs.toml import load_toml
 
 __all__ = ["Plan", "list_plans", "load_plan", "parse_plan"]
 
@@ -269,10 +269,10 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
     if path.stat().st_size > MAX_BYTES:
         raise PlanError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a plan")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = load_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise PlanError(f"{path}: not valid TOML: {error}") from None
     return parse_plan(data, name=path.stem, origin=str(path))
 

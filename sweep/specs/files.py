@@ -32,7 +32,7 @@ SEARCH_VARIABLE = "SWEEP_PATH"
 
 def _user_directories() -> list[Path]:
     entries = os.environ.get(SEARCH_VARIABLE, "").split(os.pathsep)
-    return [Path(entry).expanduser() for entry in entries if entry]
+    return [Path(os.path.expanduser(entry)) for entry in entries if entry]
 
 
 def _folders(kind: Kind) -> list[Path]:
@@ -68,7 +68,10 @@ def _find(kind: Kind, name: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(name)
     if not isinstance(name, str) or text.endswith(".toml") or os.sep in text:
-        return Path(text).expanduser()
+        try:
+            return Path(text).expanduser()
+        except RuntimeError:  # no such user, or one without a home
+            raise SpecError(f"{text}: no home directory is known for its '~'") from None
     for folder in _folders(kind) if re.fullmatch(KEY_PATTERN, text) else ():
         path = folder / f"{text}.toml"
         if path.is_file():

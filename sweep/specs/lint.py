@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from sweep.specs.files import Kind
 from sweep.specs.kernel import inspect_kernel
 from sweep.specs.places import FOLDERS, label_of
 from sweep.specs.report import Finding, Report
-from sweep.specs.toml import read_text
+from sweep.specs.toml import load_toml, read_text
 
 __all__ = ["kind_of", "lint"]
 
@@ -80,8 +79,8 @@ def _lint_file(
 def kind_of(text: str, path: Path) -> Kind | None:
     """Return what a file describes, by its tables, else by the folder it lies in."""
     try:
-        names = set(tomllib.loads(text))
-    except (ValueError, RecursionError):
+        names = set(load_toml(text))
+    except ValueError:
         names = set()
     score = {kind: len(names & telling) for kind, telling in _TELLING.items()}
     if score["device"] != score["kernel"]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from sweep.errors import SpecError, SweepError
 from sweep.expressions import FUNCTIONS
 from sweep.fields import COMMON_FIELDS, STACKED
 from sweep.specs.check import is_number
@@ -14,16 +15,23 @@ from sweep.specs.formats import DEVICE_NAMES, LARGEST_NUMBER
 from sweep.specs.report import Report, quoted_path, show
 
 __all__ = [
+    "MAX_NAME",
     "NAME_PATTERN",
     "RESERVED_DIMENSIONS",
     "RESERVED_NAMES",
+    "check_name",
     "check_parameters",
     "check_sizes",
     "is_name",
+    "is_word",
     "why_not_a_name",
 ]
 
-NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
+MAX_NAME = 100
+"""Most characters of a name: of a kernel, device, model, parameter or dimension."""
+
+NAME_PATTERN = rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}"
+"""Names that the author of a kernel file chooses."""
 
 LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
 """What a plan's constraints may use besides a kernel's own names."""
@@ -54,6 +62,46 @@ def is_name(text: str) -> bool:
     return re.fullmatch(NAME_PATTERN, text) is not None
 
 
+def is_word(text: str) -> bool:
+    """Whether a text can be a value of a parameter: not blank, and all of it printable.
+
+    NumPy drops NUL at the end of a word, so that two words would become one.
+    """
+    return bool(text.strip()) and text.isprintable()
+
+
+def check_name(
+    name: object, what: str = "name", where: str = "", error: type[SweepError] = SpecError
+) -> str:
+    """Return a name that came from outside, if it is an identifier of bounded length.
+
+    Whoever reads a store, a cache, a table or a plan calls this before a name of a kernel, device,
+    model, parameter or dimension is used.
+
+    Parameters
+    ----------
+    name : object
+        What was read.
+    what : str
+        What it names, for the message: ``dimension``.
+    where : str
+        The file and the place in it, for the message.
+    error : type of SweepError
+        What to raise.
+
+    Raises
+    ------
+    SweepError
+        The name is not a text, not an identifier of ASCII letters, digits and ``_``, or has more
+        than `MAX_NAME` characters.
+    """
+    if isinstance(name, str) and re.fullmatch(rf"[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}", name):
+        return name
+    shown = repr(name if not isinstance(name, str) else name[:60])[:80]
+    reason = f"a {what} is a letter, then letters, digits and _, at most {MAX_NAME} characters"
+    raise error(f"{where}: {shown}: {reason}" if where else f"{shown}: {reason}")
+
+
 def why_not_a_name(name: str, *, dimension: bool) -> str:
     """Return why a name is refused, ``""`` if it is not.
 
@@ -65,6 +113,8 @@ def why_not_a_name(name: str, *, dimension: bool) -> str:
         Whether it becomes a dimension of the results (sizes and parameters do).
     """
     if not is_name(name):
+        if len(name) > MAX_NAME:
+            return f"a name has at most {MAX_NAME} characters"
         return "must be a name: a letter, then letters, digits, _"
     if name in DEVICE_NAMES:
         return f"the name is taken: it means {DEVICE_NAMES[name]}"
@@ -127,5 +177,5 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "booleans"
     if isinstance(value, str):
-        return "words" if value.strip() else ""
+        return "words" if is_word(value) else ""
     return "numbers" if is_number(value) and abs(value) <= LARGEST_NUMBER else ""

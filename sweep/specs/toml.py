@@ -9,16 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from sweep.specs.formats import SCHEMA_VERSION
+from sweep.specs.names import MAX_NAME
 from sweep.specs.report import Report
 
-__all__ = ["KEY_PATTERN", "LARGEST_FILE", "parse_toml", "read_text", "sha256_of"]
+__all__ = ["KEY_PATTERN", "LARGEST_FILE", "load_toml", "parse_toml", "read_text", "sha256_of"]
 
 LARGEST_FILE = 2**20
 """Files over 1 MiB are refused: no description of a device or kernel is that long."""
 
-KEY_PATTERN = r"[a-z][a-z0-9_]*"
+KEY_PATTERN = rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}"
 """A file is named ``KEY.toml``: the key names the device or kernel on the command line, in plans
 and in stores."""
+
+MAX_KEY_PARTS = 8
+"""Most parts of a dotted key; the memory that a parser takes grows with their square."""
+
+MAX_STATEMENTS = 20_000
+"""Most keys and tables of a file."""
+
+_STRING = r'"(?:\\.|[^"\\\n])*(?:"|\\?$)|\'[^\'\n]*(?:\'|$)'
+_PART = rf"(?:[A-Za-z0-9_-]+|{_STRING})"
+_KEYS = re.compile(
+    # Texts of several lines and comments are skipped; what is left are strings, bare words, keys.
+    r'"""(?:\\[\s\S]|[^\\])*?(?:"""|\\?\Z)|' + r"'''[\s\S]*?(?:'''|\Z)"
+    rf"|\#[^\n]*|(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})*)|(?P<statement>=|^[ \t]*\[)",
+    re.MULTILINE,
+)
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -45,6 +61,37 @@ def read_text(report: Report, path: Path) -> str | None:
         return None
 
 
+def load_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text from a stranger, in bounded memory and time.
+
+    Raises
+    ------
+    ValueError
+        The text is not TOML, or its keys are nested too deeply or too many.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"not UTF-8 text (character {error.start})") from None
+    statements = 0
+    for found in _KEYS.finditer(text):
+        statements += found["statement"] is not None
+        key = found["key"]
+        if key is not None and key.count(".") >= MAX_KEY_PARTS:
+            parts = re.sub(_STRING, "", key).count(".") + 1
+            if parts > MAX_KEY_PARTS:
+                line = text.count("\n", 0, found.start()) + 1
+                raise ValueError(
+                    f"a key of {parts} parts in line {line}, more than {MAX_KEY_PARTS}"
+                )
+    if statements > MAX_STATEMENTS:
+        raise ValueError(f"more than {MAX_STATEMENTS} keys")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def parse_toml(report: Report, text: str, key: str) -> dict[str, Any] | None:
     """Return the tables of a file of our format, or ``None`` after a finding.
 
@@ -55,14 +102,12 @@ def parse_toml(report: Report, text: str, key: str) -> dict[str, Any] | None:
         report.error("", "the file's name must be a lower-case letter, then a-z, 0-9, _: KEY.toml")
         return None
     try:
-        table = tomllib.loads(text)
+        table = load_toml(text)
     except tomllib.TOMLDecodeError as error:
         report.error("", _syntax_error(str(error), text))
         return None
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 1,000 brackets
-        nested = isinstance(error, RecursionError)
-        reason = "nested too deeply" if nested else str(error).split(":")[0]
-        report.error("", f"not TOML: {reason}")
+    except ValueError as error:  # a number of 5,000 digits, a key of 1,000 parts
+        report.error("", f"not TOML: {str(error).split(':')[0]}")
         return None
     version = table.get("schema")
     if version is None:

@@ -69,6 +69,18 @@ BAD_PLANS = {
     "no devices": ({"devices": None}, "devices is missing"),
     "empty list of devices": ({"devices": []}, "devices is empty"),
     "empty axis": ({"axes": {"block_size": []}}, r"axes.block_size: the axis is empty"),
+    "value twice of many": (
+        {"axes": {"block_size": [*range(1, 40_001), 40_000]}},
+        "axes.block_size: the value 40000 stands twice",
+    ),
+    "words that NumPy cannot tell apart": (
+        {"axes": {"layout": ["x", "x\0"]}},
+        r"axes.layout: 'x.*' holds a character that is not printable",
+    ),
+    "home of nobody": (
+        {"devices": ["~nosuchuser/x.toml"]},
+        "devices: ~nosuchuser/x.toml: no home directory is known for its '~'",
+    ),
     "empty range": (
         {"axes": {"block_size": {"start": 128, "stop": 64, "step": 32}}},
         r"axes.block_size: the axis is empty, stop = 64 is below start = 128",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import tomllib
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sweep import specs
 from sweep.errors import SpecError
 from sweep.fields import Parameter
 from sweep.specs.keys import range_text
+from sweep.specs.toml import load_toml
 
 CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encoding="utf-8"))
 
@@ -58,7 +60,30 @@ def test_monstrous_text(text):
         assert len(message(parse, text, "foo")) < 200
 
 
-@pytest.mark.parametrize("key", ["Foo", "foo-bar", "1foo", "", "foo/bar", "foo\nbar"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a" + ".a" * 20_000 + " = 1", "a key of 20001 parts in line 1, more than 8"),
+        ("[x" + " . 'a'" * 200 + "]", "a key of 201 parts"),
+        ("".join(f"a{i}.b = 1\n" for i in range(20_001)), "more than 20000 keys"),
+        ("x = " + "{a=" * 2000, "nested too deeply"),
+        ('name = "\ud800"', "not UTF-8 text"),
+    ],
+)
+def test_text_beyond_the_limits(text, reason):
+    started = time.process_time()
+    assert f"not TOML: {reason}" in message(specs.parse_kernel, text, "foo")
+    assert time.process_time() - started < 2
+
+
+def test_text_within_the_limits():
+    text = (
+        'x = """\n\\""" ' + "a.b.c.d.e.f.g.h.i.j" + '"""\ny = "a.b.c.d.e.f.g.h.i.j" # ' + "a." * 99
+    )
+    assert load_toml(text) == tomllib.loads(text)
+
+
+@pytest.mark.parametrize("key", ["Foo", "foo-bar", "1foo", "", "foo/bar", "foo\nbar", "f" * 101])
 def test_file_name_is_a_key(key):
     assert "the file's name must be" in message(specs.parse_device, DEVICE, key)
     assert "the file's name must be" in message(specs.parse_kernel, KERNEL, key)
