@@ -77,9 +77,8 @@ def test_text_beyond_the_limits(text, reason):
 
 
 def test_text_within_the_limits():
-    text = (
-        'x = """\n\\""" ' + "a.b.c.d.e.f.g.h.i.j" + '"""\ny = "a.b.c.d.e.f.g.h.i.j" # ' + "a." * 99
-    )
+    deep = "a.b.c.d.e.f.g.h.i.j"
+    text = f'x = """\n\\""" {deep}"""\ny = "{deep}" # {deep}'
     assert load_toml(text) == tomllib.loads(text)
 
 
