@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, TextIO, cast
 
+from sweep.cli.ending import Interrupts, leave, report_unforeseen
 from sweep.cli.parser import parse
 from sweep.errors import SweepError, printable
 
@@ -32,31 +32,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, 2 for a mistake that one line on the error stream explains, 130 after Ctrl-C.
     """
     arguments = parse(argv)
+    interrupts = Interrupts(arguments)
+    if argv is None:
+        interrupts.install()
     try:
         with contextlib.redirect_stdout(cast(TextIO, _PrintableStream(sys.stdout))):
             code: int = arguments.command(arguments)
             sys.stdout.flush()
         return code
-    except SweepError as error:
+    except BaseException as error:
+        if interrupts.seen or isinstance(error, KeyboardInterrupt):
+            interrupts.say()
+            if argv is None:
+                leave(130)
+            return 130
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    """Say in one line why a command failed; return its exit code."""
+    if isinstance(error, SweepError):
         print(f"sweep: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        if argv is None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one changes nothing
-        hint = getattr(arguments, "interrupted", "")
-        print(f"\nsweep: interrupted{hint}", file=sys.stderr)
-        if argv is None:
-            _leave(130)
-        return 130
-    except BrokenPipeError:
-        # The reader (head, less) has gone.
-        _drop_output()
+    elif isinstance(error, BrokenPipeError):
+        _drop_output()  # its reader (head, less) has gone
         return 0
-    except OSError as error:
+    elif isinstance(error, OSError):
         # What belongs to stores and files is explained there; here the output itself has failed.
         _drop_output()
         print(f"sweep: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-        return 2
+    elif isinstance(error, Exception):
+        report_unforeseen(error)
+    else:
+        raise error
+    return 2
 
 
 class _PrintableStream:
@@ -70,21 +78,6 @@ class _PrintableStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once, as Ctrl-C asks.
-
-    Threads are still computing, and reading stores; they would complain about the interpreter's
-    end. A store takes no harm: it may be killed at any moment.
-    """
-    # Not imported for it: where the module is not loaded, nothing is locked.
-    if release_all := getattr(sys.modules.get("sweep.store.lock"), "release_all", None):
-        release_all()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
 
 
 def _drop_output() -> None:

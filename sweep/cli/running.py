@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +57,14 @@ def extend(arguments: argparse.Namespace) -> int:
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     print(forecast(space).to_line())
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
-    with _noticed_interrupts() as check, bar_of(space.n_points) as bar:
+    with bar_of(space.n_points) as bar:
         finished = grow(
             path,
             space,
             break_lock=arguments.break_lock,
             threads=arguments.threads,
             limit=limit,
-            progress=_progress(bar, check),
+            progress=_progress(bar),
         )
     print(_outcome(finished))
     arguments.interrupted = ""
@@ -90,7 +87,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     if path is not None:
         without = " without --overwrite" if arguments.overwrite else ""
         arguments.interrupted = f"; the same command{without} continues '{path}'"
-    with _noticed_interrupts() as check, bar_of(space.n_points) as bar:
+    with bar_of(space.n_points) as bar:
         finished = run_space(
             space,
             path,
@@ -98,7 +95,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
             break_lock=arguments.break_lock,
             workers=workers,
             limit=limit,
-            progress=_progress(bar, check),
+            progress=_progress(bar),
         )
     print(_outcome(finished))
     arguments.interrupted = ""
@@ -114,40 +111,8 @@ def _place(name: str) -> Path:
     return place_of(name) if is_url(name) else Path(name)
 
 
-@contextmanager
-def _noticed_interrupts() -> Iterator[Callable[[], None]]:
-    """Notice Ctrl-C wherever it lands; yield a function that raises it again.
-
-    One that lands in a callback of the compiler is dropped there, after a complaint.
-    """
-    seen = False
-
-    def note(*_: object) -> None:
-        nonlocal seen
-        seen = True
-        raise KeyboardInterrupt
-
-    def check() -> None:
-        if seen:
-            raise KeyboardInterrupt
-
-    # Not where somebody else decides: another thread, a shell that ignores it for its jobs.
-    is_ours = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if is_ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield check
-    finally:
-        if is_ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _progress(bar: Any, check: Callable[[], None]) -> Progress:
+def _progress(bar: Any) -> Progress:
     def update(done: int, total: int, before: int) -> None:
-        check()
         if not bar.disable and bar.desc:
             bar.set_description_str(None)
         bar.initial = before  # what an earlier run did is not this run's speed

@@ -1,0 +1,114 @@
+"""How a command ends other than by success: Ctrl-C, and errors that nobody foresaw."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from types import FrameType
+from typing import Any, NoReturn
+
+from sweep.errors import printable
+
+__all__ = ["Interrupts", "leave", "report_unforeseen"]
+
+GRACE_S = 10.0
+"""How long an interrupted command may take to stop its workers and to release its locks."""
+RETRY_S = 0.01
+
+
+class Interrupts:
+    """Ends a command on Ctrl-C, wherever the signal lands, with one line on the error stream.
+
+    Python drops a ``KeyboardInterrupt`` that lands in a callback of the compiler, and libraries
+    print their own traces while it passes through them. So an interrupt that was dropped is raised
+    again, other messages are suppressed from the first one on, and the process ends after
+    :data:`GRACE_S` seconds in any case.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The command's arguments; ``interrupted`` ends the message.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.seen = False
+        self._arguments = arguments
+
+    def install(self) -> None:
+        """Handle SIGINT, unless this is not the main thread or somebody else handles it."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._handle)
+            signal.signal(signal.SIGALRM, self._raise)
+
+    def say(self) -> None:
+        """Print the one line."""
+        hint = getattr(self._arguments, "interrupted", "")
+        print(f"\nsweep: interrupted{hint}", file=sys.stderr)
+
+    def _handle(self, *_: object) -> None:
+        if self.seen:
+            return  # a second one changes nothing
+        self.seen = True
+        logging.disable()
+        threading.excepthook = _ignore
+        sys.unraisablehook = self._raise_again
+        watchdog = threading.Timer(GRACE_S, self._give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        raise KeyboardInterrupt
+
+    def _raise(self, signal_number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def _raise_again(self, dropped: Any) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, RETRY_S)
+
+    def _give_up(self) -> None:
+        self.say()
+        leave(130)
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once.
+
+    Threads may still compute and read stores; they would complain about the interpreter's end. A
+    store takes no harm: it may be killed at any moment.
+    """
+    # Not imported for this: if the module is not loaded, no lock is held.
+    if release_all := getattr(sys.modules.get("sweep.store.lock"), "release_all", None):
+        release_all()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def report_unforeseen(error: Exception) -> None:
+    """Print one line about an error that is a defect of this package; its trace goes to a file."""
+    text = "".join(traceback.format_exception(error))
+    name = f"{type(error).__name__}: {error}"
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="sweep-error-", suffix=".txt")
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{sys.argv}\n{text}")
+        where = f"the trace in '{path}'"
+    except OSError:
+        where = "the command that failed"
+    shown = printable(" ".join(name.split())[:200])
+    print(
+        f"sweep: unforeseen {shown}; please report it to the issue tracker of sweep, with {where}",
+        file=sys.stderr,
+    )
