@@ -102,7 +102,7 @@ def _compare(found: Any, variable: Any, compiled: Any) -> None:
 
 def test_without_the_compiler_the_text_is_the_same():
     code = (
-        "from sweep.runs import explain; print(explain(None, dict(kernel='sepia',"
+        "from sweep.explanation.explaining import explain; print(explain(None, dict(kernel='sepia',"
         " device='quadro_fx_5600', model='hong_kim', block_size=128)).to_text())"
     )
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
