@@ -5,7 +5,7 @@ loop that joins a model (:func:`compile_pass`): only then do LLVM's passes see a
 they can vectorise. Floating-point flags stay strict: a result must not change when a grid is
 chunked differently, and contraction alone was seen to change it.
 
-The disk cache stays off: processes that start together would share it.
+Compiled code is kept on disk between processes (:mod:`sweep.jit_cache`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numba
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.extending import register_jitable
+
+from sweep.jit_cache import keep_on_disk
 
 __all__ = [
     "EquationInfo",
@@ -94,12 +96,13 @@ _INLINED = numba.njit(**_OPTIONS, forceinline=True)
 _PASS = numba.njit(**_OPTIONS, pipeline_class=_NoAliasCompiler)
 
 
-def compile_pass(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_pass(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     """Compile the loop that evaluates one model over a block; releases the GIL while it runs.
 
-    The caller promises that no two array arguments overlap.
+    The caller promises that no two array arguments overlap. ``text`` is the function's source and
+    all that it calls but what the package's modules define.
     """
-    return _PASS(function)
+    return keep_on_disk(_PASS(function), text)
 
 
 def joined(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,7 +177,9 @@ def _docstring(text: str, info: EquationInfo) -> str:
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that is no equation, such as a loop over a table; releases the GIL."""
-    return numba.njit(error_model="numpy", nogil=True)(function)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    names = [f"{part.__module__}.{part.__qualname__}" for part in (function, *cells)]
+    return keep_on_disk(numba.njit(error_model="numpy", nogil=True)(function), " ".join(names))
 
 
 def compilable(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 # Before anything imports matplotlib: figures go to files, on machines without a screen too.
 os.environ["MPLBACKEND"] = "Agg"
+
+# Compiled passes stay in the clone, where the next test run finds them.
+if "SWEEP_CACHE_DIR" not in os.environ:
+    os.environ["SWEEP_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 
 import pytest
 from hypothesis import HealthCheck, settings

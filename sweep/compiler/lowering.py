@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -23,8 +24,8 @@ __all__ = ["straight", "straight_tree"]
 
 def straight(
     body: Callable[..., Any], sequences: Sequence[bool], length: int
-) -> Callable[..., Any]:
-    """Return a body as one function of numbers.
+) -> tuple[Callable[..., Any], str]:
+    """Return a body as one function of numbers, and its text.
 
     Parameters
     ----------
@@ -37,15 +38,17 @@ def straight(
 
     Returns
     -------
-    callable
+    callable, str
         Compiled like ``body``, with the same results.
     """
     header, names = straight_tree(body, sequences, length)
     plain = getattr(body, "py_func", body)
+    text = ast.unparse(ast.fix_missing_locations(header))
+    header.name = "straight_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     module = ast.fix_missing_locations(ast.Module([header], []))
     # The text comes from the package's own registry, never from a file.
     exec(compile(module, f"<{plain.__module__}, straight>", "exec"), names)
-    return joined(names["straight"])
+    return joined(names[header.name]), text
 
 
 def straight_tree(

@@ -23,6 +23,7 @@ filled, not computed. Float64 inside; each output is rounded once, when it is st
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from threading import Lock
@@ -317,16 +318,12 @@ def _build(
 ) -> Callable[..., Any]:
     model = get_model(name)
     source = pass_source(model, form, outputs, length)
-    body = _straight_body(name, variant, length)
-    namespace: dict[str, Any] = {"np": np, "body": body, "finish": _finish}
-    # The text comes from the package's own registry, never from a file.
-    exec(compile(source, f"<pass of {name}, {form}>", "exec"), namespace)
-    return compile_pass(namespace[f"evaluate_{name}"])
+    return _compiled(f"evaluate_{name}", source, name, variant, length)
 
 
 @cache
-def _straight_body(name: str, variant: str, length: int) -> Callable[..., Any]:
-    """Return a model's body as all its passes of a length share it."""
+def _straight_body(name: str, variant: str, length: int) -> tuple[Callable[..., Any], str]:
+    """Return a model's body as all its passes of a length share it, and its text."""
     model = get_model(name)
     return straight(model.bodies[variant], [i.sequence for i in model.inputs], length)
 
@@ -357,14 +354,26 @@ def _build_reducing(
 ) -> Callable[..., Any]:
     model = get_model(name)
     source = reducing_source(model, form, outputs, length, varying)
-    namespace: dict[str, Any] = {
-        "np": np,
-        "body": _straight_body(name, variant, length),
-        "finish": _finish,
-        "take": TAKERS[keeps],
-    }
-    exec(compile(source, f"<reducing pass of {name}, {form}>", "exec"), namespace)
-    return compile_pass(namespace[f"reduce_{name}"])
+    return _compiled(f"reduce_{name}", source, name, variant, length, keeps)
+
+
+def _compiled(
+    function: str, source: str, name: str, variant: str, length: int, keeps: str = ""
+) -> Callable[..., Any]:
+    """Return the compiled pass of a source.
+
+    Its name holds a hash of all its text: passes that are loaded from disk share one table of
+    symbols.
+    """
+    body, text = _straight_body(name, variant, length)
+    digest = hashlib.sha256(f"{source}\n{text}\n{keeps}".encode()).hexdigest()
+    source = source.replace(f"def {function}(", f"def {function}_{digest[:16]}(", 1)
+    namespace: dict[str, Any] = {"np": np, "body": body, "finish": _finish, "__name__": __name__}
+    if keeps:
+        namespace["take"] = TAKERS[keeps]
+    # The text comes from the package's own registry, never from a file.
+    exec(compile(source, f"<{function}>", "exec"), namespace)
+    return compile_pass(namespace[f"{function}_{digest[:16]}"], digest)
 
 
 def forget_passes() -> None:

@@ -29,10 +29,11 @@ def add(one, other):
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_collector_rests_while_a_pass_is_compiled(collections, is_on):
+def test_collector_rests_while_a_pass_is_compiled(collections, is_on, monkeypatch):
+    monkeypatch.setenv("SWEEP_CACHE_DIR", "")
     numbers = np.arange(4.0)
-    compile_pass(add)(numbers.copy(), numbers)  # what is imported then is not the compiler's
-    compiled, total = compile_pass(add), numbers.copy()
+    compile_pass(add, "add")(numbers.copy(), numbers)  # what is imported then is not the compiler's
+    compiled, total = compile_pass(add, "add"), numbers.copy()
     threshold = gc.get_threshold()
     gc.set_threshold(20)
     (gc.enable if is_on else gc.disable)()
@@ -49,5 +50,5 @@ def test_collector_rests_while_a_pass_is_compiled(collections, is_on):
 
 def test_collector_goes_on_after_what_cannot_be_compiled():
     with pytest.raises(TypingError):
-        compile_pass(add)(np.arange(4.0), "text")
+        compile_pass(add, "add")(np.arange(4.0), "text")
     assert gc.isenabled()

@@ -49,7 +49,7 @@ def test_same_results(name, variant, data):
     model = get_model(name)
     body = model.bodies[variant]
     whole, parts, length = flat(model, data.draw(KERNELS[name]()))
-    plain = straight(body, [i.sequence for i in model.inputs], length)
+    plain, _ = straight(body, [i.sequence for i in model.inputs], length)
     expected, found = outcome(body, whole), outcome(plain, parts)
     assume(expected and found)
     for one, other in zip(expected, found, strict=True):
@@ -66,7 +66,7 @@ def total(values, weights, scale):
 
 @pytest.mark.parametrize("length", [1, 2, 5])
 def test_loops_are_written_out(length):
-    function = straight(total, [True, True, False], length)
+    function, _ = straight(total, [True, True, False], length)
     values, weights = [float(i) for i in range(length)], [2.0] * length
     assert function(*values, *weights, 3.0) == total(values, weights, 3.0)
 
@@ -84,7 +84,7 @@ def variant_of(corrected):
 
 @pytest.mark.parametrize("corrected", [True, False])
 def test_branches_on_constants_are_decided(corrected):
-    function = straight(variant_of(corrected), [False], 0)
+    function, _ = straight(variant_of(corrected), [False], 0)
     assert function(2.0) == ((3.0 if corrected else 1.0), 2.0)
     assert "corrected" not in getattr(function, "py_func", function).__code__.co_names
 
@@ -92,7 +92,7 @@ def test_branches_on_constants_are_decided(corrected):
 @pytest.mark.parametrize(("name", "variant"), every)
 def test_no_loop_is_left_and_few_calls(name, variant):
     model = get_model(name)
-    function = straight(model.bodies[variant], [i.sequence for i in model.inputs], 3)
+    function, _ = straight(model.bodies[variant], [i.sequence for i in model.inputs], 3)
     plain = getattr(function, "py_func", function)
     assert not {"range", "len"} & set(plain.__code__.co_names)
     called = [plain.__globals__.get(n) for n in plain.__code__.co_names]
