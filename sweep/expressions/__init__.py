@@ -3,8 +3,8 @@
 The language is a small part of Python's, with Python's meaning: ``+ - * / // % **``, comparisons
 (also chained, also ``in (1, 2)``), ``and or not``, ``a if condition else b``, the functions
 :data:`FUNCTIONS`, numbers, strings, ``True`` and ``False``, names and parentheses. Everything else
-is refused with the column of the offence. Text is parsed by :mod:`sweep.expressions.parser` into a
-short program; no code is ever compiled or executed from it.
+is refused with the column of the offence. :mod:`sweep.expressions.syntax` checks the text and reads
+it into a tree; no code is ever compiled or executed from it.
 
 Examples
 --------
@@ -19,17 +19,26 @@ array([ True, False, False])
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sweep.expressions.bounds import Bounds, bounds_of, conjuncts
+from sweep.expressions.arrays import evaluate
+from sweep.expressions.bounds import Bounds, bounds_of
 from sweep.expressions.error import ExpressionError
-from sweep.expressions.machine import run
-from sweep.expressions.parser import FUNCTIONS, MAX_NESTING, Instruction, parse
-from sweep.expressions.tokens import MAX_DIGITS, MAX_LENGTH
+from sweep.expressions.syntax import (
+    FUNCTIONS,
+    MAX_DIGITS,
+    MAX_LENGTH,
+    MAX_NESTING,
+    Step,
+    Steps,
+    check_total,
+    conjuncts,
+    parse,
+)
 
 __all__ = [
     "FUNCTIONS",
@@ -39,6 +48,7 @@ __all__ = [
     "Bounds",
     "Expression",
     "ExpressionError",
+    "check_total",
 ]
 
 
@@ -56,7 +66,7 @@ class Expression:
 
     text: str
     names: frozenset[str] = field(compare=False)
-    _program: tuple[Instruction, ...] = field(compare=False, repr=False)
+    _steps: Steps = field(compare=False, repr=False)
 
     @classmethod
     def parse(
@@ -82,9 +92,7 @@ class Expression:
             If ``source`` is not in the language; the error has the position of the offence.
         """
         text = source if isinstance(source, str) else _literal(source)
-        program = parse(text, allowed)
-        names = frozenset(step.argument for step in program if step.operation == "name")
-        return cls(text, names, program)
+        return _expression(text, parse(text, allowed))
 
     def evaluate(
         self, values: Mapping[str, Any], faults: Mapping[str, Any] | None = None
@@ -118,18 +126,14 @@ class Expression:
         ValueError
             If the shapes do not broadcast.
         """
-        return run(self.text, self._program, values, faults or {})
+        return evaluate(self.text, self._steps, values, faults or {})
 
     def conjuncts(self) -> tuple[Expression, ...]:
         """Return the conditions that must all hold for this one to hold.
 
         They are the operands of the outermost ``and``; each keeps the text of the whole.
         """
-        parts = conjuncts(self._program)
-        return tuple(
-            Expression(self.text, frozenset(s.argument for s in p if s.operation == "name"), p)
-            for p in parts
-        )
+        return tuple(_expression(self.text, part) for part in conjuncts(self._steps))
 
     def bounds(self, names: Mapping[str, Bounds]) -> Bounds:
         """Return between which numbers the value lies; see :mod:`sweep.expressions.bounds`.
@@ -139,7 +143,7 @@ class Expression:
         names : mapping of str to Bounds
             What is known of each name.
         """
-        return bounds_of(self._program, names)
+        return bounds_of(self._steps, names)
 
     @property
     def is_constant(self) -> bool:
@@ -148,6 +152,11 @@ class Expression:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _expression(text: str, steps: Sequence[Step]) -> Expression:
+    names = frozenset(step.argument for step in steps if step.operation == "name")
+    return Expression(text, names, tuple(steps))
 
 
 def _literal(source: object) -> str:

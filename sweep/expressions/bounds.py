@@ -8,14 +8,14 @@ that "cannot hold" is certain and "can hold" is not. A truth value is a number f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.expressions.machine import operand_count
-from sweep.expressions.parser import Instruction
+from sweep.expressions.syntax import Step, Steps, fold
 
-__all__ = ["Bounds", "bounds_of", "conjuncts", "everything"]
+__all__ = ["Bounds", "bounds_of"]
 
 
 class Bounds(NamedTuple):
@@ -40,67 +40,43 @@ class Bounds(NamedTuple):
         return (self.low <= 0) & (self.high >= 0)
 
 
-def everything() -> Bounds:
-    """Return the bounds of what nothing is known about."""
-    return Bounds(np.float64(-np.inf), np.float64(np.inf))
+EVERYTHING = Bounds(np.float64(-np.inf), np.float64(np.inf))
+"""The bounds of what nothing is known about."""
 
 
-def conjuncts(program: Sequence[Instruction]) -> list[tuple[Instruction, ...]]:
-    """Return the parts of a condition that must all hold: the operands of its outermost ``and``."""
-    if program[-1].operation != "and":
-        return [tuple(program)]
-    start, wanted = len(program) - 1, 1
-    while wanted:  # back to where the right operand begins
-        start -= 1
-        wanted += operand_count(program[start].operation, program[start].argument) - 1
-    return [*conjuncts(program[:start]), *conjuncts(program[start:-1])]
-
-
-def bounds_of(program: Sequence[Instruction], names: Mapping[str, Bounds]) -> Bounds:
-    """Return the bounds of what a program computes.
+def bounds_of(steps: Steps, names: Mapping[str, Bounds]) -> Bounds:
+    """Return the bounds of what a tree computes.
 
     Parameters
     ----------
-    program : sequence of Instruction
-        The parsed expression.
+    steps : sequence of Step
+        The checked tree.
     names : mapping of str to Bounds
         What is known of each name; nothing is known of a name that is not there.
     """
-    stack: list[Bounds] = []
+
+    def leaf(step: Step) -> Bounds:
+        if step.operation == "name":
+            return names.get(step.argument, EVERYTHING)
+        if isinstance(step.argument, str):
+            return EVERYTHING
+        point = np.float64(step.argument)
+        return Bounds(point, point)
+
     with np.errstate(all="ignore"):
-        for operation, argument, _ in program:
-            if operation == "constant":
-                is_text = isinstance(argument, str)
-                point = np.float64(0.0 if is_text else argument)
-                stack.append(everything() if is_text else Bounds(point, point))
-            elif operation == "name":
-                stack.append(names.get(argument, everything()))
-            else:
-                count = operand_count(operation, argument)
-                operands = stack[-count:]
-                del stack[-count:]
-                stack.append(_step(operation, argument, operands))
-    return stack[0]
+        return fold(steps, leaf, _apply)
 
 
-def _step(operation: str, argument: Any, operands: Sequence[Bounds]) -> Bounds:
-    if operation == "compare":
-        return _compare(argument[0], argument[1], operands)
-    if operation == "call":
-        operation = argument[0]
-    if operation in _FOLDED:
-        fold = _FOLDED[operation]
-        low, high = operands[0]
-        for other in operands[1:]:
-            low, high = fold(low, other.low), fold(high, other.high)
-        return Bounds(low, high)
-    found = _STEPS.get(operation)
-    return everything() if found is None else _sound(found(*operands))
-
-
-def _sound(bounds: Bounds) -> Bounds:
-    """Return bounds without NaN, which stands for what is not known (0 times infinity)."""
-    low, high = bounds
+def _apply(step: Step, operands: list[Bounds]) -> Bounds:
+    if step.operation == "compare":
+        return _compare(step.argument, operands)
+    function = _STEPS.get(step.operation)
+    if function is None:
+        return EVERYTHING
+    if step.operation in _FOLDED:
+        return reduce(function, operands)
+    low, high = function(*operands)
+    # NaN stands for what is not known: 0 times infinity.
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
@@ -174,18 +150,16 @@ def _truth(can_hold: Any, can_fail: Any) -> Bounds:
     return Bounds(np.where(can_fail, 0.0, 1.0), np.where(can_hold, 1.0, 0.0))
 
 
-def _compare(operators: Sequence[str], members: int, operands: Sequence[Bounds]) -> Bounds:
+def _compare(operators: Sequence[tuple[str, int]], operands: list[Bounds]) -> Bounds:
     left, *rest = operands
     can_hold: Any = np.bool_(True)
     can_fail: Any = np.bool_(False)
-    for operator in operators:
-        size = members if operator in ("in", "not in") else 1
-        right, rest = rest[:size], rest[size:]
+    for operator, members in operators:
+        right, rest = rest[:members], rest[members:]
         if operator in ("in", "not in"):
-            pairs = [_pair("==", left, member) for member in right]
             holds: Any = np.bool_(False)
             fails: Any = np.bool_(True)
-            for can_equal, can_differ in pairs:
+            for can_equal, can_differ in (_pair("==", left, member) for member in right):
                 holds, fails = holds | can_equal, fails & can_differ
             holds, fails = (fails, holds) if operator == "not in" else (holds, fails)
         else:
@@ -208,7 +182,9 @@ def _pair(operator: str, a: Bounds, b: Bounds) -> tuple[Any, Any]:
     return (equal, differ) if operator == "==" else (differ, equal)
 
 
-_FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
+_FOLDED = ("min", "max", "and", "or")
+"""Operations of any number of operands, applied to two at a time."""
+
 _STEPS: dict[str, Callable[..., Bounds]] = {
     "+": lambda a, b: Bounds(a.low + b.low, a.high + b.high),
     "-": lambda a, b: Bounds(a.low - b.high, a.high - b.low),
@@ -225,6 +201,8 @@ _STEPS: dict[str, Callable[..., Bounds]] = {
     "sqrt": _root,
     "log2": _logarithm,
     "gcd": lambda *_: Bounds(np.float64(0.0), np.float64(np.inf)),
+    "min": lambda a, b: Bounds(np.minimum(a.low, b.low), np.minimum(a.high, b.high)),
+    "max": lambda a, b: Bounds(np.maximum(a.low, b.low), np.maximum(a.high, b.high)),
     "not": lambda a: _truth(a.can_fail, a.can_hold),
     "and": lambda a, b: _hull(ZERO, a.can_fail, b, a.can_hold),
     "or": lambda a, b: _hull(a, a.can_hold, b, a.can_fail),

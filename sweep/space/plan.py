@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import PlanError, nearest
-from sweep.expressions import Expression, ExpressionError
+from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.models import model_names
 from sweep.space.axes import CLOCK_AXES, Values, axis_values, check_clocks
 from sweep.specs.toml import load_toml
@@ -126,11 +126,12 @@ class Plan:
         for model, options in self._mapping("options", self.options).items():
             self._choice("options", model, self.models)
             self._mapping(f"options.{model}", options)
-        for text in self.constraints:
-            try:
+        try:
+            check_total(self.constraints)
+            for text in self.constraints:
                 Expression.parse(text)
-            except ExpressionError as error:
-                raise PlanError(f"{self.origin}: constraints: {error}") from None
+        except ExpressionError as error:
+            raise PlanError(f"{self.origin}: constraints: {error}") from None
         self._words()
         if not isinstance(self.derive, bool):
             raise PlanError(f"{self.origin}: derive = {self.derive!r}: true or false")

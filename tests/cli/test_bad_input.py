@@ -131,6 +131,10 @@ BAD_PLANS = {
         {"constraints": [f"{'9' * 3000} > 1"]},
         r"constraints: .* longer than 2000 characters",
     ),
+    "constraints without end": (
+        {"constraints": [f"{' + '.join(['block_size'] * 150)} > {i}" for i in range(110)]},
+        "constraints: .* more than 200000 characters together",
+    ),
     "unknown option": (
         {"options": {"hong_kim": {"latency": "long"}}},
         "options.hong_kim.latency: unknown option",

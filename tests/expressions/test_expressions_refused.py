@@ -14,7 +14,9 @@ from sweep.expressions import (
     MAX_NESTING,
     Expression,
     ExpressionError,
+    check_total,
 )
+from sweep.expressions.syntax import MAX_TOTAL
 
 
 def value_of(text):
@@ -42,7 +44,8 @@ def refusal(text, allowed=None):
         ("''.join('a')", 2, "attribute access"),
         ("lambda: 1", 0, "'lambda' is not allowed"),
         ("(lambda: 1)()", 1, "'lambda' is not allowed"),
-        ("[i for i in (1, 2)]", 0, "a list may only stand at the right of 'in'"),
+        ("[i for i in (1, 2)]", 3, "'for' is not allowed"),
+        ("[n]", 0, "a list may only stand at the right of 'in'"),
         ("n in [x for x in (1, 2)]", 8, "'for' is not allowed"),
         ("{1: 2}", 0, "no sets or dictionaries"),
         ("f'{n}'", 0, "prefix 'f'"),
@@ -50,7 +53,7 @@ def refusal(text, allowed=None):
         ("(n := 3)", 3, "no assignments"),
         ("n = 3", 2, "did you mean '=='"),
         ("n[0]", 1, "subscripts"),
-        ("n[1:2]", 1, "subscripts"),
+        ("n[1:2]", 3, "slices"),
         ("min(*x)", 4, "unpacking"),
         ("min(**x)", 4, "unpacking"),
         ("min(n, key=x)", 10, "'=' is not allowed"),
@@ -64,7 +67,7 @@ def refusal(text, allowed=None):
         ("print(n)", 0, "unknown function 'print'"),
         ("min + 1", 0, "needs its arguments"),
         ("n, x", 1, "','"),
-        ("(n, x)", 2, "')' is expected"),
+        ("(n, x)", 2, "',' may only stand between arguments"),
         ("n; x", 1, "';' is not allowed"),
         ("n # x", 2, "'#' is not allowed"),
         ("n & x", 2, "did you mean 'and'"),
@@ -94,7 +97,7 @@ def refusal(text, allowed=None):
         ("n in (x)", 5, "needs a comma"),
         ("n in 'abc'", 5, "needs a list"),
         ("n in (1, 2) == x", 12, "no comparison may follow a list"),
-        ("n in (1, 2) + (3,)", 12, "'+' may not follow a list"),
+        ("n in (1, 2) + (3,)", 5, "needs a list"),
         ("n in (1, 2", 10, "')' is expected"),
         ("()", 1, "a value is expected"),
         ("", 0, "empty"),
@@ -168,6 +171,12 @@ def test_length__limit_and_long_chains():
     assert value_of("<".join(map(str, range(400)))).all()
     assert refusal(text + "+1" * 2).position == MAX_LENGTH
     assert refusal("1" + " " * MAX_LENGTH).position == MAX_LENGTH
+
+
+def test_length__of_a_list_of_conditions_is_bounded():
+    check_total(["1"] * MAX_TOTAL)
+    with pytest.raises(ExpressionError, match="more than 200000 characters together"):
+        check_total(["1 + 1 " * 300] * 112)
 
 
 def test_power_tower__is_a_fault_and_no_hang():

@@ -99,6 +99,9 @@ SPOILT: dict[str, tuple[str, str | bytes, str]] = {
     "foreign JSON": ("a.json", '{"a": 1}', "no format that is read"),
     "side effect": ("a.json", condition("__import__('os').mkdir('gone') or True"),
                     r"Conditions\[0\]: .*unknown function '__import__'"),
+    "conditions without end": (
+        "a.json", t1(Conditions=[{"Expression": "x + " * 490 + "x", "Parameters": []}] * 103),
+        "Conditions: .* more than 200000 characters together"),
     "walrus": ("a.json", condition("(x := 3) > 1"), r"Conditions\[0\]: .*':' is not allowed"),
     "attribute": ("a.json", condition("x.__class__ == 1"), "attribute access is not allowed"),
     "unknown name": ("a.json", condition("xx > 1"), "unknown name 'xx' .*did you mean 'x'"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.expressions import Expression, ExpressionError
+from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.importers.tuners.measurements import Array, Value
 from sweep.importers.tuners.reading import Source
 from sweep.importers.tuners.values import listed
@@ -92,6 +92,10 @@ def read_t1(source: Source) -> SearchSpace:
     if not parameters:
         raise source.error("ConfigurationSpace.TuningParameters is empty")
     given = _list(source, {"Conditions": [], **space}, "Conditions")
+    try:
+        check_total(str(entry) for entry in given)
+    except ExpressionError as error:
+        raise source.error(f"Conditions: {error}") from None
     conditions = tuple(
         _condition(source, f"Conditions[{number}]", entry, parameters)
         for number, entry in enumerate(given)

@@ -1,4 +1,4 @@
-"""The stack machine that evaluates a parsed expression over NumPy arrays.
+"""The value of an expression over NumPy arrays, and where it is at fault.
 
 All numbers are float64. A *fault* is an element at which Python would have raised an error or where
 the number is no longer finite, provided that the element is really reached: what a conditional does
@@ -7,29 +7,30 @@ not take, and what ``and``, ``or`` or a chained comparison does not look at, nev
 Faults are found late to keep evaluation at the cost of the arithmetic itself. A value that is not
 finite stays so through ``+ - *`` and their like, so it is only looked for where an operation could
 lose it (a divisor, a comparison, ``min``) and in the result. Every operand therefore says whether
-it has been looked through (``settled``); ``fault`` is None as long as there is none.
+it has been searched (``settled``); ``fault`` is None as long as there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import nearest
 from sweep.expressions.error import ExpressionError
-from sweep.expressions.parser import Instruction
+from sweep.expressions.syntax import Step, Steps, fold
 
-__all__ = ["operand_count", "run"]
+__all__ = ["evaluate"]
 
 _EXACT = 2.0**53  # the integers that float64 tells apart
 
 
 @dataclass(slots=True)
 class _Operand:
-    """A value on the stack, the elements at which it is at fault, and whether these are all.
+    """A value, the elements at which it is at fault, and whether these are all.
 
     ``scratch`` says that nobody else reads the array, so that the next result may overwrite it.
     """
@@ -41,88 +42,64 @@ class _Operand:
 
     @property
     def kind(self) -> str:
-        return {"b": "boolean", "U": "string"}.get(self.value.dtype.kind, "number")
+        """``"b"`` for booleans, ``"U"`` for strings, ``"f"`` for numbers."""
+        kind: str = self.value.dtype.kind
+        return kind if kind in "bU" else "f"
 
 
-def run(
-    text: str,
-    program: Sequence[Instruction],
-    values: Mapping[str, Any],
-    faults: Mapping[str, Any],
+class _KindError(Exception):
+    """An operand is of the wrong kind."""
+
+
+def evaluate(
+    text: str, steps: Steps, values: Mapping[str, Any], faults: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the value of ``program`` and where it is at fault (see `Expression.evaluate`)."""
-    stack: list[_Operand] = []
+    """Return the value of a checked tree and where it is at fault (see `Expression.evaluate`)."""
     loaded: dict[str, _Operand] = {}
+
+    def leaf(step: Step) -> _Operand:
+        if step.operation == "constant":
+            return _Operand(np.asarray(step.argument))
+        if step.argument not in loaded:
+            loaded[step.argument] = _load(text, step, values, faults)
+        return loaded[step.argument]
+
+    def apply(step: Step, operands: list[_Operand]) -> _Operand:
+        try:
+            return _apply(step, operands)
+        except _KindError as error:
+            raise ExpressionError(text, step.position, str(error)) from None
+
     with np.errstate(all="ignore"):
-        for step in program:
-            operation, argument, _ = step
-            if operation == "constant":
-                stack.append(_constant(argument))
-                continue
-            if operation == "name":
-                if argument not in loaded:
-                    loaded[argument] = _load(text, step, values, faults)
-                stack.append(loaded[argument])
-                continue
-            count = operand_count(operation, argument)
-            operands = stack[-count:]
-            del stack[-count:]
-            stack.append(_step(text, step, operands))
-        (result,) = stack
-        _settle(result)
-    return _finish(result)
-
-
-def _finish(result: _Operand) -> tuple[np.ndarray, np.ndarray]:
-    """Return value and fault of one shape; a number at fault is NaN, a boolean False."""
+        result = _settle(fold(steps, leaf, apply))
     value = np.asarray(result.value)
     if result.fault is None:
         return value, np.zeros(value.shape, dtype=bool)
     fault = np.broadcast_to(result.fault, np.broadcast_shapes(value.shape, result.fault.shape))
-    replacement: Any = {"number": np.nan, "boolean": False, "string": ""}[result.kind]
+    replacement: Any = {"f": np.nan, "b": False, "U": ""}[result.kind]
     return np.where(fault, replacement, value), fault.copy()
 
 
-def operand_count(operation: str, argument: Any) -> int:
-    """Return how many operands an operation takes from the stack."""
-    if operation in ("constant", "name"):
-        return 0
-    if operation in ("negate", "plus", "not"):
-        return 1
-    if operation == "select":
-        return 3
-    if operation == "call":
-        return int(argument[1])
-    if operation == "compare":
-        operators, members = argument
-        return 1 + len(operators) + (members - 1 if operators[-1] in ("in", "not in") else 0)
-    return 2
-
-
-def _step(text: str, step: Instruction, operands: list[_Operand]) -> _Operand:
+def _apply(step: Step, operands: list[_Operand]) -> _Operand:
     """Apply one operation, refusing operands of the wrong kind."""
-    operation, argument, position = step
+    operation = step.operation
     if operation == "compare":
-        operators, members = argument
-        return _compare(text, position, operators, members, operands)
+        return _compare(step.argument, operands)
     if operation == "select":
-        value, condition, other = operands
-        return _select(text, position, value, condition, other)
-    name = f"'{argument[0] if operation == 'call' else _SPELT.get(operation, operation)}'"
+        return _select(*operands)
     for operand in operands:
-        if operand.kind == "string":
-            raise ExpressionError(text, position, f"{name} takes numbers, not strings,")
+        if operand.kind == "U":
+            shown = {"negate": "-", "plus": "+"}.get(operation, operation)
+            raise _KindError(f"'{shown}' takes numbers, not strings,")
     if operation == "not":
-        return _not(*operands)
+        return _Operand(~_truth(operands[0]), operands[0].fault)
     if operation in ("and", "or"):
-        return _short_circuit(operation, *operands)
+        return reduce(lambda left, right: _short_circuit(operation, left, right), operands)
     numbers = [_number(operand) for operand in operands]
-    if operation == "call" and argument[0] == "gcd":
+    if operation == "gcd":
         return _gcd(numbers)
-    if operation == "call" and argument[0] in _FOLDED:
-        return _fold(_FOLDED[argument[0]], numbers)
-    if operation == "call":
-        operation = argument[0]
+    if operation in _FOLDED:
+        return _fold(_FOLDED[operation], numbers)
     for operand in numbers[_ABSORBING.get(operation, len(numbers)) :]:
         _settle(operand)
     result = _elementwise(_ELEMENTWISE[operation], numbers)
@@ -133,13 +110,7 @@ def _step(text: str, step: Instruction, operands: list[_Operand]) -> _Operand:
 # Operands
 
 
-def _constant(value: float | bool | str) -> _Operand:
-    return _Operand(np.asarray(value))
-
-
-def _load(
-    text: str, step: Instruction, values: Mapping[str, Any], faults: Mapping[str, Any]
-) -> _Operand:
+def _load(text: str, step: Step, values: Mapping[str, Any], faults: Mapping[str, Any]) -> _Operand:
     """Return a name's value as float64, boolean or string array, with the faults it comes with."""
     name = step.argument
     if name not in values:
@@ -174,7 +145,7 @@ def _plain(value: np.ndarray) -> np.ndarray:
 
 def _number(operand: _Operand) -> _Operand:
     """Return a number or boolean as float64: True counts 1, as in Python."""
-    if operand.kind != "boolean":
+    if operand.kind != "b":
         return operand
     return _Operand(operand.value.astype(np.float64), operand.fault)
 
@@ -262,7 +233,6 @@ def _gcd(operands: Sequence[_Operand]) -> _Operand:
     return _Operand(result.astype(np.float64), fault)
 
 
-_SPELT = {"negate": "-", "plus": "+"}
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "+": np.add,
     "-": np.subtract,
@@ -291,36 +261,29 @@ _FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
 
 def _truth(operand: _Operand) -> Any:
     """Return where a number or boolean is true, after looking for its faults."""
-    if operand.kind == "boolean":
+    if operand.kind == "b":
         return operand.value
     return _settle(operand).value != 0.0
-
-
-def _not(operand: _Operand) -> _Operand:
-    return _Operand(~_truth(operand), operand.fault)
 
 
 def _short_circuit(operation: str, left: _Operand, right: _Operand) -> _Operand:
     """Return ``and`` or ``or``: one of the operands, as in Python; the right if it is reached."""
     reached = _truth(left) if operation == "and" else ~_truth(left)
     fault = _either(left.fault, _where_reached(right.fault, reached))
-    if left.kind == right.kind == "boolean":
+    if left.kind == right.kind == "b":
         combine = np.logical_and if operation == "and" else np.logical_or
         return _Operand(combine(left.value, right.value), fault)
     value = np.where(reached, _number(right).value, _number(left).value)
     return _Operand(value, fault, right.settled)
 
 
-def _select(
-    text: str, position: int, value: _Operand, condition: _Operand, other: _Operand
-) -> _Operand:
+def _select(value: _Operand, condition: _Operand, other: _Operand) -> _Operand:
     """Return ``value if condition else other``; only the branch taken can be at fault."""
-    if condition.kind == "string":
-        raise ExpressionError(text, position, "'if' takes a number or boolean, not a string,")
+    if condition.kind == "U":
+        raise _KindError("'if' takes a number or boolean, not a string,")
     if value.kind != other.kind:
-        if "string" in (value.kind, other.kind):
-            reason = "both branches of 'if' must be strings, or none,"
-            raise ExpressionError(text, position, reason)
+        if "U" in (value.kind, other.kind):
+            raise _KindError("both branches of 'if' must be strings, or none,")
         value, other = _number(value), _number(other)
     taken = _truth(condition)
     fault = _either(_where_reached(value.fault, taken), _where_reached(other.fault, ~taken))
@@ -339,38 +302,35 @@ _COMPARE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _compare(
-    text: str, position: int, operators: Sequence[str], members: int, operands: list[_Operand]
-) -> _Operand:
+def _compare(operators: Sequence[tuple[str, int]], operands: list[_Operand]) -> _Operand:
     """Return a chain of comparisons; an operand is reached while all before it hold."""
     for operand in operands:
         _settle(operand)
     left, *rest = operands
     result: Any = None
     fault = left.fault
-    for operator in operators:
-        size = members if operator in ("in", "not in") else 1
-        right, rest = rest[:size], rest[size:]
+    for operator, members in operators:
+        right, rest = rest[:members], rest[members:]
         for operand in right:
             reached = operand.fault if result is None else _where_reached(operand.fault, result)
             fault = _either(fault, reached)
         if operator in ("in", "not in"):
             holds: Any = np.zeros(left.value.shape, dtype=bool)
             for member in right:
-                holds = holds | _pair(text, position, "==", left, member)
+                holds = holds | _pair("==", left, member)
             holds = ~holds if operator == "not in" else holds
         else:
-            holds = _pair(text, position, operator, left, right[0])
+            holds = _pair(operator, left, right[0])
             left = right[0]
         result = holds if result is None else result & holds
     return _Operand(result, fault)
 
 
-def _pair(text: str, position: int, operator: str, left: _Operand, right: _Operand) -> Any:
+def _pair(operator: str, left: _Operand, right: _Operand) -> Any:
     """Compare two operands; strings know equality only, and never equal a number."""
-    strings = (left.kind == "string") + (right.kind == "string")
+    strings = (left.kind == "U") + (right.kind == "U")
     if strings and operator not in ("==", "!="):
-        raise ExpressionError(text, position, f"'{operator}' takes numbers, not strings,")
+        raise _KindError(f"'{operator}' takes numbers, not strings,")
     if strings == 1:
         shape = np.broadcast_shapes(left.value.shape, right.value.shape)
         return np.full(shape, operator == "!=")

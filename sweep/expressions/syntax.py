@@ -1,0 +1,400 @@
+"""From the text of an expression to its checked tree.
+
+The words are checked first: each must belong to the language, operands and operators must
+alternate, brackets must match, and length and nesting are bounded. Only then Python's own
+:mod:`ast` reads the text. Of its tree, whitelisted nodes alone are taken; nothing is ever compiled
+or executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from sweep.errors import nearest
+from sweep.expressions.error import ExpressionError
+
+__all__ = [
+    "FUNCTIONS",
+    "MAX_DIGITS",
+    "MAX_LENGTH",
+    "MAX_NESTING",
+    "MAX_TOTAL",
+    "Step",
+    "Steps",
+    "check_total",
+    "conjuncts",
+    "fold",
+    "parse",
+]
+
+MAX_LENGTH = 2000
+"""Most characters that an expression may have."""
+
+MAX_TOTAL = 200_000
+"""Most characters that the conditions of one file or plan may have together."""
+
+MAX_DIGITS = 40
+"""Most digits that a number may have: more than a float64 can tell apart."""
+
+MAX_NESTING = 100
+"""Most levels that may be open at once; brackets take two each, signs and powers one."""
+
+FUNCTIONS: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("abs", "ceil", "floor", "log2", "sqrt"), (1, 1)),
+    **dict.fromkeys(("gcd", "max", "min"), (2, None)),
+}
+"""The functions that may be called, each with its least and largest number of arguments."""
+
+
+class Step(NamedTuple):
+    """One node of the checked tree.
+
+    ``operation`` is ``"constant"`` (``argument``: the value), ``"name"`` (the name), an operator,
+    a function, ``"negate"``, ``"plus"``, ``"select"`` (operands: value, condition, other value) or
+    ``"compare"`` (pairs of an operator and the number of operands at its right, which is 1 except
+    for ``in``).
+    """
+
+    operation: str
+    argument: Any
+    operands: int
+    position: int
+
+
+Steps = tuple[Step, ...]
+"""A tree in postorder: each node comes after its operands."""
+
+Value = TypeVar("Value")
+
+
+def parse(text: str, allowed: Collection[str] | None = None) -> Steps:
+    """Return the checked tree of ``text``.
+
+    Parameters
+    ----------
+    text : str
+        The expression.
+    allowed : collection of str, optional
+        The names that may occur; any name if not given.
+
+    Raises
+    ------
+    ExpressionError
+        At something that is not part of the language, and at an unknown name.
+    """
+    if len(text) > MAX_LENGTH:
+        reason = f"the expression is longer than {MAX_LENGTH} characters,"
+        raise ExpressionError(text, MAX_LENGTH, reason)
+    if not text.strip():
+        raise ExpressionError(text, 0, "the expression is empty: a value is expected")
+    _check_order(text)
+    # Without line breaks, and ASCII, so that the columns of the tree are those of the text.
+    plain = re.sub(_STRING, lambda string: f"'{'_' * (len(string[0]) - 2)}'", text)
+    try:
+        tree = ast.parse(f"({re.sub(_SPACE, ' ', plain)})", mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ExpressionError(text, 0, "the operators do not fit together") from None
+    steps = _postorder(f"({text})", tree)
+    for step in steps:
+        if step.operation == "name" and allowed is not None and step.argument not in allowed:
+            reason = f"unknown name '{step.argument}'"
+            raise ExpressionError(text, step.position, reason, nearest(step.argument, allowed))
+    return steps
+
+
+def check_total(texts: Iterable[str]) -> None:
+    """Refuse a list of conditions that takes too long to read and to evaluate.
+
+    Raises
+    ------
+    ExpressionError
+        The texts have more than `MAX_TOTAL` characters together.
+    """
+    total = 0
+    for text in texts:
+        total += len(text)
+        if total > MAX_TOTAL:
+            reason = f"the conditions have more than {MAX_TOTAL} characters together,"
+            raise ExpressionError(text, 0, reason)
+
+
+def fold(
+    steps: Sequence[Step],
+    leaf: Callable[[Step], Value],
+    apply: Callable[[Step, list[Value]], Value],
+) -> Value:
+    """Return the value of a tree from those of its leaves, without recursion."""
+    values: list[Value] = []
+    for step in steps:
+        if step.operands:
+            operands = values[-step.operands :]
+            del values[-step.operands :]
+            values.append(apply(step, operands))
+        else:
+            values.append(leaf(step))
+    return values[0]
+
+
+def conjuncts(steps: Steps) -> list[Steps]:
+    """Return the parts of a condition that must all hold: the operands of its outermost ``and``."""
+    if steps[-1].operation != "and":
+        return [steps]
+    parts: list[Steps] = []
+    end = len(steps) - 1
+    for _ in range(steps[-1].operands):
+        start, wanted = end, 1
+        while wanted:  # back to where the operand begins
+            start -= 1
+            wanted += steps[start].operands - 1
+        parts = [*conjuncts(steps[start:end]), *parts]
+        end = start
+    return parts
+
+
+# ---------------------------------------------------------------------------- the words
+
+_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!=", "in"}
+_INFIX = {*_ARITHMETIC, *_COMPARISONS, "and", "or", "if", ","}
+_NO_OPERANDS = {*_INFIX, "else", ")", "]"}
+_KEYWORDS = ("and", "or", "not", "in", "if", "else", "True", "False")
+
+_SPACE = r"[ \t\r\n]"
+_STRING = r"'[^'\\\r\n]*'|\"[^\"\\\r\n]*\""
+_DIGITS = r"[0-9](?:_?[0-9])*"
+_NUMBER = rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
+_OTHER_KEYWORDS = "|".join(sorted(set(keyword.kwlist) - {*_KEYWORDS, "is"}))
+
+_WORDS: dict[str, tuple[str, str]] = {
+    rf"(?:{'|'.join(_KEYWORDS)})\b|{_STRING}": ("", ""),
+    rf"\.?(?:[0-9][_.]?(?:[eE][+-]?)?){{{MAX_DIGITS + 1}}}": (
+        f"a number may have at most {MAX_DIGITS} digits", ""),
+    r"0[0-9_]+(?![.A-Za-z0-9_])": ("a number may not start with 0", ""),
+    rf"(?>{_NUMBER})[A-Za-z0-9_.]": ("{} does not start a plain decimal number", ""),
+    _NUMBER: ("", ""),
+    r"[A-Za-z_]\w*(?=['\"])": ("a string with prefix {} is not allowed", ""),
+    r"is\b": ("{} is not allowed", "; did you mean '=='?"),
+    rf"(?:{_OTHER_KEYWORDS})\b": ("{} is not allowed", ""),
+    r"[A-Za-z_]\w*": ("", ""),
+    r"\*\*|//|<=|>=|==|!=|[-+*/%()<>,\[\]]": ("", ""),
+    r"\.": ("attribute access is not allowed", ""),
+    r":": ("{} is not allowed (no assignments, slices or lambdas)", ""),
+    r"\{": ("{} is not allowed (no sets or dictionaries)", ""),
+    r"['\"]": ("the string is not closed, or holds a backslash or a line break", ""),
+    r"=": ("{} is not allowed", "; did you mean '=='?"),
+    r"&": ("{} is not allowed", "; did you mean 'and'?"),
+    r"\|": ("{} is not allowed", "; did you mean 'or'?"),
+    r"!": ("{} is not allowed", "; did you mean 'not'?"),
+    r"\^": ("{} is not allowed", "; did you mean '**'?"),
+    r"[\s\S]": ("{} is not allowed", ""),
+}  # fmt: skip
+"""Patterns in the order in which they are tried, each with why it is refused, and what may be
+meant; ``("", "")`` for the words of the language."""
+
+_WORD = re.compile(rf"{_SPACE}*(?:{'|'.join(f'({pattern})' for pattern in _WORDS)})", re.ASCII)
+_REFUSALS = tuple(_WORDS.values())
+
+
+def _words(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the words of a text with their positions, and ``""`` at the end."""
+    position = 0
+    while found := _WORD.match(text, position):
+        row = found.lastindex or 0
+        word, start = found[row], found.start(row)
+        if word in " \t\r\n":  # only space is left
+            break
+        reason, hint = _REFUSALS[row - 1]
+        if reason:
+            shown = word if word.isprintable() else f"U+{ord(word):04X}"
+            raise ExpressionError(text, start, reason.format(f"'{shown}'"), hint)
+        yield word, start
+        position = found.end()
+    yield "", len(text)
+
+
+def _check_order(text: str) -> None:
+    """Refuse a text that is not operands and operators by turns, with matching brackets.
+
+    What is left for the tree: calls, lists, and how many operands may be compared.
+
+    Raises
+    ------
+    ExpressionError
+        At the first offence in reading order, or where the nesting is too deep.
+    """
+    expected: list[tuple[str, int]] = []  # what closes each open bracket; the nesting outside
+    nesting = outside = 2
+    wants_operand = True
+    previous = closing = reason = ""
+    for word, position in _words(text):
+        if previous == "not" and not wants_operand and word != "in":
+            reason = "'in' is expected, not {},"
+        elif word in ("(", "["):
+            expected.append((")" if word == "(" else "]", outside))
+            outside = nesting = nesting + 2
+            wants_operand = True
+        elif word and word == closing and (not wants_operand or previous in ("(", "[", ",")):
+            nesting = outside = expected.pop()[1]
+            wants_operand = word == "else"
+            outside = nesting = nesting + wants_operand
+        elif wants_operand and word in ("-", "+", "not"):
+            if word == "not" and (previous in _ARITHMETIC or previous in _COMPARISONS):
+                reason = "a value is expected, not {},"
+            nesting += 1
+        elif wants_operand:
+            unpacks = word in ("*", "**") and previous in ("(", ",")  # the tree refuses it
+            if word in _NO_OPERANDS and not unpacks:
+                reason = "a value is expected, not {},"
+            elif not word:
+                reason = "the expression ends too early: a value is expected"
+            wants_operand = unpacks
+        elif word in _INFIX and not (word == "," and closing == "else"):
+            nesting = nesting + 1 if word == "**" else outside
+            wants_operand = True
+            if word == "if":
+                expected.append(("else", outside))
+        elif word != "not" and (word or closing):
+            reason = f"'{closing}'" if closing else "an operator"
+            reason += " is expected, not {},"
+        if nesting > MAX_NESTING:
+            reason = "the expression is nested too deeply"
+        if reason:
+            shown = f"'{word}'" if word[:1] not in ("'", '"', "") else word or "the end"
+            raise ExpressionError(text, position, reason.format(shown))
+        previous, closing = word, expected[-1][0] if expected else ""
+
+
+# ---------------------------------------------------------------------------- the tree
+
+_OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.USub: "negate", ast.UAdd: "plus", ast.Not: "not", ast.And: "and",
+    ast.Or: "or", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==",
+    ast.NotEq: "!=", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+
+
+def _postorder(text: str, tree: ast.expr) -> Steps:
+    """Return the nodes of a tree, each after its operands.
+
+    Parameters
+    ----------
+    text : str
+        The expression in parentheses, as the tree was read from it.
+    tree : expr
+        Python's tree.
+    """
+    steps: list[Step] = []
+    waiting = [tree]
+    while waiting:  # each node before its operands, the last of them first: the order reversed
+        node = waiting.pop()
+        operation, argument, operands = _read(text, node)
+        position = node.col_offset
+        if isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp):
+            infix = argument[0][0][:3] if argument else operation
+            position = _find(text, "if" if operation == "select" else infix, operands[0])
+        steps.append(Step(operation, argument, len(operands), position - 1))
+        waiting += operands
+    return tuple(reversed(steps))
+
+
+def _find(text: str, word: str, before: ast.expr) -> int:
+    """Return where a word stands after an operand: in between are brackets and space only."""
+    return text.index(word, before.end_col_offset)
+
+
+def _read(text: str, node: ast.expr) -> tuple[str, Any, list[ast.expr]]:
+    """Return operation, argument and operands of a node, refusing what is not in the language."""
+    start, end = node.col_offset, node.end_col_offset
+    match node:
+        case ast.Constant(value=bool()):
+            return "constant", node.value, []
+        case ast.Constant(value=str()):
+            for offset in range(start, end or 0):
+                if not text[offset].isprintable():
+                    _refuse(text, offset, "a string may hold printable characters only")
+            return "constant", text[start + 1 : (end or 0) - 1], []
+        case ast.Constant():
+            number = float(text[start:end])
+            if number == float("inf"):
+                _refuse(text, start, f"the number {text[start:end]} is too large")
+            return "constant", number, []
+        case ast.Name(id=name):
+            if name in FUNCTIONS:
+                _refuse(text, start, f"the function '{name}' needs its arguments in parentheses")
+            return "name", name, []
+        case ast.UnaryOp():
+            return _OPERATORS[type(node.op)], None, [node.operand]
+        case ast.BinOp():
+            return _OPERATORS[type(node.op)], None, [node.left, node.right]
+        case ast.BoolOp():
+            return _OPERATORS[type(node.op)], None, node.values
+        case ast.IfExp():
+            return "select", None, [node.body, node.test, node.orelse]
+        case ast.Compare():
+            return "compare", *_read_comparison(text, node)
+        case ast.Call():
+            return _read_call(text, node), None, node.args
+        case ast.Subscript():
+            _refuse(text, _find(text, "[", node.value), "subscripts are not allowed")
+        case ast.Tuple(elts=[first, *_]):
+            reason = "',' may only stand between arguments and in lists after 'in'"
+            _refuse(text, _find(text, ",", first), reason)
+        case ast.Tuple():
+            _refuse(text, start + 1, "a value is expected, not ')',")
+        case ast.List():
+            _refuse(text, start, "a list may only stand at the right of 'in'")
+    _refuse(text, start, "this is not allowed")
+
+
+def _read_comparison(
+    text: str, node: ast.Compare
+) -> tuple[tuple[tuple[str, int], ...], list[ast.expr]]:
+    """Return the chained operators, each with the number of operands at its right, and those."""
+    operators: list[tuple[str, int]] = []
+    operands = [node.left]
+    before: ast.expr = node.left
+    for operator, right in zip(node.ops, node.comparators, strict=True):
+        word, members = _OPERATORS[type(operator)], [right]
+        if isinstance(before, ast.Tuple | ast.List):
+            _refuse(text, _find(text, word[:3], before), "no comparison may follow a list")
+        if word in ("in", "not in"):
+            opening = _find(text, "in", before) + 2
+            opening += len(text[opening:]) - len(text[opening:].lstrip())
+            if not isinstance(right, ast.Tuple | ast.List):
+                needs = "'in' needs a list at its right, such as (1, 2)"
+                single = "a list of one member needs a comma, as in (1,):"
+                _refuse(text, opening, single if right.col_offset > opening else needs)
+            members = right.elts
+        operators.append((word, len(members)))
+        operands += members
+        before = right
+    return tuple(operators), operands
+
+
+def _read_call(text: str, node: ast.Call) -> str:
+    """Return the name of a function after checking its name and number of arguments."""
+    opening = _find(text, "(", node.func)
+    if not isinstance(node.func, ast.Name) or ")" in text[node.func.end_col_offset : opening]:
+        _refuse(text, opening, "only functions with a name can be called")
+    name, count, start = node.func.id, len(node.args), node.col_offset
+    if name not in FUNCTIONS:
+        hint = nearest(name, FUNCTIONS) or f"; functions are {', '.join(sorted(FUNCTIONS))}"
+        _refuse(text, start, f"unknown function '{name}'", hint)
+    for argument in (*node.args, *node.keywords):
+        if isinstance(argument, ast.Starred | ast.keyword):
+            _refuse(text, argument.col_offset, "unpacking is not allowed")
+    least, most = FUNCTIONS[name]
+    if count < least or count > (most or count):
+        wanted = f"{'at least ' * (most is None)}{least} argument{'s' * (least > 1)}"
+        _refuse(text, start, f"'{name}' takes {wanted}, not {count},")
+    return name
+
+
+def _refuse(text: str, position: int, reason: str, hint: str = "") -> NoReturn:
+    """Raise the error about a place in a text that stands in parentheses."""
+    raise ExpressionError(text[1:-1], position - 1, reason, hint)
