@@ -227,6 +227,7 @@ def _check_order(text: str) -> None:
         At the first offence in reading order, or where the nesting is too deep.
     """
     expected: list[tuple[str, int]] = []  # what closes each open bracket; the nesting outside
+    start = 0
     nesting = outside = 2
     wants_operand = True
     previous = closing = reason = ""
@@ -234,6 +235,8 @@ def _check_order(text: str) -> None:
         if previous == "not" and not wants_operand and word != "in":
             reason = "'in' is expected, not {},"
         elif word in ("(", "["):
+            if word == "(" and not wants_operand and previous.isidentifier():
+                _check_function(text, previous, start)
             expected.append((")" if word == "(" else "]", outside))
             outside = nesting = nesting + 2
             wants_operand = True
@@ -265,7 +268,13 @@ def _check_order(text: str) -> None:
         if reason:
             shown = f"'{word}'" if word[:1] not in ("'", '"', "") else word or "the end"
             raise ExpressionError(text, position, reason.format(shown))
-        previous, closing = word, expected[-1][0] if expected else ""
+        previous, start, closing = word, position, expected[-1][0] if expected else ""
+
+
+def _check_function(text: str, name: str, position: int) -> None:
+    if name not in FUNCTIONS:
+        hint = nearest(name, FUNCTIONS) or f"; functions are {', '.join(sorted(FUNCTIONS))}"
+        raise ExpressionError(text, position, f"unknown function '{name}'", hint)
 
 
 # ---------------------------------------------------------------------------- the tree
@@ -279,15 +288,7 @@ _OPERATORS = {
 
 
 def _postorder(text: str, tree: ast.expr) -> Steps:
-    """Return the nodes of a tree, each after its operands.
-
-    Parameters
-    ----------
-    text : str
-        The expression in parentheses, as the tree was read from it.
-    tree : expr
-        Python's tree.
-    """
+    """Return the nodes of the tree of a text in parentheses, each after its operands."""
     steps: list[Step] = []
     waiting = [tree]
     while waiting:  # each node before its operands, the last of them first: the order reversed
@@ -382,9 +383,6 @@ def _read_call(text: str, node: ast.Call) -> str:
     if not isinstance(node.func, ast.Name) or ")" in text[node.func.end_col_offset : opening]:
         _refuse(text, opening, "only functions with a name can be called")
     name, count, start = node.func.id, len(node.args), node.col_offset
-    if name not in FUNCTIONS:
-        hint = nearest(name, FUNCTIONS) or f"; functions are {', '.join(sorted(FUNCTIONS))}"
-        _refuse(text, start, f"unknown function '{name}'", hint)
     for argument in (*node.args, *node.keywords):
         if isinstance(argument, ast.Starred | ast.keyword):
             _refuse(text, argument.col_offset, "unpacking is not allowed")
