@@ -1,10 +1,16 @@
-"""Pieces of text for whoever writes a kernel file: names, quotes, comments."""
+"""Writing kernel files: names, quotes, comments, tables."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-__all__ = ["key_of", "plain", "quoted"]
+from sweep.specs.kernel import parse_kernel
+
+__all__ = ["KernelFile", "key_of", "plain", "quoted", "toml"]
+
+Value = bool | int | float | str | Sequence[bool | int | float | str]
 
 
 def key_of(name: str) -> str:
@@ -25,3 +31,79 @@ def plain(text: str) -> str:
 def quoted(text: str) -> str:
     """Return a text as TOML writes it, on one line."""
     return json.dumps(plain(text), ensure_ascii=False)
+
+
+def toml(value: Value) -> str:
+    """Return a number, a text or a list of these as TOML writes it.
+
+    >>> toml(3.0), toml(["a", True, 0.5])
+    ('3', '["a", true, 0.5]')
+    """
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        is_whole = value.is_integer() and abs(value) <= 2**53
+        return str(int(value)) if is_whole else repr(value)
+    return f"[{', '.join(map(toml, value))}]"
+
+
+@dataclass
+class KernelFile:
+    """A kernel file that is put together table by table.
+
+    Attributes
+    ----------
+    name, description, source : str
+        What the kernel is, and the default source of its values (``KIND: REFERENCE``).
+    comments : list of str
+        Lines at the top of the file.
+    constraints : list of str
+        Conditions on the parameters.
+    sources : dict of str to str
+        Sources by the path of a value.
+    """
+
+    name: str
+    description: str
+    source: str
+    comments: list[str] = field(default_factory=list)
+    constraints: list[str] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    _tables: list[str] = field(default_factory=list)
+
+    def table(self, header: str, values: Mapping[str, Value], comments: Iterable[str] = ()) -> None:
+        """Add a table; ``header`` is ``[name]``, or ``[[name]]`` for one of several."""
+        self._tables += ["", *_comments(comments), header]
+        self._tables += [f"{key} = {toml(value)}" for key, value in values.items()]
+
+    def text(self) -> str:
+        """Return the text of the file.
+
+        Raises
+        ------
+        SpecError
+            The file cannot be read back.
+        """
+        head: dict[str, Value] = {"schema": 1, "name": self.name, "description": self.description}
+        if self.constraints:
+            head["constraints"] = self.constraints
+        lines = [
+            *_comments(self.comments),
+            *(f"{key} = {toml(value)}" for key, value in head.items()),
+            "",
+            "[source]",
+            f"default = {quoted(self.source)}",
+            *(f"{quoted(path)} = {quoted(text)}" for path, text in self.sources.items()),
+            *self._tables,
+        ]
+        text = "\n".join(lines) + "\n"
+        parse_kernel(text, key_of(self.name))
+        return text
+
+
+def _comments(lines: Iterable[str]) -> list[str]:
+    return [f"# {plain(line)}".rstrip() for line in lines]

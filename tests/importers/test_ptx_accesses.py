@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.ptx_texts import fixture, function, kernel
 
 from sweep.importers.ptx import analyse
-from sweep.importers.ptx.addresses import ALIGNED, values_of
+from sweep.importers.ptx.registers import ALIGNED, Values
 
 PLACE = """
     ld.param.u64 %rd1, [p];
@@ -208,7 +208,7 @@ def test_values__hold_for_every_thread(forms, data):
         rest = [data.draw(st.integers(0, number - 1)) for _ in range(form.count("{}") - 1)]
         code.append(form.format(first, *rest))
     f = function("\n".join(code))
-    values = values_of(f)
+    values = Values(f)
     threads = [(x, y) for x in (0, 1, 2, 31) for y in (0, 1, 3)]
     states = []
     for x, y in threads:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ptx_texts import function, kernel
 
-from sweep.importers.ptx.classes import Meaning, meaning_of
+from sweep.importers.ptx.instructions import Meaning, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.specs.stages import CLASSES
 
@@ -105,7 +105,7 @@ def test_opcodes__have_their_class(kind):
 def test_accesses__have_space_direction_and_width(name):
     found = meaning_of(named(name))
     assert (found.kind, found.direction, found.bytes) == ACCESSES[name]
-    assert found.is_known and found.is_access
+    assert found.is_known and found.direction
 
 
 def test_asynchronous_copies__access_both_memories():
@@ -144,7 +144,7 @@ def test_matrix_accesses__are_counted_by_their_registers():
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "is_told"),
+    ("text", "kind", "has_clue"),
     [
         ("frobnicate.f32 %f1, %f2;", "fp32", True),
         ("frobnicate.rn.f64 %fd1, %fd2;", "fp64", True),
@@ -156,10 +156,10 @@ def test_matrix_accesses__are_counted_by_their_registers():
         ("st2.shared.b64 [%r1], %rd1;", "shared", True),
     ],
 )
-def test_unknown_opcodes__are_counted_by_what_they_tell(text, kind, is_told):
+def test_unknown_opcodes__are_counted_by_what_they_tell(text, kind, has_clue):
     found = kernel(f"{text}\n{text}")
     (unknown,) = found.unknown
-    assert (unknown.kind, unknown.is_told, unknown.count, unknown.line) == (kind, is_told, 2, 13)
+    assert (unknown.kind, unknown.has_clue, unknown.count, unknown.line) == (kind, has_clue, 2, 13)
     total = sum(found.instructions().values()) + sum(found.accesses().values())
     assert total == 2
     assert unknown.remark().startswith(

@@ -9,8 +9,7 @@ from support.ptx_texts import execute, function, graph, kernel
 
 from sweep.importers.ptx import STAGES, PtxError, kernel_text
 from sweep.importers.ptx.control_flow import control_flow
-from sweep.importers.ptx.liveness import live_registers
-from sweep.importers.ptx.operands import reads_and_writes
+from sweep.importers.ptx.registers import live_registers
 
 
 @st.composite
@@ -101,7 +100,7 @@ def live_by_paths(f):
             code = found.blocks[number].instructions
             after = frozenset().union(*(before(s, 0) for s in found.blocks[number].successors))
             for index in reversed(range(len(code))):
-                reads, writes = reads_and_writes(code[index])
+                reads, writes = code[index].reads_and_writes()
                 kept = after if code[index].predicate else after - set(writes)
                 here = kept | {n for n in reads if widths(n)}
                 here |= {n for n in writes if widths(n)} if code[index].predicate else set()
@@ -220,7 +219,7 @@ def test_jumps_into_a_loop__are_told():
     assert found.instructions() == {"integer": 2, "control": 3}
 
 
-def test_code_out_of_reach__is_told_and_not_counted():
+def test_code_out_of_reach__has_clue_and_not_counted():
     found = kernel("bra END; add.s32 %r1, %r1, 1; END: ret;")
     assert found.instructions() == {"control": 2}
     assert found.notes == ("1 instructions are never reached and not counted",)

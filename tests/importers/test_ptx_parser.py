@@ -191,7 +191,7 @@ def test_entry__is_chosen_by_name():
 
 WRONG = [
     ("", "line 1: the text is empty"),
-    ("\n\nhello", "line 3: a PTX text begins with .version, not with 'hello'"),
+    ("\n\nhello", "line 3: '.version' at the beginning is expected, not 'hello'"),
     ("\x7fELF\x02", "line 1: the character U\\+007F is not PTX"),
     (".version 9.0\n", "line 2: the directive .target is missing"),
     (".version ten\n", "a version such as 9.0 is expected, not 'ten'"),
@@ -205,7 +205,7 @@ WRONG = [
         ".version 9.0 .target sm_75 .entry k() {} .entry\nk() {}",
         "the function 'k' has a body already",
     ),
-    (".version 9.0 .target sm_75 .section .d {\n{ }", "line 1: the block is not closed"),
+    (".version 9.0 .target sm_75 .section .d {\n{ }", "line 2: '}' is missing"),
     (".version 9.0 .target sm_75 .global .b8 x[9999999999999];", "an array of 9999999999999"),
     (".version 9.0 .target sm_75 .global .b8 x[-1];", "an array of -1 elements"),
     (".version 9.0 .target sm_75 .global .u31 x;", "'.u31' is no type"),
@@ -257,7 +257,7 @@ def test_size__is_limited(monkeypatch):
     monkeypatch.setattr(parser_module, "LARGEST_TEXT", 1000)
     with pytest.raises(PtxError, match="a text may have 1000 at most"):
         read_ptx("/" * 1001)
-    monkeypatch.setattr("sweep.importers.ptx.body.LARGEST_BODY", 3)
+    monkeypatch.setattr("sweep.importers.ptx.parser.LARGEST_BODY", 3)
     with pytest.raises(PtxError, match="more than 3 instructions in a function"):
         function("ret; " * 4)
 

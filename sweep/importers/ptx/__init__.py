@@ -1,4 +1,4 @@
-"""PTX text, as compilers write it, turned into kernel files.
+"""Kernel files from PTX text as compilers write it.
 
 >>> module = read_ptx('''
 ... .version 9.0
@@ -27,10 +27,11 @@
 
 from __future__ import annotations
 
-from sweep.importers.ptx.analysis import Analysis, analyse
-from sweep.importers.ptx.costs import (
+from sweep.importers.ptx.analysis import (
+    Analysis,
     InstructionCosts,
     Task,
+    analyse,
     computation_proportion,
     instruction_costs,
     tasks_of,
@@ -38,7 +39,7 @@ from sweep.importers.ptx.costs import (
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.module import Function, Module, PtxError
 from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
-from sweep.importers.ptx.tasks import STAGES
+from sweep.importers.ptx.stages import STAGES
 
 __all__ = [
     "LARGEST_TEXT",

@@ -1,30 +1,47 @@
-"""All that a kernel file needs to know of one kernel."""
+"""The analysis of one kernel: everything that its kernel file needs, and the costs on a device.
+
+Costs come from the table of Luo & Suda that a device file holds in ``[model.luo_suda]``:
+``instruction_cost`` by opcode, kind of number and whether an operand is a constant
+(``add.int_reg``), ``class_cost`` for instructions without a row, and ``t_mem_cycles`` for an access
+to global memory.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from sweep.importers.ptx.accesses import Block, Shape
-from sweep.importers.ptx.addresses import values_of
+from sweep.errors import SweepError
 from sweep.importers.ptx.calls import expand_calls
 from sweep.importers.ptx.control_flow import Graph, control_flow
-from sweep.importers.ptx.counts import Amount, Counts, count_blocks
-from sweep.importers.ptx.liveness import live_registers
+from sweep.importers.ptx.counts import Counts, count_blocks
+from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.module import Address, Function, Module, PtxError, Variable
-from sweep.importers.ptx.tasks import STAGES, Stage, Unknown, cut_into_stages
+from sweep.importers.ptx.registers import Block, Values, live_registers
+from sweep.importers.ptx.stages import STAGES, Stage, Table, Unknown, cut_into_stages
 from sweep.importers.ptx.trips import Definitions, loop_test
+from sweep.specs import Device
 
-__all__ = ["Analysis", "analyse"]
+__all__ = [
+    "Analysis",
+    "InstructionCosts",
+    "Task",
+    "analyse",
+    "computation_proportion",
+    "instruction_costs",
+    "tasks_of",
+]
 
 MOST_REGISTERS = 255
 MOST_NOTES = 40
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the text of one kernel tells.
+    """What is known of one kernel from its text.
 
     Attributes
     ----------
@@ -39,7 +56,7 @@ class Analysis:
     how : str
         How it was cut: ``tasks``, ``barriers`` or ``none``.
     registers : int
-        Most 32-bit registers that are live at once: an estimate of what a thread needs.
+        Most 32-bit registers that are live at once: an estimate of a thread's need.
     shared_bytes : int
         Shared memory that the text declares and the kernel uses.
     has_dynamic_shared : bool
@@ -51,7 +68,7 @@ class Analysis:
     unknown : tuple of Unknown
         Opcodes that PTX ISA 9.0 does not have.
     notes : tuple of str
-        What else a reader should know, a sentence each.
+        Further remarks, a sentence each.
     """
 
     name: str
@@ -73,25 +90,25 @@ class Analysis:
         """Open trip counts by name, each with its default of one iteration."""
         return {loop.size: 1.0 for loop in self.counts.loops if loop.trips is None}
 
-    def number(self, amount: Amount, sizes: Mapping[str, float] | None = None) -> float:
-        """Return an amount as a number; open trip counts are 1 unless given."""
-        known = self.sizes | dict(sizes or {})
-        return sum(n * self.counts.value(passage, known) for passage, n in amount.items())
-
     def instructions(self, sizes: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Return dynamic instructions of a thread by class, ``barrier`` among them."""
-        result: dict[str, float] = {}
-        for stage in self.stages:
-            for kind, amount in stage.instructions.items():
-                result[kind] = result.get(kind, 0.0) + self.number(amount, sizes)
-        return result
+        """Return dynamic instructions of a thread by class, ``barrier`` among them.
+
+        Open trip counts are 1 unless ``sizes`` sets them, here and below.
+        """
+        return self._sums(sizes, [stage.instructions for stage in self.stages])
 
     def accesses(self, sizes: Mapping[str, float] | None = None) -> dict[Shape, float]:
         """Return dynamic accesses of a thread to memory by shape."""
-        result: dict[Shape, float] = {}
-        for stage in self.stages:
-            for shape, amount in stage.accesses.items():
-                result[shape] = result.get(shape, 0.0) + self.number(amount, sizes)
+        return self._sums(sizes, [stage.accesses for stage in self.stages])
+
+    def _sums(
+        self, sizes: Mapping[str, float] | None, tables: Sequence[Table[K]]
+    ) -> dict[K, float]:
+        known = self.sizes | dict(sizes or {})
+        result: dict[K, float] = {}
+        for table in tables:
+            for key, amount in table.items():
+                result[key] = result.get(key, 0.0) + self.counts.total(amount, known)
         return result
 
     def memory_instructions(self, sizes: Mapping[str, float] | None = None) -> float:
@@ -112,7 +129,7 @@ def analyse(
     block: Block | None = None,
     stages: str = "tasks",
 ) -> Analysis:
-    """Return what the text of a kernel tells about its execution by one thread.
+    """Return the analysis of a kernel's execution by one thread.
 
     Parameters
     ----------
@@ -122,8 +139,8 @@ def analyse(
         Trip counts of loops by the label of their header, with or without its ``$``: iterations
         for every time that the loop is entered.
     branches : mapping of str to float, optional
-        By label, the share of the conditional branches to it that are taken. Where none is given
-        both sides count in full.
+        By label, the share of the conditional branches to it that are taken. Without a share both
+        sides count in full.
     block : tuple of int, optional
         Width, height and depth of a block, where they are known.
     stages : str
@@ -132,7 +149,7 @@ def analyse(
     Raises
     ------
     PtxError
-        For values out of range, labels that are not there, or loops nested too deeply.
+        For values out of range, unknown labels, or loops nested too deeply.
     """
     module = function.module or Module("", "", {}, ())
     _check(trips or {}, branches or {}, block)
@@ -142,14 +159,18 @@ def analyse(
     if block is None and required:
         x, y, z = (*required, 1, 1, 1)[:3]
         block = (x, y, z)
-    expanded, notes = expand_calls(function)
+    expanded, not_followed = expand_calls(function)
     graph = control_flow(expanded)
-    values = values_of(expanded, module.variables, block)
+    values = Values(expanded, module.variables, block)
     definitions = Definitions(graph, expanded.registers, values)
     tests = [loop_test(loop, definitions) for loop in graph.loops]
     counts = count_blocks(graph, tests, trips or {}, branches or {})
     cut = cut_into_stages(counts, values, block, stages)
     fixed, is_dynamic = _shared_memory(expanded, module.variables)
+    notes = [*_notes(graph, stages, cut.how), *cut.remarks, *not_followed]
+    rest = len(notes) - MOST_NOTES
+    more = (f"{rest} more notes of this kind",) if rest > 0 else ()
+    live = live_registers(graph, expanded.registers)
     most = function.limits.get("maxntid")
     return Analysis(
         name=function.name,
@@ -158,20 +179,14 @@ def analyse(
         counts=counts,
         stages=cut.stages,
         how=cut.how,
-        registers=_registers(graph, expanded),
+        registers=max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ()))),
         shared_bytes=fixed,
         has_dynamic_shared=is_dynamic,
         block=block,
         max_threads=math.prod(most) if most else None,
         unknown=cut.unknown,
-        notes=_limited([*_notes(graph, stages, cut.how), *cut.remarks, *notes]),
+        notes=tuple(notes[:MOST_NOTES]) + more,
     )
-
-
-def _limited(notes: list[str]) -> tuple[str, ...]:
-    """Return the first notes and how many there are beyond them."""
-    rest = len(notes) - MOST_NOTES
-    return (*notes[:MOST_NOTES], *([f"{rest} more notes of this kind"] if rest > 0 else ()))
 
 
 def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Block | None) -> None:
@@ -187,24 +202,13 @@ def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Blo
         raise PtxError(f"a block of {math.prod(block)} threads: 1024 at most")
 
 
-def _registers(graph: Graph, function: Function) -> int:
-    """Return the estimate, within what the machine and the text allow."""
-    most = min(MOST_REGISTERS, *function.limits.get("maxnreg", ()) or (MOST_REGISTERS,))
-    return max(1, min(live_registers(graph, function.registers), most))
-
-
 def _shared_memory(function: Function, outside: tuple[Variable, ...]) -> tuple[int, bool]:
     """Return the bytes of the shared variables of a function, and whether the launch adds some.
 
     Variables outside functions count where the function names them.
     """
-    named: set[str] = set()
-    for instruction in function.instructions():
-        for operand in instruction.operands:
-            if isinstance(operand, Address):
-                named.add(operand.base)
-            elif isinstance(operand, str):
-                named.add(operand)
+    operands = (o for instruction in function.instructions() for o in instruction.operands)
+    named = {o.base if isinstance(o, Address) else o for o in operands}
     own = [v for v in function.variables if v.space == "shared"]
     used = [v for v in outside if v.space == "shared" and v.name in named]
     total, is_dynamic = 0, False
@@ -232,3 +236,143 @@ def _notes(graph: Graph, wanted: str, how: str) -> list[str]:
     if how != wanted:
         notes.append(f"too many stages: the code is cut by '{how}', not by '{wanted}'")
     return notes
+
+
+@dataclass(frozen=True)
+class InstructionCosts:
+    """The instruction table of one device.
+
+    Attributes
+    ----------
+    device : str
+        The device's key.
+    rows : mapping of str to float
+        Cycles by ``OPCODE.KIND_OPERAND`` (``mul.float_const``).
+    classes : mapping of str to float
+        Cycles by class of instruction, for opcodes without a row.
+    memory : float
+        Cycles of an access to global memory.
+    """
+
+    device: str
+    rows: Mapping[str, float]
+    classes: Mapping[str, float]
+    memory: float
+
+    def cost_of(
+        self,
+        opcode: str,
+        *,
+        kind: str = "computation",
+        is_float: bool = False,
+        has_constant: bool = False,
+    ) -> float:
+        """Return the cost of one instruction [cycle]; see :class:`CostKey`.
+
+        Raises
+        ------
+        SweepError
+            If the table has neither a row for the opcode nor a cost for its class.
+        """
+        if kind == "global":
+            return self.memory
+        row = f"{opcode}.{'float' if is_float else 'int'}_{'const' if has_constant else 'reg'}"
+        if kind not in ("shared", "barrier") and row in self.rows:
+            return self.rows[row]
+        for name in (kind, "computation"):
+            if name in self.classes:
+                return self.classes[name]
+        raise SweepError(
+            f"device {self.device}: [model.luo_suda] instruction_cost has no row {row}, and"
+            f" class_cost none for {kind}"
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """A computation task and the memory task after it, with their costs in one execution.
+
+    Attributes
+    ----------
+    computation, memory : float
+        Costs [cycle].
+    executions : float
+        How often a thread passes it.
+    """
+
+    computation: float
+    memory: float
+    executions: float
+
+
+def instruction_costs(device: Device) -> InstructionCosts:
+    """Return the instruction table of a device.
+
+    Parameters
+    ----------
+    device : Device
+        With the parameters of luo_suda.
+
+    Raises
+    ------
+    SweepError
+        If its file has none.
+    """
+    table = device.model_parameters.get("luo_suda", {})
+    memory = table.get("t_mem_cycles")
+    classes = _rows(table.get("class_cost"))
+    rows = _rows(table.get("instruction_cost"))
+    if not isinstance(memory, float) or not (classes or rows):
+        raise SweepError(
+            f"device {device.key} has no table of instruction costs: its file needs t_mem_cycles"
+            " and instruction_cost or class_cost in [model.luo_suda]"
+        )
+    return InstructionCosts(device.key, rows, classes, memory)
+
+
+def _rows(table: object) -> dict[str, float]:
+    """Return a table of names and cycles as a mapping."""
+    rows = table if isinstance(table, tuple) else ()
+    pairs = (row for row in rows if isinstance(row, tuple) and len(row) == 2)
+    return {name: cycles for name, cycles in pairs if isinstance(cycles, float)}
+
+
+def tasks_of(
+    counts: Counts, stage: Stage, costs: InstructionCosts, sizes: Mapping[str, float]
+) -> Task:
+    """Return the tasks of one stage with their costs.
+
+    Parameters
+    ----------
+    counts : Counts
+        How often each block is passed.
+    stage : Stage
+        The stage.
+    costs : InstructionCosts
+        The device's table.
+    sizes : mapping of str to float
+        Values of the open trip counts.
+    """
+    computation = memory = 0.0
+    for key, amount in stage.costs.items():
+        cost = counts.total(amount, sizes) * costs.cost_of(**key._asdict())
+        if key.kind == "global":
+            memory += cost
+        else:
+            computation += cost
+    executions = stage.share * counts.value(stage.passage, sizes)
+    often = executions or 1.0
+    return Task(computation / often, memory / often, executions)
+
+
+def computation_proportion(tasks: Sequence[Task]) -> float:
+    """Return P, the cost of computation over the cost of all instructions; NaN without any.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The tasks of a kernel.
+    """
+    computation = sum(task.computation * task.executions for task in tasks)
+    memory = sum(task.memory * task.executions for task in tasks)
+    return computation / (computation + memory) if computation + memory else float("nan")

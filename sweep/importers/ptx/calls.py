@@ -1,4 +1,4 @@
-"""Calls of functions of the same text, followed by putting the function's code in their place."""
+"""Calls of functions of the same text, replaced by the function's code."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sweep.importers.ptx.module import Address, Function, Instruction, Label, Op
 __all__ = ["expand_calls"]
 
 MAX_CALLS = 50
-"""Most calls within each other that are followed."""
+"""Most calls inside each other that are followed."""
 
 LARGEST_EXPANSION = 50_000
-"""Most instructions and labels that following calls may add."""
+"""Most instructions, labels and declarations that the calls may add."""
 
 
 def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
-    """Return a function with the code of those that it calls, and what could not be followed.
+    """Return a function with the code of those that it calls, and notes on calls not followed.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
     Returns
     -------
     function : Function
-        Its code; the calls themselves stay and count as one instruction.
+        Its code; the calls themselves remain and count as one instruction.
     notes : tuple of str
-        Calls that are counted as one instruction and no more, each with its line.
+        Calls whose code is not counted, each with its line.
     """
     if not any(instruction.opcode == "call" for instruction in function.instructions()):
         return function, ()
@@ -37,11 +37,6 @@ def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
     expansion = _Expansion(known, function)
     expansion.add(function, "", (function.name,))
     return expansion.result, tuple(dict.fromkeys(expansion.notes))
-
-
-def called_name(instruction: Instruction) -> str:
-    """Return the name of the called function: the first operand that is no list."""
-    return next((o for o in instruction.operands if isinstance(o, str)), "")
 
 
 class _Expansion:
@@ -56,6 +51,7 @@ class _Expansion:
             variables=list(function.variables),
             targets=dict(function.targets),
         )
+        self.declared = {variable.name for variable in function.variables}
         self.notes: list[str] = []
         self.n_copies = 0
         self.n_left = LARGEST_EXPANSION
@@ -76,22 +72,22 @@ class _Expansion:
             body.append(Label(function.line, end, end))
 
     def _follow(self, call: Instruction, chain: tuple[str, ...]) -> None:
-        name = called_name(call)
+        name = next((operand for operand in call.operands if isinstance(operand, str)), "")
         called = self.known.get(name)
         shown = f"the call of {name} in line {call.line}"
         if called is None or not called.has_body:
             self.notes.append(f"{shown}: its code is not in this text")
         elif name in chain:
             self.notes.append(f"{shown}: it calls itself")
-        elif len(chain) > MAX_CALLS or len(called.body) > self.n_left:
+        elif len(chain) > MAX_CALLS or called.size > self.n_left:
             self.notes.append(f"{shown}: too much code")
         else:
             self.n_copies += 1
-            self.n_left -= len(called.body)
+            self.n_left -= called.size
             suffix = f"@{name}@{self.n_copies}"
             self.result.registers.absorb(called.registers, suffix)
-            known = {variable.name for variable in self.result.variables}
-            self.result.variables += [v for v in called.variables if v.name not in known]
+            self.result.variables += [v for v in called.variables if v.name not in self.declared]
+            self.declared.update(variable.name for variable in called.variables)
             for key, targets in called.targets.items():
                 self.result.targets[key + suffix] = tuple(t + suffix for t in targets)
             self.add(called, suffix, (*chain, name))
@@ -104,23 +100,21 @@ class _Expansion:
             operands = (*operands[:-1], f"{item.operands[-1]}{suffix}")
         elif opcode == "ret":  # it goes on after the call
             opcode, modifiers, operands = "bra", ("uni",), (end,)
-        guard = self._name(function, item.predicate, suffix)
+        (guard,) = self._names(function, (item.predicate,), suffix)
         return Instruction(item.line, opcode, modifiers, operands, guard, item.negated)
 
     def _rename(self, function: Function, operand: Operand, suffix: str) -> Operand:
+        """Return an operand with the registers of the copy; everything else keeps its name."""
         if isinstance(operand, Address):
-            base = self._name(function, operand.base, suffix)
-            return Address(base, operand.offset, self._names(function, operand.parts, suffix))
+            base, *parts = self._names(function, (operand.base, *operand.parts), suffix)
+            return Address(base, operand.offset, tuple(parts))
         if isinstance(operand, tuple):
             return self._names(function, operand, suffix)
-        return self._name(function, operand, suffix)
+        return self._names(function, (operand,), suffix)[0]
 
     def _names(self, function: Function, names: Iterable[str], suffix: str) -> tuple[str, ...]:
-        return tuple(self._name(function, name, suffix) for name in names)
-
-    def _name(self, function: Function, name: str, suffix: str) -> str:
-        """Return the name of a register in the copy; everything else keeps its name."""
-        stem, dot, part = name.partition(".")
-        if stem and function.registers.type_of(stem):
-            return f"{stem}{suffix}{dot}{part}"
-        return name
+        parts = (name.partition(".") for name in names)
+        return tuple(
+            f"{stem}{suffix if stem and function.registers.type_of(stem) else ''}{dot}{part}"
+            for stem, dot, part in parts
+        )

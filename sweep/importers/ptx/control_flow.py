@@ -1,7 +1,7 @@
 """The control-flow graph of a function: basic blocks, dominators, natural loops.
 
-Dominators are Lengauer & Tarjan's (with path compression), loops are found from the innermost
-outwards, each block once: both stay almost linear on any text.
+Dominators come from the iterative algorithm of Cooper, Harvey & Kennedy (2001); loops are found
+from the innermost outwards, each block once.
 """
 
 from __future__ import annotations
@@ -9,28 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sweep.importers.ptx.dominators import dominator_tree
 from sweep.importers.ptx.module import Function, Instruction, Label, PtxError
 
-__all__ = ["MAX_DEPTH", "Block", "Graph", "Loop", "control_flow"]
+__all__ = ["Block", "Graph", "Loop", "control_flow"]
 
 MAX_DEPTH = 64
-"""Most loops within each other; more is a mistake, or meant as an attack."""
+"""Most loops inside each other; more is a mistake or an attack."""
 
 MAX_EDGES = 2_000_000
 """Most edges between blocks: lists of branch targets could make far more than there are lines."""
+
+MAX_STEPS = 20_000_000
+"""Most steps on the search for dominators; code that compilers write needs a few per edge."""
 
 _LEAVING = frozenset({"ret", "exit", "trap"})
 
 
 @dataclass
 class Block:
-    """A stretch of code that is entered at its top only and left at its bottom only.
+    """Code that is entered only at its first and left only at its last instruction.
 
     Attributes
     ----------
     number : int
-        Its place in the text.
+        Its index, in the order of the text.
     labels : list of Label
         Labels at its top.
     instructions : list of Instruction
@@ -60,18 +62,18 @@ class Block:
 
 @dataclass
 class Loop:
-    """A natural loop: all that reaches one of its latches without passing its header.
+    """A natural loop: the blocks that lead to one of its latches without passing its header.
 
     Attributes
     ----------
     number : int
-        Its place among the loops, in the order of the headers.
+        Its index among the loops, in the order of the headers.
     label : str
         The label of its header as written.
     names : tuple of str
         All labels of its header.
     line : int
-        Where the label stands.
+        The line of the label.
     header : int
         The block that every iteration begins with.
     latches : list of int
@@ -81,7 +83,7 @@ class Loop:
     depth : int
         1 for an outermost loop.
     span : (int, int)
-        First and last place of its latches in the dominator tree.
+        The first and the last of its latches in the preorder of the dominator tree.
     exits : list of (int, int)
         Edges (block, successor) that leave it.
     """
@@ -111,7 +113,7 @@ class Graph:
     order : list of int
         The blocks that can be reached, in reverse postorder.
     rank : list of int
-        Place of each block in ``order``; -1 for one that cannot be reached.
+        Index of each block in ``order``; -1 for one that cannot be reached.
     idom : list of int
         Immediate dominators; -1 for the first block and those that cannot be reached.
     irreducible : list of (int, int)
@@ -134,7 +136,7 @@ class Graph:
     def is_on_every_path(self, block: int, loop: Loop) -> bool:
         """Whether every iteration of a loop passes a block, once."""
         begin, end = self._spans[block]
-        first, last = loop.span  # of the latches; between them they all lie
+        first, last = loop.span
         return self.blocks[block].loop == loop.number and begin <= first and last < end
 
     def is_inside(self, block: int, loop: int | None) -> bool:
@@ -147,26 +149,20 @@ class Graph:
         return found == loop
 
     def linear_order(self) -> list[int]:
-        """Return the blocks that can be reached, each after its predecessors, loops in one piece.
+        """Return the reachable blocks, each after its predecessors (except for edges back).
 
-        (But for edges back.)
+        The blocks of a loop are contiguous.
         """
-        members: dict[int | None, list[tuple[int, int | None]]] = {}
-        for rank, number in enumerate(self.order):
-            members.setdefault(self.blocks[number].loop, []).append((rank, None))
-        for loop in self.loops:
-            members.setdefault(loop.parent, []).append((self.rank[loop.header], loop.number))
-        result: list[int] = []
-        stack = [iter(sorted(members[None], key=lambda member: member[0]))]
-        while stack:
-            member = next(stack[-1], None)
-            if member is None:
-                stack.pop()
-            elif member[1] is None:
-                result.append(self.order[member[0]])
-            else:
-                stack.append(iter(sorted(members[member[1]], key=lambda member: member[0])))
-        return result
+        headers: list[list[int]] = []
+        for loop in self.loops:  # a loop comes after those around it
+            outer = headers[loop.parent] if loop.parent is not None else []
+            headers.append([*outer, self.rank[loop.header]])
+
+        def key(number: int) -> list[int]:
+            loop = self.blocks[number].loop
+            return [*(headers[loop] if loop is not None else ()), self.rank[number]]
+
+        return sorted(self.order, key=key)
 
     def nest(self, loop: int | None) -> list[int]:
         """Return a loop and those around it, the innermost first."""
@@ -188,19 +184,18 @@ def control_flow(function: Function) -> Graph:
     Raises
     ------
     PtxError
-        For loops that are nested more than `MAX_DEPTH` deep.
+        For loops that are nested more than `MAX_DEPTH` deep, and for code with too many branches.
     """
     blocks = _blocks(function)
     _connect(function, blocks)
-    order = _reverse_postorder([block.successors for block in blocks])
+    order = _reverse_postorder(blocks)
     rank = [-1] * len(blocks)
     for place, number in enumerate(order):
         rank[number] = place
-    idom, spans = dominator_tree(
-        order, rank, [b.successors for b in blocks], [b.predecessors for b in blocks]
-    )
-    graph = Graph(blocks, [], order, rank, idom, [], spans)
+    idom = _immediate_dominators(blocks, order, rank)
+    graph = Graph(blocks, [], order, rank, idom, [], _spans(order, idom))
     _find_loops(graph)
+    _describe_loops(graph)
     return graph
 
 
@@ -251,31 +246,89 @@ def _connect(function: Function, blocks: Sequence[Block]) -> None:
             blocks[target].predecessors.append(block.number)
 
 
-def _reverse_postorder(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the blocks that can be reached from the first, each after its predecessors.
+def _reverse_postorder(blocks: Sequence[Block]) -> list[int]:
+    """Return the reachable blocks, each after its predecessors (except for edges back).
 
-    (But for edges back.) Later blocks of the text are visited first, so that the order keeps to
-    the text where it can.
+    Later blocks of the text are visited first, so that the order follows the text where it can.
     """
-    seen = [False] * len(successors)
-    seen[0] = True
+    seen = {0}
     order: list[int] = []
-    stack = [(0, iter(sorted(successors[0], reverse=True)))]
+    stack = [(0, iter(sorted(blocks[0].successors, reverse=True)))]
     while stack:
         number, rest = stack[-1]
-        for successor in rest:
-            if not seen[successor]:
-                seen[successor] = True
-                stack.append((successor, iter(sorted(successors[successor], reverse=True))))
-                break
-        else:
+        following = next((successor for successor in rest if successor not in seen), None)
+        if following is None:
             order.append(number)
             stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(sorted(blocks[following].successors, reverse=True))))
     return order[::-1]
 
 
+def _immediate_dominators(
+    blocks: Sequence[Block], order: Sequence[int], rank: Sequence[int]
+) -> list[int]:
+    """Return the immediate dominator of every block.
+
+    It is -1 for the first block and those that cannot be reached.
+    """
+    idom = [-1] * len(blocks)
+    idom[order[0]] = order[0]
+    steps = 0
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for number in order[1:]:
+            found = -1
+            # From the last to the first, so that long chains of early exits take few steps.
+            for before in sorted(blocks[number].predecessors, key=rank.__getitem__, reverse=True):
+                if idom[before] < 0:
+                    continue
+                first, second = before if found < 0 else found, before
+                while first != second:
+                    steps += 1
+                    if rank[first] > rank[second]:
+                        first = idom[first]
+                    else:
+                        second = idom[second]
+                found = first
+            if steps > MAX_STEPS:
+                raise PtxError("the branches are too tangled to be followed", _line(blocks[number]))
+            is_changed |= idom[number] != found
+            idom[number] = found
+    idom[order[0]] = -1
+    return idom
+
+
+def _line(block: Block) -> int:
+    """Return a line of a block, which is not empty unless it ends the code."""
+    items: list[Label | Instruction] = [*block.labels, *block.instructions]
+    return items[0].line if items else 0
+
+
+def _spans(order: Sequence[int], idom: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the interval of each block in a preorder of the dominator tree.
+
+    One block dominates another if its interval contains the begin of the other's; the interval of a
+    block that cannot be reached is (-1, -1).
+    """
+    weight = [1] * len(idom)
+    for number in reversed(order[1:]):  # a dominator comes before the blocks that it dominates
+        weight[idom[number]] += weight[number]
+    spans = [(-1, -1)] * len(idom)
+    spans[order[0]] = (0, weight[order[0]])
+    free = [1] * len(idom)
+    for number in order[1:]:
+        begin = free[idom[number]]
+        spans[number] = (begin, begin + weight[number])
+        free[idom[number]] += weight[number]
+        free[number] = begin + 1
+    return spans
+
+
 def _find_loops(graph: Graph) -> None:
-    """Find the natural loops, from the innermost outwards; loops of one header are one."""
+    """Find the natural loops, from the innermost outwards; loops with one header are one."""
     blocks, rank = graph.blocks, graph.rank
     latches: dict[int, list[int]] = {}
     for number in graph.order:
@@ -295,7 +348,7 @@ def _find_loops(graph: Graph) -> None:
         graph.loops.append(
             Loop(number, label.name, names, label.line, header, latches[header], span)
         )
-    # What belongs to a loop is represented by its header from then on.
+    # The blocks of a loop that was found are represented by its header.
     representative = list(range(len(blocks)))
 
     def find(block: int) -> int:
@@ -321,10 +374,9 @@ def _find_loops(graph: Graph) -> None:
                 graph.loops[inner].parent = loop.number
             back = set(latches.get(block, ()))
             waiting += [p for p in blocks[block].predecessors if rank[p] >= 0 and p not in back]
-    _describe(graph)
 
 
-def _describe(graph: Graph) -> None:
+def _describe_loops(graph: Graph) -> None:
     """Set depths and exits of the loops."""
     for loop in graph.loops:  # a parent's header comes before its loops' headers
         if loop.parent is not None:

@@ -1,9 +1,9 @@
 """How often a thread passes each block: as a number, or as an expression of trip counts.
 
-A block's count is its share (what part of the passages through the code around it come by here)
-times the trip counts of the loops around it. Both sides of a branch count in full, which Hong &
-Kim (2009, Section 3.5) call an upper bound for divergent warps, unless the share is given; where
-the sides meet again, they count once.
+The count of a block is its share (the part of the passages through the code around it that reach
+it) times the trip counts of the loops around it. Both sides of a branch count in full, which Hong &
+Kim (2009, Section 3.5) call an upper bound for divergent warps, unless the user gives the share;
+where the sides meet again, they count once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.trips import LoopTest
 
 __all__ = ["Amount", "Counts", "LoopCount", "Passage", "count_blocks"]
+
+MAX_OPEN = 200
+"""Most loops without a trip count: each makes a problem size."""
 
 Passage = tuple[int | None, bool]
 """Code that is passed equally often: innermost loop, and whether the loop's last test is passed
@@ -84,14 +87,9 @@ class Counts:
             loop, is_test = self.entered[loop]
         return result
 
-    def is_open(self, passage: Passage) -> bool:
-        """Whether a passage depends on an open trip count."""
-        loop = passage[0]
-        while loop is not None:
-            if self.loops[loop].trips is None:
-                return True
-            loop = self.entered[loop][0]
-        return False
+    def total(self, amount: Amount, sizes: Mapping[str, float]) -> float:
+        """Return a number of instructions with given values of the open trip counts."""
+        return sum(number * self.value(passage, sizes) for passage, number in amount.items())
 
 
 def count_blocks(
@@ -107,29 +105,27 @@ def count_blocks(
     graph : Graph
         The control-flow graph.
     tests : list of LoopTest or None
-        Per loop, where it decides to go on.
+        Per loop, where it decides to continue.
     trips : mapping of str to float
-        Given trip counts by the label of the loop's header.
+        Trip counts from the user, by the label of the loop's header.
     branches : mapping of str to float
-        The shares of the branches to a label that are taken.
+        The shares of the branches to a label that are taken, from the user.
 
     Raises
     ------
     PtxError
         For a label that is no loop's, or that no branch leads to.
     """
-    given = _trips_by_loop(graph, trips)
     taken = _shares_by_block(graph, branches)
-    loops = _loop_counts(graph, tests, given)
-    shares = _shares(graph, taken)
-    passages: list[Passage] = []
-    for block in graph.blocks:
-        passages.append((block.loop, _is_tested(graph, tests, block.number, block.loop)))
-    entered: list[Passage] = [
+    loops = _loop_counts(graph, tests, trips)
+    passages = [
+        (block.loop, _is_tested(graph, tests, block.number, block.loop)) for block in graph.blocks
+    ]
+    # The header of an inner loop tells how often the loop is entered.
+    entered = [
         (loop.parent, _is_tested(graph, tests, loop.header, loop.parent)) for loop in graph.loops
     ]
-    # A block of an inner loop is passed as often as the inner loop's header says.
-    return Counts(graph, shares, passages, loops, entered)
+    return Counts(graph, _shares(graph, taken), passages, loops, entered)
 
 
 def _is_tested(graph: Graph, tests: list[LoopTest | None], block: int, loop: int | None) -> bool:
@@ -140,75 +136,62 @@ def _is_tested(graph: Graph, tests: list[LoopTest | None], block: int, loop: int
     return block == test.block or not graph.dominates(test.block, block)
 
 
-def label_key(name: str) -> str:
+def _key(name: str) -> str:
     """Return a label without the sign that a shell would take for a variable."""
     return name.removeprefix("$")
 
 
-def _trips_by_loop(graph: Graph, trips: Mapping[str, float]) -> dict[int, float]:
-    by_label = {label_key(name): value for name, value in trips.items()}
-    result = {}
-    used = set()
-    for loop in graph.loops:
-        for name in map(label_key, loop.names):
-            if name in by_label:
-                result[loop.number] = by_label[name]
-                used.add(name)
-    _refuse_unused(trips, used, "loop", [loop.label for loop in graph.loops])
-    return result
-
-
 def _shares_by_block(graph: Graph, branches: Mapping[str, float]) -> dict[int, float]:
-    """Return the given share of each block's branch that is taken."""
-    by_label = {label_key(name): value for name, value in branches.items()}
+    """Return the share of each block's branch that is taken, where the user gives it."""
+    by_label = {_key(name): value for name, value in branches.items()}
+    named = {
+        block.number: label.name
+        for block in graph.blocks
+        for label in block.labels
+        if _key(label.name) in by_label
+    }
     headers = {loop.header for loop in graph.loops}
-    result, used, known = {}, set(), []
+    result: dict[int, float] = {}
+    targets: dict[int, None] = {}
     for number in graph.order:
         block = graph.blocks[number]
         if block.branch is None or len(block.successors) != 2 or block.fall is None:
             continue
         target = block.successors[0]
         is_back = target in headers and graph.dominates(target, number)
-        names = [label.name for label in graph.blocks[target].labels]
-        if is_back:
-            for name in names:
-                if label_key(name) in by_label:
-                    reason = f"the branch to '{name}' repeats a loop: give its trip count"
-                    raise PtxError(reason, block.branch.line)
-            continue
-        known += names
-        for name in map(label_key, names):
-            if name in by_label:
-                result[number] = by_label[name]
-                used.add(name)
-    _refuse_unused(branches, used, "conditional branch", known)
+        if is_back and target in named:
+            reason = f"the branch to '{named[target]}' repeats a loop: give its trip count"
+            raise PtxError(reason, block.branch.line)
+        if not is_back:
+            targets[target] = None
+            if target in named:
+                result[number] = by_label[_key(named[target])]
+    known = (label.name for target in targets for label in graph.blocks[target].labels)
+    _refuse_unused(branches, "conditional branch to", known)
     return result
 
 
-def _refuse_unused(
-    given: Mapping[str, float], used: set[str], what: str, known: Iterable[str]
-) -> None:
+def _refuse_unused(wanted: Iterable[str], what: str, known: Iterable[str]) -> None:
+    """Refuse labels that the user names but the code does not have."""
     listed = list(dict.fromkeys(known))
-    for name in given:
-        if label_key(name) not in used:
+    keys = set(map(_key, listed))
+    for name in wanted:
+        if _key(name) not in keys:
             there_are = f" (there are {', '.join(listed[:12])})" if listed else " (there is none)"
-            place = f"no {what} {'to' if 'branch' in what else 'at'} '{name}'"
-            raise PtxError(f"{place}{nearest(name, listed)}{there_are}")
-
-
-MAX_OPEN = 200
-"""Most loops without a trip count: each makes a problem size."""
+            raise PtxError(f"no {what} '{name}'{nearest(name, listed)}{there_are}")
 
 
 def _loop_counts(
-    graph: Graph, tests: list[LoopTest | None], given: Mapping[int, float]
+    graph: Graph, tests: list[LoopTest | None], trips: Mapping[str, float]
 ) -> list[LoopCount]:
+    by_label = {_key(name): value for name, value in trips.items()}
+    _refuse_unused(trips, "loop at", (name for loop in graph.loops for name in loop.names))
     result = []
     names: dict[str, str] = {}
-    for loop in graph.loops:
-        test = tests[loop.number]
-        if loop.number in given:
-            result.append(LoopCount(loop, given[loop.number], "given"))
+    for loop, test in zip(graph.loops, tests, strict=True):
+        found = [by_label[key] for key in map(_key, loop.names) if key in by_label]
+        if found:
+            result.append(LoopCount(loop, found[-1], "given"))
         elif test is not None and test.trips is not None:
             origin = "constant" if test.is_exact else "most"
             result.append(LoopCount(loop, float(test.trips), origin))
@@ -221,9 +204,9 @@ def _loop_counts(
 
 
 def _size_name(label: str, names: dict[str, str]) -> str:
-    """Return ``trip_LABEL``; loops of one label, copies of a called function's, share it."""
+    """Return ``trip_LABEL``; copies of a called function's loop share it."""
     if label not in names:
-        plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in label_key(label))
+        plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in _key(label))
         name = f"trip_{plain}"
         while name in names.values():
             name += "_"
@@ -249,7 +232,7 @@ def _shares(graph: Graph, taken: Mapping[int, float]) -> list[float]:
 def _along(
     graph: Graph, shares: list[float], taken: Mapping[int, float], before: int, after: int
 ) -> float:
-    """Return what comes from one block to another, for every passage through the code around."""
+    """Return the share that flows from one block to another."""
     part = 1.0
     if before in taken:
         part = taken[before] if graph.blocks[before].successors[0] == after else 1 - taken[before]
@@ -257,6 +240,6 @@ def _along(
     for loop in graph.nest(graph.blocks[before].loop):
         if graph.is_inside(after, loop):
             break
-        # What enters a loop leaves it; a share says how much of it leaves here.
+        # Everything that enters a loop leaves it, here or elsewhere.
         source = graph.loops[loop].header
     return shares[source] * part

@@ -1,18 +1,20 @@
-"""The kernel file: what the text of a kernel tells, in the format that all models read."""
+"""The kernel file of an analysed kernel, in the format that all models read."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from sweep.importers.ptx.accesses import Shape
-from sweep.importers.ptx.analysis import Analysis
-from sweep.importers.ptx.costs import InstructionCosts, computation_proportion, tasks_of
+from sweep.importers.ptx.analysis import (
+    Analysis,
+    InstructionCosts,
+    computation_proportion,
+    tasks_of,
+)
 from sweep.importers.ptx.counts import Amount, Counts, Passage
-from sweep.importers.ptx.formulas import Formulas, shown
-from sweep.importers.ptx.tasks import Stage
-from sweep.specs import parse_kernel
-from sweep.specs.writing import key_of, plain, quoted
+from sweep.importers.ptx.instructions import Shape
+from sweep.importers.ptx.stages import Stage, Table
+from sweep.specs.writing import KernelFile, toml
 
 __all__ = ["kernel_text"]
 
@@ -24,8 +26,12 @@ MOST_SHAPES = 200
 MOST_LINES = 6
 MOST_LOOPS = 100
 MOST_UNKNOWN = 100
+LONGEST = 1000
+"""Longer sums are cut into named parts: the length of expressions is limited."""
+
 _CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
+_GIVEN = "assumed: given when the PTX was read"
 
 
 def kernel_text(
@@ -52,246 +58,289 @@ def kernel_text(
     dynamic_shared : int, optional
         Shared memory of a block that the launch adds [bytes].
     costs : InstructionCosts, optional
-        A device's instruction table: tasks and P are then told in comments.
+        A device's instruction table: comments then state the costs of tasks and P.
 
     Returns
     -------
     str
         The text, which :func:`sweep.specs.parse_kernel` accepts.
     """
-    writer = _Writer(analysis, source, registers, grid, dynamic_shared, costs)
-    text = "\n".join(writer.lines()).rstrip("\n") + "\n"
-    parse_kernel(text, key_of(analysis.name))  # what is written here can be read
-    return text
+    return _Writer(analysis, source, costs).text(registers, grid, dynamic_shared)
+
+
+class Formulas:
+    """Writes amounts over the open trip counts, and collects the derived names that it needs.
+
+    Attributes
+    ----------
+    derived : dict of str to str
+        Names of a kernel file's ``[derived]`` with their expressions, in order.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.derived: dict[str, str] = {}
+        self._passages: dict[Passage, tuple[float, str]] = {(None, False): (1.0, "")}
+
+    def _passage(self, passage: Passage) -> tuple[float, str]:
+        """Return how often a passage is passed: a number, and the name that it multiplies."""
+        chain = [passage]
+        while chain[-1] not in self._passages:
+            loop = chain[-1][0]
+            assert loop is not None  # the passage outside of all loops is known
+            chain.append(self.counts.entered[loop])
+        for inner, outer in zip(chain[-2::-1], chain[:0:-1], strict=True):
+            self._passages[inner] = self._enter(inner, *self._passages[outer])
+        return self._passages[passage]
+
+    def _enter(self, passage: Passage, factor: float, name: str) -> tuple[float, str]:
+        number, is_test = passage
+        assert number is not None  # see _passage()
+        loop = self.counts.loops[number]
+        if loop.trips is not None:
+            return factor * (loop.trips + is_test), name
+        if not name and not is_test:
+            return factor, loop.size
+        count = f"({loop.size} + 1)" if is_test else loop.size
+        wanted = loop.size.replace("trip", "tests" if is_test else "passes", 1)
+        return factor, self._derive(wanted, f"{name} * {count}" if name else count)
+
+    def _derive(self, wanted: str, expression: str) -> str:
+        """Name an expression; loops with the same label in other places get other names."""
+        name, number = wanted, 1
+        while self.derived.get(name, expression) != expression:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.derived[name] = expression
+        return name
+
+    def value(self, amount: Amount) -> float | str:
+        """Return an amount as a number, or as an expression."""
+        text = self.text(amount)
+        is_open = any(self._passage(passage)[1] for passage in amount)
+        return text if is_open else float(text)
+
+    def text(self, amount: Amount) -> str:
+        """Return an amount as an expression, which may be a number."""
+        terms: dict[str, float] = {}
+        for passage, number in amount.items():
+            factor, name = self._passage(passage)
+            terms[name] = terms.get(name, 0.0) + number * factor
+        constant = terms.pop("", 0.0)
+        parts = [
+            name if number == 1 else f"{toml(number)} * {name}"
+            for name, number in terms.items()
+            if number
+        ]
+        if constant or not parts:
+            parts.append(toml(constant))
+        while sum(map(len, parts)) + 3 * len(parts) > LONGEST:
+            taken = 1
+            while sum(map(len, parts[: taken + 1])) + 3 * taken < LONGEST // 2:
+                taken += 1
+            name = self._derive(f"part_{len(self.derived)}", " + ".join(parts[:taken]))
+            parts = [*parts[taken:], name]
+        return " + ".join(parts)
 
 
 class _Writer:
-    def __init__(
-        self,
-        analysis: Analysis,
-        source: str,
-        registers: int | None,
-        grid: tuple[int, ...] | None,
-        dynamic_shared: int | None,
-        costs: InstructionCosts | None,
-    ) -> None:
+    def __init__(self, analysis: Analysis, source: str, costs: InstructionCosts | None) -> None:
         self.analysis = analysis
-        self.file = plain(source)
-        self.registers = registers
-        self.grid = grid
-        self.dynamic_shared = dynamic_shared
         self.costs = costs
         self.formulas = Formulas(analysis.counts)
-        self.sources: dict[str, str] = {}
         self.is_staged = analysis.how != "none"
-        self.loop_names = _loop_names(analysis.counts)
+        self.tables: list[tuple[str, dict[str, float | str], list[str]]] = []
+        target = f"PTX ISA {analysis.version} for {analysis.target}"
+        origin = f" of {source}" if source else ""
+        self.file = KernelFile(
+            analysis.name,
+            f"Kernel {analysis.name}, read from {target}",
+            f"derived: counted in the PTX{origin}, entry {analysis.name}",
+            comments=[f"Written by `sweep ptx`{f' from {source}' if source else ''}."],
+        )
 
-    def lines(self) -> Iterator[str]:
-        """Yield the file; what follows the sizes is written first, since it names them."""
-        code = list(self._code())
-        loops = list(self._loops())
-        launch, sizes, parameters = self._launch()
-        resources = list(self._resources(sizes))
+    def text(
+        self, registers: int | None, grid: tuple[int, ...] | None, dynamic_shared: int | None
+    ) -> str:
+        """Return the file; the code comes last in it, but is written first for its names."""
+        self.file.comments += self._comments()
+        self._code()
+        self._loops()
+        sizes: dict[str, float] = {}
+        parameters, launch = self._launch(grid, sizes)
+        resources = self._resources(registers, dynamic_shared, sizes)
         for loop in self.analysis.counts.loops:
             if loop.trips is None:
                 sizes[loop.size] = 1
                 why = f"one iteration of the loop at {loop.loop.label}: the text does not tell"
-                self.sources[f"sizes.{loop.size}"] = f"assumed: {why}"
-        yield from self._head()
-        yield from self._source()
-        for name, table in (("sizes", sizes), ("parameters", parameters)):
-            if table:
-                yield from ("", f"[{name}]", *(f"{k} = {v}" for k, v in table.items()))
-        if self.formulas.derived:
-            yield from ("", "[derived]")
-            yield from (f'{name} = "{text}"' for name, text in self.formulas.derived.items())
-        yield from launch
-        yield from resources
-        yield from code
-        yield from loops
-        yield from ("", "[cache]", "l2_hit_rate = 0")
+                self.file.sources[f"sizes.{loop.size}"] = f"assumed: {why}"
+        why = "assumed: PTX does not tell what a cache serves"
+        self.file.sources["cache.l2_hit_rate"] = why
+        optional = (
+            ("sizes", sizes),
+            ("parameters", parameters),
+            ("derived", self.formulas.derived),
+        )
+        for name, values in optional:
+            if values:
+                self.file.table(f"[{name}]", values)
+        self.file.table("[launch]", launch)
+        self.file.table("[resources]", resources)
+        for table in self.tables:
+            self.file.table(*table)
+        self.file.table("[cache]", {"l2_hit_rate": 0})
+        return self.file.text()
 
-    def _head(self) -> Iterator[str]:
+    def _comments(self) -> Iterator[str]:
         analysis = self.analysis
-        origin = f" from {self.file}" if self.file else ""
-        yield f"# Written by `sweep ptx`{origin}."
-        yield "#"
-        yield "# Counts are dynamic, of one thread. Both sides of a branch count in full unless its"
-        yield "# share was given; instructions under a predicate count as executed."
+        yield ""
+        yield "Counts are dynamic, of one thread. Both sides of a branch count in full unless its"
+        yield "share was given; instructions under a predicate count as executed."
         for loop in analysis.counts.loops[:MOST_LOOPS]:
             trips = f"open, {loop.size} below"
             if loop.trips is not None:
                 how = {"most": "the most that the text allows"}.get(loop.origin, loop.origin)
-                trips = f"{shown(loop.trips)} iterations, {how}"
-            place = f"{plain(loop.loop.label)} (line {loop.loop.line})"
-            yield f"# Loop at {place}, depth {loop.loop.depth}: {trips}."
+                trips = f"{toml(loop.trips)} iterations, {how}"
+            place = f"{loop.loop.label} (line {loop.loop.line})"
+            yield f"Loop at {place}, depth {loop.loop.depth}: {trips}."
         if len(analysis.counts.loops) > MOST_LOOPS:
-            yield f"# There are {len(analysis.counts.loops)} loops in all."
-        for note in analysis.notes:
-            yield f"# Note: {plain(note)}."
-        for unknown in analysis.unknown[:MOST_UNKNOWN]:
-            yield f"# {plain(unknown.remark())}."
+            yield f"There are {len(analysis.counts.loops)} loops in all."
+        yield from (f"Note: {note}." for note in analysis.notes)
+        yield from (f"{unknown.remark()}." for unknown in analysis.unknown[:MOST_UNKNOWN])
         if len(analysis.unknown) > MOST_UNKNOWN:
             rest = sum(unknown.count for unknown in analysis.unknown[MOST_UNKNOWN:])
-            yield f"# {rest} more unknown instructions are counted likewise."
-        yield from self._proportion()
-        yield "schema = 1"
-        yield f"name = {quoted(analysis.name)}"
-        what = f"Kernel {analysis.name}, read from PTX ISA {analysis.version} for {analysis.target}"
-        yield f"description = {quoted(what)}"
-        if analysis.block is None and analysis.max_threads is not None:
-            yield f'constraints = ["block_size <= {analysis.max_threads}"]'
+            yield f"{rest} more unknown instructions are counted likewise."
+        if self.costs is not None:
+            counts, sizes = analysis.counts, analysis.sizes
+            tasks = [tasks_of(counts, stage, self.costs, sizes) for stage in analysis.stages]
+            proportion = computation_proportion(tasks)
+            if not math.isnan(proportion):
+                share = f"computation instruction proportion P = {proportion:.4f}"
+                yield f"On {self.costs.device}: {share}."
 
-    def _proportion(self) -> Iterator[str]:
-        if self.costs is None:
-            return
-        counts, sizes = self.analysis.counts, self.analysis.sizes
-        tasks = [tasks_of(counts, stage, self.costs, sizes) for stage in self.analysis.stages]
-        proportion = computation_proportion(tasks)
-        if not math.isnan(proportion):
-            share = f"computation instruction proportion P = {proportion:.4f}"
-            yield f"# On {self.costs.device}: {share}."
-
-    def _source(self) -> Iterator[str]:
-        analysis = self.analysis
-        origin = f" of {self.file}" if self.file else ""
-        yield ""
-        yield "[source]"
-        text = f"derived: counted in the PTX{origin}, entry {analysis.name}"
-        yield f"default = {quoted(text)}"
-        self.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
-        for path, text in self.sources.items():
-            yield f'"{path}" = {quoted(text)}'
-
-    def _launch(self) -> tuple[list[str], dict[str, object], dict[str, object]]:
-        """Return the launch, and the sizes and parameters that it needs."""
-        block, sizes, parameters = self.analysis.block, {}, {}
-        lines = ["", "[launch]"]
+    def _launch(
+        self, grid: tuple[int, ...] | None, sizes: dict[str, float]
+    ) -> tuple[dict[str, list[int]], dict[str, float | str]]:
+        """Return the parameters and the launch, and add the sizes that it needs."""
+        block, most = self.analysis.block, self.analysis.max_threads
+        parameters: dict[str, list[int]] = {}
+        launch: dict[str, float | str] = {}
         if block is None:
-            most = self.analysis.max_threads or BLOCK_SIZES[-1]
-            listed = [size for size in BLOCK_SIZES if size <= most] or [most]
-            parameters["block_size"] = listed
-            self.sources["parameters.block_size"] = "assumed: a range to search"
-            threads = "block_size"
-            lines.append(f'threads_per_block = "{threads}"')
+            most = most or BLOCK_SIZES[-1]
+            parameters["block_size"] = [n for n in BLOCK_SIZES if n <= most] or [most]
+            self.file.sources["parameters.block_size"] = "assumed: a range to search"
+            launch["threads_per_block"] = threads = "block_size"
+            if self.analysis.max_threads is not None:
+                self.file.constraints.append(f"block_size <= {most}")
         else:
             threads = str(math.prod(block))
-            lines.append(f"threads_per_block = {threads}")
-        if self.grid is None:
+            launch["threads_per_block"] = int(threads)
+        if grid is None:
             sizes["threads"] = TOTAL_THREADS
-            self.sources["sizes.threads"] = "assumed: PTX does not tell how many threads there are"
-            lines.append(f'blocks = "ceil(threads / {threads})"')
+            why = "assumed: PTX does not tell how many threads there are"
+            self.file.sources["sizes.threads"] = why
+            launch["blocks"] = f"ceil(threads / {threads})"
         else:
-            sizes["grid_blocks"] = math.prod(self.grid)
-            self.sources["sizes.grid_blocks"] = "assumed: given when the PTX was read"
-            lines.append('blocks = "grid_blocks"')
+            sizes["grid_blocks"] = math.prod(grid)
+            self.file.sources["sizes.grid_blocks"] = _GIVEN
+            launch["blocks"] = "grid_blocks"
         if block is not None and block[1] * block[2] > 1:
-            lines += [f"block_x = {block[0]}", f"block_y = {block[1]}"]
-        return lines, sizes, parameters  # type: ignore[return-value]
+            launch |= {"block_x": block[0], "block_y": block[1]}
+        return parameters, launch
 
-    def _resources(self, sizes: dict[str, object]) -> Iterator[str]:
-        analysis = self.analysis
+    def _resources(
+        self, registers: int | None, dynamic_shared: int | None, sizes: dict[str, float]
+    ) -> dict[str, float | str]:
+        """Return the resources, and add the sizes that they need."""
+        what = "estimate, the most 32-bit registers that are live at once (a 64-bit one is two)"
         path = "resources.registers_per_thread"
-        yield from ("", "[resources]")
-        if self.registers is None:
-            what = "estimate, the most 32-bit registers that are live at once (a 64-bit one is two)"
-            self.sources[path] = f"derived: {what}"
-            yield f"registers_per_thread = {analysis.registers}"
-        else:
-            self.sources[path] = "assumed: given when the PTX was read"
-            yield f"registers_per_thread = {self.registers}"
-        fixed = analysis.shared_bytes
-        if analysis.has_dynamic_shared or self.dynamic_shared:
-            sizes["dynamic_shared_bytes"] = self.dynamic_shared or 0
-            given = "given when the PTX was read" if self.dynamic_shared else "none"
-            self.sources["sizes.dynamic_shared_bytes"] = f"assumed: {given}: the launch sets it"
+        self.file.sources[path] = f"derived: {what}" if registers is None else _GIVEN
+        count = self.analysis.registers if registers is None else registers
+        result: dict[str, float | str] = {"registers_per_thread": count}
+        fixed = self.analysis.shared_bytes
+        if self.analysis.has_dynamic_shared or dynamic_shared:
+            sizes["dynamic_shared_bytes"] = dynamic_shared or 0
+            why = "given when the PTX was read" if dynamic_shared else "none"
+            path = "sizes.dynamic_shared_bytes"
+            self.file.sources[path] = f"assumed: {why}: the launch sets it"
             total = f"{fixed} + dynamic_shared_bytes" if fixed else "dynamic_shared_bytes"
-            yield f'shared_memory_bytes = "{total}"'
+            result["shared_memory_bytes"] = total
         elif fixed:
-            yield f"shared_memory_bytes = {fixed}"
+            result["shared_memory_bytes"] = fixed
+        return result
 
     # The code
 
-    def _code(self) -> Iterator[str]:
+    def _code(self) -> None:
         names = {"global": 0, "shared": 0}
+        loops = _loop_names(self.analysis.counts)
         for number, stage in enumerate(self.analysis.stages, start=1):
             name = f"{_STAGE_NAMES.get(self.analysis.how, '')}_{number}"
+            amounts = {
+                kind: self.formulas.value(stage.instructions[kind])
+                for kind in (*_CLASSES, "barrier")
+                if kind in stage.instructions
+            }
+            barriers = {"barriers": amounts.pop("barrier")} if "barrier" in amounts else {}
+            amounts = amounts or {"integer": 0}
             if self.is_staged:
-                yield from self._stage(stage, name)
+                loop = {"loop": loops[stage.loop]} if stage.loop is not None else {}
+                executions = self.formulas.value({stage.passage: stage.share})
+                often = {"executions": executions} if executions != 1 else {}
+                values = {"name": name, **loop, **often, **amounts, **barriers}
+                self.tables.append(("[[stage]]", values, self._costs(stage)))
             else:
-                yield from ("", "[instructions]")
-                yield from self._classes(stage)
-                if "barrier" in stage.instructions:
-                    yield from ("", "[synchronisation]")
-                    barriers = self.formulas.value(stage.instructions["barrier"])
-                    yield f"barriers = {barriers}"
+                self.tables.append(("[instructions]", amounts, []))
+                if barriers:
+                    self.tables.append(("[synchronisation]", barriers, []))
             for shape, amount in _simplified(stage.accesses).items():
                 names[shape.space] += 1
                 access = f"{shape.direction}_{names[shape.space]}"
-                lines = stage.lines.get(shape, [])
-                yield from self._access(shape, amount, access, name, lines)
+                self._access(shape, amount, access, name, stage.lines.get(shape, []))
 
-    def _stage(self, stage: Stage, name: str) -> Iterator[str]:
-        counts = self.analysis.counts
-        yield ""
-        if self.costs is not None:
-            task = tasks_of(counts, stage, self.costs, self.analysis.sizes)
-            yield (
-                f"# On {self.costs.device}, in cycles of one execution: computation"
-                f" {task.computation:.6g}, memory {task.memory:.6g}."
-            )
-        yield "[[stage]]"
-        yield f'name = "{name}"'
-        if stage.loop is not None:
-            yield f"loop = {quoted(self.loop_names[stage.loop])}"
-        executions = self.formulas.value({stage.passage: stage.share})
-        if executions != "1":
-            yield f"executions = {executions}"
-        yield from self._classes(stage)
-        if "barrier" in stage.instructions:
-            yield f"barriers = {self.formulas.value(stage.instructions['barrier'])}"
-
-    def _classes(self, stage: Stage) -> Iterator[str]:
-        listed = [kind for kind in _CLASSES if kind in stage.instructions]
-        for kind in listed:
-            yield f"{kind} = {self.formulas.value(stage.instructions[kind])}"
-        if not listed:
-            yield "integer = 0"
+    def _costs(self, stage: Stage) -> list[str]:
+        """Return the costs of a stage's tasks as a comment."""
+        if self.costs is None:
+            return []
+        task = tasks_of(self.analysis.counts, stage, self.costs, self.analysis.sizes)
+        return [
+            f"On {self.costs.device}, in cycles of one execution: computation"
+            f" {task.computation:.6g}, memory {task.memory:.6g}."
+        ]
 
     def _access(
         self, shape: Shape, amount: Amount, name: str, stage: str, lines: list[int]
-    ) -> Iterator[str]:
-        table = f"{shape.space}_access"
-        yield ""
+    ) -> None:
+        is_global = shape.space == "global"
+        comments = []
         if lines:
             places = ", ".join(map(str, lines[:MOST_LINES]))
             more = ", ..." if len(lines) > MOST_LINES else ""
-            what = f" ({shape.origin})" if shape.origin else ""
-            yield f"# Line{'s' if len(lines) > 1 else ''} {places}{more} of the PTX{what}."
+            origin = f" ({shape.origin})" if shape.origin else ""
+            comments.append(f"Line{'s' * (len(lines) > 1)} {places}{more} of the PTX{origin}.")
         if shape.assumed:
-            yield f"# Pattern assumed: {shape.assumed}."
-            self.sources[f"{table}.{name}.pattern"] = f"assumed: {shape.assumed}"
+            comments.append(f"Pattern assumed: {shape.assumed}.")
+            path = f"{shape.space}_access.{name}.pattern"
+            self.file.sources[path] = f"assumed: {shape.assumed}"
         if shape.words > 1:
-            yield f"# {shape.words} words of {shape.bytes} bytes in one instruction, counted each."
-        yield f"[[{table}]]"
-        yield f'name = "{name}"'
-        yield f'kind = "{shape.direction}"'
-        yield f"count = {self.formulas.value(amount)}"
+            size = f"{shape.words} words of {shape.bytes} bytes"
+            comments.append(f"{size} in one instruction, counted each.")
+        values: dict[str, float | str] = {"name": name, "kind": shape.direction}
+        values["count"] = self.formulas.value(amount)
         if self.is_staged:
-            yield f'stage = "{stage}"'
-        if shape.space == "global" or shape.bytes != 4:
-            yield f"bytes = {shape.bytes}"
-        if shape.space == "global" or shape.pattern != "strided" or shape.assumed:
-            yield f'pattern = "{shape.pattern}"'
+            values["stage"] = stage
+        if is_global or shape.bytes != 4:
+            values["bytes"] = shape.bytes
+        if is_global or shape.pattern != "strided" or shape.assumed:
+            values["pattern"] = shape.pattern
         if shape.pattern == "affine":
-            yield from (f"x = {shape.x}", f"y = {shape.y}")
-            if shape.z:
-                yield f"z = {shape.z}"
+            values |= {"x": shape.x, "y": shape.y} | ({"z": shape.z} if shape.z else {})
         elif shape.pattern == "strided":
-            yield f"stride = {shape.x}"
+            values["stride"] = shape.x
+        self.tables.append((f"[[{shape.space}_access]]", values, comments))
 
-    def _loops(self) -> Iterator[str]:
-        """Yield the loop of most accesses to global memory, as the phases of Wang & Chu."""
+    def _loops(self) -> None:
+        """Add the loop of most accesses to global memory, as the phases of Wang & Chu."""
         counts, sizes = self.analysis.counts, self.analysis.sizes
         weights: dict[int, float] = {}
         for passage, number in self._amounts("global", ("load", "store")):
@@ -306,10 +355,11 @@ class _Writer:
         for passage, number in self._amounts("shared", ("load",)):
             if best in counts.graph.nest(passage[0]):
                 inner[passage] = inner.get(passage, 0.0) + number
-        yield from ("", "[loops]", f"outer = {self.formulas.value(outer)}")
+        values = {"outer": self.formulas.value(outer)}
         if inner:
             total, often = self.formulas.text(inner), self.formulas.text(outer)
-            yield f'inner = "max(1, ({total}) / max(1, {often}))"'
+            values["inner"] = f"max(1, ({total}) / max(1, {often}))"
+        self.tables.append(("[loops]", values, []))
 
     def _amounts(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
         """Yield the accesses to one memory by passage."""
@@ -330,18 +380,17 @@ def _loop_names(counts: Counts) -> list[str]:
     return names
 
 
-def _simplified(accesses: dict[Shape, Amount]) -> dict[Shape, Amount]:
+def _simplified(accesses: Table[Shape]) -> Table[Shape]:
     """Return accesses by shape; of very many shapes those with a stride become one."""
     if len(accesses) <= MOST_SHAPES:
         return accesses
-    result: dict[Shape, Amount] = {}
+    result: Table[Shape] = Table()
     for shape, amount in accesses.items():
         if shape.space == "global" and shape.pattern in ("strided", "affine"):
             why = "too many different strides"
             shape = shape._replace(pattern="uncoalesced", x=0, y=0, z=0, assumed=why)
         elif shape.space == "shared":
             shape = shape._replace(pattern="strided", x=1, y=0, z=0, assumed="too many strides")
-        total = result.setdefault(shape, {})
         for passage, number in amount.items():
-            total[passage] = total.get(passage, 0.0) + number
+            result.add(shape, passage, number)
     return result

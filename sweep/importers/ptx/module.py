@@ -1,4 +1,4 @@
-"""What a PTX text consists of: functions, their instructions, registers and variables."""
+"""The contents of a PTX text: functions, their instructions, registers and variables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sweep.errors import SweepError, nearest
 
 __all__ = [
+    "TYPES",
     "Address",
     "Function",
     "Instruction",
@@ -17,8 +18,6 @@ __all__ = [
     "PtxError",
     "Registers",
     "Variable",
-    "bytes_of_type",
-    "is_register",
 ]
 
 
@@ -27,7 +26,6 @@ class PtxError(SweepError):
 
     def __init__(self, reason: str, line: int = 0) -> None:
         self.line = line
-        self.reason = reason
         super().__init__(f"line {line}: {reason}" if line else reason)
 
 
@@ -43,6 +41,12 @@ class Address:
 Operand = str | tuple[str, ...] | Address
 """A name or number as written, a vector (also ``a|b`` and ``(a, b)``), or an address."""
 
+_NO_RESULT = frozenset(
+    "bra brx ret exit trap brkpt membar fence nanosleep pmevent setmaxnreg griddepcontrol"
+    " stackrestore st red prefetch prefetchu cp sust sured discard applypriority stmatrix"
+    " tensormap".split()
+)
+
 
 @dataclass(slots=True)
 class Instruction:
@@ -51,20 +55,17 @@ class Instruction:
     Attributes
     ----------
     line : int
-        Where it stands, from 1.
+        Its line in the text, from 1.
     opcode : str
         The first word: ``ld``.
     modifiers : tuple of str
-        What follows it: ``("global", "v4", "f32")``.
+        The words after it: ``("global", "v4", "f32")``.
     operands : tuple of Operand
         In the order of the text.
     predicate : str
         The register that guards it, ``""`` without one.
     negated : bool
         Whether it is executed where the predicate is false.
-    names : tuple of list of str, or None
-        What it reads and writes, filled by
-        :func:`~sweep.importers.ptx.operands.reads_and_writes`.
     """
 
     line: int
@@ -73,12 +74,52 @@ class Instruction:
     operands: tuple[Operand, ...]
     predicate: str = ""
     negated: bool = False
-    names: tuple[list[str], list[str]] | None = None
+    _names: tuple[list[str], list[str]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
         """The whole opcode as written: ``ld.global.v4.f32``."""
         return ".".join((self.opcode, *self.modifiers))
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The addresses among the operands."""
+        return [operand for operand in self.operands if isinstance(operand, Address)]
+
+    def reads_and_writes(self) -> tuple[list[str], list[str]]:
+        """Return the names that the instruction reads and those that it writes.
+
+        Numbers, special registers and variables are among them: the caller knows the registers.
+        The first operand is the result, unless it is an address or the opcode has no result. Of
+        ``%v.x`` the name is ``%v``.
+        """
+        if self._names is None:
+            first = 1 if self._has_result() else 0
+            writes = _names_in(self.operands[0]) if first else []
+            reads = [self.predicate] if self.predicate else []
+            for operand in self.operands[first:]:
+                reads += _names_in(operand)
+            if self.opcode in ("wgmma", "tcgen05"):
+                reads += writes  # accumulators
+            self._names = reads, writes
+        return self._names
+
+    def _has_result(self) -> bool:
+        if not self.operands or isinstance(self.operands[0], Address):
+            return False
+        if self.opcode in ("bar", "barrier"):
+            return "red" in self.modifiers
+        if self.opcode == "call":
+            is_list = isinstance(self.operands[0], tuple)
+            return is_list and len(self.operands) > 1 and isinstance(self.operands[1], str)
+        return self.opcode not in _NO_RESULT
+
+
+def _names_in(operand: Operand) -> list[str]:
+    if isinstance(operand, str):
+        return [operand.partition(".")[0]]
+    words = (operand.base, *operand.parts) if isinstance(operand, Address) else operand
+    return [name.partition(".")[0] for name in words if name]
 
 
 @dataclass(slots=True)
@@ -106,22 +147,13 @@ class Variable:
     points_to: str = ""
 
 
-_BITS = {
-    **{f"{letter}{bits}": bits for letter in "bus" for bits in (8, 16, 32, 64)},
-    **{"f16": 16, "f32": 32, "f64": 64, "bf16": 16, "tf32": 32, "b128": 128, "u128": 128},
-    **{"f16x2": 32, "bf16x2": 32, "f32x2": 64, "u16x2": 32, "s16x2": 32, "u8x4": 32, "s8x4": 32},
-    **{"texref": 64, "samplerref": 64, "surfref": 64},
+TYPES = {
+    **{f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)},
+    **{"f16": 2, "f32": 4, "f64": 8, "bf16": 2, "tf32": 4, "b128": 16, "u128": 16, "pred": 0},
+    **{"f16x2": 4, "bf16x2": 4, "f32x2": 8, "u16x2": 4, "s16x2": 4, "u8x4": 4, "s8x4": 4},
+    **{"texref": 8, "samplerref": 8, "surfref": 8, "e4m3": 0, "e5m2": 0, "e4m3x2": 0, "e5m2x2": 0},
 }
-
-
-def bytes_of_type(name: str) -> int:
-    """Return the size of a fundamental type in bytes; 0 for ``pred`` and what is no type."""
-    return _BITS.get(name, 0) // 8
-
-
-def is_register(name: str) -> bool:
-    """Whether a word that is written as an operand may name a register (numbers do not)."""
-    return bool(name) and (name[0] in "%$_" or name[0].isalpha())
+"""The fundamental types and their sizes in bytes; 0 where no access has this type."""
 
 
 class Registers:
@@ -134,6 +166,10 @@ class Registers:
     def __init__(self) -> None:
         self._exact: dict[str, str] = {}
         self._families: dict[str, tuple[str, int]] = {}
+        self._widths: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._exact) + len(self._families)
 
     def declare(self, name: str, kind: str, count: int | None = None) -> None:
         """Add one register, or the family ``name0 ... name(count-1)``."""
@@ -155,19 +191,18 @@ class Registers:
 
     def width(self, name: str) -> int:
         """Return how many 32-bit registers a register takes: 0 for predicates."""
-        kind = self.type_of(name)
-        if not kind or kind == "pred":
-            return 0
-        vector, _, element = kind.rpartition(".")
-        size = bytes_of_type(element) * (int(vector[1:]) if vector else 1)
-        return max(1, -(-size // 4))
+        width = self._widths.get(name)
+        if width is None:
+            vector, _, element = self.type_of(name).rpartition(".")
+            size = TYPES.get(element, 0) * (int(vector[1:]) if vector else 1)
+            width = 0 if element in ("", "pred") else max(1, -(-size // 4))
+            self._widths[name] = width
+        return width
 
     def absorb(self, other: Registers, suffix: str) -> None:
         """Add another function's registers under names that end in ``suffix``."""
-        for name, kind in other._exact.items():
-            self._exact[name + suffix] = kind
-        for name, family in other._families.items():
-            self._families[name + suffix] = family
+        self._exact |= {name + suffix: kind for name, kind in other._exact.items()}
+        self._families |= {name + suffix: family for name, family in other._families.items()}
 
 
 @dataclass
@@ -181,7 +216,7 @@ class Function:
     is_entry : bool
         Whether it is a kernel.
     line : int
-        Where it begins.
+        Its first line.
     has_body : bool
         Whether it is more than a declaration.
     parameters : tuple of Variable
@@ -211,6 +246,12 @@ class Function:
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     module: Module | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Number of instructions, labels and declarations."""
+        n_targets = sum(map(len, self.targets.values()))
+        return len(self.body) + len(self.registers) + len(self.variables) + n_targets
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the instructions in the order of the text."""
@@ -256,20 +297,20 @@ class Module:
         PtxError
             With the names of the kernels, if there is none of this name or a choice is needed.
         """
-        if not self.entries:
+        entries = self.entries
+        if not entries:
             raise PtxError("there is no kernel (.entry with a body) in this text")
-        listed = ", ".join(self.entries[:20]) + (", ..." if len(self.entries) > 20 else "")
+        listed = ", ".join(entries[:20]) + (", ..." if len(entries) > 20 else "")
         if name is None:
-            if len(self.entries) > 1:
-                raise PtxError(f"{len(self.entries)} kernels: choose one of {listed}")
-            return self.functions[self.entries[0]]
+            if len(entries) > 1:
+                raise PtxError(f"{len(entries)} kernels: choose one of {listed}")
+            return self.functions[entries[0]]
         mangled = f"{len(name)}{name}"
-        found = [entry for entry in self.entries if entry == name] or [
-            entry for entry in self.entries if entry.startswith("_Z") and mangled in entry
+        found = [entry for entry in entries if entry == name] or [
+            entry for entry in entries if entry.startswith("_Z") and mangled in entry
         ]
         if len(found) == 1:
             return self.functions[found[0]]
         if found:
             raise PtxError(f"'{name}' may be any of {', '.join(found)}")
-        hint = nearest(name, self.entries)
-        raise PtxError(f"no kernel '{name}'{hint} (there is {listed})")
+        raise PtxError(f"no kernel '{name}'{nearest(name, entries)} (there is {listed})")

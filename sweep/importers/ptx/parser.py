@@ -1,40 +1,55 @@
-"""Parse PTX text: directives, functions, instructions.
+"""Parse PTX text: directives, functions, scopes, instructions and their operands.
 
-What has no bearing on counts (debugging data, initial values, prototypes) is passed over; a
+The parser skips what has no bearing on counts (debugging data, initial values, prototypes). A
 directive that PTX ISA 1.0 to 9.0 does not have is an error with its line.
 """
 
 from __future__ import annotations
 
-from sweep.errors import nearest
-from sweep.importers.ptx.body import parse_body
-from sweep.importers.ptx.declarations import parse_variables
-from sweep.importers.ptx.module import Function, Module, PtxError, Variable
-from sweep.importers.ptx.tokens import Tokens
+from collections import ChainMap
 
-__all__ = ["LARGEST_TEXT", "NEWEST_VERSION", "read_ptx"]
+from sweep.errors import nearest
+from sweep.importers.ptx.module import (
+    Address,
+    Function,
+    Instruction,
+    Label,
+    Module,
+    Operand,
+    PtxError,
+    Variable,
+)
+from sweep.importers.ptx.tokens import VARIABLES, Tokens, integer_of
+
+__all__ = ["LARGEST_TEXT", "read_ptx"]
 
 LARGEST_TEXT = 16 * 2**20
 """Texts of more characters (16 MiB) are refused."""
 
-NEWEST_VERSION = (9, 0)
+LARGEST_BODY = 1_000_000
+"""Most instructions and labels of a function."""
+
+NEWEST_VERSION = 9
 """The newest PTX ISA version whose directives and opcodes are known here."""
 
+MAX_NESTING = 100
+"""Most scopes (braces) inside each other."""
+
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
-_SPACES = (".global", ".const", ".shared", ".local", ".param", ".tex", ".reg")
 _LIMITS = (
     ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".noreturn", ".pragma",
     ".reqnctapercluster", ".explicitcluster", ".maxclusterrank", ".blocksareclusters",
     ".abi_preserve", ".abi_preserve_control", ".attribute", ".unified",
 )  # fmt: skip
-_TOP = (
-    ".version", ".target", ".address_size", ".entry", ".func", ".file", ".loc", ".section",
-    ".alias", ".pragma", *_LINKAGE, *_SPACES,
-)  # fmt: skip
+_TOP = (".version", ".target", ".address_size", ".entry", ".func", ".section", ".alias", ".pragma",
+        ".reg", *_LINKAGE, *VARIABLES)  # fmt: skip
+_LABELLED = (".branchtargets", ".calltargets", ".callprototype")
+_SKIPPED = (".pragma", ".calltargets", ".callprototype", ".abi_preserve", ".abi_preserve_control")
+_REGISTER_OF_SIZE = {1: "b8", 2: "b16", 8: "b64", 16: "b128"}
 
 
 def read_ptx(text: str) -> Module:
-    """Return what a PTX text consists of.
+    """Return the contents of a PTX text.
 
     Parameters
     ----------
@@ -44,143 +59,337 @@ def read_ptx(text: str) -> Module:
     Raises
     ------
     PtxError
-        With the line of the first thing that is no PTX, or for more than 16 MiB.
+        With the line of the first thing that is not PTX, or for more than 16 MiB.
     """
     if len(text) > LARGEST_TEXT:
         raise PtxError(f"{len(text)} characters: a text may have {LARGEST_TEXT} at most")
     return _Parser(text).module()
 
 
-class _Parser:
+class _Parser(Tokens):
+    """A recursive descent parser.
+
+    ``scope`` maps names as they are declared (``%r<`` for the family ``%r<5>``, ``LOOP:`` for a
+    label) to the suffix that makes them unique in the function.
+    """
+
     def __init__(self, text: str) -> None:
-        self.tokens = Tokens(text)
-        self.version = ""
-        self.target = ""
+        super().__init__(text)
         self.functions: dict[str, Function] = {}
-        self.variables: list[Variable] = []
+        self.outside: list[Variable] = []
+        self.function = Function("", False, 0)
+        self.scope: ChainMap[str, str] = ChainMap()
 
     def module(self) -> Module:
-        tokens = self.tokens
-        if tokens.text != ".version":
-            reason = f"a PTX text begins with .version, not with {tokens.shown()}"
-            raise tokens.error("the text is empty" if tokens.kind == "end" else reason)
-        while tokens.kind != "end":
-            if tokens.kind == "mark" and tokens.text == ";":
-                tokens.advance()
-            elif tokens.kind == "directive":
+        """Parse the whole text."""
+        if self.kind == "end":
+            raise self.error("the text is empty")
+        if self.text != ".version":
+            raise self.expected("'.version' at the beginning")
+        self.version = self.target = ""
+        while self.kind != "end":
+            if self.kind == "directive":
                 self._directive()
-            else:
-                raise tokens.error(f"a directive is expected, not {tokens.shown()}")
+            elif not self.accept(";"):
+                raise self.expected("a directive")
         if not self.target:
-            raise tokens.error("the directive .target is missing")
-        module = Module(self.version, self.target, self.functions, tuple(self.variables))
+            raise self.error("the directive .target is missing")
+        module = Module(self.version, self.target, self.functions, tuple(self.outside))
         for function in self.functions.values():
             function.module = module
         return module
 
     def _directive(self) -> None:
-        tokens = self.tokens
-        name = tokens.text
+        name = self.text
+        if name in (".reg", *VARIABLES):
+            self.outside += self.declarations()
+            self.expect(";")
+            return
+        line = self.line
+        self.advance()
         if name == ".version":
-            tokens.advance()
-            self._version(tokens.text)
-            tokens.take("number", "a version such as 9.0")
+            self._version()
         elif name == ".target":
-            tokens.advance()
-            self.target = self.target or tokens.text
-            tokens.take("word", "a target such as sm_75")
-            while tokens.accept(","):
-                tokens.take("word", "a target")
+            self.target = self.target or self.text
+            self.take("word", "a target such as sm_75")
+            while self.accept(","):
+                self.take("word", "a target")
         elif name == ".address_size":
-            tokens.advance()
-            tokens.integer()
-        elif name in (".file", ".loc"):
-            tokens.skip_line()
+            self.integer()
         elif name == ".section":
-            while tokens.kind != "end" and not tokens.sees("{"):
-                tokens.advance()
-            tokens.skip_block()
+            while self.kind == "directive" or self.kind == "word":
+                self.advance()
+            self.expect("{")
+            self.skip_to("}")
+            self.advance()
         elif name in (".alias", ".pragma"):
-            tokens.skip_to(";")
-        elif name in _LINKAGE:
-            tokens.advance()
+            self.skip_to(";")
         elif name in (".entry", ".func"):
-            self._function()
-        elif name in _SPACES:
-            self.variables += parse_variables(tokens, None)
-            tokens.expect(";")
-        else:
-            raise tokens.error(f"unknown directive '{name}'{nearest(name, _TOP)}")
+            self._function(line, is_entry=name == ".entry")
+        elif name not in _LINKAGE:
+            raise PtxError(f"unknown directive '{name}'{nearest(name, _TOP)}", line)
 
-    def _version(self, text: str) -> None:
+    def _version(self) -> None:
+        text = self.text
         major, _, minor = text.partition(".")
         if not (major.isdigit() and minor.isdigit() and len(text) < 8):
-            raise self.tokens.error(f"a version such as 9.0 is expected, not '{text}'")
-        if int(major) > NEWEST_VERSION[0]:
-            raise self.tokens.error(f"PTX ISA {text} is newer than 9, the newest known here")
+            raise self.expected("a version such as 9.0")
+        if int(major) > NEWEST_VERSION:
+            raise self.error(
+                f"PTX ISA {text} is newer than {NEWEST_VERSION}, the newest known here"
+            )
         self.version = self.version or text
+        self.advance()
 
-    def _function(self) -> None:
-        tokens = self.tokens
-        line = tokens.line
-        is_entry = tokens.text == ".entry"
-        tokens.advance()
-        while tokens.kind == "directive" and tokens.text in _LIMITS:
-            self._limit({})  # .func .attribute(...) name
-        returned = self._parameters() if not is_entry and tokens.sees("(") else []
-        name = tokens.take("word", "the name of a function")
-        function = Function(name, is_entry, line)
-        given = self._parameters() if tokens.sees("(") else []
-        function.parameters = tuple(given)
-        for variable in (*returned, *given):
+    # Functions
+
+    def _function(self, line: int, *, is_entry: bool) -> None:
+        self._limits({})  # .func .attribute(...) name
+        returned = self._parameters() if not is_entry else []
+        name = self.take("word", "the name of a function")
+        function = self.function = Function(name, is_entry, line)
+        parameters = self._parameters()
+        function.parameters = tuple(parameters)
+        for variable in (*returned, *parameters):
             if variable.space == "reg":
-                kind = {1: "b8", 2: "b16", 8: "b64", 16: "b128"}.get(variable.bytes or 0, "b32")
+                kind = _REGISTER_OF_SIZE.get(variable.bytes or 0, "b32")
                 function.registers.declare(variable.name, kind)
-        while tokens.kind == "directive" and tokens.text in _LIMITS:
-            self._limit(function.limits)
-        if tokens.sees("{"):
-            known = self.functions.get(name)
-            if known is not None and known.has_body:
-                raise PtxError(
-                    f"the function '{name}' has a body already (line {known.line})", line
-                )
-            parse_body(tokens, function)
-            function.has_body = True
-            self.functions[name] = function
-        elif tokens.accept(";"):
+        self._limits(function.limits)
+        if self.accept(";"):
             self.functions.setdefault(name, function)
-        else:
-            if tokens.kind == "directive":
-                hint = nearest(tokens.text, _LIMITS)
-                raise tokens.error(f"unknown directive '{tokens.text}'{hint}")
-            raise tokens.error(f"the body of '{name}' is expected, not {tokens.shown()}")
+            return
+        if self.kind == "directive":
+            raise self.error(f"unknown directive '{self.text}'{nearest(self.text, _LIMITS)}")
+        if self.text != "{":
+            raise self.expected(f"the body of '{name}'")
+        known = self.functions.get(name)
+        if known is not None and known.has_body:
+            reason = f"the function '{name}' has a body already (line {known.line})"
+            raise PtxError(reason, line)
+        self._body()
+        function.has_body = True
+        self.functions[name] = function
 
     def _parameters(self) -> list[Variable]:
-        tokens = self.tokens
-        tokens.expect("(")
         found: list[Variable] = []
-        while not tokens.sees(")"):
-            if tokens.kind != "directive":
-                raise tokens.error(f"a parameter is expected, not {tokens.shown()}")
-            found += parse_variables(tokens, None, single=True)
-            if not tokens.sees(")"):
-                tokens.expect(",")
-        tokens.advance()
+        if not self.accept("("):
+            return found
+        while not self.accept(")"):
+            if self.kind != "directive":
+                raise self.expected("a parameter")
+            found += self.declarations(single=True)
+            if self.text != ")":
+                self.expect(",")
         return found
 
-    def _limit(self, limits: dict[str, tuple[int, ...]]) -> None:
-        """Read a performance directive and the numbers after it."""
-        tokens = self.tokens
-        name = tokens.text[1:]
-        tokens.advance()
-        if tokens.accept("("):
-            tokens.skip_to(")")
-        values: list[int] = []
-        while tokens.kind in ("number", "string") or tokens.sees(","):
-            if tokens.kind == "number":
-                values.append(tokens.integer())
-            else:
-                tokens.advance()
-        if name == "pragma":
-            tokens.accept(";")
-        limits[name] = tuple(values)
+    def _limits(self, limits: dict[str, tuple[int, ...]]) -> None:
+        """Read performance directives and the numbers after them."""
+        while self.kind == "directive" and self.text in _LIMITS:
+            name = self.text[1:]
+            self.advance()
+            if self.accept("("):
+                self.skip_to(")")
+                self.advance()
+            values: list[int] = []
+            while self.kind in ("number", "string") or self.text == ",":
+                if self.kind == "number":
+                    values.append(self.integer())
+                else:
+                    self.advance()
+            if name == "pragma":
+                self.accept(";")
+            limits[name] = tuple(values)
+
+    # Bodies
+
+    def _body(self) -> None:
+        """Read a body from its opening to its closing brace."""
+        first = self.line
+        self.expect("{")
+        self.scope = ChainMap()
+        self.branches: list[tuple[Instruction, ChainMap[str, str]]] = []
+        self.lists: list[tuple[str, int, ChainMap[str, str]]] = []
+        n_scopes = 0
+        while True:
+            line = self.line
+            if self.kind == "word":
+                self._statement()
+            elif self.kind == "directive":
+                self._inner_directive("")
+            elif self.kind == "end":
+                name = self.function.name
+                raise PtxError(f"the body of '{name}' is not closed: '}}' is missing", first)
+            elif self.accept("{"):
+                if len(self.scope.maps) > MAX_NESTING:
+                    raise self.error(f"more than {MAX_NESTING} scopes within each other")
+                n_scopes += 1
+                self.scope = self.scope.new_child({"": f"@{n_scopes}"})
+            elif self.accept("}"):
+                if len(self.scope.maps) == 1:
+                    break
+                self.scope = self.scope.parents
+            elif self.accept("@"):
+                negated = self.accept("!")
+                guard = self._unique(self.take("word", "a predicate"))
+                line = self.line
+                self._instruction(self.take("word", "an instruction"), line, guard, negated)
+            elif not self.accept(";"):
+                raise self.expected("an instruction")
+        self._resolve_branches()
+
+    def _declare(self, name: str, kind: str, count: int | None) -> None:
+        suffix = self.scope.maps[0].get("", "")
+        self.scope[name if count is None else f"{name}<"] = suffix
+        self.function.registers.declare(name + suffix, kind, count)
+
+    def _add(self, item: Instruction | Label) -> None:
+        if len(self.function.body) >= LARGEST_BODY:
+            raise PtxError(f"more than {LARGEST_BODY} instructions in a function", item.line)
+        self.function.body.append(item)
+
+    def _statement(self) -> None:
+        """Read an instruction, or a label."""
+        word, line = self.text, self.line
+        self.advance()
+        if not self.accept(":"):
+            self._instruction(word, line)
+        elif self.text in _LABELLED:
+            self._inner_directive(word)
+        else:
+            innermost = self.scope.maps[0]
+            if f"{word}:" in innermost:
+                raise PtxError(f"the label '{word}' is defined twice", line)
+            suffix = innermost[f"{word}:"] = innermost.get("", "")
+            self._add(Label(line, word, word + suffix))
+
+    def _inner_directive(self, label: str) -> None:
+        """Read a directive inside a body; ``label`` is the label before it."""
+        text = self.text
+        if text == ".reg":
+            self.declarations(declare=self._declare)
+        elif text in VARIABLES:
+            self.function.variables += self.declarations()
+        elif text == ".branchtargets":
+            self.lists.append((label, self.line, self.scope))
+            self.advance()
+            found = []
+            while self.text != ";":
+                found.append(self.take("word", "a label"))
+                self.accept(",")
+            self.function.targets[label] = tuple(found)
+        elif text in _SKIPPED:
+            self.skip_to(";")
+        else:
+            known = (".reg", ".branchtargets", *VARIABLES, *_SKIPPED)
+            raise self.error(f"unknown directive '{text}'{nearest(text, known)}")
+        self.expect(";")
+
+    def _instruction(self, word: str, line: int, guard: str = "", negated: bool = False) -> None:
+        """Read the operands of an instruction up to its semicolon."""
+        opcode, *modifiers = word.split(".")
+        if not opcode[0].isalpha():
+            raise PtxError(f"an instruction is expected, not '{word[:40]}'", line)
+        operands: list[Operand] = []
+        while self.text != ";" or operands:
+            operands.append(self._operand())
+            if not self.accept(","):
+                break
+        if self.text != ";":
+            if self.kind == "end":
+                raise PtxError(f"'{word}' does not end: ';' is missing", line)
+            if self.line > line:
+                raise PtxError(f"';' is missing after '{word}'", line)
+            raise self.expected("',' or ';'")
+        self.advance()
+        instruction = Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated)
+        if opcode in ("bra", "brx"):
+            self.branches.append((instruction, self.scope))
+        self._add(instruction)
+
+    def _operand(self) -> Operand:
+        for opening, closing in ("{}", "()"):
+            if self.accept(opening):
+                return self._list(closing)
+        if self.accept("["):
+            return self._address()
+        first = self._word()
+        if self.accept("|"):
+            return (first, self._word())
+        self._offset()  # mov.u64 %rd1, table+8
+        return first
+
+    def _offset(self) -> int:
+        """Read ``+8`` or ``-8+16``; nothing is 0."""
+        total = 0
+        while self.text in ("+", "-"):
+            sign = -1 if self.text == "-" else 1
+            self.advance()
+            total += sign * self.integer()
+        return total
+
+    def _word(self) -> str:
+        """Read a register, name or number, with its sign; ``!`` before a predicate is dropped."""
+        sign = ""
+        while self.text in ("!", "-"):
+            sign = "-" if self.text == "-" else sign
+            self.advance()
+        text, kind = self.text, self.kind
+        if kind not in ("word", "number"):
+            raise self.expected("an operand")
+        self.advance()
+        return self._unique(text) if kind == "word" else sign + text
+
+    def _list(self, closing: str) -> tuple[str, ...]:
+        found: list[str] = []
+        while not self.accept(closing):
+            found.append(self._word())
+            if not self.accept(",") and self.text != closing:
+                raise self.expected(f"',' or '{closing}'")
+        return tuple(found)
+
+    def _address(self) -> Address:
+        base = self._word()
+        offset, parts = self._offset(), []
+        while self.accept(","):
+            self.accept("{")
+            parts.append(self._word())
+            self.accept("}")
+        if not self.accept("]"):
+            raise self.expected("']'")
+        fixed = integer_of(base)
+        return Address(base, offset, tuple(parts)) if fixed is None else Address("", offset + fixed)
+
+    # Scopes
+
+    def _unique(self, name: str) -> str:
+        """Return the unique name of a register; ``%v.x`` is the whole of an inner ``%v``."""
+        if len(self.scope.maps) == 1:
+            return name
+        stem = name.partition(".")[0]
+        family = stem.rstrip("0123456789") + "<"
+        for names in self.scope.maps[:-1]:
+            if stem in names or family in names:
+                return stem + names[""]
+        return name
+
+    def _resolve_branches(self) -> None:
+        """Replace the labels of branches by their unique names."""
+        targets = self.function.targets
+        for name, line, scope in self.lists:
+            targets[name] = tuple(self._label(label, line, scope) for label in targets[name])
+        for branch, scope in self.branches:
+            if not branch.operands or not isinstance(branch.operands[-1], str):
+                raise PtxError(f"'{branch.name}' has no target", branch.line)
+            target = branch.operands[-1]
+            if branch.opcode == "bra":
+                branch.operands = (*branch.operands[:-1], self._label(target, branch.line, scope))
+            elif target not in targets:
+                raise PtxError(f"no list of branch targets '{target}'", branch.line)
+
+    def _label(self, name: str, line: int, scope: ChainMap[str, str]) -> str:
+        suffix = scope.get(f"{name}:")
+        if suffix is None:
+            known = {item.name for item in self.function.body if isinstance(item, Label)}
+            hint = nearest(name, known) if len(known) < 1000 else ""
+            raise PtxError(f"there is no label '{name}'{hint}", line)
+        return name + suffix

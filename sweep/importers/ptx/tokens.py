@@ -1,18 +1,32 @@
-"""From PTX text to words, one at a time, each with its place."""
+"""PTX text cut into words, one at a time, each with its line; declarations of variables."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 
-from sweep.importers.ptx.module import PtxError
+from sweep.importers.ptx.module import TYPES, PtxError, Variable
 
-__all__ = ["Tokens"]
+__all__ = ["VARIABLES", "Declare", "Tokens", "integer_of"]
 
-# Nothing follows what is repeated here, so that nothing is tried in many ways, however hostile a
-# text is. (Atomic groups would say the same, but before Python 3.11.5 they lose their place.)
-# `#` begins lines of the C preprocessor, `@@DWARF` debugging data of PTX before 2.0.
-_BLANK = re.compile(r"(?:\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+)*", re.ASCII)
+VARIABLES = (".global", ".const", ".shared", ".local", ".param", ".tex")
+"""The state spaces of variables."""
+
+LARGEST_VARIABLE = 2**40
+"""Arrays of more bytes than any GPU has are a mistake."""
+
+Declare = Callable[[str, str, int | None], None]
+_VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
+
+# Quantifiers are possessive, so that no text, however hostile, is matched in more than one way.
+# (Atomic groups would do the same, but they are faulty before Python 3.11.5.)
+# `#` begins lines of the C preprocessor, `@@DWARF` debugging data of PTX before 2.0; `.loc` and
+# `.file` refer to the source.
+_BLANK = re.compile(
+    r"(?:\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+|\.(?:loc|file)(?!\w)[^\n]*+)*",
+    re.ASCII,
+)
 _WORD = r"[%$_A-Za-z][\w$%]*+(?:\.\w++(?:::\w++)*)*"
 _NUMBER = (
     r"0[xX][0-9A-Fa-f]++U?|0[fFdD][0-9A-Fa-f]++|0[bB][01]++U?"
@@ -27,7 +41,7 @@ _TOKEN = re.compile(
 
 
 class Tokens:
-    """The words of a text; ``kind`` and ``text`` are those of the present one.
+    """The words of a text; ``kind`` and ``text`` describe the current one.
 
     Kinds are ``word`` (with its suffixes: ``ld.global.f32``, ``%tid.x``), ``directive``
     (``.entry``), ``number``, ``string``, ``mark`` and ``end``.
@@ -37,127 +51,178 @@ class Tokens:
         self._source = source
         self._newlines = [match.start() for match in re.finditer("\n", source)]
         self._next = 0
-        self.start = 0
-        self.kind = ""
-        self.text = ""
         self.advance()
 
     def advance(self) -> None:
-        """Go on to the next word."""
+        """Move to the next word."""
         blank = _BLANK.match(self._source, self._next)
-        assert blank is not None  # it matches nothing, too
-        match = _TOKEN.match(self._source, blank.end())
+        assert blank is not None  # the pattern matches an empty text, too
+        self._start = blank.end()
+        match = _TOKEN.match(self._source, self._start)
         if match is None:
-            self._finish(blank.end())
+            self.kind, self.text, self._next = "end", "", self._start
+            if self._start < len(self._source):
+                raise self.error(self._fault())
             return
-        kind = match.lastgroup
-        assert kind is not None  # one of the groups has matched
-        self.kind = kind
-        self.text = match[kind]
-        self.start = match.start(kind)
-        self._next = match.end()
+        assert match.lastgroup is not None  # every alternative is a group
+        self.kind, self.text, self._next = match.lastgroup, match[match.lastgroup], match.end()
 
-    def _finish(self, end: int) -> None:
-        self.kind, self.text, self.start = "end", "", end
-        self._next = end
-        if self._next == len(self._source):
-            return
-        character = self._source[self._next]
-        if self._source.startswith("/*", self._next):
-            reason = "the comment is not closed"
-        elif character == '"':
-            reason = "the string is not closed"
-        elif character.isprintable():
-            reason = f"'{character}' is not PTX"
-        else:
-            reason = f"the character U+{ord(character):04X} is not PTX"
-        raise PtxError(reason, self.line)
-
-    def skip_line(self) -> None:
-        """Go on to the first word after the present word's line."""
-        end = self._source.find("\n", self.start)
-        self._next = len(self._source) if end < 0 else end
-        self.advance()
+    def _fault(self) -> str:
+        """Say why no word begins here."""
+        character = self._source[self._start]
+        if self._source.startswith("/*", self._start):
+            return "the comment is not closed"
+        if character == '"':
+            return "the string is not closed"
+        if character.isprintable():
+            return f"'{character}' is not PTX"
+        return f"the character U+{ord(character):04X} is not PTX"
 
     @property
     def line(self) -> int:
-        """The line of the present word, from 1."""
-        return bisect_right(self._newlines, self.start - 1) + 1
+        """The line of the current word, from 1."""
+        return bisect_right(self._newlines, self._start - 1) + 1
 
     def error(self, reason: str) -> PtxError:
-        """Return an error at the present word."""
+        """Return an error at the current word."""
         return PtxError(reason, self.line)
 
-    def shown(self) -> str:
-        """Return the present word for a message."""
-        if self.kind == "end":
-            return "the end of the text"
+    def expected(self, wanted: str) -> PtxError:
+        """Return the error that something else than the current word is expected."""
         text = self.text if len(self.text) <= 40 else self.text[:40] + "..."
-        return f"'{text}'"
+        found = "the end of the text" if self.kind == "end" else f"'{text}'"
+        return self.error(f"{wanted} is expected, not {found}")
 
     def take(self, kind: str, wanted: str) -> str:
-        """Return the present word, which must be of a kind, and go on."""
+        """Return the current word, which must be of this kind, and move on."""
         if self.kind != kind:
-            raise self.error(f"{wanted} is expected, not {self.shown()}")
+            raise self.expected(wanted)
         text = self.text
         self.advance()
         return text
 
-    def expect(self, mark: str) -> None:
-        """Go on past a mark that must be here."""
-        if self.text != mark or self.kind != "mark":
-            raise self.error(f"'{mark}' is expected, not {self.shown()}")
-        self.advance()
-
-    def sees(self, mark: str) -> bool:
-        """Whether the present word is this mark."""
-        return self.kind == "mark" and self.text == mark
-
     def accept(self, mark: str) -> bool:
-        """Go on past a mark if it is here."""
-        if self.kind == "mark" and self.text == mark:
+        """Move past a mark if it is the current word."""
+        found = self.text == mark
+        if found:
             self.advance()
-            return True
-        return False
+        return found
 
-    def skip_to(self, mark: str) -> None:
-        """Go on past the next such mark."""
-        while not self.sees(mark):
-            if self.kind == "end":
-                raise self.error(f"'{mark}' is missing")
-            self.advance()
-        self.advance()
+    def expect(self, mark: str) -> None:
+        """Move past a mark that must be the current word."""
+        if not self.accept(mark):
+            raise self.expected(f"'{mark}'")
 
-    def skip_block(self) -> None:
-        """Go on past a block in braces."""
-        line = self.line
-        self.expect("{")
-        depth = 1
-        while depth:
+    def skip_to(self, marks: str) -> None:
+        """Move to the next of some marks that is not inside parentheses or braces."""
+        depth, line = 0, self.line
+        while depth > 0 or self.kind != "mark" or self.text not in marks:
             if self.kind == "end":
-                raise PtxError("the block is not closed: '}' is missing", line)
-            depth += self.sees("{") - self.sees("}")
+                raise PtxError(f"'{marks[-1]}' is missing", line)
+            if self.kind == "mark":
+                depth += (self.text in "({") - (self.text in ")}")
             self.advance()
 
     def integer(self) -> int:
-        """Return the whole number here, with its sign, and go on."""
+        """Return the whole number here, with its sign, and move on."""
         sign = -1 if self.accept("-") else 1
-        if self.kind == "number":
-            value = integer_of(self.text)
-            if value is not None:
+        value = integer_of(self.text) if self.kind == "number" else None
+        if value is None:
+            raise self.expected("a whole number")
+        self.advance()
+        return sign * value
+
+    def declarations(
+        self, *, single: bool = False, declare: Declare | None = None
+    ) -> list[Variable]:
+        """Read ``.space .align n .type name[size], ...`` up to (not past) its end.
+
+        A comma ends a ``single`` declaration. ``declare`` takes the name, type and family size of
+        each register, which is then not returned.
+        """
+        line = self.line
+        space = self.text[1:]
+        self.advance()
+        if space == "const" and self.accept("["):  # the banks of PTX before 2.0
+            self.integer()
+            self.expect("]")
+        kind, vector, alignment, points_to = self._attributes(space)
+        element = TYPES[kind] * vector
+        found: list[Variable] = []
+        while True:
+            name = self.take("word", "the name of a variable")
+            count = None
+            if self.accept("<"):
+                count = self.integer()
+                self.expect(">")
+            size = self._array(element)
+            if self.accept("="):
+                self.skip_to(",;")
+            if declare is not None:
+                declare(name, f"v{vector}.{kind}" if vector > 1 else kind, count)
+            else:
+                variable = Variable(
+                    space, name, size, alignment or max(element, 1), line, points_to
+                )
+                found.append(variable)
+            if single or not self.accept(","):
+                return found
+
+    def _attributes(self, space: str) -> tuple[str, int, int, str]:
+        """Read type, vector length, alignment (0: natural) and the space that a pointer is into."""
+        kind, vector, alignment, points_to = "", 1, 0, ""
+        is_pointer = False
+        while self.kind == "directive":
+            text = self.text
+            self.advance()
+            if text[1:] in TYPES:
+                kind = text[1:]
+            elif text in _VECTORS:
+                vector = _VECTORS[text]
+            elif text == ".align":
+                alignment = self.integer()
+                if not 0 < alignment <= 2**16:
+                    raise self.error(f"an alignment of {alignment} bytes")
+            elif text == ".ptr":
+                is_pointer = True
+            elif is_pointer and text in VARIABLES:
+                points_to = text[1:]
+            elif text == ".attribute":
+                self.expect("(")
+                self.skip_to(")")
                 self.advance()
-                return sign * value
-        raise self.error(f"a whole number is expected, not {self.shown()}")
+            elif text not in (".unified", ".param", ".reg"):
+                raise self.error(f"'{text}' is no type")
+        if not kind and space != "tex":
+            raise self.expected("a type such as .b32")
+        # An alignment after .ptr belongs to the memory that the pointer points to.
+        return kind or "u64", vector, 0 if is_pointer else alignment, points_to
+
+    def _array(self, element: int) -> int | None:
+        """Read ``[2][4]`` and return the size in bytes; ``None`` for ``[]``."""
+        size: int | None = element
+        while self.accept("["):
+            if self.accept("]"):
+                size = None
+                continue
+            length = self.integer()
+            while self.accept("*"):
+                length *= self.integer()
+            self.expect("]")
+            if not 0 <= length <= LARGEST_VARIABLE or (size or 0) * length > LARGEST_VARIABLE:
+                raise self.error(f"an array of {length} elements")
+            size = None if size is None else size * length
+        return size
 
 
 def integer_of(text: str) -> int | None:
     """Return the value of an integer literal (decimal, octal, hexadecimal, binary), else None."""
-    digits = text.rstrip("U").lower()
-    if not digits.lstrip("-") or len(digits) > 70:
+    digits = text.removeprefix("-").rstrip("U").lower()
+    if not digits or len(digits) > 70:
         return None
-    sign, digits = (-1, digits[1:]) if digits[0] == "-" else (1, digits)
     base = {"0x": 16, "0b": 2}.get(digits[:2], 8 if digits[0] == "0" else 10)
     try:
-        return sign * int(digits[2:] if base in (2, 16) else digits, base)
+        value = int(digits[2:] if base in (2, 16) else digits, base)
     except ValueError:
         return None
+    return -value if text[0] == "-" else value

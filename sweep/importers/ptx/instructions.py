@@ -1,6 +1,6 @@
-"""What an opcode of PTX ISA 1.0 to 9.0 does: its class of instruction, or an access to memory.
+"""The meaning of an instruction of PTX ISA 1.0 to 9.0: its class, or its accesses to memory.
 
-Classes are those of kernel files. Beyond what the names say:
+Classes are those of kernel files. Some are less obvious than their names:
 
 - Half and narrower floating-point types count as ``fp32``, matrix (tensor core) instructions by the
   type that they add up in; kernel files have no class of their own for either.
@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from sweep.importers.ptx.module import Address, Instruction, bytes_of_type
+from sweep.importers.ptx.module import TYPES, Instruction
+from sweep.importers.ptx.registers import UNKNOWN, WARP, Block, Value, Values
 
-__all__ = ["Meaning", "meaning_of"]
+__all__ = ["Meaning", "Shape", "meaning_of", "shapes_of"]
 
 LARGEST_WORD = 16
 """Bytes of the widest access of a thread that kernel files know."""
@@ -30,7 +32,7 @@ LARGEST_WORD = 16
 
 @dataclass(frozen=True)
 class Meaning:
-    """What an instruction counts as.
+    """How an instruction is counted.
 
     Attributes
     ----------
@@ -38,17 +40,17 @@ class Meaning:
         A class of instruction, ``barrier``, or the state space of an access to memory: ``global``,
         ``shared``, ``local``, ``generic``, ``texture``.
     direction : str
-        ``load`` or ``store``, ``""`` for what is no access.
+        ``load`` or ``store``, ``""`` for anything but an access.
     bytes : int
-        What a thread accesses, 0 where the text does not tell.
+        The size that a thread accesses, 0 where the text does not tell.
     also_shared : str
         Direction of a second access, to shared memory (asynchronous copies), else ``""``.
     is_known : bool
-        Whether the opcode is one that PTX has.
-    is_told : bool
+        Whether PTX has the opcode.
+    has_clue : bool
         For an unknown opcode, whether its types or state space tell the class.
     remark : str
-        What the count leaves out, ``""`` if nothing.
+        A limit of the count, ``""`` if there is none.
     """
 
     kind: str
@@ -56,13 +58,43 @@ class Meaning:
     bytes: int = 0
     also_shared: str = ""
     is_known: bool = True
-    is_told: bool = True
+    has_clue: bool = True
     remark: str = ""
 
-    @property
-    def is_access(self) -> bool:
-        """Whether it is an access to memory."""
-        return bool(self.direction)
+
+class Shape(NamedTuple):
+    """One kind of access; accesses of the same shape are counted together.
+
+    Attributes
+    ----------
+    space : str
+        ``global`` (local memory and textures included) or ``shared``.
+    direction : str
+        ``load`` or ``store``.
+    bytes : int
+        Word of a thread; wider accesses are several words.
+    words : int
+        Words of a thread in one instruction.
+    pattern : str
+        As in kernel files.
+    x, y, z : int
+        For pattern ``affine`` the distances of threads, for ``strided`` that in x [words].
+    assumed : str
+        Why the pattern is assumed; ``""`` where it follows from the addresses.
+    origin : str
+        The kind of memory, where it is special: ``local memory``, ``texture``, ``atomic``.
+    """
+
+    space: str
+    direction: str
+    bytes: int
+    words: int
+    pattern: str
+    x: int = 0
+    y: int = 0
+    z: int = 0
+    assumed: str = ""
+    origin: str = ""
 
 
 _BY_TYPE = frozenset(
@@ -87,6 +119,7 @@ _UNSIZED = "copies as much as a register says: its access to memory is not count
 _PRODUCT = "multiplies whole matrices and counts as one instruction"
 _LOADS = frozenset({"ld", "ldu", "atom", "tex", "tld4", "suld", "ldmatrix"})
 _STORES = frozenset({"st", "red", "sust", "sured", "stmatrix"})
+_SHORT_ROWS = "a warp holds several rows, whose distance is only known at run time"
 _TEXTURE = frozenset({"tex", "tld4", "suld", "sust", "sured"})
 _SPACES = ("global", "shared", "local", "const", "param", "tex")
 _FLOATS = frozenset(
@@ -100,7 +133,7 @@ _INTEGERS = frozenset(
 
 
 def meaning_of(instruction: Instruction) -> Meaning:
-    """Return what an instruction counts as.
+    """Return how an instruction is counted.
 
     Parameters
     ----------
@@ -110,7 +143,7 @@ def meaning_of(instruction: Instruction) -> Meaning:
     Returns
     -------
     Meaning
-        For an unknown opcode what its types and state space tell, else ``integer``.
+        For an unknown opcode, judged by its types and state space; ``integer`` without these.
     """
     known = _by_opcode(instruction.opcode, instruction.modifiers)
     if known is not None:
@@ -124,7 +157,7 @@ def meaning_of(instruction: Instruction) -> Meaning:
 
 @lru_cache(maxsize=4096)
 def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
-    """Return what an instruction counts as if its operands do not matter, and it is known."""
+    """Return how an instruction is counted if it is known and its operands do not matter."""
     if opcode in _CLASS_OF:
         return Meaning(_CLASS_OF[opcode])
     if opcode in _BY_TYPE:
@@ -164,9 +197,6 @@ def _waits(modifiers: tuple[str, ...]) -> bool:
     return "sync" in modifiers or "red" in modifiers
 
 
-# ---------------------------------------------------------------------------- accesses
-
-
 def _space(modifiers: tuple[str, ...]) -> str:
     for modifier in modifiers:
         space = modifier.partition("::")[0].partition("[")[0]
@@ -192,13 +222,13 @@ def _access(opcode: str, modifiers: tuple[str, ...]) -> Meaning:
 
 
 def _bytes(modifiers: tuple[str, ...]) -> int:
-    """Return what a thread accesses: the vector's length times the size of its elements."""
+    """Return the size of a thread's access: the vector's length times that of its elements."""
     length, size = 1, 0
     for modifier in modifiers:
         if modifier in ("v2", "v4", "v8"):
             length = int(modifier[1:])
         elif not size:  # of a texture's types the first is what it returns
-            size = bytes_of_type(modifier)
+            size = TYPES.get(modifier, 0)
     return length * size
 
 
@@ -211,9 +241,9 @@ def _matrix_bytes(modifiers: tuple[str, ...]) -> int:
 
 
 def _copy(instruction: Instruction) -> Meaning:
-    """Asynchronous copies; bulk copies leave it to a register how much one thread copies."""
+    """Judge asynchronous copies; for bulk copies a register holds the size."""
     modifiers = instruction.modifiers
-    has_addresses = any(isinstance(operand, Address) for operand in instruction.operands)
+    has_addresses = bool(instruction.addresses)
     if "bulk" in modifiers and has_addresses:
         return Meaning("control", remark=_UNSIZED)
     if modifiers[:1] != ("async",) or not has_addresses or "mbarrier" in modifiers:
@@ -223,7 +253,7 @@ def _copy(instruction: Instruction) -> Meaning:
 
 
 def _matrix(instruction: Instruction) -> Meaning:
-    """Matrix instructions; what they load and store is counted by the registers of a thread."""
+    """Judge matrix instructions; the registers of a thread tell what they load and store."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "wmma" and modifiers[:1] in (("load",), ("store",)):
         fragment = next((o for o in instruction.operands if isinstance(o, tuple)), ("",))
@@ -238,17 +268,110 @@ def _matrix(instruction: Instruction) -> Meaning:
     return Meaning(kind, remark=_PRODUCT)
 
 
-# ---------------------------------------------------------------------------- the unknown
-
-
 def _unknown(instruction: Instruction) -> Meaning:
     """Judge an opcode that is not listed by its state space and types."""
     modifiers = instruction.modifiers
     space = _space(modifiers)
-    addresses = [isinstance(operand, Address) for operand in instruction.operands]
-    if any(addresses) and space in ("global", "shared", "local"):
-        direction = "store" if addresses[0] else "load"
+    addresses = instruction.addresses
+    if addresses and space in ("global", "shared", "local"):
+        direction = "store" if addresses[0] is instruction.operands[0] else "load"
         return Meaning(space, direction, _bytes(modifiers), is_known=False)
     if any(m in _FLOATS or m in _INTEGERS or m == "f64" for m in modifiers):
         return Meaning(_class_of_types(modifiers), is_known=False)
-    return Meaning("integer", is_known=False, is_told=False)
+    return Meaning("integer", is_known=False, has_clue=False)
+
+
+def shapes_of(
+    instruction: Instruction, meaning: Meaning, values: Values, block: Block | None
+) -> tuple[Shape, ...]:
+    """Return the accesses of an instruction; none for one that turns out to read constants.
+
+    Parameters
+    ----------
+    instruction : Instruction
+        An access.
+    meaning : Meaning
+        Its meaning.
+    values : Values
+        The values of the registers.
+    block : tuple of int or None
+        Width, height and depth of a block, where they are known.
+    """
+    found = [values.of(address) for address in instruction.addresses]
+    direction, size = meaning.direction, meaning.bytes
+    if meaning.also_shared:
+        to, source = (*found, UNKNOWN, UNKNOWN)[:2]
+        return (
+            _shape(_plain("global", direction, size), source, size, block),
+            _shape(_plain("shared", meaning.also_shared, size), to, size, block),
+        )
+    value = found[0] if found else UNKNOWN
+    space = meaning.kind
+    if space == "generic":
+        space = value.space or "global"
+        if space in ("const", "param"):
+            return ()
+    if space == "local":
+        # The words of a warp's threads are contiguous.
+        return (_plain("global", direction, size, "local memory"),)
+    if space == "texture":
+        why = "the layout of a texture is not in the PTX"
+        return (_plain("global", direction, size, "texture")._replace(assumed=why),)
+    shape = _plain(
+        space, direction, size, "atomic" if instruction.opcode in ("atom", "red") else ""
+    )
+    if instruction.opcode in ("wmma", "ldmatrix", "stmatrix"):
+        # One address refers to a row of a matrix.
+        shape = _shape(shape, value._replace(x=None), size, block)
+        pattern = "strided" if space == "shared" else "coalesced"
+        return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
+    return (_shape(shape, value, size, block),)
+
+
+def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
+    """Return an access of contiguous words; 4 bytes where the opcode does not tell the size."""
+    word = min(size or 4, LARGEST_WORD)
+    words = -(-(size or 4) // word)
+    if space == "shared":
+        return Shape(space, direction, word, words, "strided", 1, origin=origin)
+    return Shape(space, direction, word, words, "coalesced", origin=origin)
+
+
+def _shape(shape: Shape, value: Value, size: int, block: Block | None) -> Shape:
+    """Return an access with the pattern that follows from the value of its address."""
+    if not value.is_affine:
+        return shape._replace(assumed="the address is no linear function of the thread's index")
+    if not size:
+        return shape._replace(assumed="the opcode does not tell how much is accessed")
+    # A warp may contain several rows of a block.
+    has_short_rows = block is not None and block[0] % WARP != 0 and block[1] * block[2] > 1
+    if has_short_rows and shape.words == 1 and not value.is_uniform:
+        distances = [d // shape.bytes for d in value[:3] if d is not None and not d % shape.bytes]
+        if len(distances) == 3:
+            x, y, z = distances
+            return shape._replace(pattern="affine", x=x, y=y, z=z)
+    found = _along_x(shape, value, size)
+    if has_short_rows and None in (value.y, value.z) and not found.assumed:
+        return found._replace(assumed=_SHORT_ROWS)
+    return found
+
+
+def _along_x(shape: Shape, value: Value, size: int) -> Shape:
+    """Return an access with the pattern of threads that are neighbours in x."""
+    is_global = shape.space != "shared"
+    if value.x is None:
+        why = "the distance of two threads is only known at run time"
+        return shape._replace(pattern="uncoalesced" if is_global else "strided", assumed=why)
+    distance = abs(value.x)
+    if is_global and value.x == -size:
+        return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
+    if distance == size:
+        # A warp's first word must begin a segment (of half a warp on the earliest devices).
+        is_aligned = value.alignment >= min(max(16 * size, WARP), 128)
+        return shape._replace(pattern="misaligned") if is_global and not is_aligned else shape
+    if is_global and distance == 0:
+        return shape._replace(pattern="broadcast")
+    words, rest = -(-distance // shape.bytes), distance % shape.bytes
+    why = f"{distance} bytes from thread to thread are no whole words" if rest else ""
+    pattern = "coalesced" if is_global and rest and words == 1 else "strided"
+    return shape._replace(pattern=pattern, x=words, assumed=why)

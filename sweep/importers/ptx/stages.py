@@ -1,33 +1,23 @@
 """The code as a sequence of stages: calculate periods of Luo & Suda, or stretches between barriers.
 
 A calculate period is a computation task, instructions that are no access to global memory, and the
-memory task that follows it (Luo & Suda 2011, Section 3.2). Stages end where a loop begins or ends,
-too. The rest of a loop's body after its last memory task belongs to the next iteration's first
-period, and what follows a kernel's last memory task to the last one.
+memory task that follows it (Luo & Suda 2011, Section 3.2). Stages also end where a loop begins or
+ends. The rest of a loop's body after its last memory task belongs to the first period of the next
+iteration, the code after a kernel's last memory task to the last period.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
-from sweep.importers.ptx.accesses import Block, Shape, shapes_of
-from sweep.importers.ptx.addresses import Values
-from sweep.importers.ptx.classes import Meaning, meaning_of
 from sweep.importers.ptx.counts import Amount, Counts, Passage
+from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
 from sweep.importers.ptx.module import Instruction
-from sweep.importers.ptx.operands import constant_of
+from sweep.importers.ptx.registers import Block, Values
 
-__all__ = [
-    "MAX_STAGES",
-    "STAGES",
-    "CostKey",
-    "Cut",
-    "Stage",
-    "Unknown",
-    "cut_into_stages",
-]
+__all__ = ["MAX_STAGES", "STAGES", "Cut", "Stage", "Table", "Unknown", "cut_into_stages"]
 
 STAGES = ("tasks", "barriers", "none")
 """How code is cut: into calculate periods, at barriers, not at all."""
@@ -37,7 +27,11 @@ MAX_STAGES = 100
 
 
 class CostKey(NamedTuple):
-    """What the cost of an instruction depends on in an instruction table."""
+    """The properties of an instruction that decide its cost in an instruction table.
+
+    ``kind`` is its class, ``shared``, ``barrier`` or ``global``; the class counts for an opcode
+    without a row of its own.
+    """
 
     opcode: str
     is_float: bool
@@ -47,79 +41,94 @@ class CostKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Unknown:
-    """Opcodes that PTX ISA 9.0 does not have: how they count, how many there are, the first line.
+    """An opcode that PTX ISA 9.0 does not have: its class, its occurrences, its first line.
 
-    ``is_told`` says whether types or state space tell the class.
+    ``has_clue`` says whether types or state space tell the class.
     """
 
     name: str
     kind: str
     count: int
     line: int
-    is_told: bool
+    has_clue: bool
 
     def remark(self) -> str:
-        """Say in one line what is unknown and how it counts."""
-        told = "" if self.is_told else ", though nothing tells its class"
+        """Say in one line what is unknown and how it is counted."""
+        doubt = "" if self.has_clue else ", though nothing tells its class"
         where = f"line {self.line}, {self.count} in the text"
-        return f"Unknown instruction {self.name} ({where}) is counted as {self.kind}{told}"
+        return f"Unknown instruction {self.name} ({where}) is counted as {self.kind}{doubt}"
+
+
+K = TypeVar("K")
+
+
+class Table(defaultdict[K, Amount]):
+    """Amounts by key."""
+
+    def __init__(self) -> None:
+        super().__init__(dict)
+
+    def add(self, key: K, passage: Passage, number: float) -> None:
+        """Add a number of instructions of one passage."""
+        self[key][passage] = self[key].get(passage, 0.0) + number
+
+    def absorb(self, other: Table[K]) -> None:
+        """Add all of another table."""
+        for key, amount in other.items():
+            for passage, number in amount.items():
+                self.add(key, passage, number)
 
 
 @dataclass
 class Stage:
-    """A stretch of code with what it holds.
+    """A stretch of code with its instructions and accesses.
 
     Attributes
     ----------
     loop : int or None
         The innermost loop that it is part of.
+    passage : Passage
+        The passage of its first instruction.
     instructions : dict of str to Amount
         By class, and ``barrier``.
     accesses : dict of Shape to Amount
         Accesses to memory, words of a thread.
     costs : dict of CostKey to Amount
-        All instructions by what their cost depends on.
+        All instructions by their key in an instruction table.
     lines : dict of Shape to list of int
-        Where accesses stand, the first few of them.
-    passage : Passage
-        The passage of its first instruction.
+        The lines of the accesses.
     share : float
         The largest share among its instructions.
     has_memory : bool
-        Whether it holds an access to global memory.
+        Whether it has an access to global memory.
     has_barrier : bool
         Whether a barrier ends it.
     """
 
     loop: int | None
     passage: Passage
-    instructions: dict[str, Amount] = field(default_factory=dict)
-    accesses: dict[Shape, Amount] = field(default_factory=dict)
-    costs: dict[CostKey, Amount] = field(default_factory=dict)
-    lines: dict[Shape, list[int]] = field(default_factory=dict)
+    instructions: Table[str] = field(default_factory=Table)
+    accesses: Table[Shape] = field(default_factory=Table)
+    costs: Table[CostKey] = field(default_factory=Table)
+    lines: dict[Shape, list[int]] = field(default_factory=lambda: defaultdict(list))
     share: float = 0.0
     has_memory: bool = False
     has_barrier: bool = False
 
     def absorb(self, other: Stage) -> None:
         """Add all of another stage."""
-        for mine, others in (
-            (self.instructions, other.instructions),
-            (self.accesses, other.accesses),
-            (self.costs, other.costs),
-        ):
-            for key, amount in others.items():
-                for passage, number in amount.items():
-                    _add(mine, key, passage, number)
+        self.instructions.absorb(other.instructions)
+        self.accesses.absorb(other.accesses)
+        self.costs.absorb(other.costs)
         for shape, lines in other.lines.items():
-            self.lines.setdefault(shape, []).extend(lines)
+            self.lines[shape] += lines
         self.share = max(self.share, other.share)
         self.has_memory |= other.has_memory
         self.has_barrier |= other.has_barrier
 
 
 class Cut(NamedTuple):
-    """Code cut into stages, how that was done, unknown opcodes, and what counts leave out."""
+    """Code cut into stages, how it was cut, unknown opcodes, and limits of the counts."""
 
     stages: list[Stage]
     how: str
@@ -127,14 +136,7 @@ class Cut(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def _add(table: dict, key: object, passage: Passage, number: float) -> None:
-    amount = table.setdefault(key, {})
-    amount[passage] = amount.get(passage, 0.0) + number
-
-
 class _Cutter:
-    """Collects stages; ``is_memory`` and so on refer to the instruction that is being added."""
-
     def __init__(self, counts: Counts, values: Values, block: Block | None, how: str) -> None:
         self.counts = counts
         self.values = values
@@ -145,29 +147,34 @@ class _Cutter:
         self.remarks: dict[str, str] = {}
 
     def add(self, instruction: Instruction, number: int) -> None:
+        """Add an instruction of a block."""
         meaning = meaning_of(instruction)
         shapes: tuple[Shape, ...] = ()
         kind = meaning.kind
-        if meaning.is_access:
+        if meaning.direction:
             shapes = shapes_of(instruction, meaning, self.values, self.block)
             kind = shapes[0].space if shapes else "move"
-        self._note_unknown(instruction, meaning, kind)
+        self._note(instruction, meaning, kind)
         stage = self._stage(number, is_memory=kind == "global")
         passage, share = self.counts.passages[number], self.counts.shares[number]
         stage.share = max(stage.share, share)
         if not shapes:
-            _add(stage.instructions, kind, passage, share)
+            stage.instructions.add(kind, passage, share)
         for shape in shapes:
-            _add(stage.accesses, shape, passage, share * shape.words)
-            stage.lines.setdefault(shape, []).append(instruction.line)
+            stage.accesses.add(shape, passage, share * shape.words)
+            stage.lines[shape].append(instruction.line)
         is_float = any(m[:1] == "f" and m[1:].isdigit() for m in instruction.modifiers)
-        key = CostKey(instruction.opcode, is_float, constant_of(instruction), kind)
-        _add(stage.costs, key, passage, share)
+        has_constant = any(
+            isinstance(operand, str) and (operand[:1].isdigit() or operand[:1] == "-")
+            for operand in instruction.operands[1:]
+        )
+        key = CostKey(instruction.opcode, is_float, has_constant, kind)
+        stage.costs.add(key, passage, share)
         stage.has_memory |= kind == "global"
         stage.has_barrier |= kind == "barrier"
 
     def _stage(self, number: int, *, is_memory: bool) -> Stage:
-        """Return the stage that the next instruction of a block belongs to."""
+        """Return the stage of the next instruction of a block."""
         loop = None if self.how == "none" else self.counts.graph.blocks[number].loop
         last = self.stages[-1] if self.stages else None
         is_over = last is not None and (
@@ -179,16 +186,16 @@ class _Cutter:
             self.stages.append(last)
         return last
 
-    def _note_unknown(self, instruction: Instruction, meaning: Meaning, kind: str) -> None:
-        if meaning.remark:
-            place = f"{instruction.name} in line {instruction.line}"
-            self.remarks.setdefault(instruction.name, f"{place} {meaning.remark}")
-        if meaning.is_known:
-            return
+    def _note(self, instruction: Instruction, meaning: Meaning, kind: str) -> None:
+        """Note what is unknown of an instruction, or not counted."""
         name = instruction.name
-        before = self.unknown.get(name)
-        count, line = (before.count, before.line) if before else (0, instruction.line)
-        self.unknown[name] = Unknown(name, kind, count + 1, line, meaning.is_told)
+        if meaning.remark:
+            remark = f"{name} in line {instruction.line} {meaning.remark}"
+            self.remarks.setdefault(name, remark)
+        if not meaning.is_known:
+            first = Unknown(name, kind, 0, instruction.line, meaning.has_clue)
+            before = self.unknown.get(name, first)
+            self.unknown[name] = replace(before, count=before.count + 1)
 
 
 def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: str) -> Cut:
@@ -199,7 +206,7 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
     counts : Counts
         How often each block is passed.
     values : Values
-        What is known of the registers.
+        The values of the registers.
     block : tuple of int or None
         Width, height and depth of a block, where they are known.
     how : str
@@ -208,7 +215,7 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
     Returns
     -------
     Cut
-        The stages, in the order of the flow; one with everything for ``none``.
+        The stages, in the order of the flow; a single one for ``none``.
     """
     for attempt in STAGES[STAGES.index(how) :]:
         cutter = _Cutter(counts, values, block, attempt)
@@ -232,7 +239,7 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
 
 
 def _close_periods(stages: list[Stage]) -> list[Stage]:
-    """Give computation after the last memory task of a stretch to the period that it is part of."""
+    """Add computation after the last memory task of a stretch to the period that it is part of."""
     loops = [stage.loop for stage in stages]
     sizes = Counter(loops)
     result: list[Stage] = []
@@ -244,7 +251,7 @@ def _close_periods(stages: list[Stage]) -> list[Stage]:
         run = stages[start:stop]
         if len(run) > 1 and not run[-1].has_memory:
             is_whole = loops[start] is not None and sizes[loops[start]] == len(run)
-            # In a loop in one piece the end of its body precedes the next iteration's beginning.
+            # Without inner loops, the end of a loop's body precedes the next iteration.
             (run[0] if is_whole else run[-2]).absorb(run[-1])
             run.pop()
         result += run

@@ -1,0 +1,394 @@
+"""The registers of a function: how their values depend on a thread's index, and how many are live.
+
+Every register gets one value that covers everything written into it:
+``x * tid.x + y * tid.y + z * tid.z + rest``, where the rest is the same for all threads of a warp.
+Anything else is unknown. Two assumptions fill gaps in PTX: blocks are a multiple of 32 threads
+wide, and integer arguments of a kernel are multiples of 32 (widths of matrices that keep rows
+aligned); pointers are aligned as the driver allocates them.
+
+PTX has as many registers as a program likes; the assembler later maps those that are live at the
+same time to the registers of the machine. The maximum number of live registers is therefore close
+to what the machine code needs, although the assembler also reorders code, computes values twice
+instead of keeping them, reads kernel parameters in place, and reserves some registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from sweep.importers.ptx.control_flow import Graph
+from sweep.importers.ptx.module import (
+    Address,
+    Function,
+    Instruction,
+    Operand,
+    Registers,
+    Variable,
+)
+from sweep.importers.ptx.tokens import integer_of
+
+__all__ = ["ALIGNED", "UNKNOWN", "WARP", "Block", "Value", "Values", "live_registers"]
+
+ALIGNED = 4096
+"""Alignments are followed up to this power of two."""
+
+LARGEST = 2**64
+"""Larger numbers are not followed: no register holds them."""
+
+WARP = 32
+
+MAX_STEPS = 10_000_000
+"""Most pairs of a register and a block that are followed for the estimate of live registers."""
+
+Uses = list[tuple[list[str], list[str]]]
+"""Registers that each instruction of a block reads and writes."""
+
+Block = tuple[int, int, int]
+"""Threads of a block in x, y and z."""
+
+
+class Value(NamedTuple):
+    """The known properties of a register.
+
+    ``x``, ``y``, ``z`` are the coefficients of the thread's indices, ``None`` where only the run
+    tells; ``constant`` is the rest if it is a known number; ``alignment`` a power of two that
+    divides the rest; ``space`` the state space that it points into, ``""`` if unknown. Where
+    ``is_affine`` is false only the space is valid.
+    """
+
+    x: int | None = 0
+    y: int | None = 0
+    z: int | None = 0
+    constant: int | None = None
+    alignment: int = 1
+    space: str = ""
+    is_affine: bool = True
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether it is the same for all threads of a block."""
+        return self.is_affine and self.x == 0 and self.y == 0 and self.z == 0
+
+
+UNKNOWN = Value(is_affine=False)
+_POINTED = ("global", "shared", "local", "const", "param")
+_INDEX = {
+    "%tid.x": Value(x=1, constant=0, alignment=ALIGNED),
+    "%laneid": Value(x=1, constant=0, alignment=ALIGNED),
+    "%tid.y": Value(y=1, constant=0, alignment=ALIGNED),
+    "%tid.z": Value(z=1, constant=0, alignment=ALIGNED),
+}
+
+
+def _number(value: int) -> Value:
+    """Return the value of a literal."""
+    return Value(constant=value, alignment=min(value & -value, ALIGNED) if value else ALIGNED)
+
+
+def _uniform(*operands: Value) -> Value:
+    """Return the value of a function of operands: the same for all threads if they are."""
+    return Value() if all(operand.is_uniform for operand in operands) else UNKNOWN
+
+
+def _join(first: Value | None, second: Value) -> Value:
+    """Return what holds for both values."""
+    if first is None or first == second:
+        return second
+    space = first.space if first.space == second.space else ""
+    if not (first.is_affine and second.is_affine) or first[:3] != second[:3]:
+        return UNKNOWN._replace(space=space)
+    constant = first.constant if first.constant == second.constant else None
+    return Value(*first[:3], constant, min(first.alignment, second.alignment), space)
+
+
+def _sum(a: int | None, b: int | None, factor: int = 1) -> int | None:
+    """Return ``a + factor * b``; ``None`` where one is not known or the sum is too large."""
+    total = None if a is None or b is None else a + factor * b
+    return None if total is None or abs(total) > LARGEST else total
+
+
+def _product(a: int | None, b: int | None) -> int | None:
+    """Return a product as `_sum` does a sum; zero times anything is zero."""
+    if a == 0 or b == 0:
+        return 0
+    return None if a is None else _sum(0, b, a)
+
+
+def _add(a: Value, b: Value, sign: int = 1) -> Value:
+    space = a.space or b.space
+    if not (a.is_affine and b.is_affine):
+        return UNKNOWN._replace(space=space)
+    x, y, z = (_sum(p, q, sign) for p, q in zip(a[:3], b[:3], strict=True))
+    rest = _sum(a.constant, b.constant, sign)
+    return Value(x, y, z, rest, min(a.alignment, b.alignment), space)
+
+
+def _multiply(a: Value, b: Value) -> Value:
+    if not (a.is_affine and b.is_affine) or not (a.is_uniform or b.is_uniform):
+        return UNKNOWN
+    if not b.is_uniform:
+        a, b = b, a
+    x, y, z = (_product(p, b.constant) for p in a[:3])
+    rest = _product(a.constant, b.constant)
+    return Value(x, y, z, rest, min(a.alignment * b.alignment, ALIGNED))
+
+
+def _mask(a: Value, b: Value) -> Value:
+    """Return ``a & b``: the low five bits or more of an index count the lanes of a warp."""
+    if a.is_uniform and not b.is_uniform:
+        a, b = b, a
+    mask = b.constant
+    if a.is_uniform and b.is_uniform:
+        if a.constant is not None and mask is not None:
+            return _number(a.constant & mask)
+        return Value(alignment=max(a.alignment, b.alignment))
+    if not b.is_uniform or not _is_index(a) or mask is None:
+        return UNKNOWN
+    if mask >= WARP - 1 and mask & (mask + 1) == 0:
+        return Value(x=1, alignment=WARP)
+    return Value(alignment=WARP) if mask % WARP == 0 else UNKNOWN
+
+
+def _is_index(a: Value) -> bool:
+    """Whether a value is an index in x plus a multiple of 32."""
+    return a.is_affine and a[:3] == (1, 0, 0) and a.alignment >= WARP
+
+
+def _divide(a: Value, b: Value, *, remainder: bool) -> Value:
+    if a.is_uniform and b.is_uniform:
+        if a.constant is None or b.constant is None or a.constant < 0 or b.constant <= 0:
+            return Value()
+        return _number(a.constant % b.constant if remainder else a.constant // b.constant)
+    if b.is_uniform and b.constant and b.constant % WARP == 0 and _is_index(a):
+        return Value(x=1, alignment=WARP) if remainder else Value()
+    return UNKNOWN
+
+
+def _shift(a: Value, b: Value, *, left: bool) -> Value:
+    if b.constant is None or not b.is_uniform or not 0 <= b.constant < 64:
+        return _uniform(a, b)
+    power = _number(1 << b.constant)
+    return _multiply(a, power) if left else _divide(a, power, remainder=False)
+
+
+_TWO: dict[str, Callable[[Value, Value], Value]] = {
+    "add": _add,
+    "sub": lambda a, b: _add(a, b, -1),
+    "mul": _multiply,
+    "mul24": _multiply,
+    # Compilers write `or` for a sum where no bit is set on both sides.
+    "or": lambda a, b: Value() if a.is_uniform and b.is_uniform else _add(a, b),
+    "and": _mask,
+    "shl": lambda a, b: _shift(a, b, left=True),
+    "shr": lambda a, b: _shift(a, b, left=False),
+    "div": lambda a, b: _divide(a, b, remainder=False),
+    "rem": lambda a, b: _divide(a, b, remainder=True),
+}
+
+
+class Values:
+    """The value of every register of a function.
+
+    Parameters
+    ----------
+    function : Function
+        With its calls expanded.
+    variables : iterable of Variable
+        Variables outside functions.
+    block : tuple of int, optional
+        Width, height and depth of a block, where they are known.
+    """
+
+    def __init__(
+        self, function: Function, variables: Iterable[Variable] = (), block: Block | None = None
+    ) -> None:
+        self._registers = function.registers
+        self._parameters = {variable.name: variable for variable in function.parameters}
+        self._found: dict[str, Value] = {}
+        self._fixed = {
+            variable.name: Value(alignment=variable.alignment, space=variable.space)
+            for variable in (*variables, *function.variables)
+        }
+        self._fixed["%ntid.x"] = Value(alignment=WARP)
+        if block:
+            sizes = zip("xyz", block, strict=True)
+            self._fixed |= {f"%ntid.{axis}": _number(size) for axis, size in sizes}
+        self._fixed |= _INDEX
+        self._settle(list(function.instructions()))
+
+    def of(self, operand: Operand) -> Value:
+        """Return the value of an operand; a register that is never written is unknown."""
+        if isinstance(operand, Address):
+            base = self.of(operand.base) if operand.base else _number(0)
+            return _add(base, _number(operand.offset))
+        if isinstance(operand, tuple):
+            return _uniform(*map(self.of, operand))
+        found = self._found.get(operand) or self._fixed.get(operand)
+        if found is not None:
+            return found
+        literal = integer_of(operand)
+        if literal is not None:
+            return _number(literal)
+        is_register = self._registers.type_of(operand.partition(".")[0])
+        return UNKNOWN if is_register or operand.startswith(("%tid", "%lane")) else Value()
+
+    def result(self, instruction: Instruction) -> Value:
+        """Return the value that an instruction writes."""
+        opcode, modifiers = instruction.opcode, instruction.modifiers
+        if opcode in ("ld", "ldu"):
+            return self._loaded(instruction)
+        sources = [self.of(operand) for operand in instruction.operands[1:]]
+        if opcode == "cvta":
+            space = next((m for m in modifiers if m in _POINTED), "")
+            return sources[0]._replace(space=space) if sources else UNKNOWN
+        if opcode in ("mov", "cvt") and len(sources) == 1:
+            is_float = not {"f32", "f64", "f16"}.isdisjoint(modifiers)
+            return _uniform(*sources) if is_float else sources[0]
+        if opcode in _TWO and len(sources) == 2 and "hi" not in modifiers:
+            return _TWO[opcode](*sources)
+        if opcode in ("mad", "mad24", "fma") and len(sources) >= 3 and "hi" not in modifiers:
+            return _add(_multiply(*sources[:2]), sources[2])
+        if opcode == "neg" and len(sources) == 1:
+            return _add(_number(0), sources[0], -1)
+        if opcode == "selp" and len(sources) == 3:
+            return _join(*sources[:2])
+        if opcode in ("atom", "shfl", "elect", "call", "clusterlaunchcontrol"):
+            return UNKNOWN
+        if opcode in ("vote", "activemask", "redux", "match"):
+            return Value()
+        return _uniform(*sources)
+
+    def _loaded(self, instruction: Instruction) -> Value:
+        address = next(iter(instruction.addresses), None)
+        if address is None:
+            return UNKNOWN
+        if "param" in {modifier.partition("::")[0] for modifier in instruction.modifiers}:
+            parameter = self._parameters.get(address.base)
+            if parameter is None:
+                return UNKNOWN  # of a function that is called
+            is_pointer = (parameter.bytes or 0) >= 8
+            return Value(alignment=256 if is_pointer else WARP, space=parameter.points_to)
+        return _uniform(self.of(address))
+
+    def _settle(self, code: list[Instruction]) -> None:
+        """Evaluate instructions until nothing changes; each value can only become less known.
+
+        An instruction waits until everything that it reads has a value, if anything writes it.
+        """
+        readers: dict[str, list[int]] = {}
+        read: list[list[str]] = []
+        written: list[list[str]] = []
+        for place, instruction in enumerate(code):
+            reads, writes = instruction.reads_and_writes()
+            written.append(list(filter(self._registers.width, writes)))
+            read.append(list(filter(self._registers.width, reads)) if written[-1] else [])
+            for name in read[-1]:
+                readers.setdefault(name, []).append(place)
+        defined = {name for names in written for name in names}
+        waiting = list(range(len(code)))[::-1]
+        is_waiting = [True] * len(code)
+        while waiting:
+            place = waiting.pop()
+            is_waiting[place] = False
+            if any(name in defined and name not in self._found for name in read[place]):
+                continue
+            value = self.result(code[place]) if written[place] else UNKNOWN
+            for name in written[place]:
+                before = self._found.get(name)
+                after = self._found[name] = _join(before, value)
+                if after == before:
+                    continue
+                for reader in readers.get(name, ()):
+                    if not is_waiting[reader]:
+                        is_waiting[reader] = True
+                        waiting.append(reader)
+
+
+def live_registers(graph: Graph, registers: Registers) -> int:
+    """Return the most 32-bit registers that are live at once.
+
+    A 64-bit register counts as two, one of 16 bits or less as one, a predicate as none. A value
+    that is written under a predicate counts as live before, too.
+
+    Parameters
+    ----------
+    graph : Graph
+        The control-flow graph.
+    registers : Registers
+        The types of the registers.
+
+    Returns
+    -------
+    int
+        The estimate; 0 for code without registers.
+    """
+    uses: dict[int, Uses] = {}
+    for number in graph.order:
+        uses[number] = []
+        for instruction in graph.blocks[number].instructions:
+            reads, writes = instruction.reads_and_writes()
+            written = list(filter(registers.width, writes))
+            read = list(filter(registers.width, reads))
+            uses[number].append((read + written if instruction.predicate else read, written))
+    live = _live_at_end(graph, uses, registers)
+    return max(_peak(uses[number], *live[number], registers) for number in graph.order)
+
+
+def _live_at_end(
+    graph: Graph, uses: dict[int, Uses], registers: Registers
+) -> dict[int, tuple[int, set[str]]]:
+    """Return per block how many registers are live at its end, and which of those it names.
+
+    Each register is followed backwards from the blocks that read it to those that write it.
+    """
+    readers: dict[str, list[int]] = {}
+    written: dict[int, set[str]] = {}
+    named: dict[int, set[str]] = {}
+    for number, listed in uses.items():
+        below = written[number] = set()
+        exposed: dict[str, None] = {}
+        for reads, writes in listed:
+            exposed.update((name, None) for name in reads if name not in below)
+            below.update(writes)
+        named[number] = below.union(exposed)
+        for name in exposed:
+            readers.setdefault(name, []).append(number)
+    total = [0] * len(graph.blocks)
+    live: dict[int, set[str]] = {number: set() for number in graph.order}
+    seen = [""] * len(graph.blocks)  # the last register that was followed to each block
+    steps = 0
+    for name, waiting in readers.items():
+        width = registers.width(name)
+        while waiting and steps < MAX_STEPS:
+            for before in graph.blocks[waiting.pop()].predecessors:
+                if seen[before] == name or graph.rank[before] < 0:
+                    continue
+                seen[before] = name
+                steps += 1
+                total[before] += width
+                if name not in named[before]:
+                    waiting.append(before)
+                    continue
+                live[before].add(name)
+                if name not in written[before]:
+                    waiting.append(before)
+    return {number: (total[number], live[number]) for number in graph.order}
+
+
+def _peak(uses: Uses, count: int, named: set[str], registers: Registers) -> int:
+    """Return the most registers live inside one block, going up from its end."""
+    live = set(named)
+    peak = count
+    for reads, writes in reversed(uses):
+        dead = {name for name in writes if name not in live}
+        peak = max(peak, count + sum(map(registers.width, dead)))
+        for name in live.intersection(writes):
+            live.discard(name)
+            count -= registers.width(name)
+        for name in reads:
+            if name not in live:
+                live.add(name)
+                count += registers.width(name)
+        peak = max(peak, count)
+    return peak
