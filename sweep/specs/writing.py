@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweep.specs.kernel import parse_kernel
+from sweep.specs.names import MAX_NAME
 
 __all__ = ["KernelFile", "key_of", "plain", "quoted", "toml"]
 
@@ -14,13 +15,14 @@ Value = bool | int | float | str | Sequence[bool | int | float | str]
 
 
 def key_of(name: str) -> str:
-    """Return the key of a kernel's file for a name: lower-case letters, digits and _.
+    """Return the key of a kernel's file for a name: at most 100 lower-case letters, digits and _.
 
     >>> key_of("2D convolution")
     'kernel_2d_convolution'
     """
     text = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.lower()).strip("_")
-    return text if text[:1].isalpha() else f"kernel_{text}".rstrip("_")
+    key = text if text[:1].isalpha() else f"kernel_{text}"
+    return key[:MAX_NAME].rstrip("_")
 
 
 def plain(text: str) -> str:

@@ -207,7 +207,7 @@ def _size_name(label: str, names: dict[str, str]) -> str:
     """Return ``trip_LABEL``; copies of a called function's loop share it."""
     if label not in names:
         plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in _key(label))
-        name = f"trip_{plain}"
+        name = f"trip_{plain[:60]}"
         while name in names.values():
             name += "_"
         names[label] = name
