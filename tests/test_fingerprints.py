@@ -137,6 +137,7 @@ class Fingerprint:
 
     digest: str
     numbers: list[float]
+    model: str = ""
 
 
 def fingerprint(variable: xr.DataArray) -> Fingerprint:
@@ -179,7 +180,12 @@ def evaluated(case: str) -> dict[str, Fingerprint]:
         results = results.load()
         for name in sorted(map(str, results.variables)):
             for i, part in enumerate(by_model(name, results[name])):
-                found[f"{kernel} {name} {i}"] = fingerprint(part)
+                one = found[f"{kernel} {name} {i}"] = fingerprint(part)
+                one.model = (
+                    f" by {part['model'].item()}"
+                    if "model" in part.dims and part.name != "model"
+                    else ""
+                )
     return found
 
 
@@ -300,14 +306,21 @@ def differences(case: str, record: Record) -> Iterator[str]:
     """Name the variables of a case that are not those on record."""
     found, recorded = evaluated(case), record.of(case)
     for name in sorted(found.keys() | recorded.keys()):
-        kernel, variable, i = name.split()
-        title = f"{variable} of {kernel}, model {SLOW.get(kernel, MODELS)[int(i)]}"
-        if name not in recorded or name not in found:
-            yield f"{title}: {'is missing' if name in recorded else 'is new'}"
+        if name not in found:
+            yield f"{name}: is missing"
+        elif name not in recorded:
+            yield f"{name}: is new"
         elif found[name].digest != recorded[name].digest:
             before, after = recorded[name].numbers, found[name].numbers
             if record.is_of_this_machine or not are_close(after, before):
-                yield f"{title}: number, smallest, largest, mean, samples {before} became {after}"
+                kernel, variable, _ = name.split()
+                yield f"{variable} of {kernel}{found[name].model}: {change(before, after)}"
+
+
+def change(before: list[float], after: list[float]) -> str:
+    if before == after:
+        return f"differs beyond what {before} show"
+    return f"number, smallest, largest, mean, samples {before} became {after}"
 
 
 @pytest.mark.slow
