@@ -54,14 +54,14 @@ def network(bucket_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
     """The way to that server, for this process and those that it starts."""
     from support.buckets import KEYS, Network
 
-    from sweep.store import objects
+    from sweep.store import buckets
 
     network = Network(bucket_server)
     for name, value in {**KEYS, "AWS_ENDPOINT_URL": network.address}.items():
         monkeypatch.setenv(name, value)
-    objects._client.cache_clear()
+    buckets._client.cache_clear()
     yield network
-    objects._client.cache_clear()
+    buckets._client.cache_clear()
     network.close()
 
 

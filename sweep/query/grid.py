@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.fields import COMMON_FIELDS, STACKED
 from sweep.query.source import Source
-from sweep.store import StoredArray, StoredGroup, open_groups
+from sweep.store import StoredArray, StoredGroup, files_of, is_url, open_groups
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -105,8 +105,8 @@ class Grid:
             return {}
         found = {}
         for name in np.atleast_1d(self.dataset.coords[STACKED].attrs.get("stacks", [])).tolist():
-            variable = self.dataset.coords[name].variable
-            column = _plain(np.asarray(variable.values))
+            variable = _variable(self.dataset.coords[name])
+            column = _plain(_whole(variable))
             values = _plain(np.atleast_1d(variable.attrs.get("axis_values", np.unique(column))))
             order = np.argsort(values, kind="stable")
             places = order[np.searchsorted(values, column, sorter=order)]
@@ -143,11 +143,11 @@ class Grid:
             if name not in self.dataset.coords:
                 found[name] = Coordinate((name,), np.arange(self.sizes[name]), "1")
                 continue
-            variable = self.dataset.coords[name].variable
+            variable = _variable(self.dataset.coords[name])
             if not set(variable.dims) <= set(self.dims):
                 continue
             dims = tuple(d for d in self.dims if d in variable.dims)
-            values = _plain(np.asarray(variable.transpose(*dims).values))
+            values = _plain(_whole(variable).transpose([variable.dims.index(d) for d in dims]))
             found[name] = Coordinate(dims, values, str(variable.attrs.get("units", "1")))
         return found
 
@@ -156,7 +156,7 @@ class Grid:
         """Every result by its full name."""
         arrays = {**self.dataset.data_vars}
         arrays |= {name: self.dataset.coords[name] for name in TEXTS if name in self.dataset.coords}
-        return {str(name): array.variable for name, array in arrays.items()}
+        return {str(name): _variable(array) for name, array in arrays.items()}
 
     def resolve(self, name: str) -> str:
         """Return the full name of a result; a model's own may be given without the model.
@@ -230,15 +230,22 @@ class Grid:
 
     def read(self, names: Sequence[str], index: Mapping[str, slice | Array]) -> dict[str, Array]:
         """Return variables at a block, each with as many axes as the grid (size 1 where absent)."""
-        found = {}
+        found: dict[str, Array] = {}
+        pending = {}
         for name in names:
             variable = self.variables[name]
-            dims = tuple(d for d in self.dims if d in variable.dims)
-            found[name] = variable.isel({d: index[d] for d in dims}).transpose(*dims)
-        return {
-            name: values.reshape(self._padded(found[name].dims, values.shape))
-            for name, values in _load(found).items()
-        }
+            mine = {d: index[d] for d in variable.dims}
+            if isinstance(variable, StoredArray):
+                found[name] = variable.read(mine)
+            else:
+                pending[name] = variable.isel(mine)
+        found.update(_load(pending))
+        for name, values in found.items():
+            dims = self.variables[name].dims
+            order = [dims.index(d) for d in self.dims if d in dims]
+            padded = self._padded(dims, values.shape)
+            found[name] = values.transpose(order).reshape(padded)
+        return {name: found[name] for name in names}
 
     def _padded(self, dims: Sequence[Any], shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape with size 1 for each dimension of the grid that is absent."""
@@ -262,7 +269,7 @@ class Grid:
             if name in self.variables:
                 variable = self.variables[name]
                 if isinstance(variable, StoredArray):
-                    found[name] = variable.at(points)
+                    found[name] = variable.read_points(points)
                     continue
                 import xarray as xr
 
@@ -292,12 +299,25 @@ def _plain(values: Array) -> Array:
     return values if values.dtype.kind in "biuf" else values.astype(object).astype(str)
 
 
-def _chunks(variable: xr.Variable) -> dict[str, Array]:
+def _variable(array: Any) -> Any:
+    """Return a stored array itself, and of an xarray.DataArray its variable."""
+    return array if isinstance(array, StoredArray) else array.variable
+
+
+def _whole(variable: Any) -> Array:
+    """Return all values of a variable."""
+    return variable.read() if isinstance(variable, StoredArray) else np.asarray(variable.values)
+
+
+def _chunks(variable: Any) -> dict[str, Array]:
     """Return per dimension the boundaries of a variable's chunks; nothing if it has none."""
-    if variable.chunks is not None:
+    if isinstance(variable, StoredArray):
+        preferred = dict(zip(variable.dims, variable.chunking.chunks, strict=True))
+    elif variable.chunks is not None:
         sizes = zip(variable.dims, variable.chunks, strict=True)
         return {str(d): np.cumsum([0, *chunks]) for d, chunks in sizes}
-    preferred = variable.encoding.get("preferred_chunks") or {}
+    else:
+        preferred = variable.encoding.get("preferred_chunks") or {}
     return {
         str(d): np.append(np.arange(0, n, preferred[d]), n)
         for d, n in variable.sizes.items()
@@ -359,18 +379,12 @@ def grids_of(data: Any) -> list[Grid]:
     return [Grid(kernel, found[kernel]) for kernel in sorted(found)]
 
 
-def _identity(data: str | os.PathLike[str]) -> tuple[Path, tuple[Any, ...]]:
+def _identity(data: str | os.PathLike[str]) -> tuple[Any, tuple[Any, ...]]:
     """Return a store's path, and what changes with its root record."""
-    from sweep.store import is_url, place_of, root_mark
-
-    path = place_of(data) if is_url(data) else Path(data)
-    if is_url(path):
-        return path, root_mark(path)
-    try:
-        found = os.stat(path / "zarr.json")
-    except OSError:
-        return path, ()  # opening it tells what is wrong
-    return path.resolve(), (found.st_ino, found.st_size, found.st_mtime_ns)
+    files = files_of(data)
+    mark = files.mark("zarr.json")
+    # Opening what is not there explains what is wrong, with the name that the user gave.
+    return (Path(data), ()) if mark is None and not is_url(data) else (files.root, (mark,))
 
 
 def forget_stores() -> None:

@@ -23,6 +23,7 @@ from sweep.store import (
     acquire_lock,
     exchange,
     extension_path,
+    files_of,
     inspect,
     is_url,
     open_or_create,
@@ -95,7 +96,7 @@ def extend(
     history = [*past.pop("history", []), past]
     new = total - old.n_points
     beside = extension_path(path)
-    lock = acquire_lock(info.lock_path, store, break_lock)  # nobody is to replace it meanwhile
+    lock = acquire_lock(path, store, break_lock)  # nobody is to replace it meanwhile
     try:
         if inspect(store) != info:
             raise StoreError(f"'{store}' was replaced meanwhile; try again")
@@ -114,7 +115,7 @@ def _named(store: str | os.PathLike[str]) -> Path:
 
 def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
     """Return the larger store, new or as an interrupted extension left it."""
-    there = (beside / "zarr.json").exists()
+    there = files_of(beside).exists("zarr.json")
     overwrite = there and inspect(beside).layout_sha256 != layout.fingerprint()
     return open_or_create(beside, layout, overwrite=overwrite, break_lock=break_lock)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,11 @@ from sweep.evaluation import Variable, evaluate_box, variables
 from sweep.runs.job import Job, Unit
 from sweep.runs.overlap import Overlap
 from sweep.space import Box, Dimension, Grid, KernelSpace, Plan
-from sweep.store import ObjectPath, chunk_key, is_url, read_arrays
+from sweep.store import StoredArray, StoredGroup, chunk_key, files_of, open_groups
 
 __all__ = ["ExtensionJob"]
 
 Array = NDArray[Any]
-Arrays = Mapping[str, tuple[Any, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,13 @@ class ExtensionJob:
     job: Job
     source: Path
     overlap: Overlap
-    _stored: dict[str, Arrays] = field(default_factory=dict, compare=False, repr=False)
+    _stored: dict[str, StoredGroup] = field(default_factory=dict, compare=False, repr=False)
 
-    def _arrays(self, kernel: str) -> Arrays:
+    def _arrays(self, kernel: str) -> dict[str, StoredArray]:
         """Return the older store's arrays, opened once: whoever extends it holds its lock."""
-        if kernel not in self._stored:
-            self._stored[kernel] = read_arrays(self.source, kernel)
-        return self._stored[kernel]
+        if not self._stored:
+            self._stored.update(open_groups(self.source))
+        return self._stored[kernel].variables
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Write one chunk; return its summary for the journal."""
@@ -107,23 +105,18 @@ class ExtensionJob:
     ) -> None:
         """Read what the older store has."""
         stored = self._arrays(kernel)
-        places = {n: a[k] for n, a, k in zip(names, at, known, strict=True)}
-        inside = dict(zip(names, known, strict=True))
-        old_models = np.flatnonzero(self.overlap.models >= 0)
+        old = np.flatnonzero(self.overlap.models >= 0)
+        inside = {"model": old, **dict(zip(names, known, strict=True))}
+        places = {"model": self.overlap.models[old]}
+        places |= {n: a[k] for n, a, k in zip(names, at, known, strict=True)}
         for variable in found:
             if variable.name not in stored:
                 continue  # a new model's own
-            array, dims = stored[variable.name]
-            rest = [n for n in variable.dims if n != "model"]
-            models = old_models if "model" in variable.dims else [-1]
-            for model in models:
-                lead = (int(self.overlap.models[model]),) if model >= 0 else ()
-                values = _taken(array, lead, [places[d] for d in dims if d != "model"])
-                # Sizes and clocks that the older store has fixed are no dimensions of it.
-                values = values.reshape([len(places[n]) for n in rest])
-                target = arrays[variable.name]
-                target = target[model] if model >= 0 else target
-                target[np.ix_(*(inside[n] for n in rest))] = values
+            array = stored[variable.name]
+            values = _taken(array, [places[d] for d in array.dims])
+            # Sizes and clocks that the older store has fixed are no dimensions of it.
+            values = values.reshape([len(inside[n]) for n in variable.dims])
+            arrays[variable.name][np.ix_(*(inside[n] for n in variable.dims))] = values
 
     def _link(
         self, unit: Unit, grid: Grid, at: Sequence[Array], found: Sequence[Variable]
@@ -139,14 +132,15 @@ class ExtensionJob:
             absent = [i for name, i in index.items() if name not in variable.dims]
             if variable.name not in stored or any(absent):
                 continue
-            array, dims = stored[variable.name]
+            array = stored[variable.name]
             own = [n for n in variable.dims if n != "model"]
-            if list(dims) != list(variable.dims):
+            if array.dims != tuple(variable.dims):
                 continue
             models = [-1]
             if "model" in variable.dims:
                 models = np.flatnonzero(self.overlap.models >= 0).tolist()
-            sizes = zip(own, array.shape[-len(own) :], array.chunks[-len(own) :], strict=True)
+            cut = array.chunking
+            sizes = zip(own, cut.shape[-len(own) :], cut.chunks[-len(own) :], strict=True)
             old = [_chunk_at(places[n], extents[n], size, extent) for n, size, extent in sizes]
             before = tuple(i for i in old if i is not None)
             if len(before) < len(old):
@@ -156,20 +150,10 @@ class ExtensionJob:
                 now = ((model,) if model >= 0 else ()) + tuple(index[n] for n in own)
                 key = f"{kernel}/{variable.name}/{chunk_key(now)}"
                 held = f"{kernel}/{variable.name}/{chunk_key((*lead, *before))}"
-                if _linked(self.source / held, self.job.writer.files.root / key):
+                files: Any = self.job.writer.files
+                if files.link(key, files_of(self.source), held):
                     linked.add(key)
         return frozenset(linked)
-
-
-def _linked(source: Path, target: Path) -> bool:
-    try:
-        if is_url(source):
-            cast(ObjectPath, source).copy_to(cast(ObjectPath, target))
-        else:
-            os.link(source, target)
-    except OSError:  # no links here, or it is there already: it is written instead
-        return False
-    return True
 
 
 def _chunk_at(places: Array, extent: int, size: int, old_extent: int) -> int | None:
@@ -228,8 +212,8 @@ def _cut(dimension: Dimension, at: Array) -> Dimension:
     return replace(dimension, values=values, stacked=stacked)
 
 
-def _taken(array: Any, lead: tuple[int, ...], places: Sequence[Array]) -> Array:
+def _taken(array: StoredArray, places: Sequence[Array]) -> Array:
     """Return a product of indices of a stored array: the range that holds them, then a choice."""
-    ranges = tuple(slice(int(p.min()), int(p.max()) + 1) for p in places)
-    slab = np.asarray(array[(*lead, *ranges)])
+    ranges = [slice(int(p.min()), int(p.max()) + 1) for p in places]
+    slab = array.read(dict(zip(array.dims, ranges, strict=True)))
     return slab[np.ix_(*(p - p.min() for p in places))]

@@ -15,7 +15,7 @@ from sweep.runs.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.runs.job import Job, Unit
 from sweep.runs.planned import Planned
 from sweep.runs.record import layout_of, plan_of, texts_of
-from sweep.runs.verifying import mend_noted
+from sweep.runs.verifying import repair_noted
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import is_url, open_or_create, open_store, place_of, read_record
@@ -187,7 +187,7 @@ def _fill(
     total = space.n_points
     mended = 0
     if not overwrite and (path / "zarr.json").exists():
-        mended = mend_noted(path, space, layout, workers.threads, break_lock)
+        mended = repair_noted(path, space, layout, workers.threads, break_lock)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
         cluster(workers) as client,

@@ -1,7 +1,8 @@
-"""``sweep verify``: whether a store is what was written, and mending it."""
+"""``sweep verify``: whether a store is what was written, and repairing it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +12,13 @@ from sweep.runs.execute import execute
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import layout_of, plan_of, texts_of
 from sweep.space import Space, resolve
-from sweep.store import Damage, StoreLayout, inspect, mending, noted, read_record
+from sweep.store import Damage, StoreLayout, inspect, noted, read_record, repair_root, repairing
 from sweep.store import verify as look
+from sweep.store.root import DamagedRootError
 
-__all__ = ["mend_noted", "repair", "verify"]
+__all__ = ["repair", "repair_noted", "verify"]
+
+ROOT = "zarr.json"
 
 
 def verify(store: str | os.PathLike[str]) -> list[Damage]:
@@ -34,12 +38,14 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
     Raises
     ------
     StoreError
-        There is no store, or its root is damaged.
+        There is no store.
     """
-    if inspect(store).is_finished:
-        return look(store)
-    record = read_record(store)
-    return look(store, layout_of(resolve(plan_of(record), texts_of(record))))
+    layout = None
+    with contextlib.suppress(DamagedRootError):  # which looking at it reports
+        info = inspect(store)
+        if not info.is_finished:
+            layout = layout_of(resolve(plan_of(info.record), texts_of(info.record)))
+    return look(store, layout)
 
 
 def repair(
@@ -64,28 +70,34 @@ def repair(
     Raises
     ------
     SweepError
-        A run writes the store, it cannot be written, or another version computed it.
+        A run writes the store, it cannot be written, or another version computed it. Or its root is
+        damaged where nothing else in the store says the same.
     """
+    if any(damage.key == ROOT for damage in damages):
+        repair_root(store)
+        damages = verify(store)
     record = read_record(store)
+    if not damages:
+        return 0
     space = resolve(plan_of(record), texts_of(record))
-    return _mend(store, space, layout_of(space), damages, threads)
+    return _repair(store, space, layout_of(space), damages, threads)
 
 
-def mend_noted(
+def repair_noted(
     store: str | os.PathLike[str],
     space: Space,
     layout: StoreLayout,
     threads: int | None,
     break_lock: bool = False,
 ) -> int:
-    """Mend what the last :func:`verify` found in a store of this very space; see :func:`repair`."""
+    """Repair what the last :func:`verify` found in a store of this very space."""
     damages = noted(store)
     if not damages or inspect(store).layout_sha256 != layout.fingerprint():
         return 0
-    return _mend(store, space, layout, damages, threads, break_lock)
+    return _repair(store, space, layout, damages, threads, break_lock)
 
 
-def _mend(
+def _repair(
     store: str | os.PathLike[str],
     space: Space,
     layout: StoreLayout,
@@ -96,7 +108,7 @@ def _mend(
     record: Any = layout.record
     grids = {k.kernel.key: k.grid for k in space.kernels}
     keys = [damage.key for damage in damages]
-    with mending(store, layout, keys, break_lock=break_lock) as place:
+    with repairing(store, layout, keys, break_lock=break_lock) as place:
         place.restore()
         units = place.units()
         summaries: dict[Unit, dict[str, Any]] = {}

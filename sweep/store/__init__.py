@@ -1,8 +1,9 @@
 """Stores of results: zarr format 3 on disk, written so that any kill leaves them resumable.
 
-:func:`open_or_create` gives a :class:`Store` to write; :func:`open_store` an ``xarray.DataTree`` to
-read; :func:`inspect`, :func:`read_record` and :func:`read_summaries` what stands at its root.
-The results open with plain xarray or zarr as well, without this package.
+:func:`open_or_create` gives a :class:`Store` to write; :func:`open_store` an ``xarray.DataTree``
+for people; :func:`open_groups` what this package itself reads; :func:`inspect`,
+:func:`read_record` and :func:`read_summaries` what stands at its root. The results open with plain
+xarray or zarr as well, without this package.
 
 Layout on disk::
 
@@ -21,9 +22,20 @@ In a bucket the layout is the same, but for the journal: it is a row of numbered
 
 from __future__ import annotations
 
-from sweep.store.chunks import ChunkWriter
+import os
+from typing import TYPE_CHECKING
+
+from sweep.store.address import (
+    extension_path,
+    files_of,
+    free_bytes,
+    is_store,
+    is_url,
+    place_of,
+    stored_bytes,
+)
+from sweep.store.codec import chunk_key
 from sweep.store.creation import exchange, recovered
-from sweep.store.index import GroupIndex, Index
 from sweep.store.layout import (
     UNWRITTEN_CODE,
     Coordinate,
@@ -32,30 +44,14 @@ from sweep.store.layout import (
     Units,
     Variable,
 )
-from sweep.store.local import extension_path
-from sweep.store.mending import mending
-from sweep.store.metadata import chunk_key
-from sweep.store.objects import (
-    ObjectPath,
-    free_bytes,
-    is_store,
-    is_url,
-    place_of,
-    root_mark,
-    stored_bytes,
-)
-from sweep.store.reading import (
-    StoreInfo,
-    inspect,
-    open_store,
-    read_arrays,
-    read_index,
-    read_record,
-    read_summaries,
-)
-from sweep.store.stored import StoredArray, StoredGroup, open_groups
-from sweep.store.verifying import Damage, noted, verify
-from sweep.store.writing import Store, acquire_lock, open_or_create
+from sweep.store.reader import GroupIndex, StoredArray, StoredGroup, open_groups
+from sweep.store.repair import repair_root, repairing
+from sweep.store.root import StoreInfo, inspect, read_record, read_summaries
+from sweep.store.verify import Damage, noted, verify
+from sweep.store.writer import ChunkWriter, Store, acquire_lock, open_or_create
+
+if TYPE_CHECKING:
+    import xarray
 
 __all__ = [
     "ChunkWriter",
@@ -63,8 +59,6 @@ __all__ = [
     "Damage",
     "GroupIndex",
     "GroupLayout",
-    "Index",
-    "ObjectPath",
     "Store",
     "StoreInfo",
     "StoreLayout",
@@ -74,25 +68,54 @@ __all__ = [
     "Units",
     "Variable",
     "acquire_lock",
-    "free_bytes",
     "chunk_key",
     "exchange",
     "extension_path",
+    "files_of",
+    "free_bytes",
     "inspect",
     "is_store",
     "is_url",
-    "mending",
     "noted",
     "open_groups",
     "open_or_create",
     "open_store",
     "place_of",
-    "read_arrays",
-    "read_index",
     "read_record",
     "read_summaries",
     "recovered",
-    "verify",
-    "root_mark",
+    "repair_root",
+    "repairing",
     "stored_bytes",
+    "verify",
 ]
+
+
+def open_store(
+    path: str | os.PathLike[str], chunks: int | dict[str, int] | str | None = None
+) -> xarray.DataTree:
+    """Open a store lazily as a tree with one dataset for each kernel.
+
+    Parameters
+    ----------
+    path : path
+        The store.
+    chunks : optional
+        As in :func:`xarray.open_datatree`: ``None`` reads on access without Dask, ``{}`` gives Dask
+        arrays with the store's chunks.
+
+    Returns
+    -------
+    xarray.DataTree
+        Unfinished stores open too: what is not written yet reads as NaN, codes as 255.
+        :func:`inspect` tells.
+
+    Raises
+    ------
+    StoreError
+        As :func:`inspect`; on reading, if a chunk is missing from a finished store or damaged.
+    """
+    inspect(path)  # a mistake is said without waiting for imports
+    from sweep.store.zarr_adapter import open_tree
+
+    return open_tree(path, chunks)

@@ -1,28 +1,39 @@
-"""A chunk's bytes: how an array becomes what any zarr v3 reader takes, and the names of the codecs.
+"""A chunk's bytes, both ways: cut, pad, encode; check, decode, or say what is wrong.
 
 Numbers go through ``bytes`` (little endian), ``blosc`` (LZ4 after a byte shuffle) and ``crc32c``;
-strings through ``vlen-utf8`` and ``crc32c``. Every chunk ends in a checksum, so a flipped bit is an
-error on reading and never another result.
+strings through ``vlen-utf8`` and ``crc32c``: any zarr v3 reader takes them. Every chunk ends in a
+checksum, so a flipped bit is an error and never another result.
 
 The bytes depend on the array alone. Blosc's own threads would append blocks in the order in which
 they finish; they are off (zarr itself switches them off, process-wide, when it is imported).
+
+A file may come from a stranger: its checksum then proves nothing. Sizes and offsets in Blosc's
+header are checked against the file and the declared chunk before anything is decoded.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from sweep.store.layout import Array
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from numcodecs.blosc import Blosc
 
-__all__ = ["codec_metadata", "decode", "decode_items", "encode", "is_sound"]
+__all__ = ["SEPARATOR", "Array", "Chunking", "chunk_key", "codec_metadata", "fill_value"]
+
+Array = npt.NDArray[Any]
+
+SEPARATOR = "."
+"""Between a chunk's numbers: all chunks of an array lie in one directory. Nested directories
+double the time to create a file, one chunk for each being common in many dimensions."""
 
 COMPRESSION_LEVEL = 1
 """Blosc level. Against level 5, storing results of the shipped models takes a tenth to a third less
@@ -31,11 +42,33 @@ time and an eighth more bytes: where the page cache absorbs the writes, encoding
 CHECKSUM = 4
 """Bytes of checksum at the end of a chunk."""
 
-_SHUFFLE = 1  # Blosc's number for the byte shuffle
+LARGEST_CHUNK = 2**31 - 1
+"""Blosc's limit for one buffer [B]."""
+
+_HEADER = 16  # bytes of Blosc's header: version, LZ version, flags, item size, three sizes
+_SHUFFLE = 1  # Blosc's number for the byte shuffle, and its flag
 _STORED = 2  # Blosc's flag of a buffer that is not compressed
+_BIT_SHUFFLE = 4
+_LZ4 = 1
 
 
-def codec_metadata(dtype: str) -> list[dict[str, Any]]:
+def chunk_key(index: Sequence[int]) -> str:
+    """Return the file name of a chunk within its array's directory."""
+    return SEPARATOR.join(["c", *map(str, index)])
+
+
+def fill_value(dtype: str) -> Any:
+    """Return what an unwritten element of ``dtype`` reads as."""
+    if dtype in ("string", "bool"):
+        return "" if dtype == "string" else False
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        return math.nan
+    info = np.iinfo(dtype)
+    return int(info.max) if kind == "u" else int(info.min)
+
+
+def codec_metadata(dtype: str, level: int = COMPRESSION_LEVEL) -> list[dict[str, Any]]:
     """Return the ``codecs`` entry of a zarr v3 array of this type."""
     if dtype == "string":
         return [{"name": "vlen-utf8", "configuration": {}}, {"name": "crc32c"}]
@@ -46,120 +79,211 @@ def codec_metadata(dtype: str) -> list[dict[str, Any]]:
     blosc = {
         "typesize": itemsize,
         "cname": "lz4",
-        "clevel": COMPRESSION_LEVEL,
+        "clevel": level,
         "shuffle": "shuffle",
         "blocksize": 0,
     }
     return [to_bytes, {"name": "blosc", "configuration": blosc}, {"name": "crc32c"}]
 
 
-def encode(array: Array) -> tuple[bytes, bytes]:
-    """Return a whole chunk's bytes and the four bytes of checksum that follow them.
-
-    Runs in the calling thread and releases the interpreter lock while it compresses. Two parts
-    are returned because joining them would copy megabytes.
-    """
-    if array.dtype.kind == "O":
-        body = _string_codec().encode(np.ascontiguousarray(array).reshape(array.shape))
-    else:
-        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        body = _blosc(array.dtype.itemsize).encode(np.ascontiguousarray(little))
-    body = bytes(body)  # no copy: both codecs return bytes
-    return body, _checksum(body)
-
-
-def is_sound(data: bytes) -> bool:
-    """Whether a chunk's bytes are those that its checksum was taken of."""
-    return len(data) > CHECKSUM and data[-CHECKSUM:] == _checksum(data[:-CHECKSUM])
-
-
-def decode(data: bytes, dtype: str, shape: Sequence[int]) -> Array:
-    """Return the array that a chunk's bytes hold.
+@dataclass(frozen=True)
+class Chunking:
+    """How an array is cut into chunks, and the bytes of each.
 
     Parameters
     ----------
-    data : bytes
-        What :func:`encode` returned, joined.
+    shape, chunks : tuple of int
+        Size of the array and of one chunk along each dimension.
     dtype : str
-        Its type, ``"string"`` for texts.
-    shape : sequence of int
-        The whole chunk's shape.
-
-    Raises
-    ------
-    ValueError
-        The checksum does not fit, or it is no chunk of that size.
+        ``"float32"``, ``"uint8"``, ..., ``"bool"`` or ``"string"``.
     """
-    if not is_sound(data):
-        raise ValueError("the checksum does not fit")
-    body = data[:-CHECKSUM]
-    if dtype == "string":
-        texts: Array = _string_codec().decode(body)
-        return texts.reshape(tuple(shape))
-    kind = np.dtype(dtype)
-    whole = np.empty(tuple(shape), kind.newbyteorder("<"))
-    if len(body) < 8 or int.from_bytes(body[4:8], "little") != whole.nbytes:
-        raise ValueError("a chunk of another size")
-    _blosc(kind.itemsize).decode(body, whole)
-    return whole.astype(kind, copy=False)
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Chunking:
+        """Return the chunking that an array's metadata document declares."""
+        chunks = document["chunk_grid"]["configuration"]["chunk_shape"]
+        return cls(tuple(document["shape"]), tuple(chunks), document["data_type"])
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of chunks along each dimension."""
+        return tuple(-(-n // chunk) for n, chunk in zip(self.shape, self.chunks, strict=True))
+
+    @property
+    def numpy_type(self) -> np.dtype[Any]:
+        """The type in memory; texts are objects."""
+        return np.dtype(object if self.dtype == "string" else self.dtype)
+
+    def indices(self) -> Iterator[tuple[int, ...]]:
+        """Yield the position of every chunk in the grid of chunks."""
+        return product(*map(range, self.counts))
+
+    def extent(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the part of a chunk that lies inside the array.
+
+        Raises
+        ------
+        IndexError
+            If the array has no such chunk.
+        """
+        bounds = list(zip(index, self.chunks, self.shape, strict=False))
+        inside = all(0 <= i and i * chunk < size for i, chunk, size in bounds)
+        if len(index) != len(self.shape) or not inside:
+            raise IndexError(f"no chunk {index} in shape {self.shape} with chunks {self.chunks}")
+        return tuple(min(chunk, size - i * chunk) for i, chunk, size in bounds)
+
+    def encode(self, index: tuple[int, ...], values: Array) -> tuple[bytes, bytes]:
+        """Return a chunk's bytes and the four bytes of checksum that follow them.
+
+        Runs in the calling thread and releases the interpreter lock while it compresses. Two parts
+        are returned because joining them would copy megabytes. Chunks at the edges are padded to
+        whole ones, as zarr stores them.
+
+        Raises
+        ------
+        ValueError
+            If ``values`` has not exactly the shape and type of that chunk.
+        """
+        expected = self.extent(index)
+        if values.shape != expected or values.dtype != self.numpy_type:
+            raise ValueError(
+                f"chunk {index} is {self.dtype} of shape {expected}, "
+                f"not {values.dtype} of shape {values.shape}"
+            )
+        if expected != self.chunks:
+            whole = np.full(self.chunks, fill_value(self.dtype), self.numpy_type)
+            whole[tuple(slice(size) for size in expected)] = values
+            values = whole
+        if self.dtype == "string":
+            body = _string_codec().encode(np.ascontiguousarray(values).reshape(values.shape))
+        else:
+            little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            body = _blosc(values.dtype.itemsize).encode(np.ascontiguousarray(little))
+        body = bytes(body)  # no copy: both codecs return bytes
+        return body, _checksum(body)
+
+    def encode_all(self, values: Array) -> Iterator[tuple[str, tuple[bytes, bytes]]]:
+        """Yield the file name and the bytes of every chunk of a whole array."""
+        for index in self.indices() if 0 not in self.shape else ():
+            corner = zip(index, self.chunks, strict=True)
+            part = values[tuple(slice(i * c, (i + 1) * c) for i, c in corner)]
+            yield chunk_key(index), self.encode(index, np.asarray(part, values.dtype))
+
+    def check(self, data: bytes) -> None:
+        """Make sure that bytes are a whole chunk of this array.
+
+        Raises
+        ------
+        ValueError
+            They are not; the message says what is wrong, such as "its checksum does not fit".
+        """
+        body, is_text = data[:-CHECKSUM], self.dtype == "string"
+        if len(data) <= CHECKSUM:
+            raise ValueError("it is truncated")
+        if data[-CHECKSUM:] != _checksum(body):
+            whole = 0
+            if not is_text and len(data) > _HEADER + CHECKSUM:
+                whole = int.from_bytes(data[12:16], "little") + CHECKSUM
+            if len(data) < whole <= LARGEST_CHUNK:
+                raise ValueError(f"it is truncated: {len(data):,} of {whole:,} bytes")
+            raise ValueError("its checksum does not fit")
+        items = math.prod(self.chunks)
+        if is_text:
+            count = int.from_bytes(body[:4], "little")
+            fits = count == items and len(body) >= 4 + 4 * count
+        else:
+            fits = _is_blosc(body, items, self.numpy_type.itemsize)
+        if not fits:
+            raise ValueError("its header does not fit the declared chunk")
+
+    def decode(self, data: bytes, items: Array | None = None) -> Array:
+        """Return the whole chunk that bytes hold, or single values of it.
+
+        Parameters
+        ----------
+        data : bytes
+            What :meth:`encode` returned, joined.
+        items : array of int, optional
+            Places in the flattened chunk. Of numbers only the compressed blocks that hold these
+            are decompressed.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`check`.
+        """
+        self.check(data)
+        body = data[:-CHECKSUM]
+        try:
+            if self.dtype == "string":
+                whole: Array = _string_codec().decode(body).reshape(self.chunks)
+            else:
+                kind = self.numpy_type
+                block, size = (int.from_bytes(body[i : i + 4], "little") for i in (8, 4))
+                is_cut = not body[2] & _STORED and block < size and block % kind.itemsize == 0
+                if items is not None and is_cut:
+                    return _items(body, kind, block, size, items)
+                whole = np.empty(self.chunks, kind.newbyteorder("<"))
+                _blosc(kind.itemsize).decode(body, whole)
+                whole = whole.astype(kind, copy=False)
+        except RuntimeError as error:
+            raise ValueError("it cannot be decompressed") from error
+        return whole if items is None else whole.ravel()[items]
 
 
-def decode_items(data: bytes, dtype: str, shape: Sequence[int], items: Array) -> Array:
-    """Return single values of a chunk of numbers, decompressing only the blocks that hold them.
+def _is_blosc(body: bytes, items: int, itemsize: int) -> bool:
+    """Whether the header of a buffer of Blosc fits its length and what it should hold.
 
-    Parameters
-    ----------
-    data, dtype, shape
-        As in :func:`decode`.
-    items : array of int
-        Places in the flattened chunk.
+    Within a block Blosc itself stays inside the length that the header declares.
+    """
+    if len(body) < _HEADER:
+        return False
+    _, _, flags, typesize, size, block, length = struct.unpack_from("<4B3I", body)
+    if (typesize, size, length) != (itemsize, items * itemsize, len(body)):
+        return False
+    if flags & _STORED:
+        return length == size + _HEADER
+    if flags >> 5 != _LZ4 or flags & _BIT_SHUFFLE or not 0 < block <= size:
+        return False
+    count = -(-size // block)
+    first = _HEADER + 4 * count
+    if first >= length:
+        return False
+    starts = np.frombuffer(body, "<u4", count, _HEADER)
+    return bool(starts.min() >= first and starts.max() < length)
 
-    Raises
-    ------
-    ValueError
-        As in :func:`decode`.
 
-    Notes
-    -----
+def _items(body: bytes, kind: np.dtype[Any], block: int, size: int, items: Array) -> Array:
+    """Return single values of a buffer of Blosc, decompressing only the blocks that hold them.
+
     Blosc compresses blocks one by one; its header of 16 bytes is followed by the offset of each
     block. A block behind a header of its own is a buffer that Blosc takes.
     """
-    kind = np.dtype(dtype)
-    block, whole = (int.from_bytes(data[i : i + 4], "little") for i in (8, 4))
-    is_stored = len(data) < 16 or bool(data[2] & _STORED) or not 0 < block < whole
-    if is_stored or whole != math.prod(shape) * kind.itemsize or block % kind.itemsize:
-        return decode(data, dtype, shape).ravel()[items]
-    if not is_sound(data):
-        raise ValueError("the checksum does not fit")
-    count = -(-whole // block)
-    starts = np.frombuffer(data, "<i4", count, 16)
-    ends = np.append(np.sort(starts), len(data) - CHECKSUM)
+    starts = np.frombuffer(body, "<i4", -(-size // block), _HEADER)
+    ends = np.append(np.sort(starts), len(body))
     values = np.empty(len(items), kind)
     of_block, inside = np.divmod(items, block // kind.itemsize)
     for number in np.unique(of_block).tolist():
         # A last block that is shorter is compressed in another way: it is taken with the one
         # before it, so that it is the shorter last one here too.
-        is_short = (number + 1) * block > whole
+        is_short = (number + 1) * block > size
         bodies = []
         for start in starts[number - is_short : number + 1].tolist():
-            bodies.append(data[start : int(ends[np.searchsorted(ends, start, side="right")])])
+            bodies.append(body[start : int(ends[np.searchsorted(ends, start, side="right")])])
         first = (number - is_short) * block
-        part = np.empty((min((number + 1) * block, whole) - first) // kind.itemsize, kind)
-        _blosc(kind.itemsize).decode(_buffer(data[:4], part.nbytes, block, bodies), part)
+        part = np.empty((min((number + 1) * block, size) - first) // kind.itemsize, kind)
+        offsets = _HEADER + 4 * len(bodies) + np.cumsum([0, *map(len, bodies)])
+        header = struct.pack(
+            f"<{len(offsets) + 2}I", part.nbytes, block, offsets[-1], *offsets[:-1]
+        )
+        _blosc(kind.itemsize).decode(b"".join([body[:4], header, *bodies]), part)
         mine = of_block == number
         values[mine] = part[inside[mine] + is_short * (block // kind.itemsize)]
     return values
-
-
-def _buffer(start: bytes, size: int, block: int, bodies: Sequence[bytes]) -> bytes:
-    """Return compressed blocks as a buffer of Blosc's: header, their offsets, and they."""
-    at = 16 + 4 * len(bodies)
-    offsets = []
-    for body in bodies:
-        offsets.append(at)
-        at += len(body)
-    numbers = (size, block, at, *offsets)
-    return b"".join([start, *(n.to_bytes(4, "little") for n in numbers), *bodies])
 
 
 @functools.cache

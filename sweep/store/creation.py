@@ -1,11 +1,18 @@
 """Putting a new store in its place at once, and tidying up after creations that were killed.
 
-A store is built in a directory beside its place, ``.NAME.sweep-new-XXXXXXXX``, and renamed. One
-that is to be overwritten is first renamed to ``.NAME.sweep-old-...``, and again, once the new one
-is in place, to ``.NAME.sweep-trash-...``. So a kill at any moment leaves one of them whole, and the
-names tell the next run, which holds the parent directory's lock, what is left to do: an ``old``
-beside an empty place is put back; anything else of these names is dead and removed. Nothing but
-these names is ever removed.
+On a disk a store is built in a directory beside its place, ``.NAME.sweep-new-XXXXXXXX``, and
+renamed. One that is to be overwritten is first renamed to ``.NAME.sweep-old-...``, and again, once
+the new one is in place, to ``.NAME.sweep-trash-...``. So a kill at any moment leaves one of them
+whole, and the names tell the next run, which holds the parent directory's lock, what is left to do:
+an ``old`` beside an empty place is put back; anything else of these names is dead and removed.
+Nothing but these names is ever removed.
+
+In a bucket nothing can be renamed. A store is written there object by object, its root record last;
+one that is to be overwritten loses its root record first, so that in between there is no store to
+be taken for a whole one. Its lock is there from before the first object to after the last: objects
+with a lock and without a root record are what a killed creation left. A finished store that is to
+take another's place is copied within the bucket in the same order, and removed last, its root
+record first: what a kill leaves shows what is left to do.
 """
 
 from __future__ import annotations
@@ -16,23 +23,28 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import cast
 
 from sweep.errors import StoreError
+from sweep.store.address import extension_path
+from sweep.store.buckets import ObjectPath
+from sweep.store.layout import LOCK_KEY
 from sweep.store.lease import Lease
-from sweep.store.local import explained, extension_path, sync_directory, write_all
+from sweep.store.local_files import explained, open_inside, sync_directory, write_all
 from sweep.store.lock import StoreLock, directory_lock
-from sweep.store.objects import ObjectPath, is_url
-from sweep.store.replacing import recover_objects, replace_objects
+from sweep.store.metadata import ROOT_DOCUMENT
+from sweep.store.root import inspect
 
-__all__ = ["create", "exchange", "place", "recover", "recovered"]
+__all__ = ["check_vacant", "create", "exchange", "fill", "place", "recovered"]
+
+REQUESTS = 32
+"""Objects that are copied at a time."""
 
 
 def create(
     root: Path,
     objects: Mapping[str, bytes],
-    lock_key: str,
     *,
     replaced: StoreLock | None = None,
     durable: bool = False,
@@ -42,11 +54,9 @@ def create(
     Parameters
     ----------
     root : Path
-        Its place, links resolved. The caller holds the parent's :func:`directory_lock`.
+        Its place, links resolved. The caller holds it; see :func:`place`.
     objects : mapping
         Content by key.
-    lock_key : str
-        Key of the lock's file.
     replaced : StoreLock, optional
         The held lock of the store that now stands at ``root`` and is to go.
     durable : bool
@@ -63,18 +73,9 @@ def create(
         try:
             os.mkdir(temporary)
             _write_objects(temporary, objects, durable)
-            lock = StoreLock.acquire(temporary / lock_key, str(root))
-            lock.path = root / lock_key  # from here on: an interrupt may come with the renaming
-            if replaced is not None:
-                old = _beside(root, "old")
-                os.rename(root, old)
-                try:
-                    os.rename(temporary, root)
-                except BaseException:
-                    os.rename(old, root)
-                    raise
-            else:
-                os.rename(temporary, root)
+            lock = StoreLock.acquire(temporary / LOCK_KEY, str(root))
+            lock.path = root / LOCK_KEY  # from here on: an interrupt may come with the renaming
+            _put_in_place(temporary, root, replaced)
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -82,9 +83,6 @@ def create(
             raise
         if durable:
             sync_directory(root.parent)
-        if replaced is not None:
-            replaced.forget()
-            _condemn(root, old)
     return lock
 
 
@@ -105,22 +103,14 @@ def exchange(root: Path, made: Path, lock: StoreLock | Lease) -> None:
     Raises
     ------
     StoreError
-        If they cannot be renamed; both then stay. In a bucket, if they cannot be copied; see
-        :func:`~sweep.store.replacing.replace_objects`.
+        If they cannot be renamed; both then stay. In a bucket, if an object cannot be copied or
+        the lock is lost; :func:`recovered` goes on from there.
     """
-    if isinstance(lock, Lease):
-        replace_objects(cast(ObjectPath, root), cast(ObjectPath, made), lock)
-        return
-    with place(root), explained(f"replace '{root}'"):
-        old = _beside(root, "old")
-        os.rename(root, old)
-        try:
-            os.rename(made, root)
-        except BaseException:
-            os.rename(old, root)
-            raise
-        lock.forget()
-        _condemn(root, old)
+    if isinstance(root, ObjectPath) and isinstance(made, ObjectPath) and isinstance(lock, Lease):
+        _copy_over(root, made, lock)
+    elif isinstance(lock, StoreLock):
+        with place(root), explained(f"replace '{root}'"):
+            _put_in_place(made, root, lock)
 
 
 def recovered(root: Path, *, break_lock: bool = False) -> None:
@@ -138,46 +128,58 @@ def recovered(root: Path, *, break_lock: bool = False) -> None:
     StoreError
         If somebody holds the store, or it cannot be changed.
     """
-    if is_url(root):
-        made = cast(ObjectPath, extension_path(root))
-        recover_objects(cast(ObjectPath, root), made, force=break_lock)
+    if isinstance(root, ObjectPath):
+        _recover_objects(root, ObjectPath(str(extension_path(root))), force=break_lock)
     elif root.parent.is_dir():
         with place(root):
             pass
 
 
-def recover(root: Path) -> None:
-    """Undo what killed creations left beside ``root``, and mark what is to be removed.
-
-    The caller holds the parent's :func:`directory_lock`, so whoever made these is gone.
-
-    Raises
-    ------
-    StoreError
-        If the store that was to be overwritten cannot be put back.
-    """
-    for role, entry in _leftovers(root):
-        if role == "old" and not root.exists():
-            with explained(f"put '{root}' back from '{entry}'"):
-                os.rename(entry, root)
-        elif role != "trash":
-            _condemn(root, entry)
+# ---------------------------------------------------------------------------- on a disk
 
 
 @contextlib.contextmanager
 def place(root: Path) -> Iterator[None]:
-    """Hold the directory in which ``root`` stands, tidied up, while ``root`` is opened or made."""
+    """Hold the directory in which ``root`` stands, tidied up, while ``root`` is opened or made.
+
+    Raises
+    ------
+    StoreError
+        If there is no such directory, or the store that was to be overwritten cannot be put back.
+    """
     if not root.parent.is_dir():
         raise StoreError(f"'{root.parent}' is not a directory: '{root.name}' cannot be created")
     try:
         with directory_lock(root.parent):
-            recover(root)
+            # Whoever made what is left here held the same lock, and is gone.
+            for role, entry in _leftovers(root):
+                if role == "old" and not root.exists():
+                    with explained(f"put '{root}' back from '{entry}'"):
+                        os.rename(entry, root)
+                elif role != "trash":
+                    _condemn(root, entry)
             yield
     finally:
         # Not under the lock: a large store takes its time, and two may well remove the same.
         for role, entry in _leftovers(root):
             if role == "trash":
                 shutil.rmtree(entry, ignore_errors=True)
+
+
+def _put_in_place(made: Path, root: Path, replaced: StoreLock | None) -> None:
+    """Rename a store to its place, and the one that was there, if any, out of it."""
+    if replaced is None:
+        os.rename(made, root)
+        return
+    old = _beside(root, "old")
+    os.rename(root, old)
+    try:
+        os.rename(made, root)
+    except BaseException:
+        os.rename(old, root)
+        raise
+    replaced.forget()
+    _condemn(root, old)
 
 
 def _beside(root: Path, role: str) -> Path:
@@ -206,8 +208,7 @@ def _write_objects(directory: Path, objects: Mapping[str, bytes], durable: bool)
     for parent in sorted({os.path.dirname(key) for key in objects}):
         os.makedirs(directory / parent, exist_ok=True)
     for key, content in objects.items():
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(directory / key, flags, 0o666)
+        descriptor = open_inside(directory, key, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             write_all(descriptor, content)
             if durable:
@@ -217,3 +218,94 @@ def _write_objects(directory: Path, objects: Mapping[str, bytes], durable: bool)
     if durable:
         for path, _, _ in os.walk(directory):
             sync_directory(path)
+
+
+# ---------------------------------------------------------------------------- in a bucket
+
+
+def check_vacant(root: ObjectPath) -> None:
+    """Refuse a place without a root record where other objects are.
+
+    Raises
+    ------
+    StoreError
+        They are not what a killed creation left.
+    """
+    with explained(f"open '{root}'"):
+        first = next(root.below(), None)
+        if first is not None and not (root / LOCK_KEY).exists():
+            raise StoreError(f"'{root}' holds other objects, such as '{first}', and no store")
+
+
+def fill(root: ObjectPath, objects: Mapping[str, bytes]) -> None:
+    """Write a new store in place of whatever is at ``root``; the caller holds its lock.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written. A store that was there is lost.
+    """
+    try:
+        with explained(f"create '{root}'"):
+            root.remove([ROOT_DOCUMENT])
+            root.remove([key for key in root.below() if key != LOCK_KEY])
+            for key, content in objects.items():
+                (root / key).write(content)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            root.remove([key for key in root.below() if key != LOCK_KEY])
+        raise
+
+
+def _copy_over(root: ObjectPath, made: ObjectPath, lock: Lease) -> None:
+    """Copy a finished store over another one, or over what a killed copying left of it."""
+    with explained(f"replace '{root}'", "; the same command continues"):
+        if not (made / ROOT_DOCUMENT).exists():
+            raise StoreError(f"'{made}' is gone: another process removed it")
+        new = [key for key in made.below() if key not in (LOCK_KEY, ROOT_DOCUMENT)]
+        lock.check()
+        root.remove([ROOT_DOCUMENT])
+        kept = {*new, LOCK_KEY}
+        root.remove([key for key in root.below() if key not in kept])
+        with ThreadPoolExecutor(REQUESTS, thread_name_prefix="sweep-copy") as pool:
+            copies = [pool.submit((made / key).copy_to, root / key) for key in new]
+            try:
+                for copy in copies:
+                    copy.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+        lock.check()
+        (made / ROOT_DOCUMENT).copy_to(root / ROOT_DOCUMENT)
+        _clear(made)
+
+
+def _recover_objects(root: ObjectPath, made: ObjectPath, *, force: bool) -> None:
+    """Go on with an exchange that was killed, or tidy up after one that was as good as done."""
+    with explained(f"open '{root}'"):
+        if next(made.below(), None) is None or _left_to_do(root, made) is None:
+            return
+        lock = Lease.acquire(root / LOCK_KEY, str(root), force=force)
+        try:
+            # Only what is left to do now counts: nobody else changes either from here on.
+            if (left := _left_to_do(root, made)) == "clear":
+                _clear(made)
+            elif left == "replace":
+                _copy_over(root, made, lock)
+        finally:
+            lock.release()
+
+
+def _left_to_do(root: ObjectPath, made: ObjectPath) -> str | None:
+    """Return what a killed exchange left to do; ``None`` where ``made`` is being built."""
+    if (root / ROOT_DOCUMENT).exists():
+        if not (made / ROOT_DOCUMENT).exists():
+            return "clear"
+        return "clear" if inspect(root).binding == inspect(made).binding else None
+    if (made / ROOT_DOCUMENT).exists() and inspect(made).is_finished:
+        return "replace"
+    return None
+
+
+def _clear(made: ObjectPath) -> None:
+    made.remove([ROOT_DOCUMENT])
+    made.remove(list(made.below()))

@@ -16,25 +16,26 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sweep.store.codec import LARGEST_CHUNK, Array, Chunking
+
 __all__ = [
     "CHUNK_INDEX",
     "LOCK_KEY",
+    "STATIC_TYPES",
     "UNWRITTEN_CODE",
-    "Array",
     "Coordinate",
     "GroupLayout",
     "StoreLayout",
     "Units",
     "Variable",
-    "fill_value",
+    "is_name",
 ]
-
-Array = npt.NDArray[Any]
 
 CHUNK_INDEX = "chunk_index"
 """The array at the root that says which chunks are finished; its directory holds the journal."""
@@ -45,22 +46,17 @@ UNWRITTEN_CODE = 255
 """What an unwritten byte code reads as."""
 
 NUMBERS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-STATIC_ONLY = ("bool", "string")
+STATIC_TYPES = ("bool", "string")
+"""Types without a spare value for what is not written yet."""
 
-_MAX_CHUNK_BYTES = 2**31 - 1  # Blosc's limit for one buffer
+LONGEST_NAME = 200
 
 
-def fill_value(dtype: str) -> Any:
-    """Return what an unwritten element of ``dtype`` reads as."""
-    if dtype == "string":
-        return ""
-    if dtype == "bool":
+def is_name(name: object) -> bool:
+    """Whether something can name a group, an array or a dimension: an identifier, not too long."""
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
         return False
-    kind = np.dtype(dtype).kind
-    if kind == "f":
-        return math.nan
-    info = np.iinfo(dtype)
-    return int(info.max) if kind == "u" else int(info.min)
+    return name.isidentifier() and not name.startswith("__")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +125,7 @@ class Variable:
             object.__setattr__(self, "chunks", tuple(int(size) for size in self.chunks))
         else:
             values = _plain_array(self.values)
-            if self.dtype in STATIC_ONLY:
+            if self.dtype in STATIC_TYPES:
                 _require(
                     _type_name(values) == self.dtype, f"values of '{self.name}' are no {self.dtype}"
                 )
@@ -138,7 +134,7 @@ class Variable:
             _require(values.shape == self.shape, f"values of '{self.name}' have another shape")
             object.__setattr__(self, "values", values)
             object.__setattr__(self, "chunks", tuple(max(size, 1) for size in self.shape))
-        known = NUMBERS if self.values is None else NUMBERS + STATIC_ONLY
+        known = NUMBERS if self.values is None else NUMBERS + STATIC_TYPES
         _require(self.dtype in known, f"'{self.name}' cannot be of type {self.dtype}")
         _require(
             len(self.dims) == len(self.shape) == len(self.chunks),
@@ -147,12 +143,12 @@ class Variable:
         _require(min(self.chunks, default=1) > 0, f"'{self.name}' has a chunk of no points")
         if self.dtype != "string":
             size = math.prod(self.chunks) * np.dtype(self.dtype).itemsize
-            _require(size <= _MAX_CHUNK_BYTES, f"a chunk of '{self.name}' exceeds 2 GiB")
+            _require(size <= LARGEST_CHUNK, f"a chunk of '{self.name}' exceeds 2 GiB")
 
-    @property
-    def chunk_grid(self) -> tuple[int, ...]:
-        """Number of chunks along each dimension."""
-        return tuple(-(-n // chunk) for n, chunk in zip(self.shape, self.chunks, strict=True))
+    @cached_property
+    def chunking(self) -> Chunking:
+        """How it is cut into chunks."""
+        return Chunking(self.shape, self.chunks, self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -225,6 +221,8 @@ class GroupLayout:
             _check_name(array.name)
             _require(array.name not in names, f"'{array.name}' occurs twice in '{self.name}'")
             names.add(array.name)
+            for dim in array.dims:
+                _check_name(dim)
             for dim, size in zip(array.dims, array.shape, strict=True):
                 _require(
                     sizes.setdefault(dim, size) == size,
@@ -308,10 +306,7 @@ def _json(value: Any) -> bytes:
 
 
 def _check_name(name: str) -> None:
-    _require(
-        bool(name) and "/" not in name and not name.startswith(("__", ".")) and name != "zarr.json",
-        f"'{name}' cannot name a group or array of a store",
-    )
+    _require(is_name(name), f"'{name}' cannot name a group, array or dimension of a store")
 
 
 def _require(condition: bool, message: str) -> None:

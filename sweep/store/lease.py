@@ -21,9 +21,9 @@ from threading import Event, Thread
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.local import explained
-from sweep.store.lock import is_alive_here, refusal, this_process
-from sweep.store.objects import ChangedError, Mark, ObjectPath
+from sweep.store.buckets import ChangedError, Mark, ObjectPath
+from sweep.store.local_files import explained
+from sweep.store.lock import is_alive_here, parsed_owner, refusal, this_process
 
 __all__ = ["Lease"]
 
@@ -144,8 +144,4 @@ class Lease:
 
     def _read(self) -> tuple[Mapping[str, Any], Mark]:
         content, mark = self.path.read()
-        try:
-            owner = json.loads(content)
-        except ValueError:
-            owner = {}
-        return owner if isinstance(owner, dict) else {}, mark
+        return parsed_owner(content), mark

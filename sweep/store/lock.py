@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.local import explained, write_all
+from sweep.store.local_files import explained, open_inside, write_all
 
-_take: Callable[[int], None] | None
 try:
     import fcntl
 except ImportError:  # not a POSIX system: the exclusive creation alone protects
-    _take = None
+    flock: Callable[[int], None] | None = None
 else:
 
-    def _take(descriptor: int) -> None:
+    def flock(descriptor: int) -> None:
+        """Lock an open file, or raise ``BlockingIOError``."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -43,6 +43,7 @@ __all__ = [
     "StoreLock",
     "directory_lock",
     "is_alive_here",
+    "parsed_owner",
     "process_start",
     "refusal",
     "release_all",
@@ -51,6 +52,9 @@ __all__ = [
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL}
 _PATIENCE_S = 30.0
+
+LARGEST = 1 << 16
+"""More than a lock's file has [B]."""
 
 
 class StoreLock:
@@ -94,14 +98,16 @@ class StoreLock:
             return None
         try:
             state = _flock(descriptor)
+            owner = parsed_owner(os.read(descriptor, LARGEST))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            advice = f"only if it is surely gone, remove '{path}' or give --break-lock"
             if state is None or (state is False and not created and not force):
-                raise _refusal(store, path, _owner(path))
+                raise refusal(store, owner, advice)
             if not _is_current(path, descriptor):
                 os.close(descriptor)
                 return None
-            owner = _owner(path)
             if owner and not _is_stale(owner) and (not force or is_alive_here(owner)):
-                raise _refusal(store, path, owner)
+                raise refusal(store, owner, advice)
             os.ftruncate(descriptor, 0)
             write_all(descriptor, json.dumps(this_process()).encode() + b"\n")
         except BaseException:
@@ -163,19 +169,19 @@ def process_start(pid: int) -> str | None:
 
 def _opened(path: Path) -> tuple[int, bool]:
     """Open the lock, and say whether we created it: without ``flock`` that alone decides."""
-    flags = os.O_RDWR | os.O_CLOEXEC
+    root, key = path.parent.parent, f"{path.parent.name}/{path.name}"
     try:
-        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+        return open_inside(root, key, os.O_RDWR | os.O_CREAT | os.O_EXCL), True
     except FileExistsError:
-        return os.open(path, flags), False
+        return open_inside(root, key, os.O_RDWR), False
 
 
 def _flock(descriptor: int) -> bool | None:
     """Return ``True`` if locked now, ``None`` if somebody holds it, ``False`` if unsupported."""
-    if _take is None:
+    if flock is None:
         return False
     try:
-        _take(descriptor)
+        flock(descriptor)
     except BlockingIOError:
         return None
     except OSError as error:
@@ -187,16 +193,16 @@ def _flock(descriptor: int) -> bool | None:
 
 def _is_current(path: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
 
-def _owner(path: Path) -> dict[str, Any]:
-    """Return who wrote the lock; empty if nobody did, or died in the middle of it."""
+def parsed_owner(content: bytes) -> dict[str, Any]:
+    """Return who wrote a lock; empty if nobody did, or died in the middle of it."""
     try:
-        owner = json.loads(path.read_text())
-    except (OSError, ValueError):
+        owner = json.loads(content[:LARGEST])
+    except (ValueError, RecursionError):
         return {}
     return owner if isinstance(owner, dict) else {}
 
@@ -242,7 +248,7 @@ def _is_stale(owner: Mapping[str, Any]) -> bool:
 
 def _lives(owner: Mapping[str, Any]) -> bool:
     pid = owner.get("pid")
-    if not isinstance(pid, int) or pid <= 0:
+    if type(pid) is not int or not 0 < pid < 2**31:
         return False
     try:
         os.kill(pid, 0)
@@ -261,16 +267,13 @@ def is_alive_here(owner: Mapping[str, Any]) -> bool | None:
     return _lives(owner)
 
 
-def _refusal(store: str, path: Path, owner: Mapping[str, Any]) -> StoreError:
-    return refusal(store, owner, f"only if it is surely gone, remove '{path}' or give --break-lock")
-
-
 def refusal(store: str, owner: Mapping[str, Any], advice: str) -> StoreError:
     """Return the error of a store that another run holds."""
-    who = f"process {owner.get('pid', '?')} on host '{owner.get('host', '?')}'"
-    since = f" since {owner['since']}" if "since" in owner else ""
+    pid, host, since = (str(owner.get(name, "?"))[:200] for name in ("pid", "host", "since"))
+    since = f" since {since}" if "since" in owner else ""
     return StoreError(
-        f"'{store}' is being written by {who}{since}: wait for it or end it; {advice}"
+        f"'{store}' is being written by process {pid} on host '{host}'{since}: "
+        f"wait for it or end it; {advice}"
     )
 
 

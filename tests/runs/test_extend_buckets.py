@@ -19,9 +19,9 @@ from sweep.runs.record import layout_of
 from sweep.runs.running import run
 from sweep.runs.verifying import verify
 from sweep.space import resolve
-from sweep.store import extension_path, inspect, lease, objects, open_or_create, open_store
+from sweep.store import buckets, extension_path, inspect, lease, open_or_create, open_store
+from sweep.store.buckets import ObjectPath
 from sweep.store.lock import this_process
-from sweep.store.objects import ObjectPath
 
 SMALL = {
     "kernels": ["mat_tiled"],
@@ -36,9 +36,9 @@ PLACE = "memory://bucket/a.zarr"
 @pytest.fixture(autouse=True)
 def empty() -> Iterator[None]:
     """No bucket of an earlier test."""
-    objects._client.cache_clear()
+    buckets._client.cache_clear()
     yield
-    objects._client.cache_clear()
+    buckets._client.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def state(large: dict[str, str], before: dict[str, str]) -> str:
 def test_killed_at_any_change__is_a_whole_store_or_none_and_continues(large, monkeypatch):
     at, seen, step = 0, [], 7
     while True:
-        objects._client.cache_clear()
+        buckets._client.cache_clear()
         run(plan(**SMALL), PLACE)
         before = digest_of(PLACE)
         with monkeypatch.context() as patched:

@@ -188,7 +188,7 @@ def test_interrupted_run_continues(tmp_path, reference, computed, moments):
         with pytest.raises(Stop):
             run(plan(), path, threads=1, progress=stop_after(chunks))
         assert not inspect(path).is_finished
-        assert not inspect(path).lock_path.exists()
+        assert not inspect(path).files.exists("chunk_index/lock")
         assert len(journal(path)) >= done + chunks
         done = len(journal(path))
         status = open_store(path)["sepia/status"]

@@ -93,7 +93,7 @@ def test_killed_at_any_moment_and_continued(folder, reference):
         stop(process, store, chunks, process.kill)
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-        assert inspect(store).lock_path.exists()  # stale: its owner is gone
+        assert inspect(store).files.exists("chunk_index/lock")  # stale: its owner is gone
         assert not inspect(store).is_finished
         # What is there already can be asked.
         assert best(store)[0]["execution_time"] > 0
@@ -106,7 +106,7 @@ def test_killed_at_any_moment_and_continued(folder, reference):
     entries = [(entry["group"], entry["chunk"]) for entry in journal(store)]
     assert len(entries) == len(set(entries)) == CHUNKS
     assert digest(store) == reference
-    assert not inspect(store).lock_path.exists()
+    assert not inspect(store).files.exists("chunk_index/lock")
 
 
 def test_killed_before_the_first_chunk(folder, reference):
@@ -133,7 +133,7 @@ def test_interrupted_with_the_store_resumable(folder, reference, chunks):
     _, error = process.communicate()
     assert process.returncode == 130
     assert error == "\nsweep: interrupted; the same command continues 'long.zarr'\n"
-    assert not inspect(store).lock_path.exists()
+    assert not inspect(store).files.exists("chunk_index/lock")
     assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
     assert digest(store) == reference
 
@@ -159,7 +159,7 @@ main()
     "moment",
     [
         {"module": "os", "name": "rename", "before": False},  # as the store appears
-        {"module": "sweep.store.writing", "name": "_opened", "before": True},  # locked, not open
+        {"module": "sweep.store.writer", "name": "_opened", "before": True},  # locked, not open
     ],
     ids=["created", "locked"],
 )
@@ -168,7 +168,7 @@ def test_interrupted_where_nobody_releases_the_lock_yet(folder, reference, momen
     done = subprocess.run(run, cwd=folder, env=environment(), text=True, capture_output=True)
     assert done.returncode == 130
     assert done.stderr == "\nsweep: interrupted; the same command continues 'long.zarr'\n"
-    assert not inspect(folder / "long.zarr").lock_path.exists()
+    assert not inspect(folder / "long.zarr").files.exists("chunk_index/lock")
     assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
     assert digest(folder / "long.zarr") == reference
 

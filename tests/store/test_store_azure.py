@@ -24,8 +24,8 @@ from sweep.query import best
 from sweep.runs.extending import extend
 from sweep.runs.running import run
 from sweep.runs.verifying import verify
-from sweep.store import objects, open_store, sameness
-from sweep.store.objects import ObjectPath
+from sweep.store import buckets, open_store, root
+from sweep.store.buckets import ObjectPath
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,11 +82,11 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
         monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"http://{address}/{ACCOUNT}")
-        monkeypatch.setattr(sameness, "LOOK_S", 0.0)
-        objects._client.cache_clear()
+        monkeypatch.setattr(root, "LOOK_S", 0.0)
+        buckets._client.cache_clear()
         yield "az://results/a.zarr"
     finally:
-        objects._client.cache_clear()
+        buckets._client.cache_clear()
         server.kill()
         server.wait()
 

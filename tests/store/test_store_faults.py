@@ -13,6 +13,7 @@ from support.store_samples import digest, fill, layout, reference, start, write_
 from sweep.errors import StoreError
 from sweep.store import inspect, open_or_create, open_store, read_record
 from sweep.store.creation import place
+from sweep.store.journal import journal_header, journal_line
 
 # Continuing
 
@@ -236,11 +237,20 @@ def test_journal__lost_means_nothing_is_finished(tmp_path: Path, content: bytes 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda lines: [lines[0].replace(b'store":"', b'store":"0'), *lines[1:]], "another store"),
+        (lambda lines: [journal_header("0"), *lines[1:]], "another store"),
+        (
+            lambda lines: [lines[0].replace(b'store":"', b'store":"0'), *lines[1:]],
+            "line 1: damaged",
+        ),
         (lambda lines: lines[1:], "another store"),
         (lambda lines: [lines[0], b"{]\n", *lines[1:]], "line 2: damaged"),
-        (lambda lines: [*lines, b'{"group":"kernel_0","chunk":3}\n'], "no chunk 3 of 'kernel_0'"),
-        (lambda lines: [*lines, b'{"group":"kernel_9","chunk":0}\n'], "no chunk 0 of 'kernel_9'"),
+        (lambda lines: [lines[0], lines[1].replace(b"[0,", b"[1,"), lines[1]], "line 2: damaged"),
+        (
+            lambda lines: [lines[0], lines[1].replace(b"crc", b"crb"), lines[1]],
+            "line 2: damaged",
+        ),
+        (lambda lines: [*lines, journal_line(("kernel_0", 3, {}))], "no chunk 3 of 'kernel_0'"),
+        (lambda lines: [*lines, journal_line(("kernel_9", 0, {}))], "no chunk 0 of 'kernel_9'"),
     ],
 )
 def test_journal__damage_is_an_error(tmp_path: Path, damage, message: str) -> None:

@@ -13,9 +13,9 @@ from support.store_samples import fill, layout, reference, write_chunk
 
 from sweep.errors import StoreError
 from sweep.store import inspect, lease, open_or_create
+from sweep.store.buckets import ObjectPath
 from sweep.store.lease import Lease
 from sweep.store.lock import this_process
-from sweep.store.objects import ObjectPath
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_lock__second_run_is_refused_by_name(url):
             with pytest.raises(StoreError, match=f"being written by process {os.getpid()} on host"):
                 open_or_create(url, layout(), overwrite=overwrite, break_lock=overwrite)
         fill(store)
-    assert not inspect(url).lock_path.exists()
+    assert not inspect(url).files.exists("chunk_index/lock")
 
 
 def test_lock__of_a_dead_process_of_this_machine_is_taken_at_once(url):

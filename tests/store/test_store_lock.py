@@ -126,7 +126,7 @@ def test_lock__without_flock_creation_decides(tmp_path: Path, monkeypatch) -> No
     def unsupported(descriptor: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(lock_module, "_take", unsupported)
+    monkeypatch.setattr(lock_module, "flock", unsupported)
     first = StoreLock.acquire(tmp_path / "lock", "a.zarr")
     with pytest.raises(StoreError, match=f"process {os.getpid()}"):
         StoreLock.acquire(tmp_path / "lock", "a.zarr")

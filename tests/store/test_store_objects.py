@@ -17,9 +17,8 @@ from support.store_samples import digest, fill, layout, reference, write_chunk
 from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.running import rerun, run
-from sweep.store import inspect, objects, open_or_create, open_store, read_summaries, remote
-from sweep.store.objects import ObjectPath
-from sweep.store.requests import delete
+from sweep.store import buckets, inspect, journal, open_or_create, open_store, read_summaries
+from sweep.store.buckets import ObjectPath, delete
 
 LONG = {
     "kernels": ["sepia"],
@@ -33,9 +32,9 @@ LONG = {
 @pytest.fixture
 def impatient(monkeypatch) -> None:
     """Requests that are repeated twice and waited for a moment only."""
-    monkeypatch.setattr(objects, "TIMEOUTS", {"connect_timeout": "1s", "timeout": "1s"})
-    monkeypatch.setattr(objects, "RETRIES", {"max_retries": 2})
-    objects._client.cache_clear()
+    monkeypatch.setattr(buckets, "TIMEOUTS", {"connect_timeout": "1s", "timeout": "1s"})
+    monkeypatch.setattr(buckets, "RETRIES", {"max_retries": 2})
+    buckets._client.cache_clear()
 
 
 # ------------------------------------------------------------------------------ the same
@@ -146,7 +145,7 @@ def test_nothing_and_foreign_objects(url, network):
 
 @pytest.mark.parametrize("wrong", ["500", "503", "late", "drop"])
 def test_faults__of_every_third_request(tmp_path, url, network, wrong, monkeypatch):
-    monkeypatch.setattr(remote, "LEAST_S", 0.0)  # as many journal objects as possible
+    monkeypatch.setattr(journal, "LEAST_S", 0.0)  # as many journal objects as possible
     count = iter(range(10**9))
     network.fault = lambda method, path: wrong if next(count) % 3 == 0 else None
     with open_or_create(url, layout()) as store:
@@ -214,14 +213,14 @@ def test_chunk__is_there_whole_or_not_at_all(url, network):
         write_chunk(store, "kernel_0", 0)
         before = contents(url)
         network.fault = lambda method, path: "drop" if method == "PUT" else None
-        objects._client.cache_clear()
+        buckets._client.cache_clear()
         place = ObjectPath(f"{url}/kernel_0/status/c.0")
-        objects.RETRIES, kept = {"max_retries": 0}, objects.RETRIES
+        buckets.RETRIES, kept = {"max_retries": 0}, buckets.RETRIES
         try:
             with pytest.raises(OSError, match="error"):
                 place.write(b"half of a chunk")
         finally:
-            objects.RETRIES = kept
+            buckets.RETRIES = kept
             network.fault = lambda *_: None
         assert contents(url) == before
 
@@ -232,15 +231,15 @@ CREATE = """
 import os, sys
 sys.path[:0] = {paths!r}
 from support.store_samples import layout
-from sweep.store import objects, open_or_create
-write, count = objects.ObjectPath.write, 0
+from sweep.store import buckets, open_or_create
+write, count = buckets.ObjectPath.write, 0
 def deadly(self, *parts, **how):
     global count
     count += 1
     if count == {at}:
         os._exit(9)
     return write(self, *parts, **how)
-objects.ObjectPath.write = deadly
+buckets.ObjectPath.write = deadly
 open_or_create({url!r}, layout(), overwrite={overwrite})
 """
 
@@ -269,7 +268,7 @@ def test_kill__of_a_run_and_continued(tmp_path, url, network):
         puts = [path for method, path in network.requests if method == "PUT"]
         return sum("/journal-" in path for path in puts)
 
-    code = "from sweep.store import remote; remote.LEAST_S = 0.0"
+    code = "from sweep.store import journal; journal.LEAST_S = 0.0"
     arguments = ["run", "long.toml", "--no-report", "--store", url]
     for _ in range(2):
         process = subprocess.Popen(

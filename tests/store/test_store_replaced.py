@@ -17,7 +17,8 @@ from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.extending import extend
 from sweep.runs.running import run
-from sweep.store import objects, open_groups, open_or_create, open_store, sameness
+from sweep.store import buckets, open_groups, open_or_create, open_store, root
+from sweep.store.buckets import BucketFiles
 
 REPLACED = r"^'[^\n]*a\.zarr' was replaced by another store meanwhile; open it again$"
 OTHER = {"variant": "printed"}
@@ -26,10 +27,10 @@ OTHER = {"variant": "printed"}
 
 @pytest.fixture(params=["disk", "bucket"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch) -> Iterator[str]:
-    objects._client.cache_clear()
-    monkeypatch.setattr(sameness, "LOOK_S", 0.0)
+    buckets._client.cache_clear()
+    monkeypatch.setattr(root, "LOOK_S", 0.0)
     yield str(tmp_path / "a.zarr") if request.param == "disk" else "memory://bucket/a.zarr"
-    objects._client.cache_clear()
+    buckets._client.cache_clear()
 
 
 def contents(place: str) -> dict[str, str]:
@@ -63,14 +64,14 @@ def test_reader_of_an_overwritten_store(place):
     run(plan(), place)
     tree, groups = open_store(place), open_groups(place)
     times = tree["sepia/execution_time"][0, 0, 0].load()
-    assert groups["sepia"].data_vars["execution_time"].values.ndim == times.ndim + 3
+    assert groups["sepia"].data_vars["execution_time"].read().ndim == times.ndim + 3
     run(plan(**OTHER), place, overwrite=True)
     with pytest.raises(StoreError, match=REPLACED):
         tree["sepia/execution_time"].load()
     with pytest.raises(StoreError, match=REPLACED):
         best(tree, select={"kernel": "mat_tiled"})
     with pytest.raises(StoreError, match=REPLACED):
-        _ = groups["sepia"].data_vars["execution_time"].values
+        _ = groups["sepia"].data_vars["execution_time"].read()
     assert len(best(place, by=["kernel"])) == 2
 
 
@@ -104,14 +105,14 @@ def test_reader_of_a_run__reads_on_when_it_completes(place):
 
 def test_bucket__is_looked_at_once_a_second(monkeypatch):
     """Not with each chunk: a look is a request of its own."""
-    objects._client.cache_clear()
+    buckets._client.cache_clear()
     place = "memory://bucket/a.zarr"
     with open_or_create(place, layout()) as store:
         fill(store)
     looks = []
-    mark = sameness.root_mark
-    monkeypatch.setattr(sameness, "root_mark", lambda root: looks.append(root) or mark(root))
-    monkeypatch.setattr(sameness, "_seen", {})
+    mark = BucketFiles.mark
+    monkeypatch.setattr(BucketFiles, "mark", lambda *args: looks.append(args) or mark(*args))
+    monkeypatch.setattr(root, "_seen", {})
     for _ in range(3):
         for group in open_store(place).children.values():
             group.load()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.runs import POINTS, plan
-from support.store_samples import digest
+from support.store_samples import digest, rewrite_root
 
 from sweep.cli import main
 from sweep.errors import StoreError
@@ -17,7 +17,7 @@ from sweep.query import best, top
 from sweep.runs import job
 from sweep.runs.running import run
 from sweep.runs.verifying import repair, verify
-from sweep.store import inspect, open_store
+from sweep.store import open_store
 
 CHUNK = "sepia/execution_time/c.0.1.2.0.0"
 
@@ -169,9 +169,7 @@ def test_unfinished_store__lacks_only_what_was_written(tmp_path):
 
 def test_verify__of_a_store_in_use_or_of_another_version(store, monkeypatch, capsys):
     damage(store, CHUNK)
-    root = store / "zarr.json"
-    text = root.read_text()
-    root.write_text(text.replace(inspect(store).layout_sha256, "0" * 64))
+    rewrite_root(store, layout_sha256="0" * 64)
     assert main(["verify", str(store), "--repair"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("sweep: ") and "was computed by sweep" in error
@@ -184,7 +182,7 @@ def test_verify__of_a_read_only_store_notes_nothing(store, monkeypatch):
     def refuse(*_: object) -> None:
         raise StoreError("cannot write: the file system is read-only")
 
-    monkeypatch.setattr("sweep.store.local.LocalFiles.put", refuse)
+    monkeypatch.setattr("sweep.store.local_files.LocalFiles.put", refuse)
     (found,) = verify(store)
     assert found.key == CHUNK
     assert not (store / "chunk_index/damaged.json").exists()
@@ -192,12 +190,20 @@ def test_verify__of_a_read_only_store_notes_nothing(store, monkeypatch):
         repair(store, [found])
 
 
-def test_damaged_root__is_one_line(store, capsys):
-    flip(store / "zarr.json")
-    text = (store / "zarr.json").read_text(errors="replace")
-    (store / "zarr.json").write_text(text[: len(text) // 2])
-    assert main(["verify", str(store)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_damaged_root__is_one_line(store, reference, capsys):
+    text = (store / "zarr.json").read_text()
+    for kept in (len(text) // 2, 1000):  # the record is whole, or is not
+        (store / "zarr.json").write_text(text[:kept])
+        assert main(["verify", str(store)]) == 1
+        assert capsys.readouterr().out == f"{store}/zarr.json: it is not JSON\n"
+        assert main(["best", str(store)]) == 2
+        assert "zarr.json is damaged: it is not JSON" in capsys.readouterr().err
+        assert main(["verify", str(store), "--repair"]) == (0 if kept > 1000 else 2)
+        out, error = capsys.readouterr()
+        if kept > 1000:
+            assert digest(store) == digest(reference)
+        else:
+            assert "its record cannot be repaired" in error and error.count("\n") == 1
     assert main(["verify", str(store.with_name("other.zarr"))]) == 2
     assert "no store at" in capsys.readouterr().err
 

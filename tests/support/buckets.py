@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from support.clusters import free_address
+from support.store_samples import without_times
 
 BUCKET = "results"
 SECRET = "not-to-be-written-anywhere"
@@ -126,7 +127,7 @@ class Network:
 
 def contents(url: str) -> dict[str, bytes]:
     """Return every object below a URL."""
-    from sweep.store.objects import ObjectPath, read_all
+    from sweep.store.buckets import ObjectPath, read_all
 
     root = ObjectPath(url)
     keys = list(root.below())
@@ -138,9 +139,7 @@ def digest_of(url: str) -> dict[str, str]:
     found = {}
     for key, content in contents(url).items():
         if key == "zarr.json":
-            document = json.loads(content)
-            document["attributes"].pop("run")
-            content = json.dumps(document).encode()
+            content = without_times(content)
         if "/journal-" not in key:
             found[key] = sha256(content).hexdigest()
     return found
@@ -148,7 +147,7 @@ def digest_of(url: str) -> dict[str, str]:
 
 def entries_of(url: str) -> list[tuple[str, int]]:
     """Return group and number of every entry of the journal, in order."""
-    from sweep.store.objects import ObjectPath, read_all
+    from sweep.store.buckets import ObjectPath, read_all
 
     root = ObjectPath(f"{url}/chunk_index")
     found = []

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from sweep.store import Coordinate, GroupLayout, Store, StoreLayout, Variable, open_or_create
+from sweep.store.metadata import root_document
 
+VERSION = {"sweep_version": "0"}
 MODELS = ["hong_kim", "wang_chu"]
 TILES = [4, 8, 16, 32, 64]
 CLOCKS = [500.0, 650.0, 800.0]
@@ -21,8 +23,9 @@ STATUS_ATTRS = {"units": "1", "flag_values": [0, 1], "flag_meanings": "valid con
 def layout(*, groups: int = 2, chunk: int = 2, **identity: object) -> StoreLayout:
     """Two kernels with a time, a code without clocks and a string each; chunks along the tiles."""
     record = {
-        "identity": {"plan": {"name": "sample"}, "variant": "corrected", **identity},
-        "plan": "name = 'sample'",
+        "identity": {"plan": {"name": "sample"}, "variant": "corrected", **VERSION, **identity},
+        "plan": {"name": "sample", "variant": "corrected"},
+        "versions": {},
     }
     return StoreLayout([_group(f"kernel_{i}", chunk) for i in range(groups)], record)
 
@@ -81,12 +84,26 @@ def digest(root: Path) -> dict[str, str]:
             path = Path(directory) / name
             content = path.read_bytes()
             if path == root / "zarr.json":
-                document = json.loads(content)
-                document["attributes"].pop("run")
-                content = json.dumps(document).encode()
+                content = without_times(content)
             if name != "journal.jsonl":
                 found[str(path.relative_to(root))] = hashlib.sha256(content).hexdigest()
     return found
+
+
+def without_times(content: bytes) -> bytes:
+    """A root document without what may differ between stores of the same results."""
+    document = json.loads(content)
+    document["attributes"].pop("run")
+    document["attributes"]["checksums"].pop("run")
+    return json.dumps(document).encode()
+
+
+def rewrite_root(store: Path, **attributes: object) -> None:
+    """Change attributes of a store's root, as a program would that knows of the checksums."""
+    root = json.loads((store / "zarr.json").read_bytes())
+    members = root["consolidated_metadata"]["metadata"]
+    changed = root_document({**root["attributes"], **attributes}, members)
+    (store / "zarr.json").write_text(json.dumps(changed))
 
 
 def start(path: Path, chunks: int = 1) -> None:

@@ -8,36 +8,23 @@ and stands in a store is the address alone.
 
 from __future__ import annotations
 
+import errno
 import io
-import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO
 
-from sweep.errors import StoreError, nearest
-from sweep.store.local import LocalFiles, disk_bytes, explained
-from sweep.store.requests import ChangedError, as_os_errors, delete
+from sweep.errors import StoreError
+from sweep.store.local_files import explained
 
-__all__ = [
-    "ChangedError",
-    "ObjectFiles",
-    "ObjectPath",
-    "files_of",
-    "free_bytes",
-    "is_store",
-    "is_url",
-    "place_of",
-    "read_all",
-    "root_mark",
-    "stored_bytes",
-]
+__all__ = ["SCHEMES", "BucketFiles", "ChangedError", "Mark", "ObjectPath", "delete", "read_all"]
 
-EXTRAS = {"s3": "s3", "gs": "gs", "az": "az", "memory": "s3"}
+SCHEMES = {"s3": "s3", "gs": "gs", "az": "az", "memory": "s3"}
 """The schemes, and what to install for each."""
 
 RETRIES = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
@@ -48,72 +35,30 @@ Mark = Mapping[str, str]
 """What tells one content of an object from the next."""
 
 
-def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a store's place is a URL and not a path."""
-    return isinstance(path, ObjectPath) or "://" in os.fspath(path)
+class ChangedError(OSError):
+    """An object is not, or no longer, what a write depended on."""
 
 
-def place_of(path: str | os.PathLike[str]) -> Path:
-    """Return a store's place: a path with links resolved, or an :class:`ObjectPath`.
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Turn obstore's errors into the operating system's, with the first line of the reason."""
+    from obstore import exceptions
 
-    The latter answers to the few methods of paths with which stores are read.
-
-    Raises
-    ------
-    StoreError
-        It is a URL of a kind that is not known, or without a bucket or name.
-    """
-    if isinstance(path, ObjectPath):
-        return cast(Path, path)
-    if not is_url(path):
-        return Path(os.path.realpath(path))
-    url = os.fspath(path).rstrip("/")
-    scheme, _, rest = url.partition("://")
-    if scheme not in EXTRAS:
-        known = ", ".join(f"{name}://" for name in EXTRAS)
-        raise StoreError(f"'{path}': stores are paths or {known}{nearest(scheme, EXTRAS)}")
-    bucket, _, key = rest.partition("/")
-    if not bucket or not key:
-        raise StoreError(f"'{path}': write {scheme}://BUCKET/NAME")
-    return cast(Path, ObjectPath(url))
-
-
-def files_of(root: Path, durable: bool = False) -> LocalFiles:
-    """Return the files of a store at ``root``, a path or an :class:`ObjectPath`."""
-    return (ObjectFiles if is_url(root) else LocalFiles)(root, durable)
-
-
-def is_store(name: str | os.PathLike[str]) -> bool:
-    """Whether a name means a store, there or not, and not a plan."""
-    text = os.fspath(name)
-    return is_url(name) or os.path.isdir(text) or text.rstrip("/").endswith(".zarr")
-
-
-def free_bytes(path: str | os.PathLike[str]) -> float:
-    """Return how many bytes a user may still write where a store is or will be; in a bucket, any.
-
-    Parameters
-    ----------
-    path : path
-        The store's place.
-    """
-    return math.inf if is_url(path) else disk_bytes(path)
-
-
-def stored_bytes(path: str | os.PathLike[str]) -> int:
-    """Return the size of all files or objects of a store [B]."""
-    root = place_of(path)
-    if is_url(root):
-        return cast(ObjectPath, root).total_bytes()
-    return sum(file.stat().st_size for file in root.rglob("*") if file.is_file())
-
-
-def root_mark(root: Path) -> tuple[tuple[str, str], ...]:
-    """Return what changes with the root record of a store in a bucket; nothing without one."""
+    kinds: list[tuple[Any, type[OSError], int]] = [
+        (FileNotFoundError, FileNotFoundError, errno.ENOENT),
+        (exceptions.AlreadyExistsError, FileExistsError, errno.EEXIST),
+        (exceptions.PreconditionError, ChangedError, errno.EAGAIN),
+        (exceptions.PermissionDeniedError, PermissionError, errno.EACCES),
+        (exceptions.UnauthenticatedError, PermissionError, errno.EACCES),
+        (exceptions.BaseError, OSError, errno.EIO),
+    ]
     try:
-        return tuple(sorted(cast(ObjectPath, root / "zarr.json").mark().items()))
-    except OSError:
-        return ()  # opening it tells what is wrong
+        yield
+    except (OSError, exceptions.BaseError) as error:
+        for kind, ours, number in kinds:
+            if isinstance(error, kind):
+                raise ours(number, str(error).strip().partition("\n")[0][:300]) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -160,10 +105,6 @@ class ObjectPath(os.PathLike[str]):
         scheme, _, rest = self.url.partition("://")
         return _client(scheme, rest.partition("/")[0])
 
-    def resolve(self) -> ObjectPath:
-        """Return the address itself: there are no links."""
-        return self
-
     def exists(self) -> bool:
         """Whether there is an object at this address.
 
@@ -172,39 +113,29 @@ class ObjectPath(os.PathLike[str]):
         StoreError
             The bucket does not answer, or refuses to.
         """
-        try:
-            self.mark()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StoreError(f"cannot open '{self}': {error.strerror}") from error
+        with explained(f"open '{self}'"):
+            try:
+                self.mark()
+            except FileNotFoundError:
+                return False
         return True
-
-    def is_dir(self) -> bool:
-        """Whether there are objects below this address."""
-        return next(self.below(), None) is not None
 
     def below(self) -> Iterator[str]:
         """Yield the keys below this address, without what they have in common with it."""
-        for entry in self._entries():
+        for entry in self.entries():
             yield entry["path"][len(self.key) + 1 :]
 
-    def total_bytes(self) -> int:
-        """Return the size of all objects below this address [B]."""
-        return sum(entry["size"] for entry in self._entries())
-
-    def _entries(self) -> Iterator[Any]:
-        import obstore
-
-        with as_os_errors():
+    def entries(self) -> Iterator[Any]:
+        """Yield what the bucket says of the objects below this address."""
+        obstore = _library(self.url)
+        with _as_os_errors():
             for batch in obstore.list(self.client, f"{self.key}/"):
                 yield from batch
 
     def read(self) -> tuple[bytes, Mark]:
         """Return an object and what tells this content from another; may raise ``OSError``."""
-        import obstore
-
-        with as_os_errors():
+        obstore = _library(self.url)
+        with _as_os_errors():
             found = obstore.get(self.client, self.key)
             return bytes(found.bytes()), _mark(found.meta)
 
@@ -212,15 +143,10 @@ class ObjectPath(os.PathLike[str]):
         """Return the object's content; may raise ``OSError``."""
         return self.read()[0]
 
-    def open(self, mode: str = "rb") -> io.BytesIO:
-        """Return the object's content as a file for reading."""
-        return io.BytesIO(self.read_bytes())
-
     def mark(self) -> Mark:
         """Return what tells this content from another, without reading it."""
-        import obstore
-
-        with as_os_errors():
+        obstore = _library(self.url)
+        with _as_os_errors():
             return _mark(obstore.head(self.client, self.key))
 
     def write(self, *parts: bytes, over: Mark | None = None, new: bool = False) -> Mark:
@@ -242,59 +168,87 @@ class ObjectPath(os.PathLike[str]):
         OSError
             It cannot be written.
         """
-        import obstore
-
+        obstore = _library(self.url)
         mode: Any = "create" if new else dict(over) if over is not None else "overwrite"
-        with as_os_errors():
+        with _as_os_errors():
             return _mark(
                 obstore.put(self.client, self.key, b"".join(parts), mode=mode, use_multipart=False)
             )
 
     def copy_to(self, target: ObjectPath) -> None:
         """Copy the object to another address of its bucket, whole or not at all."""
-        import obstore
-
-        with as_os_errors():
+        obstore = _library(self.url)
+        with _as_os_errors():
             obstore.copy(self.client, self.key, target.key)
 
-    def remove(self, keys: list[str]) -> None:
+    def remove(self, keys: Collection[str]) -> None:
         """Remove objects below this address; none of them need be there."""
-        with as_os_errors():
-            for start in range(0, len(keys), 1000):
-                delete(self.client, [f"{self.key}/{key}" for key in keys[start : start + 1000]])
+        paths = [f"{self.key}/{key}" for key in keys]
+        with _as_os_errors():
+            for start in range(0, len(paths), 1000):
+                delete(self.client, paths[start : start + 1000])
 
     def unlink(self) -> None:
         """Remove the object."""
-        with as_os_errors():
+        with _as_os_errors():
             delete(self.client, [self.key])
 
 
 @dataclass(frozen=True)
-class ObjectFiles(LocalFiles):
-    """The objects of one store. Picklable, and safe to use from several threads and processes.
+class BucketFiles:
+    """The objects of one store, with the interface of :class:`LocalFiles`.
 
     An object that is written is on the provider's disks: ``durable`` changes nothing.
     """
 
-    def put(self, key: str, *parts: bytes) -> None:
-        """Write the joined ``parts`` as ``key``, whole or not at all.
+    root: ObjectPath
+    durable: bool = False
 
-        Raises
-        ------
-        StoreError
-            If the object cannot be written; what was there before stays.
-        """
+    def get(self, key: str) -> bytes:
+        """Return the bytes of ``key``; may raise ``OSError``."""
+        return (self.root / key).read_bytes()
+
+    def stream(self, key: str) -> BinaryIO:
+        """Return ``key`` opened for reading."""
+        return io.BytesIO(self.get(key))
+
+    def put(self, key: str, *parts: bytes) -> None:
+        """Write the joined ``parts`` as ``key``; see :meth:`LocalFiles.put`."""
         final = self.root / key
         with explained(f"write '{final}'", "; the same command continues from what is finished"):
-            cast(ObjectPath, final).write(*parts)
+            final.write(*parts)
 
-    def make_place(self, key: str) -> None:
-        """Do nothing: there are no directories."""
+    def link(self, key: str, source: BucketFiles, source_key: str) -> bool:
+        """Copy another store's object within the bucket; False where that is impossible."""
+        try:
+            (source.root / source_key).copy_to(self.root / key)
+        except OSError:
+            return False
+        return True
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object of this key; raises :class:`StoreError` without an answer."""
+        return (self.root / key).exists()
+
+    def mark(self, key: str) -> object:
+        """Return what changes with an object's content; ``None`` without it."""
+        try:
+            return tuple(sorted((self.root / key).mark().items()))
+        except OSError:
+            return None
+
+    def keys(self) -> Iterator[str]:
+        """Yield the keys of all objects in the store."""
+        return self.root.below()
+
+    def total_bytes(self) -> int:
+        """Return the size of all objects [B]."""
+        return sum(entry["size"] for entry in self.root.entries())
 
     def remove(self, keys: Collection[str]) -> None:
         """Remove objects, none of which need be there; see :meth:`LocalFiles.remove`."""
         with explained(f"change '{self.root}'"):
-            cast(ObjectPath, self.root).remove(list(keys))
+            self.root.remove(keys)
 
     def remove_partial(self) -> None:
         """Do nothing: objects are never half-written."""
@@ -306,19 +260,54 @@ def read_all(paths: list[ObjectPath]) -> list[bytes]:
         return list(pool.map(ObjectPath.read_bytes, paths))
 
 
+def delete(client: Any, keys: list[str]) -> None:
+    """Delete objects, none of which need be there.
+
+    Where no answer comes the request is repeated, which does no harm; obstore cannot know that.
+
+    Parameters
+    ----------
+    client : obstore.store.ObjectStore
+        The bucket.
+    keys : list of str
+        Keys within it; as many as one request takes.
+    """
+    import obstore
+    from obstore.exceptions import GenericError
+
+    for left in (2, 1, 0):
+        try:
+            obstore.delete(client, keys)
+            return
+        except FileNotFoundError:  # Azure and Google say so of one; the rest may still be there
+            for key in keys if len(keys) > 1 else ():
+                delete(client, [key])
+            return
+        except GenericError:
+            if not left:
+                raise
+
+
 def _mark(meta: Mapping[str, Any]) -> Mark:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
+
+
+def _library(url: str) -> Any:
+    """Return the library that speaks to buckets."""
+    try:
+        import obstore.store
+    except ImportError:
+        scheme = url.partition("://")[0]
+        raise StoreError(
+            f"'{url}': needs obstore: pip install 'sweep[{SCHEMES[scheme]}]'"
+        ) from None
+    return obstore
 
 
 @lru_cache(maxsize=16)
 def _client(scheme: str, bucket: str) -> Any:
     """Return the connection to a bucket, one for each process."""
-    try:
-        from obstore import store
-    except ImportError:
-        raise StoreError(
-            f"'{scheme}://{bucket}': needs obstore: pip install 'sweep[{EXTRAS[scheme]}]'"
-        ) from None
+    store = _library(f"{scheme}://{bucket}").store
     if scheme == "memory":
         return store.MemoryStore()
     options: dict[str, Any] = {"client_options": dict(TIMEOUTS), "retry_config": RETRIES}
@@ -330,7 +319,7 @@ def _client(scheme: str, bucket: str) -> Any:
                 options["client_options"]["allow_http"] = True
             return store.AzureStore(bucket, **options)
         return store.S3Store(bucket, **_s3_options(options))
-    except Exception as error:  # what a provider's settings lack, in its own words
+    except Exception as error:  # a provider's own words for what its settings lack
         raise StoreError(f"'{scheme}://{bucket}': {str(error).splitlines()[0]}") from None
 
 

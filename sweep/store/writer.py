@@ -6,38 +6,95 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.chunks import ArrayShape, ChunkWriter
-from sweep.store.codec import encode
-from sweep.store.creation import create, place
-from sweep.store.gathering import index_objects
-from sweep.store.journal import Entry, Journal, journal_entries, journal_header
-from sweep.store.layout import CHUNK_INDEX, LOCK_KEY, Array, StoreLayout
+from sweep.store.address import Files, files_of, place_of
+from sweep.store.buckets import BucketFiles, ObjectPath
+from sweep.store.codec import Array, Chunking, chunk_key
+from sweep.store.creation import check_vacant, create, fill, place
+from sweep.store.index import index_objects
+from sweep.store.journal import (
+    BucketJournal,
+    Entry,
+    Journal,
+    LocalJournal,
+    journal_entries,
+    journal_header,
+    journal_key,
+)
+from sweep.store.layout import LOCK_KEY, StoreLayout
 from sweep.store.lease import Lease
-from sweep.store.local import explained
+from sweep.store.local_files import explained
 from sweep.store.lock import StoreLock
 from sweep.store.metadata import (
     ROOT_DOCUMENT,
-    chunk_index_array,
-    chunk_key,
     document,
+    finished_flags,
+    root_document,
     static_objects,
 )
-from sweep.store.objects import ObjectPath, files_of, is_url, place_of
-from sweep.store.reading import StoreInfo, binding_of, inspect, read_summaries
-from sweep.store.remote import JournalParts, ObjectJournal, check_vacant, fill
+from sweep.store.root import StoreInfo, binding_of, check_same, inspect, read_summaries
 
-__all__ = ["Lock", "Store", "acquire_lock", "finished_flags", "open_or_create"]
+__all__ = ["ChunkWriter", "Lock", "Store", "acquire_lock", "open_or_create"]
 
 Lock = StoreLock | Lease
 
-_JOURNAL_KEY = f"{CHUNK_INDEX}/journal.jsonl"
+
+@dataclass(frozen=True)
+class ChunkWriter:
+    """Writes chunks of the variables that have no values at creation.
+
+    Picklable and without state: any number of threads and processes write with copies of one,
+    without holding the store's lock, as long as one process coordinates them and holds it. With
+    ``only``, keys of chunks, it passes over all others. It stops where another store has taken the
+    place of the one with its ``binding``.
+    """
+
+    files: Files
+    arrays: Mapping[tuple[str, str], Chunking]
+    binding: str
+    only: frozenset[str] | None = None
+
+    @classmethod
+    def of(
+        cls, files: Files, layout: StoreLayout, binding: str, only: frozenset[str] | None = None
+    ) -> ChunkWriter:
+        """Return the writer of a store with this layout and what binds its journal to it."""
+        arrays = {
+            (group.name, variable.name): variable.chunking
+            for group in layout.groups
+            for variable in group.variables
+            if variable.values is None
+        }
+        return cls(files, arrays, binding, only)
+
+    def write(self, group: str, variable: str, index: tuple[int, ...], values: Array) -> None:
+        """Write one whole chunk in the calling thread; chunks of nothing but fill too.
+
+        Parameters
+        ----------
+        group, variable : str
+            The array.
+        index : tuple of int
+            The chunk's position in the grid of chunks.
+        values : array
+            Exactly the chunk's part of the array, of the array's type.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written (a full disk, ...); the store can be resumed. Or if
+            another store is in its place.
+        """
+        key = f"{group}/{variable}/{chunk_key(index)}"
+        if self.only is None or key in self.only:
+            parts = self.arrays[group, variable].encode(index, values)
+            check_same(self.files, self.binding)
+            self.files.put(key, *parts)
 
 
 class Store:
@@ -64,11 +121,10 @@ class Store:
         self._journal: Journal | None = None
         self._files = files_of(info.path, durable)
         self.writer = ChunkWriter.of(self._files, layout, info.binding)
-        if isinstance(lock, Lease):
-            parts = cast(JournalParts, info.journal_path)
-            self._journal = ObjectJournal(parts, info.binding, info.counts, lock.check)
-        elif lock is not None:
-            self._journal = Journal(info.journal_path, info.binding, info.counts, durable=durable)
+        if isinstance(lock, Lease) and isinstance(self._files, BucketFiles):
+            self._journal = BucketJournal(self._files, info.binding, info.counts, lock.check)
+        elif lock is not None and not isinstance(self._files, BucketFiles):
+            self._journal = LocalJournal(self._files, info.binding, info.counts)
 
     def __enter__(self) -> Store:
         """Return the store itself."""
@@ -141,16 +197,17 @@ class Store:
             raise StoreError(
                 f"'{self.path}' lacks {len(missing)} of its chunks, such as {missing[0]}"
             )
-        for key, parts in finished_flags(self._layout).items():
-            self._files.put(key, *parts)
-        root = json.loads(self._files.get(ROOT_DOCUMENT))
         self._open_journal().flush()
-        documents, files = index_objects(self._layout, journal_entries(self._info.journal_path))
-        for key, parts in files:
-            self._files.put(key, *parts)
-        members = root["consolidated_metadata"]["metadata"] | documents
-        root["consolidated_metadata"]["metadata"] = dict(sorted(members.items()))
-        root["attributes"]["run"] |= {**(run or {}), "finished": _now()}
+        self._info = inspect(self.path)
+        for key, content in finished_flags(self._layout).items():
+            self._files.put(key, content)
+        entries = journal_entries(self._files, self._info.binding)
+        documents, files = index_objects(self._layout, entries)
+        for key, content in files:
+            self._files.put(key, content)
+        ended = {**self._info.run, **(run or {}), "finished": _now()}
+        attributes = {**self._info.document["attributes"], "run": ended}
+        root = root_document(attributes, {**self._info.members, **documents})
         self._files.put(ROOT_DOCUMENT, document(root))
         self._info = inspect(self.path)
         self._close_journal()
@@ -171,15 +228,6 @@ class Store:
             state = "finished" if self.is_finished else "closed"
             raise StoreError(f"'{self.path}' is {state} and takes no more chunks")
         return self._journal
-
-
-def finished_flags(layout: StoreLayout) -> dict[str, tuple[bytes, ...]]:
-    """Return the flags of a store whose chunks are all finished, by key."""
-    index = chunk_index_array(layout)
-    if not index.shape[0]:
-        return {}
-    whole = ArrayShape.of(index).padded((0,), np.ones(index.shape, np.uint8))
-    return {f"{CHUNK_INDEX}/{chunk_key((0,))}": encode(whole)}
 
 
 def open_or_create(
@@ -214,22 +262,22 @@ def open_or_create(
         cannot be written.
     """
     root = place_of(path)
-    if is_url(root):
-        return _open_or_create_remote(path, layout, overwrite, break_lock)
+    if isinstance(root, ObjectPath):
+        return _open_or_create_remote(path, root, layout, overwrite, break_lock)
     with place(root):
         if not _is_vacant(root):
             found = inspect(path)
             if not overwrite:
                 return _resume(path, layout, found, durable, break_lock)
-            replaced = StoreLock.acquire(found.lock_path, str(path), force=break_lock)
+            replaced = acquire_lock(root, path, break_lock)
         else:
             replaced = None
         try:
-            run = {"created": _now(), "finished": None}
-            objects = static_objects(layout, run)
             binding = binding_of(layout.record, layout.fingerprint())
-            objects = {_JOURNAL_KEY: journal_header(binding), **objects}
-            lock = create(root, objects, LOCK_KEY, replaced=replaced, durable=durable)
+            journal = {journal_key(files_of(root), binding): journal_header(binding)}
+            objects = {**journal, **static_objects(layout, _new_run())}
+            assert not isinstance(replaced, Lease)
+            lock = create(root, objects, replaced=replaced, durable=durable)
         except BaseException:
             if replaced is not None:
                 replaced.release()
@@ -238,24 +286,24 @@ def open_or_create(
 
 
 def _open_or_create_remote(
-    path: str | os.PathLike[str], layout: StoreLayout, overwrite: bool, break_lock: bool
+    path: str | os.PathLike[str],
+    root: ObjectPath,
+    layout: StoreLayout,
+    overwrite: bool,
+    break_lock: bool,
 ) -> Store:
-    root = cast(ObjectPath, place_of(path))
     while True:
-        with explained(f"open '{path}'"):
-            exists = (root / ROOT_DOCUMENT).exists()
-        if not exists:
-            check_vacant(root, LOCK_KEY)
+        if not (root / ROOT_DOCUMENT).exists():
+            check_vacant(root)
         else:
             found = inspect(path)
             if not overwrite:
                 return _resume(path, layout, found, False, break_lock)
-        lock = Lease.acquire(root / LOCK_KEY, str(path), force=break_lock)
+        lock = acquire_lock(root, path, break_lock)
         try:
             if overwrite or not (root / ROOT_DOCUMENT).exists():
-                run = {"created": _now(), "finished": None}
-                fill(root, static_objects(layout, run), LOCK_KEY)
-                return _opened(layout, cast(Path, root), lock, False)
+                fill(root, static_objects(layout, _new_run()))
+                return _opened(layout, root, lock, False)
         except BaseException:
             lock.release()
             raise
@@ -282,26 +330,28 @@ def _resume(
             "run it with the version and options that began it, or give --overwrite"
         )
     if found.is_finished:
-        if found.lock_path.exists():  # killed between completing and letting go
+        if found.files.exists(LOCK_KEY):  # killed between completing and letting go
             with contextlib.suppress(StoreError):
-                acquire_lock(found.lock_path, path, break_lock).release()
+                acquire_lock(found.path, path, break_lock).release()
         return Store(layout, found, None, durable)
-    lock = acquire_lock(found.lock_path, path, break_lock)
+    lock = acquire_lock(found.path, path, break_lock)
     try:
-        files_of(found.path).remove_partial()
+        found.files.remove_partial()
     except BaseException:
         lock.release()
         raise
     return _opened(layout, found.path, lock, durable)
 
 
-def acquire_lock(place: Path, store: str | os.PathLike[str], force: bool) -> Lock:
+def acquire_lock(
+    root: Path | ObjectPath, store: str | os.PathLike[str], force: bool = False
+) -> Lock:
     """Take the lock of a store on a disk or in a bucket.
 
     Parameters
     ----------
-    place : Path
-        Where the lock is; see :attr:`~sweep.store.reading.StoreInfo.lock_path`.
+    root : Path or ObjectPath
+        The store's place, links resolved.
     store : path
         The store, as the user named it.
     force : bool
@@ -312,12 +362,12 @@ def acquire_lock(place: Path, store: str | os.PathLike[str], force: bool) -> Loc
     StoreError
         If another run holds it, or if it cannot be written.
     """
-    if is_url(place):
-        return Lease.acquire(cast(ObjectPath, place), str(store), force=force)
-    return StoreLock.acquire(place, str(store), force=force)
+    if isinstance(root, ObjectPath):
+        return Lease.acquire(root / LOCK_KEY, str(store), force=force)
+    return StoreLock.acquire(root / LOCK_KEY, str(store), force=force)
 
 
-def _opened(layout: StoreLayout, root: Path, lock: Lock, durable: bool) -> Store:
+def _opened(layout: StoreLayout, root: Path | ObjectPath, lock: Lock, durable: bool) -> Store:
     try:
         return Store(layout, inspect(root), lock, durable)
     except BaseException:
@@ -357,6 +407,10 @@ def _labelled(name: str, one: Any, other: Any) -> str:
     if all(isinstance(v, str | int | float) and len(str(v)) <= 24 for v in (one, other)):
         return f"{name} ({one!r} there, {other!r} here)"
     return name
+
+
+def _new_run() -> dict[str, Any]:
+    return {"created": _now(), "finished": None}
 
 
 def _now() -> str:

@@ -1,0 +1,232 @@
+"""Files of a store on a local or shared file system: the only place that opens and writes them.
+
+An object becomes visible whole or not at all: it is written under another name beside its final
+one and renamed. (Beside it, not in a directory of its own: renaming across directories costs half
+as much again for small files.) :class:`sweep.store.buckets.BucketFiles` does the same with objects
+in a bucket.
+
+A store may come from a stranger: below its root nothing is opened through a link, and only regular
+files are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import secrets
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sweep.errors import StoreError
+
+__all__ = ["LocalFiles", "explained", "open_inside", "sync_directory", "write_all"]
+
+_PARTIAL = ".partial"
+_SAFE = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FOREIGN = "a link or a special file, which no store has"
+
+LARGEST_FILE = 2**31 + 2**20
+"""More than any chunk or document has [B]; journals are read line by line."""
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EFBIG: "the file is larger than allowed",
+}
+
+
+@contextlib.contextmanager
+def explained(action: str, advice: str = "") -> Iterator[None]:
+    """Turn an operating system's error into a :class:`StoreError` of one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+        raise StoreError(f"cannot {action}: {reason}{advice}") from error
+
+
+def open_inside(root: str | os.PathLike[str], key: str, flags: int) -> int:
+    """Open a regular file of a store, following no link below the store's root.
+
+    Parameters
+    ----------
+    root : path
+        The store's directory, links resolved.
+    key : str
+        The file's place in it.
+    flags : int
+        As of :func:`os.open`.
+
+    Raises
+    ------
+    OSError
+        As :func:`os.open`, or it is or lies behind a link, or is a pipe, a device or a directory.
+    """
+    path = _inside(root, key)
+    try:
+        descriptor = os.open(path, flags | _SAFE, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise OSError(error.errno, _FOREIGN, path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.ENXIO, _FOREIGN, path)
+    return descriptor
+
+
+def _inside(root: str | os.PathLike[str], key: str) -> str:
+    """Return the path of ``key``, none of whose directories below the root is a link."""
+    *parents, name = key.split("/")
+    path = os.fspath(root)
+    for parent in parents:
+        path = os.path.join(path, parent)
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise OSError(errno.ENOTDIR, _FOREIGN, path)
+    return os.path.join(path, name)
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """The directory of one store. Picklable, and safe to use from several threads and processes.
+
+    Parameters
+    ----------
+    root : Path
+        The store's directory, links resolved.
+    durable : bool
+        Whether an object is on the disk, and not only in the system's cache, when ``put`` returns.
+        Killed processes lose nothing without it; a power failure may.
+    """
+
+    root: Path
+    durable: bool = False
+
+    def get(self, key: str) -> bytes:
+        """Return the bytes of ``key``.
+
+        Raises
+        ------
+        OSError
+            ``FileNotFoundError`` without it; others where it cannot be read or is no regular file.
+        """
+        with io.FileIO(open_inside(self.root, key, os.O_RDONLY)) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_FILE:
+                raise OSError(errno.E2BIG, "larger than any file of a store")
+            return file.readall()
+
+    def stream(self, key: str) -> BinaryIO:
+        """Return ``key`` opened for reading; raises as :meth:`get`."""
+        return open(open_inside(self.root, key, os.O_RDONLY), "rb")
+
+    def put(self, key: str, *parts: bytes) -> None:
+        """Write the joined ``parts`` as ``key``, whole or not at all.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written; what was there before stays.
+        """
+        final = os.path.join(self.root, key)
+        # Never the same name twice: a worker that outlived its run may write the same chunk.
+        suffix = f".{os.getpid():x}-{secrets.token_hex(6)}{_PARTIAL}"
+        with explained(f"write '{final}'", "; the same command continues from what is finished"):
+            try:
+                descriptor = self._create(key + suffix)
+                try:
+                    for part in parts:
+                        write_all(descriptor, part)
+                    if self.durable:
+                        os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                os.replace(final + suffix, final)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(final + suffix)
+                raise
+            if self.durable:
+                sync_directory(os.path.dirname(final))
+
+    def _create(self, key: str) -> int:
+        """Open a new file; its directory is made if just that is missing, never a whole store."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            return open_inside(self.root, key, flags)
+        except FileNotFoundError:
+            if "/" in key:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(os.path.dirname(os.path.join(self.root, key)))
+            return open_inside(self.root, key, flags)
+
+    def link(self, key: str, source: LocalFiles, source_key: str) -> bool:
+        """Take over another store's file without copying it; False where that is impossible."""
+        try:
+            os.close(open_inside(source.root, source_key, os.O_RDONLY))
+            os.link(source.root / source_key, self.root / key, follow_symlinks=False)
+        except (OSError, NotImplementedError):  # no links here, or it is there already
+            return False
+        return True
+
+    def exists(self, key: str) -> bool:
+        """Whether there is something of this name, be it a dangling link."""
+        return os.path.lexists(os.path.join(self.root, key))
+
+    def mark(self, key: str) -> object:
+        """Return what changes with a file's content; ``None`` without it."""
+        try:
+            found = os.lstat(os.path.join(self.root, key))
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def keys(self) -> Iterator[str]:
+        """Yield the places of all files in the store."""
+        for directory, _, names in os.walk(self.root):
+            for name in names:
+                yield os.path.relpath(os.path.join(directory, name), self.root).replace(os.sep, "/")
+
+    def total_bytes(self) -> int:
+        """Return the size of all files [B]."""
+        return sum(os.lstat(self.root / key).st_size for key in self.keys())
+
+    def remove(self, keys: Collection[str]) -> None:
+        """Remove files, none of which need be there.
+
+        Raises
+        ------
+        StoreError
+            If one cannot be removed.
+        """
+        with explained(f"change '{self.root}'"):
+            for key in keys:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(_inside(self.root, key))
+
+    def remove_partial(self) -> None:
+        """Remove what killed writers left half-written; raises as :meth:`remove`."""
+        self.remove([key for key in self.keys() if key.endswith(_PARTIAL)])
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``; the system may take it in pieces."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Bring a directory's entries to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,410 @@
+"""The lazy reader of stores: arrays, and what the index of a finished store knows of their chunks.
+
+Questions, verification, repair and extension use it. Importing xarray and zarr takes longer than
+most questions to a store; they serve people, through :func:`sweep.store.open_store`. A chunk that
+is damaged, or missing from a finished store, is an error and never passes for a result.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import StoreError
+from sweep.store.codec import Array, Chunking, chunk_key
+from sweep.store.index import CELLS, CODES, FRONTS, INDEX_ARRAYS, NUMBERS
+from sweep.store.layout import Units
+from sweep.store.metadata import ROOT_DOCUMENT, Document
+from sweep.store.root import BoundFiles, StoreInfo, inspect
+
+__all__ = ["GroupIndex", "StoredArray", "StoredGroup", "is_label", "open_groups", "stored_arrays"]
+
+Index = slice | Array
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of a store, read in parts.
+
+    Parameters
+    ----------
+    files : BoundFiles
+        The store.
+    key : str
+        The array's place in it.
+    document : mapping
+        Its metadata, checked.
+    is_whole : bool
+        Whether all its chunks have to be there.
+    """
+
+    files: BoundFiles
+    key: str
+    document: Document
+    is_whole: bool
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Its attributes."""
+        return dict(self.document["attributes"])
+
+    @cached_property
+    def chunking(self) -> Chunking:
+        """How it is cut into chunks."""
+        return Chunking.of(self.document)
+
+    @cached_property
+    def dims(self) -> tuple[str, ...]:
+        """Its dimensions, outermost first."""
+        return tuple(self.document["dimension_names"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its length along each dimension."""
+        return self.chunking.shape
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.dims)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its type; texts are objects."""
+        return self.chunking.numpy_type
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Its length by dimension."""
+        return dict(zip(self.dims, self.shape, strict=True))
+
+    def read(self, index: Mapping[str, Index] | None = None) -> Array:
+        """Return the array, or the product of indices along its dimensions, chunk by chunk.
+
+        Parameters
+        ----------
+        index : mapping, optional
+            By dimension a slice, or ascending indices; everything by default.
+
+        Raises
+        ------
+        StoreError
+            A chunk is damaged, or missing from a finished store.
+        """
+        index = index or {}
+        cuts, shape = [], []
+        for dim, size, extent in zip(self.dims, self.shape, self.chunking.chunks, strict=True):
+            chosen = index.get(dim, slice(None))
+            at = np.arange(size)[chosen] if isinstance(chosen, slice) else np.asarray(chosen)
+            chunks, first = np.unique(at // extent, return_index=True)
+            ends = np.append(first[1:], len(at))
+            parts = zip(chunks.tolist(), first.tolist(), ends.tolist(), strict=True)
+            cuts.append([(c, slice(a, b), _range(at[a:b] - c * extent)) for c, a, b in parts])
+            shape.append(len(at))
+        whole = None
+        for parts_of_chunk in product(*cuts):
+            part = self._chunk(tuple(c for c, _, _ in parts_of_chunk))
+            for axis, (_, _, inside) in enumerate(parts_of_chunk):
+                part = part[(slice(None),) * axis + (inside,)]
+            if part.shape == tuple(shape):
+                return part  # all of it in one chunk: no copy
+            if whole is None:
+                whole = np.empty(shape, part.dtype)
+            whole[tuple(target for _, target, _ in parts_of_chunk)] = part
+        return np.empty(shape, self.dtype) if whole is None else whole
+
+    def read_points(self, points: Mapping[str, Array]) -> Array:
+        """Return single values, each one's index along every dimension being known.
+
+        Parameters
+        ----------
+        points : mapping
+            By dimension an index for each point.
+
+        Raises
+        ------
+        StoreError
+            As :meth:`read`.
+        """
+        indices = [np.asarray(points[name]) for name in self.dims]
+        if not indices:
+            return self._chunk(()).reshape(1)
+        extents, counts = self.chunking.chunks, self.chunking.counts
+        chunks, inside = zip(*map(np.divmod, indices, extents), strict=True)
+        numbers = np.ravel_multi_index(chunks, counts)
+        flat = np.ravel_multi_index(inside, extents)
+        values = np.empty(len(numbers), self.dtype)
+        for number in np.unique(numbers).tolist():
+            mine = numbers == number
+            place = tuple(int(c) for c in np.unravel_index(number, counts))
+            values[mine] = self._chunk(place, flat[mine])
+        return values
+
+    def _chunk(self, place: Sequence[int], items: Array | None = None) -> Array:
+        """Return a chunk, or single values of it; nothing but fill if it is not computed yet."""
+        name = chunk_key(place)
+        data = self._bytes(name)
+        if data is None:
+            shape = self.chunking.chunks if items is None else items.shape
+            fill = self.document["fill_value"]
+            return np.full(shape, math.nan if fill == "NaN" else fill, self.dtype)
+        try:
+            return self.chunking.decode(data, items)
+        except ValueError as error:
+            raise self._error(name, str(error)) from error
+
+    def checked_bytes(self, name: str) -> bytes | None:
+        """Return the bytes of the chunk of this file name once they are checked.
+
+        Raises
+        ------
+        StoreError
+            As :meth:`read`.
+        """
+        data = self._bytes(name)
+        try:
+            if data is not None:
+                self.chunking.check(data)
+        except ValueError as error:
+            raise self._error(name, str(error)) from error
+        return data
+
+    def _bytes(self, name: str) -> bytes | None:
+        """Return a chunk's bytes; None of one that is not computed yet."""
+        try:
+            return self.files.get(f"{self.key}/{name}")
+        except FileNotFoundError as error:
+            if not self.files.files.exists(ROOT_DOCUMENT):
+                raise StoreError(
+                    f"'{self.files.root}' is gone: deleted or moved while it was read"
+                ) from error
+            if self.is_whole:
+                raise self._error(name, "it is missing") from error
+            return None
+        except OSError as error:
+            raise self._error(name, f"it cannot be read: {error.strerror or error}") from error
+
+    def _error(self, name: str, problem: str) -> StoreError:
+        path = f"{self.files.root}/{self.key}/{name}"
+        return StoreError(f"'{path}': {problem}; `sweep verify --repair` computes it again")
+
+
+def stored_arrays(info: StoreInfo) -> dict[str, StoredArray]:
+    """Return every array of a store by its place, those of its index included."""
+    files = BoundFiles(info.files, info.binding)
+    found = {}
+    for key, member in info.members.items():
+        if member["node_type"] == "array":
+            # Labels are written when the store is created.
+            found[key] = StoredArray(files, key, member, info.is_finished or is_label(info, key))
+    return found
+
+
+def is_label(info: StoreInfo, key: str) -> bool:
+    """Whether an array labels its group's dimensions, and is no result."""
+    group, _, variable = key.partition("/")
+    if not variable:
+        return False
+    auxiliary = str(info.members[group]["attributes"].get("coordinates", "")).split()
+    return info.members[key]["dimension_names"] == [variable] or variable in auxiliary
+
+
+def _range(indices: Array) -> Index:
+    """Return indices as a slice where they follow one another: a view instead of a copy."""
+    first, last = int(indices[0]), int(indices[-1])
+    return slice(first, last + 1) if last - first + 1 == len(indices) else indices
+
+
+@dataclass(frozen=True)
+class GroupIndex:
+    """One group's part of the index of a finished store, read when it is asked.
+
+    Parameters
+    ----------
+    arrays : mapping
+        The arrays of the index by name; see :mod:`sweep.store.index`.
+    first : int
+        Row of the group's first cell.
+    units : Units
+        How its chunks cover the grid.
+    """
+
+    arrays: Mapping[str, StoredArray]
+    first: int
+    units: Units
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Chunks, models, and devices of a chunk."""
+        chunks = int(np.prod(self.units.counts, dtype=np.int64))
+        return chunks, self.units.models, self.units.chunks[0]
+
+    @property
+    def rows(self) -> slice:
+        """The rows of its cells."""
+        return slice(self.first, self.first + int(np.prod(self.shape)))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The variables that the columns describe."""
+        return [str(name) for name in self.arrays["chunk_variable"].read()]
+
+    def number(self, name: str, variable: str) -> Array | None:
+        """Return an array of the index for one variable, by chunk, model and device.
+
+        Raises
+        ------
+        StoreError
+            A chunk of the index is missing or damaged, or names places outside the grid.
+        """
+        if variable not in self.names:
+            return None
+        column = self.names.index(variable)
+        index = {CELLS: self.rows, "store_variable": slice(column, column + 1)}
+        found = self.arrays[name].read(index).reshape(self.shape)
+        return self._inside(name, found) if name.endswith("_position") else found
+
+    def counts(self, name: str) -> tuple[list[int], Array]:
+        """Return the codes of ``status``, ``power_status`` or ``regime``, and their counts.
+
+        Counts have the shape (chunks, models, devices, codes).
+        """
+        array = self.arrays.get(f"chunk_{name}_count")
+        if array is None:
+            return [], np.zeros((*self.shape, 0), np.int64)
+        codes = list(array.attrs["codes"])
+        return codes, array.read({CELLS: self.rows}).reshape(*self.shape, len(codes))
+
+    def fronts(self) -> tuple[Array, Array, Sequence[Array]] | None:
+        """Return the Pareto fronts of execution time and energy.
+
+        Returns
+        -------
+        counts : array of shape (chunks, models, devices)
+            Points of each cell, -1 where there are too many.
+        starts : array of that shape
+            Where the points of each cell begin.
+        points : sequence of three arrays
+            Times [s], energies [J] and positions.
+        """
+        if "chunk_front_count" not in self.arrays:
+            return None
+        count = self.arrays["chunk_front_count"].read()
+        ends = np.cumsum(np.maximum(count, 0), dtype=np.int64)
+        times, energies, positions = (self.arrays[f"chunk_front_{name}"].read() for name in FRONTS)
+        if len({len(times), len(energies), len(positions), *ends[-1:].tolist()}) > 1:
+            raise self._damaged("chunk_front_count")
+        mine = slice(int(ends[self.first - 1]) if self.first else 0, int(ends[self.rows.stop - 1]))
+        self._inside("chunk_front_position", positions[mine])
+        starts = ends - np.maximum(count, 0)
+        count, starts = (array[self.rows].reshape(self.shape) for array in (count, starts))
+        return count, starts, (times, energies, positions)
+
+    def _inside(self, name: str, positions: Array) -> Array:
+        points = self.units.models * int(np.prod(self.units.shape, dtype=object))
+        if positions.size and not -1 <= positions.min() <= positions.max() < points:
+            raise self._damaged(name)
+        return positions
+
+    def _damaged(self, name: str) -> StoreError:
+        return _damaged(self.arrays[name].files.root, name)
+
+
+@dataclass(frozen=True)
+class StoredGroup:
+    """The results of one kernel.
+
+    Parameters
+    ----------
+    attrs : dict
+        The group's attributes.
+    coords, data_vars : dict of str to StoredArray
+        Its labels, and its results.
+    index : GroupIndex or None
+        What is known of their chunks.
+    """
+
+    attrs: dict[str, Any]
+    coords: dict[str, StoredArray]
+    data_vars: dict[str, StoredArray]
+    index: GroupIndex | None
+
+    @property
+    def variables(self) -> dict[str, StoredArray]:
+        """All arrays."""
+        return {**self.coords, **self.data_vars}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Length of every dimension."""
+        return {k: n for array in self.variables.values() for k, n in array.sizes.items()}
+
+
+def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
+    """Return the groups of a store by name.
+
+    Raises
+    ------
+    StoreError
+        As :func:`sweep.store.inspect`; on reading, if a chunk is missing or damaged.
+    """
+    info = inspect(path)
+    arrays = stored_arrays(info)
+    found: dict[str, StoredGroup] = {}
+    for name in info.counts:
+        attrs = dict(info.members[name]["attributes"])
+        attrs.pop("coordinates", None)
+        group = StoredGroup(attrs, {}, {}, None)
+        for key, array in arrays.items():
+            if key.startswith(f"{name}/"):
+                kind = group.coords if is_label(info, key) else group.data_vars
+                kind[key.partition("/")[2]] = array
+        found[name] = replace(group, index=_index(info, arrays, name, group.sizes))
+    return found
+
+
+def _index(
+    info: StoreInfo, arrays: Mapping[str, StoredArray], group: str, sizes: Mapping[str, int]
+) -> GroupIndex | None:
+    """Return what a finished store's index knows of a group; None without an index."""
+    mine = {name: arrays[name] for name in INDEX_ARRAYS if name in arrays}
+    if not info.is_finished or "chunk_minimum" not in mine:
+        return None
+    try:
+        entry = mine["chunk_minimum"].attrs["groups"].get(group)
+        if entry is None:
+            return None
+        dims, shape, chunks = (tuple(entry[key]) for key in ("dims", "shape", "chunk_shape"))
+        found = GroupIndex(mine, entry["first_cell"], Units(dims, shape, chunks, entry["models"]))
+        fits = [sizes[name] for name in dims] == list(shape) and len(dims) == len(chunks)
+        fits &= found.first >= 0 and 0 < found.units.models == sizes.get("model", 1)
+        fits &= all(type(c) is int and 0 < c for c in chunks)
+        fits &= all((a.chunking.dtype, a.dims) == INDEX_ARRAYS[name] for name, a in mine.items())
+        fits &= set(NUMBERS) <= set(mine) and len({n for n in mine if "_front_" in n}) in (0, 4)
+        lengths = {a.sizes.get(CELLS, found.rows.stop) for a in mine.values()}
+        fits &= found.rows.stop <= min(lengths)
+        columns = {a.sizes["store_variable"] for a in mine.values() if "store_variable" in a.dims}
+        fits &= len(columns) == 1
+        for name in CODES:
+            if array := mine.get(f"chunk_{name}_count"):
+                codes = array.attrs["codes"]
+                fits &= all(type(code) is int and 0 <= code < 256 for code in codes)
+                fits &= len(codes) == array.shape[1]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise _damaged(info.path, "chunk_minimum")
+    return found
+
+
+def _damaged(root: os.PathLike[str], name: str) -> StoreError:
+    return StoreError(
+        f"'{root}': '{name}' of its index is damaged: `sweep verify --repair` mends it"
+    )
