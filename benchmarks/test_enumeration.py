@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sweep.expressions import Expression
-from sweep.importers.tuners import SearchSpace, read_source, read_t1
+from sweep.importers.files import read_source
+from sweep.importers.tuners import SearchSpace, read_t1
 from sweep.space import valid_configurations
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "tuning"

@@ -68,11 +68,18 @@ def add_ptx_arguments(parser: argparse.ArgumentParser) -> None:
 
 def ptx(arguments: argparse.Namespace) -> int:
     """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
-    from sweep.importers.ptx import analyse, instruction_costs, kernel_text, read_ptx
+    from sweep.importers.files import read_source
+    from sweep.importers.ptx import (
+        LARGEST_TEXT,
+        analyse,
+        instruction_costs,
+        kernel_text,
+        read_ptx,
+    )
     from sweep.specs import load_device
 
     path = Path(arguments.file)
-    text = _read(path)
+    text = read_source(path, LARGEST_TEXT).text
     _check_numbers(arguments)
     costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
     block = sides("--block", arguments.block)
@@ -119,30 +126,7 @@ def _remarks(analysis: Analysis) -> list[str]:
     return remarks
 
 
-# ---------------------------------------------------------------------------- arguments and files
-
-
-def _read(path: Path) -> str:
-    from sweep.importers.ptx import LARGEST_TEXT
-
-    try:
-        if not path.is_file():
-            other = "not a regular file" if path.exists() else "no such file"
-            raise SweepError(f"{path}: {'is a directory' if path.is_dir() else other}")
-        with path.open("rb") as file:
-            data = file.read(LARGEST_TEXT + 1)
-    except (OSError, ValueError) as error:
-        if isinstance(error, SweepError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise SweepError(f"{path}: cannot be read: {reason}") from None
-    if len(data) > LARGEST_TEXT:
-        raise SweepError(f"{path}: larger than {LARGEST_TEXT} bytes, the most that is read")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SweepError(f"{path}: line {line}: not text (byte {error.start})") from None
+# ---------------------------------------------------------------------------- arguments
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:

@@ -1,9 +1,9 @@
-"""From results to what auto-tuners and other tools take."""
+"""Export of results: files for auto-tuners and tables for other tools."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,11 @@ import numpy as np
 from sweep import query
 from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
+from sweep.importers.files import write_whole
 from sweep.importers.tuners import Chosen, kernel_tuner_text, t1_text, triton_text
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.selection import select_grid, select_kernels
+from sweep.specs.names import check_name
 
 __all__ = ["FORMATS", "Exported", "best_configurations", "export"]
 
@@ -83,12 +85,10 @@ def export(
         answer = query.top(data, n, select=select, where=where)
         if not len(answer):
             raise QueryError(f"there is no valid configuration to export {_told(answer.notes)}")
-        kernel = "_".join(dict.fromkeys(answer.column("kernel")))
+        kernels = dict.fromkeys(answer.column("kernel"))
+        kernel = "_".join(check_name(kernel, "kernel", error=QueryError) for kernel in kernels)
         target = Path(path or f"{kernel}.{form}")
-        if form == "csv":
-            _whole(target, partial(_text, answer.to_csv()))
-        else:
-            _whole(target, partial(_parquet, answer))
+        write_whole(target, answer.to_csv() if form == "csv" else partial(_parquet, answer))
         return Exported(target, len(answer), ())
     chosen = best_configurations(data, n, select=select, where=where)
     notes: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def export(
     else:
         text = {"kernel_tuner": kernel_tuner_text, "triton": triton_text}[form](chosen)
     target = Path(path or f"{chosen.kernel}_{form}{ENDINGS[form]}".replace("_t1.T1", ".T1"))
-    _whole(target, partial(_text, text))
+    write_whole(target, text)
     if len(chosen.rows) < n:
         notes = (*notes, f"there are {len(chosen.rows)} valid configurations, not {n}")
     return Exported(target, len(chosen.rows), notes)
@@ -149,7 +149,6 @@ def best_configurations(
         axes={name: tuple(grid.axis_values(name).tolist()) for name in names},
         rows=list(found),
         seconds=list(found.values()),
-        conditions=tuple(grid.dataset.attrs.get("constraints", ())),
     )
 
 
@@ -191,7 +190,7 @@ def _repeats(grid: Grid, names: tuple[str, ...], select: Mapping[str, Any]) -> i
 
 
 def _one(answer: query.Answer, name: str) -> str:
-    return str(answer[0].get(name) or f"any {name}")
+    return str(answer[0].get(name) or f"any_{name}")
 
 
 def _told(notes: tuple[str, ...]) -> str:
@@ -209,19 +208,3 @@ def _parquet(answer: query.Answer, path: Path) -> None:
     frame = answer.to_dataframe()
     frame["rests_on_assumed"] = [", ".join(names) for names in frame["rests_on_assumed"]]
     frame.to_parquet(path, index=False)
-
-
-def _text(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def _whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file whole or not at all."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        write(beside)
-        os.replace(beside, path)
-    except OSError as error:
-        raise QueryError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        beside.unlink(missing_ok=True)

@@ -1,8 +1,7 @@
-"""From tuners' files to a sweep's: search spaces to kernel files and plans, times to a store."""
+"""Import of tuners' files: kernel files and plans from search spaces, a store from times."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +13,16 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import TuningError, nearest
+from sweep.importers.files import Source, read_source, write_whole
 from sweep.importers.tuners import (
     Columns,
     Measurements,
     SearchSpace,
-    Source,
     joined,
     kernel_text,
     measured_dataset,
     plan_text,
     read_measurements,
-    read_source,
     read_t1,
     recognise,
 )
@@ -119,7 +117,7 @@ def import_files(
         with open_or_create(store, measured_layout(dataset), overwrite=overwrite) as opened:
             opened.complete()
     for path, text in texts.items():
-        _write(path, text)
+        write_whole(path, text)
     return Imported((*texts, *([store] if store else [])), tuple(lines))
 
 
@@ -127,17 +125,6 @@ def _check_free(paths: Sequence[Path], overwrite: bool) -> None:
     for path in paths:
         if path.exists() and not overwrite:
             raise TuningError(f"{path} exists: remove it, or replace it with --overwrite")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink()
 
 
 def _files(

@@ -107,7 +107,7 @@ WRONG = [
     ([TILED, "-o", "kernel.txt"], "kernel.txt: a kernel file is named KEY.toml"),
     ([TILED, "-o", "My Kernel.toml"], "My Kernel.toml: the file's name must be a lower-case"),
     ([LOOPS], f"{LOOPS}: 3 kernels: choose one of fixed_loop, nested_loops, open_loops"),
-    (["nothing.ptx"], "nothing.ptx: no such file"),
+    (["nothing.ptx"], "nothing.ptx: cannot be read: No such file"),
     ([str(FOLDER)], f"{FOLDER}: is a directory"),
 ]
 
@@ -123,8 +123,8 @@ def test_mistakes__are_one_line(capsys, arguments, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "line 1: the text is empty"),
-        (b".version 7.0\n\xff\xfe", "line 2: not text (byte 13)"),
+        (b"", "the file is empty"),
+        (b".version 7.0\n\xff\xfe", "line 2: no text in UTF-8: byte 13 is wrong"),
         (b"\x00" * 100, "line 1: the character U+0000 is not PTX"),
         (b".version 7.0\n.target sm_80\n.entry k() {\n  add.s32 a, b\n", "line 4: 'add.s32' does"),
         (b"/" * (16 * 2**20 + 1), "larger than 16777216 bytes, the most that is read"),

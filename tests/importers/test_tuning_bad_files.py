@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import random
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +17,12 @@ from support.refusals import contents, refused
 from support.tuning_files import CACHE, CONVOLUTION_T1, KTT, entry, measured, unpacked
 
 from sweep.errors import SweepError, TuningError
+from sweep.importers.files import read_source
 from sweep.importers.tuners import (
     MEASURED,
     kernel_text,
     measured_dataset,
     read_measurements,
-    read_source,
     read_t1,
     recognise,
 )
@@ -111,6 +113,26 @@ SPOILT: dict[str, tuple[str, str | bytes, str]] = {
         t1(TuningParameters=[{"Name": "x", "Values": "[open(i) for i in range(3)]"}]),
         "needs a list of numbers, words",
     ),
+    "values without end": (
+        "a.json",
+        t1(TuningParameters=[{"Name": "x", "Values": f"[{'i+' * 300}i for i in range(99999)]"}]),
+        r"TuningParameters\[0\].Values = .*needs a list",
+    ),
+    "name that is code": (
+        "a.json",
+        t1(TuningParameters=[{"Name": "__import__('os').mkdir('gone') or a", "Values": "[1]"}]),
+        r"TuningParameters\[0\].Name: .*a parameter is a letter, then letters, digits",
+    ),
+    "half a character in a name": (
+        "a.json", t1(TuningParameters=[{"Name": "x\ud800", "Values": "[1]"}]), "x.ud800"),
+    "half a character in a word": (
+        "a.json", t1(TuningParameters=[{"Name": "x", "Values": ["\ud800"]}]), "neither a number"),
+    "half a character in the name of a device": (
+        "a.json", with_time(1.0).replace("gtx_980", "\\ud800"), "cannot be the name of a kernel"),
+    "column that is code": ("a.csv", "device,__import__('os').abort(),time_ms\nd,1,2\n",
+                            "a parameter is a letter"),
+    "number of 5,000 digits": (
+        "a.json", t1(TuningParameters=[{"Name": "x", "Values": [10**4000]}]), "beyond 2"),
     "no values": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": "[]"}]), "at least one"),
     "doubled value": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": "[1, 1]"}]), "twice"),
     "nan value": ("a.json", t1(TuningParameters=[{"Name": "x", "Values": [math.nan]}]), "nan is"),
@@ -162,11 +184,21 @@ def test_a_file_that_is_not_there_is_named(capsys):
     assert "nowhere.json: cannot be read" in refused(capsys, "import", "nowhere.json")
 
 
-def test_a_small_archive_of_a_large_file_is_refused(monkeypatch):
-    monkeypatch.setattr("sweep.importers.tuners.reading.MAX_BYTES", 1000)
-    Path("bomb.csv.gz").write_bytes(gzip.compress(b"0" * 100_000))
-    with pytest.raises(TuningError, match="larger than"):
+def test_a_small_archive_of_a_large_file_is_refused_before_it_is_unpacked():
+    Path("bomb.csv.gz").write_bytes(gzip.compress(b"0" * 64_000_000))  # 62 kB
+    tracemalloc.start()
+    with pytest.raises(TuningError, match="unpacks to more than 200 times its size"):
         read_source("bomb.csv.gz")
+    assert tracemalloc.get_traced_memory()[1] < 48e6
+    tracemalloc.stop()
+    with pytest.raises(TuningError, match="larger than 1000 bytes"):
+        read_source(CACHE, most=1000)
+
+
+def test_a_pipe_is_no_file():
+    os.mkfifo("pipe")
+    with pytest.raises(TuningError, match="pipe: not a regular file"):
+        read_source("pipe")
 
 
 # ---------------------------------------------------------------------------- any damage

@@ -26,7 +26,8 @@ from support.tuning_files import (
 from sweep import query
 from sweep.cli import main
 from sweep.evaluation import evaluate
-from sweep.importers.tuners import MEASURED, read_source, read_t1
+from sweep.importers.files import read_source
+from sweep.importers.tuners import MEASURED, read_t1
 from sweep.measurements.importing import device_keys, read_measured
 from sweep.space import load_plan, resolve
 from sweep.specs import load_kernel

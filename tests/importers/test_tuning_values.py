@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweep.importers.tuners.values import MOST_VALUES, listed
+from sweep.importers.tuners.search_space import MOST_VALUES, listed
 from sweep.specs import load_kernel
 
 

@@ -22,9 +22,10 @@ from support.tuning_files import CACHE, measured
 import sweep
 from sweep import query
 from sweep.cli import main
-from sweep.errors import QueryError
-from sweep.importers.tuners import MEASURED, Chosen, read_measurements, read_source, read_t1
-from sweep.importers.tuners.exporting import restriction_texts, t1_text
+from sweep.errors import QueryError, SweepError
+from sweep.importers.files import read_source
+from sweep.importers.tuners import MEASURED, Chosen, read_measurements, read_t1
+from sweep.importers.tuners.exporting import kernel_tuner_text, restriction_texts, t1_text
 from sweep.measurements.exporting import best_configurations, export
 from sweep.measurements.importing import read_measured
 from sweep.space import Plan, valid_configurations
@@ -236,6 +237,43 @@ def test_triton_keeps_the_best(predictions):
     assert sorted(map(str, (c.kwargs for c in kept))) == sorted(map(str, best))
     assert tuned.perf_model(**best[0]) == rows[0]["execution_time"]
     assert tuned.perf_model(block_size_x=7) == math.inf
+
+
+# ---------------------------------------------------------------------------- names as code
+
+CODE = "__import__('os').system('touch gone') or a"
+LABEL = 'x"""\nimport os\nos.mkdir("gone")\n"""'
+
+
+def results(dim: str = "a", device: str = "gtx_980", model: str = "hong_kim") -> xr.Dataset:
+    """Return results as a store of a stranger may have them."""
+    axes = {"model": [model], "device": [device], dim: [1, 2]}
+    data = {
+        "execution_time": (tuple(axes), np.array([[[1.0, 2.0]]]), {"units": "s"}),
+        "status": (tuple(axes), np.zeros((1, 1, 2), np.uint8)),
+    }
+    return xr.Dataset(data, axes)
+
+
+@pytest.mark.parametrize("form", ["kernel_tuner", "triton", "t1"])
+@pytest.mark.parametrize(
+    ("kernel", "names"),
+    [("k", {"dim": CODE}), ("k", {"device": LABEL}), ("k", {"model": LABEL}), (CODE, {}),
+     (LABEL, {}), ("../k", {}), ("k", {"device": "x" * 1000})],
+)  # fmt: skip
+def test_names_from_a_store_never_become_code(form, kernel, names, folder):
+    with pytest.raises(SweepError, match="letters, digits and _") as caught:
+        export({kernel: results(**names)}, form)
+    assert "\n" not in str(caught.value)
+    assert contents(folder) == {}
+
+
+def test_words_stay_words_in_a_module():
+    one = chosen([('"""\'', 1)], kind=('"""\'', "b"), x=(1, 2))
+    Path("words.py").write_text(kernel_tuner_text(one))
+    assert module(Path("words.py")).CONFIGURATIONS == {('"""\'', 1)}
+    with pytest.raises(QueryError, match="neither a number nor a word"):
+        chosen([("a\n", 1)], kind=("a\n", "b"), x=(1, 2))
 
 
 # ---------------------------------------------------------------------------- tables

@@ -12,7 +12,8 @@ import pytest
 
 import sweep
 from sweep.cli import main
-from sweep.importers.tuners import ClockTimes, read_clock_times, read_source
+from sweep.importers.files import read_source
+from sweep.importers.tuners import ClockTimes, read_clock_times
 from sweep.measurements.clock_validation import (
     CORE_RULE,
     NO_CHANGE,

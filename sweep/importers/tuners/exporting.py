@@ -1,4 +1,9 @@
-"""Configurations that are worth measuring, in the forms that auto-tuners take."""
+"""The configurations worth measuring, in the formats of auto-tuners.
+
+Two of the formats are Python modules. Names of kernels, devices, models and parameters come from
+stores of strangers: :class:`Chosen` accepts identifiers only, and a module contains nothing but
+their ``repr`` and that of checked values.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sweep.errors import QueryError
 from sweep.expressions import MAX_LENGTH
 from sweep.importers.tuners.measurements import Value
+from sweep.specs.names import check_name, is_word
 
 __all__ = ["Chosen", "kernel_tuner_text", "restriction_texts", "t1_text", "triton_text"]
 
@@ -29,8 +36,11 @@ class Chosen:
         The configurations: a value for each parameter.
     seconds : sequence of float
         Their predicted times [s].
-    conditions : tuple of str
-        The constraints of the whole space.
+
+    Raises
+    ------
+    QueryError
+        A name is no identifier, or a value is neither a number nor a printable word.
     """
 
     kernel: str
@@ -40,15 +50,27 @@ class Chosen:
     axes: Mapping[str, tuple[Value, ...]]
     rows: Sequence[tuple[Value, ...]]
     seconds: Sequence[float]
-    conditions: tuple[str, ...] = ()
 
-    @property
-    def title(self) -> str:
-        """What they are, in words."""
-        return (
+    def __post_init__(self) -> None:
+        for what in ("kernel", "device", "model"):
+            check_name(getattr(self, what), what, error=QueryError)
+        for name in self.names:
+            check_name(name, "parameter", error=QueryError)
+            for value in {*self.axes[name], *(row[self.names.index(name)] for row in self.rows)}:
+                usable = is_word(value) if isinstance(value, str) else math.isfinite(value)
+                if type(value) not in (bool, int, float, str) or not usable:
+                    raise QueryError(f"{name} = {repr(value)[:60]}: neither a number nor a word")
+        if not all(type(time) is float for time in self.seconds):
+            raise QueryError("a time is no number")
+
+    def module(self, use: str, lines: Sequence[str]) -> str:
+        """Return a Python module with the title, the names and some lines."""
+        title = (
             f"The {len(self.rows)} fastest configurations of {self.kernel} on {self.device}, as"
             f" {self.model} predicts them."
         )
+        head = (f'"""{use}"""', "", f"TITLE = {title!r}", f"NAMES = {self.names!r}")
+        return "\n".join((*head, *lines)) + "\n"
 
 
 def kernel_tuner_text(chosen: Chosen) -> str:
@@ -57,16 +79,9 @@ def kernel_tuner_text(chosen: Chosen) -> str:
     Parameters
     ----------
     chosen : Chosen
-        What may be measured.
+        The configurations.
     """
     lines = [
-        f'"""{chosen.title}',
-        "",
-        "For Kernel Tuner: tune_kernel(..., restrictions=restrictions), or beside others as text:",
-        "tune_kernel(..., restrictions=[*TEXTS, ...]).",
-        '"""',
-        "",
-        f"NAMES = {chosen.names!r}",
         "CONFIGURATIONS = frozenset([",
         *(f"    {row!r}," for row in chosen.rows),
         "])",
@@ -81,25 +96,11 @@ def kernel_tuner_text(chosen: Chosen) -> str:
         *(f"    {text!r}," for text in restriction_texts(chosen)),
         "]",
     ]
-    return "\n".join(lines) + "\n"
-
-
-def restriction_texts(chosen: Chosen) -> tuple[str, ...]:
-    """Return conditions that together hold for exactly the chosen configurations.
-
-    Parameters
-    ----------
-    chosen : Chosen
-        What may be measured.
-    """
-    used = _used(chosen)
-    texts = [
-        f"{name} in ({', '.join(map(repr, values))},)"
-        for name, values in used.items()
-        if len(values) < len(chosen.axes[name])
-    ]
-    joint = _membership(chosen, used)
-    return (*texts, *([joint] if joint else []))
+    use = (
+        "For Kernel Tuner: tune_kernel(..., restrictions=restrictions), or among other texts:\n"
+        "tune_kernel(..., restrictions=[*TEXTS, ...]).\n"
+    )
+    return chosen.module(use, lines)
 
 
 def triton_text(chosen: Chosen) -> str:
@@ -108,15 +109,9 @@ def triton_text(chosen: Chosen) -> str:
     Parameters
     ----------
     chosen : Chosen
-        What may be measured, with its times.
+        The configurations with their times.
     """
     lines = [
-        f'"""{chosen.title}',
-        "",
-        "For Triton: @triton.autotune(configs, key, prune_configs_by=prune_configs_by).",
-        '"""',
-        "",
-        f"NAMES = {chosen.names!r}",
         "SECONDS = {",
         *(f"    {r!r}: {t!r}," for r, t in zip(chosen.rows, chosen.seconds, strict=True)),
         "}",
@@ -131,7 +126,26 @@ def triton_text(chosen: Chosen) -> str:
         "",
         'prune_configs_by = {"perf_model": perf_model, "top_k": top_k}',
     ]
-    return "\n".join(lines) + "\n"
+    use = "For Triton: @triton.autotune(configs, key, prune_configs_by=prune_configs_by)."
+    return chosen.module(use, lines)
+
+
+def restriction_texts(chosen: Chosen) -> tuple[str, ...]:
+    """Return conditions that together are true for exactly the chosen configurations.
+
+    Parameters
+    ----------
+    chosen : Chosen
+        The configurations.
+    """
+    used = _used(chosen)
+    texts = [
+        f"{name} in ({', '.join(map(repr, values))},)"
+        for name, values in used.items()
+        if len(values) < len(chosen.axes[name])
+    ]
+    joint = _membership(chosen, used)
+    return (*texts, *([joint] if joint else []))
 
 
 def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
@@ -140,7 +154,7 @@ def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
     Parameters
     ----------
     chosen : Chosen
-        What may be measured.
+        The configurations.
     """
     used = _used(chosen)
     condition = _membership(chosen, used)
@@ -189,9 +203,9 @@ def _varied(used: Mapping[str, Sequence[Value]]) -> list[str]:
 
 
 def _membership(chosen: Chosen, used: Mapping[str, Sequence[Value]]) -> str:
-    """Return the condition that holds for exactly the chosen configurations.
+    """Return the condition that is true for exactly the chosen configurations, if one is needed.
 
-    Whole numbers are joined to one, each parameter with its own weight; anything else is listed.
+    Whole numbers are combined into one, each parameter with a weight; anything else is listed.
     """
     varied = _varied(used)
     if math.prod(len(values) for values in used.values()) == len(set(chosen.rows)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,33 +32,31 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
     """
     first, *others = parts
     for other in others:
-        if set(other.parameters) != set(first.parameters):
-            name = sorted(set(other.parameters) ^ set(first.parameters))[0]
+        if unshared := sorted(set(other.parameters) ^ set(first.parameters)):
             raise TuningError(
-                f"kernel '{first.kernel}': only some of the files have the parameter '{name}';"
-                " import them one by one, or name the parameters"
+                f"kernel '{first.kernel}': only some of the files have the parameter"
+                f" '{unshared[0]}'; import them one by one, or name the parameters"
             )
-        kinds = [(n, p.parameters[n].dtype.kind in "iuf") for n in first.parameters
-                 for p in (first, other)]  # fmt: skip
-        for (name, one), (_, two) in zip(kinds[::2], kinds[1::2], strict=True):
-            if one != two:
+        for name, column in first.parameters.items():
+            if (column.dtype.kind in "iuf") != (other.parameters[name].dtype.kind in "iuf"):
                 raise TuningError(f"kernel '{first.kernel}': '{name}' is a number in one file only")
-    names = list(dict.fromkeys(name for part in parts for name in part.further))
+
+    def all_rows(column: Callable[[Measurements], Array]) -> Array:
+        return np.concatenate([column(part) for part in parts])
+
+    def further(name: str) -> Array:
+        return all_rows(lambda part: part.further.get(name, np.full(len(part), np.nan)))
+
+    def parameter(name: str) -> Array:
+        return all_rows(lambda part: part.parameters[name])
+
     return replace(
         first,
-        parameters={
-            name: np.concatenate([part.parameters[name] for part in parts])
-            for name in first.parameters
-        },
-        device=np.concatenate([part.device for part in parts]),
-        seconds=np.concatenate([part.seconds for part in parts]),
-        status=np.concatenate([part.status for part in parts]),
-        further={
-            name: np.concatenate(
-                [part.further.get(name, np.full(len(part), np.nan)) for part in parts]
-            )
-            for name in names
-        },
+        parameters={name: parameter(name) for name in first.parameters},
+        device=all_rows(lambda part: part.device),
+        seconds=all_rows(lambda part: part.seconds),
+        status=all_rows(lambda part: part.status),
+        further={name: further(name) for part in parts for name in part.further},
         units={name: unit for part in parts for name, unit in part.units.items()},
         notes=tuple(note for part in parts for note in part.notes),
     )
@@ -82,8 +80,9 @@ def axes_of(measured: Measurements, space: SearchSpace | None) -> dict[str, list
                 f" (parameters: {', '.join(space.parameters)})"
             )
         known = space.parameters[name] if space is not None else ()
-        used = [value for value in known if value in found]
-        axes[name] = used + [value for value in found if value not in used]
+        occurring = set(found)
+        used = dict.fromkeys(value for value in known if value in occurring)
+        axes[name] = [*used, *(value for value in found if value not in used)]
     return axes
 
 
@@ -102,7 +101,7 @@ def measured_dataset(
     measured : Measurements
         The rows. Those of one configuration on one device become one, with their mean time.
     space : SearchSpace, optional
-        Where they come from: rows that violate its conditions are kept, and marked by
+        Their search space: rows that violate its conditions are kept, and marked by
         ``within_conditions`` = 0.
     devices : mapping, optional
         Name of a device in the rows to its key.
@@ -115,12 +114,12 @@ def measured_dataset(
     Returns
     -------
     xarray.Dataset
-        ``execution_time`` [s], ``status`` and what else was measured, over the device first.
+        ``execution_time`` [s], ``status`` and the other measurements, over the device first.
 
     Raises
     ------
     TuningError
-        A row does not tell its device, or the layout is unknown.
+        The device of a row is unknown, or the layout is.
     """
     import xarray as xr
 
@@ -130,9 +129,8 @@ def measured_dataset(
     codes = np.stack([_codes(measured.parameters[name], axes[name]) for name in axes], axis=1)
     configurations, of_row = np.unique(codes, axis=0, return_inverse=True)
     keys, of_device = _devices(measured, devices or {})
-    cells = of_device * len(configurations) + of_row.ravel()
-    n_cells = len(keys) * len(configurations)
-    flat = _per_cell(measured, cells, n_cells)
+    points = of_device * len(configurations) + of_row.ravel()
+    flat = _per_point(measured, points, len(keys) * len(configurations))
     columns = {name: np.asarray(axes[name])[configurations[:, i]] for i, name in enumerate(axes)}
     if space is not None and all(
         name in columns for condition in space.conditions for name in condition.names
@@ -194,22 +192,22 @@ def _devices(measured: Measurements, known: Mapping[str, str]) -> tuple[list[str
     return unique, np.array([unique.index(key) for key in keys])[of_row.ravel()]
 
 
-def _per_cell(measured: Measurements, cells: Array, n_cells: int) -> dict[str, Array]:
+def _per_point(measured: Measurements, points: Array, n_points: int) -> dict[str, Array]:
     """Return one number per device and configuration: the mean of its rows that have one."""
-    status = np.full(n_cells, MEASURED["not_measured"], np.uint8)
-    status[cells] = measured.status
-    status[cells[measured.valid]] = MEASURED["valid"]
-    flat = {"execution_time": _mean(cells, measured.seconds, n_cells), "status": status}
+    status = np.full(n_points, MEASURED["not_measured"], np.uint8)
+    status[points] = measured.status
+    status[points[measured.valid]] = MEASURED["valid"]
+    flat = {"execution_time": _mean(points, measured.seconds, n_points), "status": status}
     for name, values in measured.further.items():
         if name not in flat and name not in measured.parameters:
-            flat[name] = _mean(cells, values, n_cells)
+            flat[name] = _mean(points, values, n_points)
     return flat
 
 
-def _mean(cells: Array, values: Array, n_cells: int) -> Array:
+def _mean(points: Array, values: Array, n_points: int) -> Array:
     known = np.isfinite(values)
-    count = np.bincount(cells[known], minlength=n_cells)
-    total = np.bincount(cells[known], weights=values[known], minlength=n_cells)
+    count = np.bincount(points[known], minlength=n_points)
+    total = np.bincount(points[known], weights=values[known], minlength=n_points)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

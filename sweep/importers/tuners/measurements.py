@@ -1,7 +1,8 @@
-"""Measured times of configurations, whoever measured them."""
+"""Measured times of configurations, independent of the tuner that measured them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,9 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sweep.errors import TuningError
 from sweep.fields import STACKED, Flags
+from sweep.importers.files import Source
+from sweep.specs.names import check_name, is_word
 
-__all__ = ["MEASURED", "TIME_UNITS", "Measurements", "Row", "collected"]
+__all__ = [
+    "MEASURED",
+    "TIME_UNITS",
+    "Array",
+    "Measurements",
+    "Row",
+    "Value",
+    "collected",
+    "plain_name",
+]
 
 Array = npt.NDArray[Any]
 Value = float | str | bool
@@ -33,27 +46,26 @@ MEASURED = Flags(
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 """Seconds in a unit."""
 
-
 TAKEN = frozenset(
     {STACKED, "device", "kernel", "model", "execution_time", "status", "within_conditions"}
 )
-"""What a dataset of measurements calls something else."""
+"""Names that a dataset of measurements gives to something else."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured configuration: its values, what came of it, and further numbers."""
+    """One measured configuration: values, time [s], why there is none, further numbers, device."""
 
     values: Mapping[str, Value]
     seconds: float
-    status: int
+    status: str
     further: Mapping[str, float] = field(default_factory=dict)
     device: str = ""
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What a file says about the configurations of one kernel.
+    """The measured configurations of one kernel.
 
     Attributes
     ----------
@@ -62,7 +74,7 @@ class Measurements:
     parameters : mapping of str to array
         A column per tuning parameter: numbers, booleans or strings.
     device : array of str
-        The device of each row, ``""`` where the file does not tell.
+        The device of each row, ``""`` where it is unknown.
     seconds : array of float64
         Measured time [s], NaN where there is none.
     status : array of uint8
@@ -72,7 +84,7 @@ class Measurements:
     units : mapping of str to str
         Their units, as far as they are known.
     notes : tuple of str
-        What a reader must know of how the file was read.
+        Remarks on how the file was read.
     """
 
     kernel: str
@@ -94,6 +106,7 @@ class Measurements:
 
 
 def collected(
+    source: Source,
     kernel: str,
     names: Sequence[str],
     rows: Sequence[Row],
@@ -104,6 +117,8 @@ def collected(
 
     Parameters
     ----------
+    source : Source
+        The file, for messages.
     kernel : str
         The kernel's name.
     names : sequence of str
@@ -115,24 +130,28 @@ def collected(
 
     Raises
     ------
-    ValueError
-        A parameter mixes words and numbers, or has an impossible name; the message tells it.
+    TuningError
+        A parameter mixes words and numbers, or a name or word cannot be used.
     """
     for name in names:
-        if not name.isidentifier() or name in TAKEN:
-            reason = "the name is taken" if name in TAKEN else "no name of letters, digits and _"
-            raise ValueError(f"parameter '{name[:60]}': {reason}")
-    parameters = {name: _column(name, [row.values[name] for row in rows]) for name in names}
-    further = dict.fromkeys(name for row in rows for name in row.further)
+        check_name(name, "parameter", str(source.path), TuningError)
+        if name in TAKEN:
+            raise source.error(f"parameter '{name}': the name is taken")
+    for text in {kernel, *(row.device for row in rows)} - {""}:
+        if not is_word(text) or len(text) > 1000:
+            raise source.error(f"{text[:60]!r} cannot be the name of a kernel or device")
     seconds = np.array([row.seconds for row in rows], np.float64)
-    status = np.array([row.status for row in rows], np.uint8)
+    status = np.array([MEASURED[row.status] for row in rows], np.uint8)
     # A time that is no positive number is none, whatever the tuner calls it.
     unusable = (status == MEASURED["valid"]) & ~(np.isfinite(seconds) & (seconds > 0))
     status[unusable] = MEASURED["failed"]
     seconds[status != MEASURED["valid"]] = np.nan
+    further = dict.fromkeys(name for row in rows for name in row.further)
     return Measurements(
         kernel=kernel,
-        parameters=parameters,
+        parameters={
+            name: _column(source, name, [row.values[name] for row in rows]) for name in names
+        },
         device=np.array([row.device for row in rows], np.str_),
         seconds=seconds,
         status=status,
@@ -145,23 +164,27 @@ def collected(
     )
 
 
-def _column(name: str, values: Sequence[Value]) -> Array:
+def _column(source: Source, name: str, values: Sequence[Value]) -> Array:
     kinds = {_kind(value) for value in values}
     if len(kinds) > 1:
-        raise ValueError(f"parameter '{name}' mixes {' and '.join(sorted(kinds))}")
+        raise source.error(f"parameter '{name}' mixes {' and '.join(sorted(kinds))}")
+    if kinds == {"words"} and not all(is_word(str(value)) for value in set(values)):
+        raise source.error(f"parameter '{name}' has a word that cannot be printed")
     column = np.array(values)
-    if column.dtype.kind not in "fiubU" or (column.dtype.kind == "f" and not _finite(column)):
-        raise ValueError(f"parameter '{name}' has a value that is no finite number below 2**53")
-    if column.dtype.kind == "f" and np.all(column == np.rint(column)):
-        return column.astype(np.int64)
-    return column
-
-
-def _finite(column: Array) -> bool:
-    return bool((np.abs(column) < 2.0**53).all())
+    is_float = column.dtype.kind == "f"
+    if column.dtype.kind not in "fiubU" or (is_float and not (np.abs(column) < 2.0**53).all()):
+        raise source.error(f"parameter '{name}' has a value that is no finite number below 2**53")
+    is_whole = is_float and np.all(column == np.rint(column))
+    return column.astype(np.int64) if is_whole else column
 
 
 def _kind(value: Value) -> str:
     if isinstance(value, bool):
         return "booleans"
     return "words" if isinstance(value, str) else "numbers"
+
+
+def plain_name(name: str) -> str:
+    """Return a name that an array of a store can have: letters, digits, dots and _."""
+    plain = re.sub(r"[^A-Za-z0-9_.]+", "_per_" if "/" in name else "_", name).strip("_.")
+    return plain[:100] or "unnamed"

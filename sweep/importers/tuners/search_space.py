@@ -1,31 +1,54 @@
 """The T1 format: a search space with its parameters, conditions and kernel specification.
 
 https://github.com/odgaard/TuningSchema describes it. Conditions are Python expressions; they are
-read as :class:`sweep.expressions.Expression`, which computes and does nothing else.
+read as :class:`sweep.expressions.Expression`, which computes and does nothing else. Values may be
+written as Python lists, which are read but never executed.
 """
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError, check_total
+from sweep.importers.files import Source
 from sweep.importers.tuners.measurements import Array, Value
-from sweep.importers.tuners.reading import Source
-from sweep.importers.tuners.values import listed
+from sweep.specs.names import check_name, is_word
 
-__all__ = ["SearchSpace", "read_t1"]
+__all__ = ["MOST_VALUES", "SearchSpace", "listed", "read_t1"]
 
-Specification = Mapping[str, Any]
+MOST_VALUES = 100_000
+"""Most values of one parameter."""
+
+LONGEST = 2**20
+"""Most characters of the text of a list of values."""
+
+MOST_STEPS = 1_000_000
+"""Most numbers and operations on the way to a list of values."""
+
+LARGEST = 2**53
+
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What a tuner may choose from.
+    """The choices of a tuner.
 
     Attributes
     ----------
@@ -34,15 +57,15 @@ class SearchSpace:
     parameters : mapping of str to tuple
         Tuning parameters and their values.
     conditions : tuple of Expression
-        What a valid configuration satisfies.
+        The conditions that a valid configuration satisfies.
     specification : mapping
-        The kernel specification, as the file has it.
+        The kernel specification as in the file.
     """
 
     name: str
     parameters: Mapping[str, tuple[Value, ...]]
     conditions: tuple[Expression, ...]
-    specification: Specification
+    specification: Mapping[str, Any]
 
     @property
     def cartesian(self) -> int:
@@ -62,8 +85,7 @@ class SearchSpace:
         KeyError
             A column is missing.
         """
-        length = len(next(iter(columns.values())))
-        holds = np.ones(length, bool)
+        holds = np.ones(len(next(iter(columns.values()))), bool)
         for condition in self.conditions:
             value, fault = condition.evaluate({n: columns[n] for n in condition.names})
             holds &= (np.asarray(value) != 0) & ~np.asarray(fault)
@@ -79,77 +101,151 @@ def read_t1(source: Source) -> SearchSpace:
         Something is missing or wrong; the message names the entry.
     """
     document = source.document
-    space = _table(source, document, "ConfigurationSpace")
-    parameters: dict[str, tuple[Value, ...]] = {}
-    for number, entry in enumerate(_list(source, space, "TuningParameters")):
-        where = f"TuningParameters[{number}]"
-        name = entry.get("Name") if isinstance(entry, Mapping) else None
-        if not isinstance(name, str) or not name.isidentifier():
-            raise source.error(f"{where}.Name = {name!r}: needs a name of letters, digits and _")
-        if name in parameters:
-            raise source.error(f"{where}.Name: '{name}' stands twice")
-        parameters[name] = _values(source, f"{where}.Values", entry.get("Values"))
-    if not parameters:
+    space = document.get("ConfigurationSpace") if isinstance(document, Mapping) else None
+    if not isinstance(space, Mapping):
+        raise source.error("ConfigurationSpace is missing or no object: this is no T1 file")
+    entries = space.get("TuningParameters")
+    given = space.get("Conditions", [])
+    for key, value in (("TuningParameters", entries), ("Conditions", given)):
+        if not isinstance(value, list):
+            raise source.error(f"ConfigurationSpace.{key} must be a list")
+    if not entries:
         raise source.error("ConfigurationSpace.TuningParameters is empty")
-    given = _list(source, {"Conditions": [], **space}, "Conditions")
+    parameters: dict[str, tuple[Value, ...]] = {}
+    for number, entry in enumerate(entries):
+        where = f"{source.path}: TuningParameters[{number}]"
+        name = entry.get("Name") if isinstance(entry, Mapping) else None
+        name = check_name(name, "parameter", f"{where}.Name", TuningError)
+        if name in parameters:
+            raise TuningError(f"{where}.Name: '{name}' stands twice")
+        parameters[name] = _values(f"{where}.Values", entry.get("Values"))
     try:
         check_total(str(entry) for entry in given)
     except ExpressionError as error:
         raise source.error(f"Conditions: {error}") from None
-    conditions = tuple(
-        _condition(source, f"Conditions[{number}]", entry, parameters)
-        for number, entry in enumerate(given)
-    )
+    conditions = []
+    for number, entry in enumerate(given):
+        text = entry.get("Expression") if isinstance(entry, Mapping) else entry
+        if not isinstance(text, str):
+            raise source.error(f"Conditions[{number}].Expression must be a text")
+        try:
+            conditions.append(Expression.parse(" ".join(text.split()), allowed=parameters))
+        except ExpressionError as error:
+            raise source.error(f"Conditions[{number}]: {error}") from None
     specification = document.get("KernelSpecification") or {}
     general = document.get("General") or {}
     if not isinstance(specification, Mapping) or not isinstance(general, Mapping):
         raise source.error("General and KernelSpecification must be objects")
     name = str(general.get("BenchmarkName") or source.name)
-    return SearchSpace(name, parameters, conditions, specification)
+    if not is_word(name):
+        raise source.error(f"General.BenchmarkName = {name[:60]!r} cannot be printed")
+    return SearchSpace(name, parameters, tuple(conditions), specification)
 
 
-def _table(source: Source, document: Any, key: str) -> Mapping[str, Any]:
-    value = document.get(key) if isinstance(document, Mapping) else None
-    if not isinstance(value, Mapping):
-        raise source.error(f"{key} is missing or no object: this is no T1 file")
-    return value
-
-
-def _list(source: Source, table: Mapping[str, Any], key: str) -> list[Any]:
-    value = table.get(key)
-    if not isinstance(value, list):
-        raise source.error(f"ConfigurationSpace.{key} must be a list")
-    return value
-
-
-def _values(source: Source, where: str, given: Any) -> tuple[Value, ...]:
+def _values(where: str, given: Any) -> tuple[Value, ...]:
     """Return a parameter's values: a list, or the text of one."""
     if isinstance(given, str):
         try:
             given = listed(given)
         except ValueError:
-            raise source.error(
-                f"{where} = {given[:60]!r}: needs a list of numbers, words, or True and False"
+            shown = repr(given[:60])
+            raise TuningError(
+                f"{where} = {shown}: needs a list of numbers, words, or True and False"
             ) from None
-    if not isinstance(given, (list, tuple)) or not given:
-        raise source.error(f"{where}: needs a list of at least one value")
+    if not isinstance(given, list) or not given or len(given) > MOST_VALUES:
+        raise TuningError(f"{where}: needs a list of at least one value, at most {MOST_VALUES}")
     for value in given:
-        finite = isinstance(value, str) or (
-            isinstance(value, (bool, int, float)) and math.isfinite(value)
-        )
-        if not finite:
-            raise source.error(f"{where}: {value!r} is neither a number, a word nor a boolean")
+        is_number = isinstance(value, (int, float)) and abs(value) <= LARGEST
+        if not is_number and not (isinstance(value, str) and is_word(value)):
+            shown = repr(value)[:60] if not isinstance(value, int) else "a number beyond 2**53"
+            raise TuningError(f"{where}: {shown} is neither a number, a word nor a boolean")
     if len(set(given)) < len(given):
-        raise source.error(f"{where} holds a value twice")
+        raise TuningError(f"{where} holds a value twice")
     return tuple(given)
 
 
-def _condition(source: Source, where: str, entry: Any, parameters: Mapping[str, Any]) -> Expression:
-    """Return a condition; only arithmetic over the parameters is read."""
-    text = entry.get("Expression") if isinstance(entry, Mapping) else entry
-    if not isinstance(text, str):
-        raise source.error(f"{where}.Expression must be a text")
+# ---------------------------------------------------------------------------- values as Python text
+
+
+def listed(text: str) -> list[Any]:
+    """Return the values of a text such as ``[1, 2] + list(range(32, 1025, 32))``.
+
+    Lists and tuples, ``range``, ``list`` of these, one comprehension over them without a condition
+    (``[2**i for i in range(6)]``), and sums of these; numbers with arithmetic, texts, booleans.
+
+    Raises
+    ------
+    ValueError
+        It is anything else, too long, or too much work.
+    """
+    if len(text) > LONGEST:
+        raise ValueError("too long")
     try:
-        return Expression.parse(" ".join(text.split()), allowed=parameters)
-    except ExpressionError as error:
-        raise source.error(f"{where}: {error}") from None
+        value = _Reader().value(ast.parse(text.strip(), mode="eval").body, {})
+    except (SyntaxError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error)) from None
+    return _list(value)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.n_steps = 0
+
+    def value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
+        """Return the value of an expression with the variable of a comprehension."""
+        self.n_steps += 1
+        if self.n_steps > MOST_STEPS:
+            raise ValueError("too much work")
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name) if name in names:
+                return names[name]
+            case ast.List(elts=members) | ast.Tuple(elts=members):
+                return [self.value(member, names) for member in members]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -_number(self.value(operand, names))
+            case ast.BinOp(left=left, op=kind, right=right):
+                return _combined(self.value(left, names), kind, self.value(right, names))
+            case ast.Call(func=ast.Name(id="range"), args=[_, *_] as bounds, keywords=[]):
+                return _range([self.value(bound, names) for bound in bounds])
+            case ast.Call(func=ast.Name(id="list"), args=[part], keywords=[]):
+                return _list(self.value(part, names))
+            case ast.ListComp(elt=element, generators=[
+                ast.comprehension(target=ast.Name(id=name), iter=over, ifs=[], is_async=0)
+            ]):  # fmt: skip
+                values = _list(self.value(over, names))
+                return [_number(self.value(element, {**names, name: v})) for v in values]
+        raise ValueError("neither a list nor a number")
+
+
+def _combined(left: Any, kind: ast.operator, right: Any) -> Any:
+    """Return the sum of two lists, or the result of arithmetic on two numbers."""
+    if isinstance(left, list) or isinstance(right, list):
+        if not isinstance(kind, ast.Add):
+            raise ValueError("lists can only be added")
+        return _list(_list(left) + _list(right))
+    a, b = _number(left), _number(right)
+    if isinstance(kind, ast.Pow) and (abs(a) > 2**16 or abs(b) > 53):
+        raise ValueError("too large")
+    if type(kind) not in _OPERATORS:
+        raise ValueError("an unknown operator")
+    return _number(_OPERATORS[type(kind)](a, b))
+
+
+def _range(bounds: list[Any]) -> list[int]:
+    if len(bounds) > 3 or not all(type(bound) is int for bound in bounds):
+        raise ValueError("range takes one to three whole numbers")
+    return _list(range(*bounds))
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list | range) or len(value) > MOST_VALUES:
+        raise ValueError("no list, or too long")
+    return list(value)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > LARGEST:
+        raise ValueError("no number, or too large")
+    return value

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweep.errors import SpecError, TuningError
 from sweep.expressions import Expression, ExpressionError
-from sweep.importers.tuners.measurements import Value
 from sweep.importers.tuners.search_space import SearchSpace
-from sweep.specs import parse_kernel
-from sweep.specs.writing import key_of, plain, quoted
+from sweep.specs.writing import KernelFile, key_of, toml
 
 __all__ = ["kernel_text", "plan_text"]
 
+NOT_IN_SPACE = "assumed: not in the search space"
 AXES = "XYZ"
 OPERATIONS = {"fp32": 2, "integer": 4}
 """Instructions for an element, to begin with."""
 
 BLOCK = 256
-"""Threads of a block where the file does not tell."""
+"""Threads of a block where the search space does not tell."""
 
 
 def kernel_text(space: SearchSpace, *, source: str = "") -> tuple[str, tuple[str, ...]]:
-    """Return a kernel file with all that a search space tells.
+    """Return a kernel file with the contents of a search space.
 
-    Counts of instructions and accesses, and registers, are not in such a file: assumed values, to
-    be replaced, make it a kernel that loads and stores a word for each element of the problem.
+    Counts of instructions and accesses, and registers, are not in a search space: assumed values,
+    to be replaced, make it a kernel that loads and stores a word for each element of the problem.
 
     Parameters
     ----------
@@ -41,96 +39,79 @@ def kernel_text(space: SearchSpace, *, source: str = "") -> tuple[str, tuple[str
     text : str
         The file, which :func:`sweep.specs.parse_kernel` accepts.
     notes : tuple of str
-        What the search space says that could not be taken over.
+        The parts of the search space that could not be taken over.
 
     Raises
     ------
     TuningError
         A parameter has a name or values that a kernel file cannot have.
     """
-    writer = _Writer(space, source)
-    text = "\n".join(writer.lines()) + "\n"
+    launch = _Launch(space)
     try:
-        parse_kernel(text, key_of(space.name))
+        return launch.file(source).text(), tuple(launch.notes)
     except SpecError as error:
         raise TuningError(f"{source or space.name}: no kernel file can be made: {error}") from None
-    return text, tuple(writer.notes)
 
 
-class _Writer:
-    def __init__(self, space: SearchSpace, source: str) -> None:
+class _Launch:
+    """The launch of a search space: threads and blocks as expressions over its parameters."""
+
+    def __init__(self, space: SearchSpace) -> None:
         self.space = space
-        self.source = source
         self.notes: list[str] = []
-        self.elements = "1"
-        self.sources: dict[str, str] = {}
+        self.assumed: dict[str, str] = {}
         given = space.specification.get("ProblemSize")
-        numbers = [given] if isinstance(given, (int, float)) else given
-        usable = isinstance(numbers, list) and all(
-            isinstance(n, (int, float)) and not isinstance(n, bool) and n > 0 for n in numbers
-        )
+        numbers: list[Any] = given if isinstance(given, list) else [given]
+        usable = all(type(n) in (int, float) and 0 < n <= 2**53 for n in numbers)
         self.sizes: dict[str, float] = {}
-        if usable and numbers:
-            self.sizes = {
-                f"problem_size_{axis.lower()}": n for axis, n in zip(AXES, numbers, strict=False)
-            }
+        if usable:
+            axes = zip(AXES, numbers, strict=False)
+            self.sizes = {f"problem_size_{axis.lower()}": n for axis, n in axes}
         self.names = {*space.parameters, *self.sizes}
 
-    def lines(self) -> Iterator[str]:
-        """Yield the file; the launch first, since it says what is assumed."""
-        launch = [
-            f"threads_per_block = {quoted(self._threads())}",
-            f"blocks = {quoted(self._blocks())}",
-        ]
-        work = self._work(launch)
-        shared = self._shared_memory()
-        name = quoted(self.space.name)
-        origin = f" of {plain(self.source)}" if self.source else ""
-        yield f"# Search space{origin}, taken over by `sweep import`."
-        yield "# Counts and registers are not in it: replace what is marked 'assumed' below, by"
-        yield "# hand or with what `sweep ptx` or `sweep profile` tells (`sweep show --keys kernel`"
-        yield "# lists all keys). Until then it loads and stores a word for each element."
-        yield "schema = 1"
-        yield f"name = {name}"
-        language = self.space.specification.get("Language") or ""
-        file = self.space.specification.get("KernelFile") or ""
-        told = " ".join(str(word) for word in (language, "kernel", file) if word)
-        yield f"description = {quoted(f'{told}: tuning parameters and conditions only')}"
-        yield "constraints = ["
-        yield from (f"  {quoted(c.text)}," for c in self.space.conditions)
-        yield "]"
-        yield ""
-        yield "[source]"
-        yield f"default = {quoted(f'derived: the search space{origin}')}"
-        self.sources["resources.registers_per_thread"] = "assumed: not in the search space"
-        self.sources["instructions"] = "assumed: not in the search space, to be counted"
-        self.sources["global_access"] = "assumed: not in the search space, to be counted"
-        yield from (f'"{path}" = {quoted(text)}' for path, text in self.sources.items())
+    def file(self, source: str) -> KernelFile:
+        """Return the kernel file."""
+        specification = self.space.specification
+        threads, blocks = self._threads(), self._blocks()
+        shared = self._readable(specification.get("SharedMemory") or 0) or "0"
+        work = next(n for n in ("elements", "elements_", "work_items") if n not in self.names)
+        elements = "1"
+        if self.sizes and not self.assumed:
+            elements = f"{' * '.join(self.sizes)} / (({threads}) * ({blocks}))"
+        words = (specification.get("Language"), "kernel", specification.get("KernelFile"))
+        origin = f" of {source}" if source else ""
+        file = KernelFile(
+            self.space.name,
+            f"{' '.join(str(w) for w in words if w)}: tuning parameters and conditions only",
+            f"derived: the search space{origin}",
+            comments=[
+                f"Search space{origin}, taken over by `sweep import`.",
+                "Counts and registers are not in it: replace the values marked 'assumed' below, by",
+                "hand or with the output of `sweep ptx` or `sweep profile` (`sweep show --keys",
+                "kernel` lists all keys). Until then the kernel loads and stores a word for each",
+                "element.",
+            ],
+            constraints=[condition.text for condition in self.space.conditions],
+            sources={
+                **self.assumed,
+                "resources.registers_per_thread": NOT_IN_SPACE,
+                "instructions": f"{NOT_IN_SPACE}, to be counted",
+                "global_access": f"{NOT_IN_SPACE}, to be counted",
+            },
+        )
         if self.sizes:
-            yield from ("", "[sizes]", *(f"{n} = {v}" for n, v in self.sizes.items()))
-        yield from ("", "[parameters]")
-        for parameter, values in self.space.parameters.items():
-            yield f"{parameter} = {json.dumps(list(values), ensure_ascii=False)}"
-        yield from ("", "[derived]", "# Elements of the problem for a thread, the mean over all.")
-        yield f"{work} = {quoted(self.elements)}"
-        yield from ("", "[launch]", *launch)
-        yield from ("", "[resources]", "registers_per_thread = 32")
-        yield f"shared_memory_bytes = {quoted(shared)}"
-        yield from ("", "[instructions] # of a thread, over its whole run")
-        yield from (f"{kind} = {quoted(f'{n} * {work}')}" for kind, n in OPERATIONS.items())
-        yield "control = 1"
+            file.table("[sizes]", self.sizes)
+        file.table("[parameters]", self.space.parameters)
+        note = "Elements of the problem for a thread, the mean over all."
+        file.table("[derived]", {work: elements}, [note])
+        file.table("[launch]", {"threads_per_block": threads, "blocks": blocks})
+        file.table("[resources]", {"registers_per_thread": 32, "shared_memory_bytes": shared})
+        counts = {kind: f"{n} * {work}" for kind, n in OPERATIONS.items()}
+        file.table("[instructions]", {**counts, "control": 1}, ["Of a thread, over its whole run."])
         for name, kind in (("input", "load"), ("output", "store")):
-            yield from ("", "[[global_access]]", f'name = "{name}"', f'kind = "{kind}"')
-            yield from (f'count = "{work}"', "bytes = 4", 'pattern = "coalesced"')
-
-    def _work(self, launch: Sequence[str]) -> str:
-        """Return the name of what a thread works at, and note how many that are."""
-        given = {line.split(" = ")[0]: line.split(" = ", 1)[1].strip('"') for line in launch}
-        threads, blocks = (f"({given[key]})" for key in ("threads_per_block", "blocks"))
-        self.elements = "1"
-        if self.sizes and not {"launch.threads_per_block", "launch.blocks"} & set(self.sources):
-            self.elements = f"{' * '.join(self.sizes)} / ({threads} * {blocks})"
-        return next(n for n in ("elements", "elements_", "work_items") if n not in self.names)
+            access = {"name": name, "kind": kind, "count": work}
+            file.table("[[global_access]]", {**access, "bytes": 4, "pattern": "coalesced"})
+        return file
 
     def _readable(self, text: Any) -> str:
         """Return an expression in one line if the kernel file can read it, else ``""``."""
@@ -144,20 +125,16 @@ class _Writer:
     def _threads(self) -> str:
         """Return the threads of a block: the product of LocalSize."""
         local = self.space.specification.get("LocalSize")
-        if not isinstance(local, Mapping):
-            local = {
-                axis: f"block_size_{axis.lower()}"
-                for axis in AXES
-                if f"block_size_{axis.lower()}" in self.names
-            }  # Kernel Tuner's own names
+        if not isinstance(local, Mapping):  # Kernel Tuner's own names
+            own = {axis: f"block_size_{axis.lower()}" for axis in AXES}
+            local = {axis: name for axis, name in own.items() if name in self.names}
         factors = [self._readable(local[axis]) for axis in AXES if axis in local]
         if factors and all(factors):
             return _product(factors)
         if local:
-            self.notes.append(
-                f"LocalSize ({', '.join(map(str, local.values()))}) names what is no parameter"
-            )
-        self.sources["launch.threads_per_block"] = "assumed: not in the search space"
+            named = ", ".join(map(str, local.values()))[:200]
+            self.notes.append(f"LocalSize ({named}) names what is no parameter")
+        self.assumed["launch.threads_per_block"] = NOT_IN_SPACE
         return str(BLOCK)
 
     def _blocks(self) -> str:
@@ -168,30 +145,22 @@ class _Writer:
             divisors = specification.get(f"GridDiv{axis}")
             if divisors is None:
                 continue
-            listed = divisors if isinstance(divisors, list) else [divisors]
-            readable = [self._readable(divisor) for divisor in listed]
+            divisors = divisors if isinstance(divisors, list) else [divisors]
+            readable = [self._readable(divisor) for divisor in divisors]
             if not all(readable):
-                self.notes.append(f"GridDiv{axis} ({listed}) cannot be read")
-                return self._assumed_blocks()
+                self.notes.append(f"GridDiv{axis} ({str(divisors)[:200]}) cannot be read")
+                factors = [""]
+                break
             factors.append(f"ceil({size} / {_product(readable, True)})" if readable else size)
-        return _product(factors) if factors else self._global_size()
-
-    def _global_size(self) -> str:
-        """Return the blocks by GlobalSize: blocks in CUDA's counting, threads in OpenCL's."""
-        specification = self.space.specification
         given = specification.get("GlobalSize")
-        if not isinstance(given, Mapping) or specification.get("GlobalSizeType") != "CUDA":
-            return self._assumed_blocks()
-        factors = [self._readable(given[axis]) for axis in AXES if axis in given]
-        return _product(factors) if factors and all(factors) else self._assumed_blocks()
-
-    def _assumed_blocks(self) -> str:
-        self.sources["launch.blocks"] = "assumed: not in the search space"
+        # GlobalSize counts blocks in CUDA's way, threads in OpenCL's.
+        if not factors and specification.get("GlobalSizeType") == "CUDA":
+            given = given if isinstance(given, Mapping) else {}
+            factors = [self._readable(given[axis]) for axis in AXES if axis in given]
+        if factors and all(factors):
+            return _product(factors)
+        self.assumed["launch.blocks"] = NOT_IN_SPACE
         return "1024"
-
-    def _shared_memory(self) -> str:
-        given = self.space.specification.get("SharedMemory") or 0
-        return self._readable(given) or "0"
 
 
 def _product(factors: Sequence[str], enclosed: bool = False) -> str:
@@ -214,18 +183,14 @@ def plan_text(
     kernel : str
         Path of the kernel file.
     devices, models : sequence of str
-        What to sweep over.
+        The devices and models to sweep over.
     """
-    lines = [
-        "schema = 1",
-        f"name = {quoted(key_of(space.name))}",
-        f"description = {quoted(f'{space.name}: {space.cartesian:,} points without conditions')}",
-        f"kernels = {_listed([kernel])}",
-        f"devices = {_listed(devices)}",
-        f"models = {_listed(models)}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _listed(values: Sequence[Value]) -> str:
-    return json.dumps(list(values), ensure_ascii=False)
+    values: dict[str, int | str | list[str]] = {
+        "schema": 1,
+        "name": key_of(space.name),
+        "description": f"{space.name}: {space.cartesian:,} points without conditions",
+        "kernels": [kernel],
+        "devices": list(devices),
+        "models": list(models),
+    }
+    return "".join(f"{key} = {toml(value)}\n" for key, value in values.items())

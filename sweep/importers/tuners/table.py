@@ -1,4 +1,4 @@
-"""Measured times as a plain table: CSV with a header."""
+"""Measured times as plain tables: of configurations, or of kernels at several pairs of clocks."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweep.errors import nearest
+from sweep.importers.files import Source
 from sweep.importers.tuners.measurements import (
-    MEASURED,
     TIME_UNITS,
     Measurements,
     Row,
     Value,
     collected,
+    plain_name,
 )
-from sweep.importers.tuners.reading import Source, plain_name
 
-__all__ = ["Columns", "read_table", "time_column"]
+__all__ = ["ClockTimes", "Columns", "Pair", "read_clock_times", "read_table"]
 
 DEVICES = ("device", "device_name", "gpu")
-FAILED = {"": "not_measured", "nan": "failed", "error": "failed", "failed": "failed"}
+CLOCKS = {"core": (50.0, 5_000.0), "memory": (50.0, 20_000.0)}
+"""Plausible clocks [MHz]."""
+
+Pair = tuple[float, float]
+"""A core clock and a memory clock [MHz]."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table mean, where their names do not tell.
+    """The meaning of the columns of a table, where their names do not tell.
 
     Attributes
     ----------
@@ -45,15 +49,31 @@ class Columns:
     unit: str = ""
 
 
+@dataclass(frozen=True)
+class ClockTimes:
+    """Measured times by kernel and pair of clocks.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    times : mapping of str to mapping of Pair to float
+        Kernel to the times at the pairs of clocks at which it was measured [s].
+    """
+
+    name: str
+    times: Mapping[str, Mapping[Pair, float]]
+
+
 def read_table(source: Source, columns: Columns | None = None) -> Measurements:
-    """Return what a CSV file holds.
+    """Return the measured configurations of a CSV file.
 
     Parameters
     ----------
     source : Source
         The file.
     columns : Columns, optional
-        What its columns mean.
+        The meaning of its columns.
 
     Raises
     ------
@@ -62,58 +82,104 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
         cells than the header.
     """
     columns = columns or Columns()
-    try:
-        lines = list(csv.reader(io.StringIO(source.text), strict=True))
-    except csv.Error as error:
-        raise source.error(f"not valid CSV: {error}") from None
-    header = [name.strip() for name in lines[0]]
-    if len(set(header)) < len(header) or "" in header:
-        raise source.error("the header has an empty or a doubled name")
-    time, scale = time_column(source, header, columns)
+    header, lines = _lines(source)
+    time, scale = _time_column(source, header, columns)
     device = next((name for name in header if name.lower() in DEVICES), "")
-    names = list(columns.parameters) or [
-        name for name in header[: header.index(time)] if name != device
-    ]
+    before = header[: header.index(time)]
+    names = list(columns.parameters) or [name for name in before if name != device]
     for name in names:
         if name not in header:
             raise source.error(f"there is no column '{name}'{nearest(name, header)}")
     if not names:
         raise source.error(f"no parameters: no column stands before '{time}'")
-    further = [name for name in header if name not in (*names, time, device)]
+    further = {n: plain_name(n) for n in header if n not in {*names, time, device}}
     rows = []
-    for number, cells in enumerate(lines[1:], 2):
-        if not cells:
-            continue
-        if len(cells) != len(header):
-            raise source.error(f"line {number} has {len(cells)} cells, the header {len(header)}")
-        cell = dict(zip(header, (text.strip() for text in cells), strict=True))
-        seconds, status = _outcome(cell[time], scale)
-        numbers = {name: _number(cell[name]) for name in further}
+    for _, cell in lines:
+        seconds = _number(cell[time])
+        status = "valid" if seconds is not None else "failed" if cell[time] else "not_measured"
+        numbers = {plain: _number(cell[name]) for name, plain in further.items()}
         rows.append(
             Row(
                 {name: _value(cell[name]) for name in names},
-                seconds,
+                math.nan if seconds is None else seconds * scale,
                 status,
-                {plain_name(name): n for name, n in numbers.items() if n is not None},
+                {name: number for name, number in numbers.items() if number is not None},
                 cell.get(device, ""),
             )
         )
-    if not rows:
-        raise source.error("there is no line below the header")
-    try:
-        return collected(source.name, names, rows, {plain_name(n): u for n, u in _units(further)})
-    except ValueError as error:
-        raise source.error(str(error)) from None
+    units = {"B", "KiB", *TIME_UNITS}
+    endings = {plain: name.rpartition("_")[2] for name, plain in further.items()}
+    known = {plain: unit if unit in units else "1" for plain, unit in endings.items()}
+    return collected(source, source.name, names, rows, known)
 
 
-def time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
-    """Return the column of the time and the seconds in its unit.
+def read_clock_times(source: Source) -> ClockTimes:
+    """Return the times of a CSV file: columns ``kernel``, core clock, memory clock and time.
+
+    Parameters
+    ----------
+    source : Source
+        The file. The columns of the clocks begin with ``core`` and ``mem`` and contain MHz; that of
+        the time is ``time_ms``, or has another unit.
 
     Raises
     ------
     TuningError
-        There is no such column, or its unit is not known.
+        A column is missing, a cell is no number or not plausible, or a kernel has two times at one
+        pair of clocks.
     """
+    header, lines = _lines(source)
+    time, scale = _time_column(source, header, Columns())
+    columns = {}
+    for clock in CLOCKS:
+        found = [name for name in header if name.lower().startswith(clock[:3])]
+        if len(found) != 1:
+            wanted = f"there is no column of the {clock} clock, such as {clock}_clock_MHz"
+            raise source.error(f"{wanted} (columns: {', '.join(header)})")
+        columns[clock] = found[0]
+    if "kernel" not in header:
+        raise source.error(f"there is no column 'kernel' (columns: {', '.join(header)})")
+    times: dict[str, dict[Pair, float]] = {}
+    for line, cell in lines:
+        core, memory = (
+            _within(source, line, name, cell[name], *CLOCKS[clock], "MHz")
+            for clock, name in columns.items()
+        )
+        seconds = _within(source, line, time, cell[time], 0.0, math.inf) * scale
+        own = times.setdefault(cell["kernel"], {})
+        if (core, memory) in own:
+            which = f"'{cell['kernel']}' at {core:g}/{memory:g} MHz"
+            raise source.error(f"line {line}: a second time of {which}")
+        own[core, memory] = seconds
+    return ClockTimes(source.name, times)
+
+
+def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Return the header, and the number of each further line with its cells by column."""
+
+    def records() -> Iterator[list[str]]:
+        try:
+            yield from csv.reader(io.StringIO(source.text), strict=True)
+        except csv.Error as error:
+            raise source.error(f"not valid CSV: {error}") from None
+
+    numbered = enumerate(records(), 1)
+    header = [name.strip() for name in next(numbered)[1]]
+    if len(set(header)) < len(header) or "" in header:
+        raise source.error("the header has an empty or a doubled name")
+    lines = []
+    for number, cells in numbered:
+        if cells and len(cells) != len(header):
+            raise source.error(f"line {number} has {len(cells)} cells, the header {len(header)}")
+        if cells:
+            lines.append((number, dict(zip(header, map(str.strip, cells), strict=True))))
+    if not lines:
+        raise source.error("there is no line below the header")
+    return header, lines
+
+
+def _time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
+    """Return the column of the time and the seconds in its unit."""
     known = ["time", *(f"time_{unit}" for unit in TIME_UNITS)]
     time = columns.time or next((name for name in header if name in known), "")
     if time not in header:
@@ -130,26 +196,21 @@ def time_column(source: Source, header: Sequence[str], columns: Columns) -> tupl
     return time, TIME_UNITS[unit]
 
 
-def _units(further: Sequence[str]) -> list[tuple[str, str]]:
-    found = []
-    for name in further:
-        unit = name.rpartition("_")[2]
-        found.append((name, {"B": "B", "KiB": "KiB", **{u: u for u in TIME_UNITS}}.get(unit, "1")))
-    return found
-
-
-def _outcome(text: str, scale: float) -> tuple[float, int]:
-    seconds = _number(text)
-    if seconds is None:
-        return math.nan, MEASURED[FAILED.get(text.lower(), "failed")]
-    return seconds * scale, MEASURED["valid"]
-
-
 def _number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
+
+
+def _within(
+    source: Source, line: int, name: str, text: str, low: float, high: float, unit: str = ""
+) -> float:
+    value = _number(text)
+    if value is None or not low <= value <= high or value == 0:
+        allowed = f"{low:g} to {high:g} {unit}" if unit else "a number above 0"
+        raise source.error(f"line {line}: {name} = '{text[:60]}': must be {allowed}")
+    return value
 
 
 def _value(text: str) -> Value:

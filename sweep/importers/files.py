@@ -1,0 +1,157 @@
+"""Text files of bounded size, plain or gzipped, with their hash; files that are written whole."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import SweepError, TuningError
+
+__all__ = ["Source", "read_source", "write_whole"]
+
+MAX_BYTES = 1 << 28
+"""Largest text, unpacked [bytes]."""
+
+MAX_RATIO = 200
+"""Most bytes that each byte of an archive may unpack to, beyond `ALWAYS_UNPACKED`."""
+
+ALWAYS_UNPACKED = 1 << 22
+GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was read.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        Its content, unpacked.
+    sha256 : str
+        SHA-256 of the file as stored.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name without its endings: ``gemm`` of ``gemm.T1.json.gz``."""
+        return self.path.name.split(".")[0] or self.path.name
+
+    @cached_property
+    def document(self) -> Any:
+        """The content as JSON.
+
+        Raises
+        ------
+        TuningError
+            It is not JSON.
+        """
+        try:
+            return json.loads(self.text)
+        except RecursionError:
+            raise self.error("not valid JSON: nested too deeply") from None
+        except ValueError as error:
+            raise self.error(f"not valid JSON: {error}") from None
+
+    def error(self, message: str) -> TuningError:
+        """Return an error about this file."""
+        return TuningError(f"{self.path}: {message}")
+
+
+def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
+    """Read a text file, unpacking it if it is gzipped, whatever its name is.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    most : int
+        The largest size, unpacked [bytes].
+
+    Raises
+    ------
+    TuningError
+        It is not a regular file, cannot be read, is truncated or too large, or is no text.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            reason = "is a directory" if path.is_dir() else "not a regular file"
+            raise TuningError(f"{path}: {reason}")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            raw = file.read(min(size, most) + 1)
+    except (OSError, ValueError) as error:  # a path may contain a NUL
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TuningError(f"{path}: cannot be read: {reason}") from None
+    content = _unpacked(path, raw, most) if raw.startswith(GZIP) else raw
+    if len(content) > most:
+        raise TuningError(f"{path}: larger than {most} bytes, the most that is read")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TuningError(
+            f"{path}: line {line}: no text in UTF-8: byte {error.start} is wrong"
+        ) from None
+    if not text.strip():
+        raise TuningError(f"{path}: the file is empty")
+    return Source(path, text, hashlib.sha256(raw).hexdigest())
+
+
+def _unpacked(path: Path, raw: bytes, most: int) -> bytes:
+    """Unpack an archive, at most one byte beyond the limits."""
+    limit = max(ALWAYS_UNPACKED, MAX_RATIO * len(raw))
+    try:
+        with gzip.open(io.BytesIO(raw)) as file:
+            content = file.read(min(limit, most) + 1)
+    except EOFError:
+        raise TuningError(f"{path}: the gzip archive is truncated") from None
+    except (OSError, zlib.error) as error:
+        raise TuningError(f"{path}: the gzip archive is damaged: {error}") from None
+    if limit < len(content) <= most:
+        raise TuningError(f"{path}: unpacks to more than {MAX_RATIO} times its size")
+    return content
+
+
+def write_whole(path: Path, content: str | Callable[[Path], None]) -> None:
+    """Write a file whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : str or callable
+        The text, or a function that writes the file under the temporary name that it receives.
+
+    Raises
+    ------
+    SweepError
+        It cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        if isinstance(content, str):
+            beside.write_text(content, encoding="utf-8")
+        else:
+            content(beside)
+        os.replace(beside, path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SweepError(f"{path}: cannot be written: {reason}") from None
+    finally:
+        beside.unlink(missing_ok=True)
