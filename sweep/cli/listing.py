@@ -179,7 +179,7 @@ def lint(arguments: argparse.Namespace) -> int:
 
 def _is_plan(path: Path) -> bool:
     """Whether a file looks like a plan: it names kernels and devices."""
-    from sweep.specs.toml import load_toml
+    from sweep.specs.reading import load_toml
 
     try:
         data = load_toml(path.read_text(encoding="utf-8"))

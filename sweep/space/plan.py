@@ -20,7 +20,7 @@ from sweep.errors import PlanError, nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.models import model_names
 from sweep.space.axes import CLOCK_AXES, Values, axis_values, check_clocks
-from sweep.specs.toml import load_toml
+from sweep.specs.reading import load_toml
 
 __all__ = ["Plan", "list_plans", "load_plan", "parse_plan"]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from sweep.specs.device import Device, check_model_parameters, parse_device
-from sweep.specs.files import list_devices, list_kernels, load_device, load_kernel
+from sweep.specs.files import lint, list_devices, list_kernels, load_device, load_kernel
 from sweep.specs.formats import DEVICE_NAMES, SCHEMA_VERSION, SOURCE_KINDS
-from sweep.specs.kernel import Access, Kernel, parse_kernel
-from sweep.specs.lint import lint
-from sweep.specs.measured import Measured
-from sweep.specs.places import data_root
-from sweep.specs.reference import format_table
+from sweep.specs.kernel import Access, Kernel, Measured, parse_kernel
+from sweep.specs.reading import data_root
 from sweep.specs.report import Finding
-from sweep.specs.schema import json_schema
+from sweep.specs.schema import format_table, json_schema
 from sweep.specs.sources import Source
 
 __all__ = [

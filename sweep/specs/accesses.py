@@ -1,4 +1,9 @@
-"""The accesses of a kernel file to global and shared memory."""
+"""The stages and the memory accesses of a kernel file, its arrays of tables.
+
+A stage is a stretch of the kernel's code between barriers or around loops, in the order of the
+code. Stages are optional. Where a file has them, the kernel's totals are the sums over its stages,
+and models that follow a kernel through time read them in order.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,52 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sweep.errors import nearest
 from sweep.expressions import Expression
-from sweep.specs.check import Checked, check_section
-from sweep.specs.formats import AFFINE_KEYS, KERNEL
-from sweep.specs.formulas import Formulas
-from sweep.specs.keys import Section
-from sweep.specs.names import is_name
+from sweep.specs.check import Checked, check_section, rows_of
+from sweep.specs.formats import AFFINE_KEYS, INSTRUCTION_CLASSES, KERNEL, Section
+from sweep.specs.names import Formulas, is_name
 from sweep.specs.report import Report
 
-__all__ = ["ACCESSES", "Access", "check_accesses"]
+__all__ = [
+    "ACCESSES",
+    "Access",
+    "Stage",
+    "check_accesses",
+    "check_instruction_tables",
+    "check_membership",
+    "check_stages",
+]
 
 ACCESSES = ("global_access", "shared_access")
 """The tables of accesses."""
 
-HIT_RATES = ("l1_hit_rate", "l2_hit_rate")
 
-_SECTIONS = {section.name: section for section in KERNEL}
+@dataclass(frozen=True)
+class Stage:
+    """One stretch of a kernel's code.
+
+    Parameters
+    ----------
+    name : str
+        Its name, unique in the file.
+    loop : str or None
+        Neighbouring stages with the same loop alternate: they are executed in turn, each as often
+        as ``executions`` says.
+    expressions : mapping of str to Expression
+        ``executions`` (how often a thread passes the stage), ``threads`` (of a block, where not
+        all of them pass it), ``barriers`` and the instructions: either ``computation`` or classes.
+        Dynamic totals of a thread that passes, over all executions.
+    """
+
+    name: str
+    loop: str | None
+    expressions: Mapping[str, Expression]
+
+    def all_expressions(self) -> Iterator[tuple[str, Expression]]:
+        """Yield (dotted path, expression)."""
+        for key, expression in self.expressions.items():
+            yield f"stage.{self.name}.{key}", expression
 
 
 @dataclass(frozen=True)
@@ -39,7 +74,7 @@ class Access:
     bytes : Expression
         Word of a thread and access [bytes].
     pattern : str
-        How the addresses of a warp lie: ``coalesced``, ``misaligned``, ``strided``,
+        How the addresses of a warp are arranged: ``coalesced``, ``misaligned``, ``strided``,
         ``uncoalesced``, ``broadcast``, ``affine`` or ``measured``; the last two or ``strided`` in
         shared memory.
     stride : Expression or None
@@ -74,7 +109,8 @@ class Access:
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
-        for key in ("count", "bytes", "stride", *AFFINE_KEYS, "transactions", *HIT_RATES):
+        keys = ("count", "bytes", "stride", *AFFINE_KEYS, "transactions")
+        for key in (*keys, "l1_hit_rate", "l2_hit_rate"):
             expression = getattr(self, key)
             if expression is not None:
                 yield key, expression
@@ -82,105 +118,144 @@ class Access:
     @property
     def affine(self) -> tuple[Expression, ...]:
         """The expressions ``base``, ``x``, ``y`` and ``z``; empty for other patterns."""
-        given = (self.base, self.x, self.y, self.z)
-        return tuple(expression for expression in given if expression is not None)
+        values = (self.base, self.x, self.y, self.z)
+        return tuple(expression for expression in values if expression is not None)
 
 
-def check_accesses(
-    report: Report, table: Mapping[str, Any], section_name: str, formulas: Formulas
-) -> tuple[Access, ...]:
-    """Check one of the tables in `ACCESSES` and return the valid accesses.
+# ---------------------------------------------------------------------------- reading
+
+
+def _tables(
+    report: Report, file: Mapping[str, Any], section: Section
+) -> Iterator[tuple[str, dict[str, Any], Checked]]:
+    """Yield the dotted path, the content and the valid values of each table of an array."""
+    names: set[str] = set()
+    for number, row in enumerate(rows_of(file, section.name)):
+        path = f"{section.name}[{number}]"
+        if not isinstance(row, dict):
+            report.error(path, f"this is a table: write [[{section.name}]]", row)
+            continue
+        name = row.get("name")
+        if isinstance(name, str) and is_name(name):
+            path = f"{section.name}.{name}"
+        elif name is not None:
+            report.error(f"{path}.name", "must be a name: a letter, then letters, digits, _", name)
+        checked = check_section(report, section, row, path=path, sections=KERNEL)
+        if checked.get("name") in names:
+            reason = f"the name is taken by another {section.name.split('_')[-1]}"
+            report.error(f"{section.name}[{number}].name", reason, name)
+        names.add(checked.get("name", ""))
+        yield path, row, checked
+
+
+def check_stages(report: Report, file: Mapping[str, Any], formulas: Formulas) -> tuple[Stage, ...]:
+    """Check ``[[stage]]`` and return the stages in order.
 
     Parameters
     ----------
     report : Report
         Takes every finding.
-    table : mapping
+    file : mapping
         The file.
-    section_name : str
+    formulas : Formulas
+        The names that expressions may use.
+    """
+    section = KERNEL["stage"]
+    result: list[Stage] = []
+    for path, row, checked in _tables(report, file, section):
+        check_instruction_tables(report, path, row)
+        expressions = formulas.parse_table(section, checked, path)
+        if "name" in checked:
+            result.append(Stage(checked["name"], checked.get("loop"), expressions))
+    return tuple(result)
+
+
+def check_instruction_tables(report: Report, path: str, table: Mapping[str, Any]) -> None:
+    """Refuse a table that has instructions both in one number and by class."""
+    classes = [name for name in INSTRUCTION_CLASSES if name in table]
+    if "computation" in table and classes:
+        reason = f"either all instructions in one or by class, not {', '.join(classes)} besides"
+        report.error(f"{path}.computation", reason, table["computation"])
+
+
+def check_membership(report: Report, file: Mapping[str, Any], stages: tuple[Stage, ...]) -> None:
+    """Refuse accesses outside every stage, and totals beside stages."""
+    names = [stage.name for stage in stages]
+    for section in ACCESSES:
+        for row in rows_of(file, section):
+            if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+                continue
+            path = f"{section}.{row['name']}.stage"
+            stage = row.get("stage")
+            if stage is None and names:
+                report.error(path, f"missing: one of the stages {', '.join(names)}")
+            elif stage is not None and stage not in names:
+                report.error(path, f"no stage of this name{nearest(str(stage), names)}", stage)
+    for other in ("instructions", "synchronisation") if names else ():
+        if other in file:
+            report.error(other, "the stages say this: a kernel with stages has no such table")
+
+
+def check_accesses(
+    report: Report, file: Mapping[str, Any], name: str, formulas: Formulas
+) -> tuple[Access, ...]:
+    """Check one of the tables in `ACCESSES` and return its accesses, if all of the file is valid.
+
+    Parameters
+    ----------
+    report : Report
+        Takes every finding.
+    file : mapping
+        The file.
+    name : str
         The table's name.
     formulas : Formulas
         The names that expressions may use.
     """
-    section = _SECTIONS[section_name]
-    launch = table.get("launch")
+    section = KERNEL[name]
+    launch = file.get("launch")
     is_flat = not isinstance(launch, dict) or not {"block_x", "block_y"} & launch.keys()
-    rows = table.get(section_name)
     result: list[Access] = []
-    for number, row in enumerate(rows if isinstance(rows, list) else []):
-        path = f"{section_name}[{number}]"
-        if not isinstance(row, dict):
-            report.error(path, f"this is a table: write [[{section_name}]]", row)
+    for path, _, checked in _tables(report, file, section):
+        parsed = formulas.parse_table(section, checked, path)
+        pattern = checked.get("pattern", "strided")
+        if "pattern" in checked or "pattern" not in checked.written:
+            _check_pattern(report, section, checked, path, pattern, is_flat=is_flat)
+        if report.errors:
             continue
-        access = _access(report, section, row, path, formulas, is_flat=is_flat)
-        if access is None:
-            continue
-        if access.name in {other.name for other in result}:
-            report.error(f"{path}.name", "the name is taken by another access", access.name)
-        result.append(access)
+        unused = {
+            "affine": ("stride", "transactions"),
+            "measured": ("stride", *AFFINE_KEYS),
+        }.get(pattern, (*AFFINE_KEYS, "transactions"))
+        values: dict[str, Any] = {key: checked.get(key) for key in ("name", "kind", "stage")}
+        values |= {key: value for key, value in parsed.items() if key not in unused}
+        result.append(Access(pattern=pattern, **values))
     return tuple(result)
-
-
-def _access(
-    report: Report,
-    section: Section,
-    row: dict[str, Any],
-    path: str,
-    formulas: Formulas,
-    *,
-    is_flat: bool,
-) -> Access | None:
-    before = len(report.errors)
-    named = row.get("name")
-    if isinstance(named, str) and is_name(named):
-        path = f"{section.name}.{named}"
-    elif named is not None:
-        report.error(f"{path}.name", "must be a name: a letter, then letters, digits, _", named)
-    checked = check_section(report, section, row, path=path, sections=KERNEL)
-    parsed: dict[str, Expression] = {}
-    for key in section.keys:
-        if key.type == "expression" and key.name in checked:
-            parsed[key.name] = formulas.parse(f"{path}.{key.name}", checked[key.name], key)
-        elif key.default and key.type == "expression":
-            parsed[key.name] = Expression.parse(key.default)
-    pattern = checked.get("pattern", "strided")
-    if "pattern" in checked or "pattern" not in checked.written:
-        _check_pattern(report, section, checked, path, pattern, is_flat=is_flat)
-    if len(report.errors) > before:
-        return None
-    unused = {
-        "affine": ("stride", "transactions"),
-        "measured": ("stride", *AFFINE_KEYS),
-    }.get(pattern, (*AFFINE_KEYS, "transactions"))
-    return Access(
-        name=checked["name"],
-        kind=checked["kind"],
-        pattern=pattern,
-        stage=checked.get("stage"),
-        **{key: value for key, value in parsed.items() if key not in unused},
-    )
 
 
 def _check_pattern(
     report: Report, section: Section, checked: Checked, path: str, pattern: str, *, is_flat: bool
 ) -> None:
     """Check that an access has the keys of its pattern, and no other's."""
-    written = {*checked.written, *checked.meant}
-    if pattern == "strided" and section.name == "global_access" and "stride" not in written:
-        reason = "missing: pattern strided needs the distance of two lanes in words"
-        report.error(f"{path}.stride", reason)
+    present = {*checked.written, *checked.meant}
     if pattern != "strided" and "stride" in checked.written:
         report.error(f"{path}.stride", f"pattern {pattern} has none")
-    for key in AFFINE_KEYS:
-        if pattern != "affine" and key in checked.written:
-            report.error(f"{path}.{key}", 'belongs to pattern = "affine"')
-    if pattern != "measured" and "transactions" in checked.written:
-        report.error(f"{path}.transactions", 'belongs to pattern = "measured"')
-    if pattern == "measured" and "transactions" not in written:
-        reason = "missing: pattern measured needs the transactions of a warp's access"
-        report.error(f"{path}.transactions", reason)
-    if pattern == "affine" and "x" not in written:
-        report.error(f"{path}.x", "missing: pattern affine needs the distance of two threads in x")
-    if pattern == "affine" and not is_flat and "y" not in written:
+    for other, keys in (("affine", AFFINE_KEYS), ("measured", ("transactions",))):
+        for key in keys if pattern != other else ():
+            if key in checked.written:
+                report.error(f"{path}.{key}", f'belongs to pattern = "{other}"')
+    needed = {
+        "strided": {"stride": "the distance of two lanes in words"},
+        "measured": {"transactions": "the transactions of a warp's access"},
+        "affine": {"x": "the distance of two threads in x"},
+    }.get(pattern, {})
+    for key, what in needed.items() if (pattern, section.name) != _HAS_DEFAULT else ():
+        if key not in present:
+            report.error(f"{path}.{key}", f"missing: pattern {pattern} needs {what}")
+    if pattern == "affine" and not is_flat and "y" not in present:
         reason = "missing: a block with a height needs the distance of two threads in y"
         report.error(f"{path}.y", reason)
+
+
+_HAS_DEFAULT = ("strided", "shared_access")
+"""A stride may be left out in shared memory."""

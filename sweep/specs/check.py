@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sweep.errors import nearest
-from sweep.specs.keys import Key, Section, keys_of, range_text
+from sweep.specs.formats import Format, Key, Section, keys_of, range_text
 from sweep.specs.report import Report, quoted_path
 from sweep.specs.units import UNITS, Unit, convert, split_unit
 
-__all__ = ["Checked", "check_section", "check_value", "is_number", "top_level"]
+__all__ = [
+    "Checked",
+    "check_section",
+    "check_value",
+    "is_number",
+    "is_words",
+    "rows_of",
+    "suggested",
+    "table_of",
+    "top_level",
+]
 
 
 class Checked(dict[str, Any]):
     """The valid values of a table by key.
 
-    ``written`` holds every key that stands in the table, ``meant`` the missing ones, reported or
-    probably misspelt: nobody needs to be told twice about them.
+    ``written`` holds every key that stands in the table, ``meant`` the missing ones that have been
+    reported or were probably misspelt: each is reported once.
     """
 
     def __init__(self) -> None:
@@ -28,36 +37,45 @@ class Checked(dict[str, Any]):
         self.meant: set[str] = set()
 
 
-def top_level(report: Report, table: dict[str, Any], sections: Sequence[Section]) -> Checked:
+def table_of(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a table of a file; empty if missing or of another type, which `top_level` reports."""
+    content = file.get(name)
+    return content if isinstance(content, dict) else {}
+
+
+def rows_of(file: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the tables of an array of tables; empty if missing or of another type."""
+    content = file.get(name)
+    return content if isinstance(content, list) else []
+
+
+def top_level(report: Report, file: dict[str, Any], sections: Format) -> Checked:
     """Check the keys at the top of a file: its values, and that every table is a known one."""
-    top = sections[0]
-    tables = [section for section in sections if section.name]
-    values = {name: value for name, value in table.items() if not _is_table(name, value, tables)}
-    result = check_section(report, top, values, sections=sections)
-    known = [section.name for section in tables]
-    for name, value in table.items():
+    known = [name for name in sections if name]
+    values = {name: v for name, v in file.items() if not (name in known or _holds_tables(v))}
+    result = check_section(report, sections[""], values, sections=sections)
+    for name, value in file.items():
         if name in values:
             continue
         if name not in known:
-            found = nearest(name, known) or f"; the tables are {', '.join(known)}"
+            hint = nearest(name, known)
+            found = hint or f"; the tables are {', '.join(known)}"
             report.error("", f"[{quoted_path(name)}]: unknown table{found}")
-            result.meant.add(_closest(name, known))
-            continue
-        repeated = tables[known.index(name)].repeated
-        if repeated != isinstance(value, list):
-            brackets = f"[[{name}]]" if repeated else f"[{name}]"
+            result.meant.add(suggested(hint))
+        elif sections[name].repeated != isinstance(value, list):
+            brackets = f"[[{name}]]" if sections[name].repeated else f"[{name}]"
             report.error(name, f"this is a table: write {brackets}", value)
             result.meant.add(name)
-    for section in tables:
-        if section.required and section.name not in {*table, *result.meant}:
-            report.error("", f"[{section.name}]: missing table: {section.meaning}")
-            result.meant.add(section.name)
+    for name in known:
+        if sections[name].required and name not in {*file, *result.meant}:
+            report.error("", f"[{name}]: missing table: {sections[name].meaning}")
+            result.meant.add(name)
     return result
 
 
-def _is_table(name: str, value: Any, tables: Sequence[Section]) -> bool:
+def _holds_tables(value: Any) -> bool:
     of_tables = isinstance(value, list) and any(isinstance(item, dict) for item in value)
-    return isinstance(value, dict) or of_tables or name in {section.name for section in tables}
+    return isinstance(value, dict) or of_tables
 
 
 def check_section(
@@ -66,7 +84,7 @@ def check_section(
     table: dict[str, Any],
     *,
     path: str | None = None,
-    sections: Sequence[Section] = (),
+    sections: Format | None = None,
 ) -> Checked:
     """Check one table against its section.
 
@@ -80,8 +98,8 @@ def check_section(
         What the file holds.
     path : str, optional
         Dotted path of the table where it is not the section's name.
-    sections : sequence of Section
-        The whole format, to tell where a misplaced key belongs.
+    sections : Format, optional
+        The whole format, to say where a misplaced key belongs.
 
     Returns
     -------
@@ -92,28 +110,28 @@ def check_section(
     known = {key.name: key for key in section.keys}
     result = Checked()
     for name, value in table.items():
-        here = f"{path}.{quoted_path(name)}" if path else quoted_path(name)
         result.written.append(name)
-        if name not in known:
-            reason, meant = _unknown_key(name, value, section, sections)
-            report.error(here, reason, value)
+        if name in known:
+            checked, reason = check_value(known[name], value)
+        else:
+            reason, meant = _unknown_key(name, value, section, sections or {})
             result.meant.add(meant)
-            continue
-        checked, reason = check_value(known[name], value)
         if reason:
+            here = f"{path}.{quoted_path(name)}" if path else quoted_path(name)
             report.error(here, reason, value)
         else:
             result[name] = checked
     for key in section.keys:
         if key.name in {*result.written, *result.meant}:
             continue
-        here = f"{path}.{key.name}" if path else key.name
         if key.required:
-            report.error(here, f"missing: {_wanted(key)}")
-            result.meant.add(key.name)
+            reason = f"missing: {_wanted(key)}"
         elif key.together in table:
-            report.error(here, f"missing: {key.together} is given, and both belong together")
-            result.meant.add(key.name)
+            reason = f"missing: {key.together} is given, and both belong together"
+        else:
+            continue
+        report.error(f"{path}.{key.name}" if path else key.name, reason)
+        result.meant.add(key.name)
     return result
 
 
@@ -129,38 +147,37 @@ def _wanted(key: Key) -> str:
 # ---------------------------------------------------------------------------- unknown keys
 
 
-def _unknown_key(
-    name: str, value: Any, section: Section, sections: Sequence[Section]
-) -> tuple[str, str]:
+def suggested(hint: str) -> str:
+    """Return the word that a hint such as ``; did you mean 'x'?`` suggests, or ``""``."""
+    return hint.split("'")[1] if hint else ""
+
+
+def _unknown_key(name: str, value: Any, section: Section, sections: Format) -> tuple[str, str]:
     """Return why a key is refused, and the key that was probably meant (or ``""``)."""
     stem, unit = split_unit(name, loose=True)
     for key in section.keys:
         if key.stem in (name, stem):
             return f"unknown key; {_right_unit(key, unit, value)}", key.name
-    for key in keys_of(tuple(sections)):
+    for key in keys_of(sections):
         if key.name == name and key.section != section.name:
             where = f"[{key.section}]" if key.section else "the top of the file"
             return f"unknown key here; it belongs to {where}", ""
     names = [key.name for key in section.keys]
     listed = "" if len(names) > 16 else f"; the keys here are {', '.join(names)}"
-    return f"unknown key{nearest(name, names) or listed}", _closest(name, names)
+    hint = nearest(name, names)
+    return f"unknown key{hint or listed}", suggested(hint)
 
 
-def _right_unit(key: Key, given: Unit | None, value: Any) -> str:
-    """Name the unit in which a quantity is given, and the value converted where possible."""
+def _right_unit(key: Key, found: Unit | None, value: Any) -> str:
+    """Name the unit in which a quantity stands, and the value converted where possible."""
     wanted = key.unit
     if wanted is None:
         return f"{key.stem} has no unit: write {key.name}"
     unit = f"given in {wanted.symbol}" if wanted.symbol != "1" else f"a share, {key.range}"
     text = f"{key.stem} is {unit}: write {key.name}"
-    if given is not None and given.dimension == wanted.dimension and is_number(value):
-        text += f" = {convert(value, given, wanted):.12g}"
+    if found is not None and found.dimension == wanted.dimension and is_number(value):
+        text += f" = {convert(value, found, wanted):.12g}"
     return text
-
-
-def _closest(word: str, known: Sequence[str]) -> str:
-    found = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return found[0] if found else ""
 
 
 # ---------------------------------------------------------------------------- values
@@ -174,6 +191,11 @@ def is_number(value: Any) -> bool:
         return math.isfinite(float(value))
     except OverflowError:
         return False
+
+
+def is_words(column: str) -> bool:
+    """Whether a column of rows holds words."""
+    return column == "name" or column.endswith("_name")
 
 
 def check_value(key: Key, value: Any) -> tuple[Any, str]:
@@ -198,15 +220,14 @@ def _outside(
     """Say that a value is outside its range, and in which unit it would be inside."""
     if minimum <= value <= maximum or (zero and value == 0):
         return ""
-    symbol = f" {unit.symbol}" if unit is not None and unit.symbol != "1" else ""
     lead = "outside the range" if math.isfinite(maximum - minimum) else "must be"
-    reason = f"{lead} {range_text(minimum, maximum, zero=zero)}{symbol}"
-    for other in UNITS.values():
-        if unit is None or other.dimension != unit.dimension or other is unit:
-            continue
-        converted = convert(value, other, unit)
-        if minimum <= converted <= maximum:
-            return f"{reason}; if it is in {other.symbol}, write {converted:.12g}"
+    reason = f"{lead} {range_text(minimum, maximum, unit, zero=zero)}"
+    for other in UNITS.values() if unit is not None else ():
+        assert unit is not None
+        if other.dimension == unit.dimension and other is not unit:
+            converted = convert(value, other, unit)
+            if minimum <= converted <= maximum:
+                return f"{reason}; if it is in {other.symbol}, write {converted:.12g}"
     return reason
 
 
@@ -232,37 +253,39 @@ def _expression(key: Key, value: Any) -> tuple[Any, str]:
     return checked, reason.replace("must be a number", "must be a number or an expression")
 
 
-def _conditions(key: Key, value: Any) -> tuple[Any, str]:
+def _conditions(_key: Key, value: Any) -> tuple[Any, str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return None, "must be a list of conditions in quotes"
     return value, ""
 
 
 def _rows(key: Key, value: Any) -> tuple[Any, str]:
+    reason = next(_wrong_rows(key, value), "")
+    return (None, reason) if reason else (tuple(map(tuple, value)), "")
+
+
+def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
+    """Yield what is wrong with the value of a key of rows."""
     columns = ", ".join(key.columns)
     if not isinstance(value, list) or not value:
-        return None, f"must be a list of rows [{columns}]"
+        yield f"must be a list of rows [{columns}]"
+        return
     for number, row in enumerate(value, start=1):
         if not isinstance(row, list) or len(row) != len(key.columns):
-            return None, f"row {number} must be [{columns}]"
+            yield f"row {number} must be [{columns}]"
+            return
         for column, cell, bounds in zip(key.columns, row, key.column_ranges, strict=True):
-            reason = _cell(column, cell, bounds)
-            if reason:
-                return None, f"row {number}: {reason}"
+            if is_words(column):
+                if not isinstance(cell, str) or not cell:
+                    yield f"row {number}: {column} must be a word"
+            elif not is_number(cell):
+                yield f"row {number}: {column} must be a number"
+            elif reason := _outside(*bounds, split_unit(column)[1], float(cell)):
+                yield f"row {number}: {column} {cell}: {reason}"
     unit = split_unit(key.columns[0])[1]
     firsts = [row[0] for row in value]
     if unit is not None and unit.dimension == "clock" and sorted(set(firsts)) != firsts:
-        return None, f"rows must be in rising order of {key.columns[0]}, each once"
-    return tuple(tuple(row) for row in value), ""
-
-
-def _cell(column: str, cell: Any, bounds: tuple[float, float]) -> str:
-    if column == "name" or column.endswith("_name"):
-        return "" if isinstance(cell, str) and cell else f"{column} must be a word"
-    if not is_number(cell):
-        return f"{column} must be a number"
-    reason = _outside(*bounds, split_unit(column)[1], float(cell))
-    return f"{column} {cell}: {reason}" if reason else ""
+        yield f"rows must be in rising order of {key.columns[0]}, each once"
 
 
 _CHECKS = {

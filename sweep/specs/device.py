@@ -11,14 +11,11 @@ from typing import Any
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy import compute_capabilities
-from sweep.specs.check import Checked, check_section, is_number, top_level
-from sweep.specs.device_format import LIMITS_OF_DEVICE
-from sweep.specs.formats import DEVICE
-from sweep.specs.keys import Key, Section
-from sweep.specs.places import label_of
+from sweep.specs.check import Checked, check_section, is_number, table_of, top_level
+from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section
+from sweep.specs.reading import KEY_PATTERN, label_of, parse_toml, sha256_of
 from sweep.specs.report import Report, quoted_path
 from sweep.specs.sources import Source, check_sources, is_below
-from sweep.specs.toml import KEY_PATTERN, parse_toml, sha256_of
 from sweep.specs.units import split_unit, to_base
 
 __all__ = [
@@ -132,10 +129,7 @@ def parse_device(text: str, key: str, path: str | Path | None = None) -> Device:
         With the first problem, in one line.
     """
     report = Report(str(path or f"devices/{key}.toml"))
-    device = inspect_device(report, text, key, Path(path) if path else None)
-    report.raise_first()
-    assert device is not None  # without errors there is a device
-    return device
+    return report.result(inspect_device(report, text, key, Path(path) if path else None))
 
 
 def inspect_device(report: Report, text: str, key: str, path: Path | None = None) -> Device | None:
@@ -158,16 +152,22 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     excused = set(identity.meant)
     values: dict[str, float] = {}
     tables: dict[str, tuple[tuple[float, ...], ...]] = {}
-    for section in DEVICE[1:]:
-        content = table.get(section.name)
-        if section.values or not isinstance(content, dict):
+    for name, section in DEVICE.items():
+        content = table.get(name)
+        if not name or section.values or not isinstance(content, dict):
             continue
         checked = check_section(report, section, content, sections=DEVICE)
-        written += [f"{section.name}.{name}" for name in checked.written]
-        needed += [f"{section.name}.{name}" for name in checked]
-        excused |= {f"{section.name}.{name}" for name in checked.meant}
-        _to_base_units(section, checked, values, tables)
-    models = _models(report, table.get("model"), written)
+        written += [f"{name}.{key}" for key in checked.written]
+        needed += [f"{name}.{key}" for key in checked]
+        excused |= {f"{name}.{key}" for key in checked.meant}
+        for entry in section.keys:
+            value = checked.get(entry.name)
+            if entry.type == "rows" and value is not None:
+                rows = (tuple(map(to_base, row, entry.columns)) for row in value)
+                tables[f"{name}.{entry.stem}"] = tuple(rows)
+            elif value is not None:
+                values[f"{name}.{entry.stem}"] = to_base(value, entry.name)
+    models = _models(report, table_of(table, "model"), written)
     needed += [f"model.{model}.{name}" for model, content in models.items() for name in content]
     sources = _sources(report, table.get("source"), written, needed, excused)
     _check_clocks(report, values)
@@ -204,29 +204,12 @@ def _check_compute_capability(report: Report, identity: Checked, *, has_limits: 
         report.error("compute_capability", f"unknown{nearest(value, known)} ({listed})", value)
 
 
-def _to_base_units(
-    section: Section,
-    checked: Checked,
-    values: dict[str, float],
-    tables: dict[str, tuple[tuple[float, ...], ...]],
-) -> None:
-    for key in section.keys:
-        if key.name not in checked:
-            continue
-        path = f"{section.name}.{key.stem}"
-        if key.type == "rows":
-            tables[path] = tuple(
-                tuple(to_base(cell, column) for cell, column in zip(row, key.columns, strict=True))
-                for row in checked[key.name]
-            )
-        else:
-            values[path] = to_base(checked[key.name], key.name)
-
-
-def _models(report: Report, table: Any, written: list[str]) -> dict[str, dict[str, ModelValue]]:
+def _models(
+    report: Report, table: dict[str, Any], written: list[str]
+) -> dict[str, dict[str, ModelValue]]:
     """Check the form of ``[model.NAME]`` tables; their keys are for the models to judge."""
     result: dict[str, dict[str, ModelValue]] = {}
-    for model, content in table.items() if isinstance(table, dict) else ():
+    for model, content in table.items():
         here = quoted_path("model", model)
         if not re.fullmatch(KEY_PATTERN, model) or not isinstance(content, dict):
             report.error(here, "must be a table [model.NAME] with the name of a model", content)
@@ -272,18 +255,14 @@ def _sources(
 
 def _check_clocks(report: Report, values: Mapping[str, float]) -> None:
     for domain in ("core", "memory"):
-        lowest, nominal, highest = (
-            values.get(f"clocks.{domain}_{name}") for name in ("min", "nominal", "max")
-        )
-        if None in (lowest, nominal, highest):
+        paths = [f"clocks.{domain}_{name}" for name in ("min", "nominal", "max")]
+        if not all(path in values for path in paths):
             continue
-        assert lowest is not None and nominal is not None and highest is not None
+        lowest, nominal, highest = (values[path] / 1e6 for path in paths)
         if not lowest <= nominal <= highest:
-            bounds = (
-                f"{domain}_min_MHz {lowest / 1e6:.12g} to {domain}_max_MHz {highest / 1e6:.12g}"
-            )
-            path = f"clocks.{domain}_nominal_MHz"
-            report.error(path, f"outside the range of the device, {bounds}", nominal / 1e6)
+            bounds = f"{domain}_min_MHz {lowest:.12g} to {domain}_max_MHz {highest:.12g}"
+            reason = f"outside the range of the device, {bounds}"
+            report.error(f"{paths[1]}_MHz", reason, nominal)
 
 
 def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:

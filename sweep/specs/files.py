@@ -1,22 +1,31 @@
-"""Finding the files: by path, in the user's directories, among those shipped."""
+"""Finding the files (by path, in the user's directories, among those shipped) and checking them."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from sweep.errors import SpecError, nearest
-from sweep.specs.device import Device, inspect_device
+from sweep.fields import Parameter
+from sweep.specs.device import Device, check_model_parameters, inspect_device
 from sweep.specs.kernel import Kernel, inspect_kernel
-from sweep.specs.places import FOLDERS, data_root, label_of
-from sweep.specs.report import Report
-from sweep.specs.toml import KEY_PATTERN, read_text
+from sweep.specs.reading import (
+    FOLDERS,
+    KEY_PATTERN,
+    data_root,
+    label_of,
+    load_toml,
+    read_text,
+)
+from sweep.specs.report import Finding, Report
 
 __all__ = [
     "Kind",
+    "kind_of",
+    "lint",
     "list_devices",
     "list_kernels",
     "load_device",
@@ -24,6 +33,7 @@ __all__ = [
 ]
 
 Kind = Literal["device", "kernel"]
+Spec = TypeVar("Spec", Device, Kernel)
 
 SEARCH_VARIABLE = "SWEEP_PATH"
 """Environment variable with the user's directories, each holding ``devices/`` and
@@ -42,12 +52,8 @@ def _folders(kind: Kind) -> list[Path]:
 
 
 def _list(kind: Kind) -> tuple[str, ...]:
-    def names() -> Iterator[str]:
-        for folder in _folders(kind):
-            if folder.is_dir():
-                yield from (path.stem for path in folder.glob("*.toml"))
-
-    return tuple(sorted({name for name in names() if re.fullmatch(KEY_PATTERN, name)}))
+    names = {path.stem for folder in _folders(kind) for path in folder.glob("*.toml")}
+    return tuple(sorted(name for name in names if re.fullmatch(KEY_PATTERN, name)))
 
 
 def list_devices() -> tuple[str, ...]:
@@ -106,13 +112,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     SpecError
         There is no such file, or the first problem in it.
     """
-    path = _find("device", name)
-    report = Report(label_of(path))
-    text = read_text(report, path)
-    device = None if text is None else inspect_device(report, text, path.stem, path)
-    report.raise_first()
-    assert device is not None  # without errors there is a device
-    return device
+    return _load("device", name, inspect_device)
 
 
 def load_kernel(name: str | os.PathLike[str]) -> Kernel:
@@ -128,10 +128,93 @@ def load_kernel(name: str | os.PathLike[str]) -> Kernel:
     SpecError
         There is no such file, or the first problem in it.
     """
-    path = _find("kernel", name)
+    return _load("kernel", name, inspect_kernel)
+
+
+def _load(kind: Kind, name: str | os.PathLike[str], inspect: Callable[..., Spec | None]) -> Spec:
+    path = _find(kind, name)
     report = Report(label_of(path))
     text = read_text(report, path)
-    kernel = None if text is None else inspect_kernel(report, text, path.stem, path)
-    report.raise_first()
-    assert kernel is not None  # without errors there is a kernel
-    return kernel
+    return report.result(None if text is None else inspect(report, text, path.stem, path))
+
+
+# ---------------------------------------------------------------------------- all that is wrong
+
+_TELLING = {
+    "device": {"clocks", "chip", "power", "compute_capability", "model", "occupancy"},
+    "kernel": {"launch", "instructions", "resources", "sizes", "global_access", "parameters"},
+}
+
+
+def lint(
+    paths: Iterable[str | os.PathLike[str]],
+    model_parameters: Mapping[str, Sequence[Parameter]] | None = None,
+) -> list[Finding]:
+    """Return every finding about device and kernel files.
+
+    Parameters
+    ----------
+    paths : iterable of str or path
+        Files; a directory stands for the ``.toml`` files in it.
+    model_parameters : mapping of str to sequence of Parameter, optional
+        Per model, the parameters that it declares. Without it the tables ``[model.NAME]`` are
+        checked for their form only.
+
+    Returns
+    -------
+    list of Finding
+        Empty where all files are good. Warnings do not keep a file from being used.
+    """
+    findings: list[Finding] = []
+    for path in paths:
+        given = Path(path)
+        inside = sorted(given.glob("*.toml")) if given.is_dir() else []
+        if given.is_dir() and not inside:
+            findings.append(Finding(str(given), "", "a directory without .toml files"))
+        for file in inside or ([] if given.is_dir() else [given]):
+            findings += _lint_file(file, model_parameters)
+    return findings
+
+
+def _lint_file(
+    path: Path, model_parameters: Mapping[str, Sequence[Parameter]] | None
+) -> list[Finding]:
+    report = Report(label_of(path))
+    text = read_text(report, path)
+    if text is None:
+        return report.findings
+    kind = kind_of(text, path)
+    if kind == "device":
+        device = inspect_device(report, text, path.stem, path)
+        if device is not None and model_parameters is not None:
+            _check_models(report, device, model_parameters)
+    elif kind == "kernel":
+        inspect_kernel(report, text, path.stem, path)
+    else:
+        report.error("", "neither a device file ([chip], [clocks]) nor a kernel file ([launch])")
+    return report.findings
+
+
+def _check_models(
+    report: Report, device: Device, model_parameters: Mapping[str, Sequence[Parameter]]
+) -> None:
+    for model in device.model_parameters:
+        if model in model_parameters:
+            check_model_parameters(device, model, model_parameters[model], report)
+        else:
+            report.error(f"model.{model}", f"no such model{nearest(model, model_parameters)}")
+
+
+def kind_of(text: str, path: Path) -> Kind | None:
+    """Return what a file describes, by its tables, else by the folder it lies in."""
+    try:
+        names = set(load_toml(text))
+    except ValueError:
+        names = set()
+    score = {kind: len(names & telling) for kind, telling in _TELLING.items()}
+    if score["device"] != score["kernel"]:
+        return "device" if score["device"] > score["kernel"] else "kernel"
+    folder = path.resolve().parent.name
+    if folder == FOLDERS["device"]:
+        return "device"
+    return "kernel" if folder == FOLDERS["kernel"] or not names else None

@@ -1,23 +1,38 @@
 """The definition of both file formats: every key, its unit, type, range and meaning.
 
-Validation, the JSON Schema and the printed documentation all read these two tables and nothing
-else, so a key is added to a format in exactly one place.
+The tables are data, ``device_format.toml`` and ``kernel_format.toml`` beside this module. Checking,
+the JSON Schema and the printed description all read them and nothing else, so a key is added to a
+format in exactly one place.
 """
 
 from __future__ import annotations
 
-from sweep.specs.device_format import CLOCK, DEVICE, MEMORY_CLOCK
-from sweep.specs.keys import Key, Section, place_keys
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from sweep.fields import Parameter
+from sweep.specs.units import UNITS, Unit, split_unit
 
 __all__ = [
     "AFFINE_KEYS",
     "DEVICE",
     "DEVICE_NAMES",
     "FORMATS",
+    "INSTRUCTION_CLASSES",
     "KERNEL",
     "LARGEST_NUMBER",
+    "LIMITS_OF_DEVICE",
     "SCHEMA_VERSION",
     "SOURCE_KINDS",
+    "Format",
+    "Key",
+    "Section",
+    "keys_of",
+    "range_text",
 ]
 
 SCHEMA_VERSION = 1
@@ -29,286 +44,200 @@ SOURCE_KINDS = ("datasheet", "paper", "microbenchmark", "review", "derived", "as
 LARGEST_NUMBER = 2.0**53
 """Numbers of kernel files stay within the integers that float64 holds exactly."""
 
-DEVICE_NAMES: dict[str, str] = {
-    "warp_size": "threads in a warp",
-    "sm_count": "multiprocessors (SM) of the device",
-    "lanes_per_sm": "arithmetic lanes of a multiprocessor",
-    "max_threads_per_block": "most threads in a block",
-    "max_threads_per_sm": "most threads resident on a multiprocessor",
-    "shared_memory_per_sm": "shared memory of a multiprocessor [bytes]",
-    "registers_per_sm": "32-bit registers of a multiprocessor",
-    "l1_bytes": "size of a multiprocessor's first-level cache of global memory [bytes], 0 without"
-    " one; from compute capability 7.0 on with what shared memory takes of it",
-    "l2_bytes": "size of the L2 cache [bytes], 0 without one",
-    "compute_capability": "compute capability as a number, such as 5.2; 0 on a device without one",
-}
-"""Device attributes that expressions of kernel files may use by bare name."""
+_TYPES = ("number", "integer", "text", "choice", "expression", "conditions", "rows")
 
 
-def _count(name: str, meaning: str, minimum: float = 0, **options: object) -> Key:
-    maximum = options.pop("maximum", LARGEST_NUMBER)
-    return Key(name, "expression", meaning, minimum, maximum, **options)  # type: ignore[arg-type]
+@dataclass(frozen=True)
+class Key:
+    """One key of a file: where it stands, what it holds, and within which range.
+
+    Parameters
+    ----------
+    name : str
+        The key with its unit suffix: ``memory_bandwidth_GBps``.
+    type : str
+        ``number``, ``integer``, ``text``, ``choice`` (a word of ``choices``), ``expression``
+        (a number or an expression), ``conditions`` (a list of expressions), ``rows`` (a list of
+        rows with ``columns``).
+    meaning : str
+        What the value says, in a phrase.
+    minimum, maximum : float
+        Allowed range, both ends included, in the unit of the key.
+    required : bool
+        Whether a file without the key is refused.
+    zero : bool
+        Whether 0 is allowed below ``minimum``: it then means that there is none.
+    choices : tuple of str
+        The words of a ``choice``.
+    columns : tuple of str
+        The columns of ``rows``, each with its unit suffix; one named ``name`` or ``..._name``
+        holds words.
+    column_ranges : tuple of (float, float)
+        Allowed range of each column.
+    default : str
+        What an optional expression stands for when it is absent, as it would be written.
+    together : str
+        Another optional key of the section that must then be given too.
+    section : str
+        The table that holds the key; ``""`` is the top of the file.
+    unit_suffix : str
+        The unit where the name does not end in it (``l2_hit_rate`` is a ``fraction``).
+    """
+
+    name: str
+    type: str
+    meaning: str
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    required: bool = True
+    zero: bool = False
+    choices: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    column_ranges: tuple[tuple[float, float], ...] = ()
+    default: str = ""
+    together: str = ""
+    section: str = ""
+    unit_suffix: str = ""
+
+    @property
+    def path(self) -> str:
+        """The dotted path in the file: ``chip.memory_bandwidth_GBps``."""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit of the value, ``None`` for a pure number or a word."""
+        return UNITS[self.unit_suffix] if self.unit_suffix else split_unit(self.name)[1]
+
+    @property
+    def stem(self) -> str:
+        """The name without its unit suffix."""
+        return self.name if self.unit_suffix else split_unit(self.name)[0]
+
+    @property
+    def range(self) -> str:
+        """The allowed range with its unit, for a message: ``50 to 5000 MHz``."""
+        return range_text(self.minimum, self.maximum, self.unit, zero=self.zero)
+
+    @classmethod
+    def from_parameter(cls, parameter: Parameter, section: str) -> Key:
+        """Return the key that a model declares by one of its parameters."""
+        bounds = (parameter.minimum, parameter.maximum)
+        return cls(
+            parameter.key,
+            "rows" if parameter.columns else "choice" if parameter.choices else "number",
+            parameter.long_name,
+            *bounds,
+            required=parameter.required,
+            choices=parameter.choices,
+            columns=parameter.columns,
+            column_ranges=(bounds,) * len(parameter.columns),
+            section=section,
+        )
 
 
-def _instructions(name: str, meaning: str) -> Key:
-    return _count(name, f"dynamic {meaning} of a thread", required=False)
+@dataclass(frozen=True)
+class Section:
+    """One table of a file and the keys that it may hold.
+
+    ``repeated`` marks an array of tables (``[[global_access]]``). ``values`` is set where the
+    author of the file chooses the names: ``size``, ``values``, ``expression``, ``model``
+    (a table per model) or ``source``.
+    """
+
+    name: str
+    meaning: str
+    keys: tuple[Key, ...] = field(default=())
+    required: bool = False
+    repeated: bool = False
+    values: str = ""
 
 
-_ACCESS_NAME = Key("name", "text", "name of the access, unique in the file")
-_ACCESS_KIND = Key("kind", "choice", "direction", choices=("load", "store"))
-_ACCESS_COUNT = _count("count", "dynamic accesses of a thread")
-_ACCESS_STAGE = Key(
-    "stage", "text", "the stage that the access belongs to; in files with stages", required=False
-)
-_CLASSES = (
-    _instructions(
-        "computation",
-        "instructions that are not global memory accesses (shared memory accesses, barriers"
-        " and branches included)",
-    ),
-    _instructions("fp32", "single-precision floating-point instructions"),
-    _instructions("fp64", "double-precision floating-point instructions"),
-    _instructions("integer", "integer and logic instructions"),
-    _instructions("special", "special-function instructions"),
-    _instructions("conversion", "type conversions"),
-    _instructions("control", "branches and other control instructions"),
-    _instructions("move", "moves between registers"),
-)
-_BARRIERS = _count("barriers", "dynamic barriers of a thread", required=False, default="0")
+Format = Mapping[str, Section]
+"""The tables of a file by name, in order; ``""`` is the top of the file."""
 
 
-def _affine(name: str, meaning: str, **options: object) -> Key:
-    return _count(f"{name}", f"{meaning}; for pattern affine", -LARGEST_NUMBER, required=False,
-                  **options)  # fmt: skip
+def range_text(
+    minimum: float, maximum: float, unit: Unit | None = None, *, zero: bool = False
+) -> str:
+    """Return a range for people: ``50 to 5000 MHz``, ``at least 0``, ``0 or 16 to 1048576``."""
+    symbol = f" {unit.symbol}" if unit is not None and unit.symbol != "1" else ""
+    if minimum == -math.inf and maximum == math.inf:
+        return f"any finite number{symbol}"
+    if maximum == math.inf:
+        text = f"at least {minimum:.12g}"
+    elif minimum == -math.inf:
+        text = f"at most {maximum:.12g}"
+    else:
+        first = "-2**53" if minimum == -LARGEST_NUMBER else f"{minimum:.12g}"
+        last = "2**53" if maximum == LARGEST_NUMBER else f"{maximum:.12g}"
+        text = f"{first} to {last}"
+    return f"0 or {text}{symbol}" if zero else f"{text}{symbol}"
 
 
-def _share(name: str, meaning: str, default: str = "") -> Key:
-    return _count(name, meaning, maximum=1, unit_suffix="fraction", required=False, default=default)
+def keys_of(sections: Format) -> Iterator[Key]:
+    """Yield every declared key of a format, in the order of the file."""
+    for section in sections.values():
+        yield from section.keys
 
 
-_AFFINE = (
-    _affine(
-        "base",
-        "word that the first thread accesses, counted from a multiple of 128 bytes",
-        default="0",
-    ),
-    _affine("x", "distance of the words of two threads that are neighbours in x"),
-    _affine("y", "the same in y; needed where the launch gives block_x or block_y", default="0"),
-    _affine("z", "the same in z", default="0"),
-)
+# ---------------------------------------------------------------------------- reading the tables
 
-AFFINE_KEYS = tuple(key.name for key in _AFFINE)
+
+def _key(section: str, name: str, entry: dict[str, Any]) -> Key:
+    kind = next(kind for kind in _TYPES if kind in entry)
+    stands = entry[kind]
+    bounds = (-math.inf, math.inf)
+    if kind in ("number", "integer", "expression"):
+        bounds = (max(stands[0], -LARGEST_NUMBER), [*stands, LARGEST_NUMBER][1])
+    return Key(
+        name,
+        kind,
+        entry.get("meaning", stands),
+        *bounds,
+        required=not {"optional", "default", "together"} & entry.keys(),
+        zero=entry.get("zero", False),
+        choices=tuple(stands) if kind == "choice" else (),
+        columns=tuple(stands) if kind == "rows" else (),
+        column_ranges=tuple(map(tuple, stands.values())) if kind == "rows" else (),
+        default=entry.get("default", ""),
+        together=entry.get("together", ""),
+        section=section,
+        unit_suffix=entry.get("unit", ""),
+    )
+
+
+def _read(kind: str) -> tuple[Format, dict[str, dict[str, Any]]]:
+    """Return the tables of a format, and what else its definition holds."""
+    definition = tomllib.loads((files("sweep.specs") / f"{kind}_format.toml").read_text("utf-8"))
+    tables = {name: table for name, table in definition.items() if "about" in table}
+    groups = definition.get("groups", {})
+    sections = {}
+    for title, table in tables.items():
+        name = "" if title == "top" else title
+        keys: list[Key] = []
+        for key, entry in table.get("keys", {}).items():
+            entries = groups[key] if entry == "group" else {key: entry}
+            keys += (_key(name, *item) for item in entries.items())
+        options = {option: table[option] for option in table.keys() - {"about", "keys"}}
+        sections[name] = Section(name, table["about"], tuple(keys), **options)
+    return sections, definition
+
+
+DEVICE, _device_definition = _read("device")
+KERNEL, _kernel_definition = _read("kernel")
+
+FORMATS: dict[str, Format] = {"device": DEVICE, "kernel": KERNEL}
+"""Both formats by kind."""
+
+DEVICE_NAMES: dict[str, str] = _kernel_definition["device_names"]
+"""Device attributes that expressions of kernel files may use by bare name, with their meaning."""
+
+LIMITS_OF_DEVICE: dict[str, str] = _device_definition["limits"]
+"""Where a device without compute capability has each limit of `sweep.hardware.occupancy.Limits`."""
+
+AFFINE_KEYS = tuple(_kernel_definition["groups"]["affine"])
 """Keys of the pattern ``affine``: a thread's address is ``base + x * threadIdx.x + ...``."""
 
-
-def _transactions(meaning: str) -> Key:
-    return _count("transactions", f"{meaning}; for pattern measured", required=False)
-
-
-KERNEL: tuple[Section, ...] = (
-    place_keys(
-        "",
-        "what the kernel is",
-        Key("schema", "integer", "version of the file format", 1, 1),
-        Key("name", "text", "name of the kernel"),
-        Key("description", "text", "what it computes and how, in a sentence", required=False),
-        Key(
-            "constraints",
-            "conditions",
-            "conditions that a valid configuration meets",
-            required=False,
-        ),
-        required=True,
-    ),
-    Section(
-        "source",
-        'where the numbers come from: "default" for all, quoted paths for what differs',
-        required=True,
-        values="source",
-    ),
-    Section("sizes", "problem sizes and their default values", values="size"),
-    Section("parameters", "tuning parameters and their values", values="values"),
-    Section("derived", "named sub-expressions", values="expression"),
-    place_keys(
-        "launch",
-        "the grid",
-        _count("threads_per_block", "threads in a block", 1),
-        _count("blocks", "thread blocks of the grid", 1),
-        _count("block_x", "width of a block", 1, required=False, default="threads_per_block"),
-        _count("block_y", "height of a block", 1, required=False, default="1"),
-        required=True,
-    ),
-    place_keys(
-        "resources",
-        "what a block occupies",
-        _count("registers_per_thread", "32-bit registers of a thread", 1),
-        _count("shared_memory_bytes", "shared memory of a block", required=False, default="0"),
-        required=True,
-    ),
-    place_keys(
-        "instructions",
-        "either all computation instructions in one, or by class without shared memory accesses"
-        " and barriers",
-        *_CLASSES,
-    ),
-    place_keys(
-        "stage",
-        "a stretch of the kernel's code, in order; its counts are totals over all executions",
-        Key("name", "text", "name of the stage, unique in the file"),
-        Key(
-            "loop",
-            "text",
-            "name of the loop that the stage is part of; neighbours in one loop alternate",
-            required=False,
-        ),
-        _count("executions", "how often a thread passes the stage", required=False, default="1"),
-        _count(
-            "threads",
-            "threads of a block that pass the stage, the first ones, where it is not all of them;"
-            " counts are those of such a thread",
-            1,
-            required=False,
-        ),
-        *_CLASSES,
-        _BARRIERS,
-        repeated=True,
-    ),
-    place_keys(
-        "global_access",
-        "one access to global memory",
-        _ACCESS_NAME,
-        _ACCESS_KIND,
-        _ACCESS_COUNT,
-        _ACCESS_STAGE,
-        _count("bytes", "word of a thread and access", 1, maximum=16, unit_suffix="bytes"),
-        Key(
-            "pattern",
-            "choice",
-            "how the addresses of a warp lie",
-            choices=(
-                "coalesced",
-                "misaligned",
-                "strided",
-                "uncoalesced",
-                "broadcast",
-                "affine",
-                "measured",
-            ),
-        ),
-        _count("stride", "distance of two lanes in words; for pattern strided", required=False),
-        *_AFFINE,
-        _transactions("32-byte sectors of a warp's access, as a profile counts them"),
-        _share(
-            "l1_hit_rate",
-            "share of its sectors that L1, texture or read-only cache serves",
-            default="0",
-        ),
-        _share(
-            "l2_hit_rate",
-            "share of its sectors beyond L1 that the L2 cache serves; without it the kernel's"
-            " cache.l2_hit_rate; 0 on a device without one",
-        ),
-        repeated=True,
-    ),
-    place_keys(
-        "shared_access",
-        "one access to shared memory",
-        _ACCESS_NAME,
-        _ACCESS_KIND,
-        _ACCESS_COUNT,
-        _ACCESS_STAGE,
-        _count(
-            "bytes",
-            "word of a thread and access",
-            1,
-            maximum=16,
-            unit_suffix="bytes",
-            required=False,
-            default="4",
-        ),
-        Key(
-            "pattern",
-            "choice",
-            "how the addresses of a warp lie",
-            choices=("strided", "affine", "measured"),
-            required=False,
-            default="strided",
-        ),
-        _count(
-            "stride",
-            "distance of two lanes in words; 0 is a broadcast; for pattern strided",
-            required=False,
-            default="1",
-        ),
-        *_AFFINE,
-        _transactions("passes of a warp's access, as a profile counts them"),
-        repeated=True,
-    ),
-    place_keys(
-        "synchronisation",
-        "barriers of a block",
-        _BARRIERS,
-    ),
-    place_keys(
-        "loops",
-        "loop trip counts",
-        _count(
-            "outer",
-            "repetitions of the phase of memory access and computation",
-            required=False,
-            default="1",
-        ),
-        _count(
-            "inner",
-            "shared memory transactions of a warp within a phase",
-            required=False,
-            default="1",
-        ),
-    ),
-    place_keys(
-        "cache",
-        "what caches serve",
-        _share(
-            "l2_hit_rate",
-            "share of the accesses that the L2 cache serves; 0 on a device without one",
-            default="0",
-        ),
-    ),
-    place_keys(
-        "parallelism",
-        "what a thread does at once",
-        _count(
-            "instruction",
-            "independent instructions that a thread can issue back to back, loads from shared"
-            " memory among them",
-            1,
-            required=False,
-            default="1",
-        ),
-        _count(
-            "memory",
-            "global loads that a thread has under way at once; less than 1 where the warp for which"
-            " a barrier waits has more of them than the mean",
-            0.01,
-            required=False,
-            default="1",
-        ),
-    ),
-    place_keys(
-        "measured",
-        "one measured time, to which `sweep scale` holds its predictions at other clocks",
-        Key("time_ms", "number", "time of one launch", 1e-6, 1e9),
-        Key("device", "text", "the device, by its key"),
-        Key("core_clock_MHz", "number", "core clock while it was measured", *CLOCK),
-        Key(
-            "memory_clock_MHz",
-            "number",
-            "memory clock, as the device file counts it",
-            *MEMORY_CLOCK,
-        ),
-    ),
-)
-"""The kernel file, ``kernels_spec/KEY.toml``."""
-
-FORMATS = {"device": DEVICE, "kernel": KERNEL}
-"""Both formats by kind."""
+INSTRUCTION_CLASSES = tuple(_kernel_definition["groups"]["classes"])[1:]
+"""The classes of instructions, without ``computation``, which stands for all of them."""

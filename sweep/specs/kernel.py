@@ -8,29 +8,49 @@ from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
-from sweep.specs.accesses import ACCESSES, Access, check_accesses
-from sweep.specs.check import check_section, top_level
-from sweep.specs.formats import KERNEL
-from sweep.specs.formulas import Formulas
-from sweep.specs.measured import Measured, check_measured
-from sweep.specs.names import check_parameters, check_sizes
-from sweep.specs.report import Report
-from sweep.specs.sources import Source, check_sources, longest_prefix
-from sweep.specs.stages import (
-    CLASSES,
+from sweep.specs.accesses import (
+    ACCESSES,
+    Access,
     Stage,
+    check_accesses,
     check_instruction_tables,
     check_membership,
     check_stages,
 )
-from sweep.specs.toml import parse_toml, sha256_of
+from sweep.specs.check import check_section, rows_of, table_of, top_level
+from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL
+from sweep.specs.names import Formulas, check_parameters, check_sizes
+from sweep.specs.reading import parse_toml, sha256_of
+from sweep.specs.report import Report
+from sweep.specs.sources import Source, check_sources, longest_prefix
+from sweep.specs.units import to_base
 
-__all__ = ["Access", "Kernel", "ParameterValue", "inspect_kernel", "parse_kernel"]
+__all__ = ["Access", "Kernel", "Measured", "ParameterValue", "inspect_kernel", "parse_kernel"]
 
 ParameterValue = float | str | bool
 """A value of a tuning parameter."""
 
 DEFAULT_SOURCE = "default"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured time of one launch, on one device, at one pair of clocks.
+
+    Parameters
+    ----------
+    time : float
+        Time of one launch [s].
+    device : str
+        Key of the device.
+    core_clock, memory_clock : float
+        Clocks while it was measured [MHz].
+    """
+
+    time: float
+    device: str
+    core_clock: float
+    memory_clock: float
 
 
 @dataclass(frozen=True)
@@ -148,10 +168,7 @@ def parse_kernel(text: str, key: str, path: str | Path | None = None) -> Kernel:
         With the first problem, in one line.
     """
     report = Report(str(path or f"kernels_spec/{key}.toml"))
-    kernel = inspect_kernel(report, text, key, Path(path) if path else None)
-    report.raise_first()
-    assert kernel is not None  # without errors there is a kernel
-    return kernel
+    return report.result(inspect_kernel(report, text, key, Path(path) if path else None))
 
 
 def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None) -> Kernel | None:
@@ -164,24 +181,23 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     text, key, path
         As for :func:`parse_kernel`.
     """
-    table = parse_toml(report, text, key)
-    if table is None:
+    file = parse_toml(report, text, key)
+    if file is None:
         return None
-    top = top_level(report, table, KERNEL)
-    sizes = check_sizes(report, _table(table, "sizes"))
-    parameters = check_parameters(report, _table(table, "parameters"), sizes)
-    formulas = Formulas(report, [*sizes, *parameters], _table(table, "derived"))
-    constraints = tuple(
-        formulas.parse(f"constraints[{number}]", text)
-        for number, text in enumerate(top.get("constraints", []))
+    top = top_level(report, file, KERNEL)
+    sizes = check_sizes(report, table_of(file, "sizes"))
+    parameters = check_parameters(report, table_of(file, "parameters"), sizes)
+    formulas = Formulas(report, [*sizes, *parameters], table_of(file, "derived"))
+    constraints = formulas.parse_conditions(top.get("constraints", []))
+    expressions = _single_expressions(report, file, formulas)
+    stages = check_stages(report, file, formulas)
+    check_membership(report, file, stages)
+    _check_instructions(report, file)
+    measured = _measured(report, table_of(file, "measured"))
+    global_accesses, shared_accesses = (
+        check_accesses(report, file, name, formulas) for name in ACCESSES
     )
-    expressions = _single_expressions(report, table, formulas)
-    stages = check_stages(report, table, formulas)
-    check_membership(report, table, stages)
-    _check_instructions(report, table)
-    measured = check_measured(report, table)
-    accesses = {name: check_accesses(report, table, name, formulas) for name in ACCESSES}
-    sources = _sources(report, table, top.meant)
+    sources = _sources(report, file, top.meant)
     if report.errors:
         return None
     kernel = Kernel(
@@ -193,8 +209,8 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
         formulas.derived,
         constraints,
         expressions,
-        accesses["global_access"],
-        accesses["shared_access"],
+        global_accesses,
+        shared_accesses,
         sources,
         text=text,
         sha256=sha256_of(text),
@@ -206,43 +222,37 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     return kernel
 
 
-def _table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a table of the file; one that is missing or of another type has been reported."""
-    content = table.get(name)
-    return content if isinstance(content, dict) else {}
-
-
 def _single_expressions(
-    report: Report, table: Mapping[str, Any], formulas: Formulas
+    report: Report, file: Mapping[str, Any], formulas: Formulas
 ) -> dict[str, Expression]:
+    """Check the tables of expressions and return these by dotted path."""
     result: dict[str, Expression] = {}
-    for section in KERNEL:
-        if not section.name or section.repeated or section.values or section.name == "measured":
-            continue
-        if section.required and section.name not in table:
-            continue  # reported with the tables
-        checked = check_section(report, section, _table(table, section.name), sections=KERNEL)
-        for key in section.keys:
-            path = f"{section.name}.{key.name}"
-            if key.name in checked:
-                result[path] = formulas.parse(path, checked[key.name], key)
-            elif key.default and key.name not in ("block_x", "block_y"):
-                result[path] = Expression.parse(key.default)
-    _complete_block(result, formulas)
+    for name, section in KERNEL.items():
+        is_other = not name or section.repeated or section.values or name == "measured"
+        if is_other or (section.required and name not in file):
+            continue  # a missing table is reported with the top level
+        checked = check_section(report, section, table_of(file, name), sections=KERNEL)
+        for key, expression in formulas.parse_table(section, checked, name).items():
+            result[f"{name}.{key}"] = expression
+    _complete_block(table_of(file, "launch"), result, formulas)
     return result
 
 
-def _complete_block(expressions: dict[str, Expression], formulas: Formulas) -> None:
-    """Fill in the shape of a block: one row of threads, or what one given side leaves."""
-    threads, x, y = (f"launch.{name}" for name in ("threads_per_block", "block_x", "block_y"))
-    if threads not in expressions:
+def _complete_block(
+    launch: Mapping[str, Any], expressions: dict[str, Expression], formulas: Formulas
+) -> None:
+    """Fill in the shape of a block: one row of threads, or the side that the other one leaves."""
+    x, y = "launch.block_x", "launch.block_y"
+    absent = [side for side in (x, y) if side.removeprefix("launch.") not in launch]
+    for side in absent:
+        expressions.pop(side, None)
+    total = expressions.get("launch.threads_per_block")
+    if total is None:
         return
-    total = expressions[threads]
-    for given, other in ((x, y), (y, x)):
-        if given in expressions and other not in expressions:
-            quotient = f"({total.text}) / ({expressions[given].text})"
-            expressions[other] = formulas.parse(other, quotient)
-            return
+    present = x if absent == [y] else y
+    if len(absent) == 1 and present in expressions:
+        quotient = f"({total.text}) / ({expressions[present].text})"
+        expressions[absent[0]] = formulas.parse(absent[0], quotient)
     expressions.setdefault(x, total)
     expressions.setdefault(y, Expression.parse(1))
 
@@ -254,28 +264,41 @@ def _check_instructions(report: Report, file: Mapping[str, Any]) -> None:
     if "instructions" not in file:
         report.error("instructions", "missing: what a thread executes, in all or by class")
         return
-    table = _table(file, "instructions")
+    table = table_of(file, "instructions")
     check_instruction_tables(report, "instructions", table)
-    known = ("computation", *CLASSES)
-    if "instructions" not in {f.path.split(".")[0] for f in report.errors}:
-        if not any(name in table for name in known):
-            report.error("instructions", f"empty: give computation or any of {', '.join(CLASSES)}")
+    if "instructions" in {finding.path.split(".")[0] for finding in report.errors}:
+        return
+    if not table.keys() & {"computation", *INSTRUCTION_CLASSES}:
+        classes = ", ".join(INSTRUCTION_CLASSES)
+        report.error("instructions", f"empty: give computation or any of {classes}")
 
 
-def _sources(report: Report, table: Mapping[str, Any], excused: set[str]) -> dict[str, Source]:
+def _measured(report: Report, table: dict[str, Any]) -> Measured | None:
+    """Check ``[measured]`` and return what it says; ``None`` without one, or with findings."""
+    before = len(report.errors)
+    found = check_section(report, KERNEL["measured"], table, sections=KERNEL) if table else {}
+    if not found or len(report.errors) > before:
+        return None
+    return Measured(
+        to_base(found["time_ms"], "time_ms"),
+        found["device"],
+        float(found["core_clock_MHz"]),
+        float(found["memory_clock_MHz"]),
+    )
+
+
+def _sources(report: Report, file: Mapping[str, Any], excused: set[str]) -> dict[str, Source]:
     """Check ``[source]``: the default and whatever a path names."""
-    if not isinstance(table.get("source"), dict):
+    if not isinstance(file.get("source"), dict):
         return {}  # its absence has been reported
-    source = table["source"]
-    known = {name for name in table if name not in ("schema", "name", "description", "source")}
-    for name, content in table.items():
-        if isinstance(content, dict) and name != "source":
-            known |= {f"{name}.{key}" for key in content}
-        elif name in (*ACCESSES, "stage") and isinstance(content, list):
-            for row in content:
-                if isinstance(row, dict) and isinstance(row.get("name"), str):
-                    access = f"{name}.{row['name']}"
-                    known |= {access, *(f"{access}.{key}" for key in row)}
+    source = file["source"]
+    known = {name for name in file if name not in ("schema", "name", "description", "source")}
+    for name in file.keys() - {"source"}:
+        known |= {f"{name}.{key}" for key in table_of(file, name)}
+        for row in rows_of(file, name) if name in (*ACCESSES, "stage") else []:
+            if isinstance(row, dict) and isinstance(row.get("name"), str):
+                path = f"{name}.{row['name']}"
+                known |= {path, *(f"{path}.{key}" for key in row)}
     sources, _ = check_sources(report, source, known, (DEFAULT_SOURCE,), excused)
     if DEFAULT_SOURCE not in source:
         report.error("source.default", "missing: the source of every number without one of its own")

@@ -1,17 +1,20 @@
-"""Names that the author of a kernel file chooses: sizes, parameters, derived names."""
+"""Names that the author of a kernel file chooses, and the expressions over them."""
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+import numpy as np
+
 from sweep.errors import SpecError, SweepError
-from sweep.expressions import FUNCTIONS
+from sweep.expressions import FUNCTIONS, Expression, ExpressionError, check_total
 from sweep.fields import COMMON_FIELDS, STACKED
-from sweep.specs.check import is_number
-from sweep.specs.formats import DEVICE_NAMES, LARGEST_NUMBER
+from sweep.specs.check import Checked, check_value, is_number
+from sweep.specs.formats import DEVICE_NAMES, LARGEST_NUMBER, Key, Section
 from sweep.specs.report import Report, quoted_path, show
 
 __all__ = [
@@ -19,6 +22,7 @@ __all__ = [
     "NAME_PATTERN",
     "RESERVED_DIMENSIONS",
     "RESERVED_NAMES",
+    "Formulas",
     "check_name",
     "check_parameters",
     "check_sizes",
@@ -39,21 +43,10 @@ LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_m
 RESERVED_NAMES = frozenset({*DEVICE_NAMES, *LAUNCH_NAMES, *FUNCTIONS, *keyword.kwlist})
 """Names that mean something else in expressions."""
 
-RESERVED_DIMENSIONS = frozenset(
-    {
-        "model",
-        "device",
-        "kernel",
-        "core_clock",
-        "core_clock_ratio",
-        "memory_clock",
-        "memory_clock_ratio",
-        "assumed",
-        "power_assumed",
-        STACKED,
-        *COMMON_FIELDS,
-    }
-)
+_DIMENSIONS = ("model", "device", "kernel", "core_clock", "core_clock_ratio", "memory_clock",
+               "memory_clock_ratio", "assumed", "power_assumed")  # fmt: skip
+
+RESERVED_DIMENSIONS = frozenset({*_DIMENSIONS, STACKED, *COMMON_FIELDS})
 """Names that a dataset gives to something else, so that no size or parameter may have them."""
 
 
@@ -179,3 +172,121 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "words" if is_word(value) else ""
     return "numbers" if is_number(value) and abs(value) <= LARGEST_NUMBER else ""
+
+
+# ---------------------------------------------------------------------------- expressions
+
+_REFUSED = Expression.parse(0)
+"""Stands where an expression was refused; the finding keeps the file from being used."""
+
+
+class Formulas:
+    """Parses the expressions of one file over its own names and those of the device.
+
+    ``derived`` then holds the derived expressions, each after those that it uses.
+
+    Parameters
+    ----------
+    report : Report
+        Takes what is wrong.
+    variables : sequence of str
+        Problem sizes and tuning parameters.
+    derived : mapping of str to object
+        The ``[derived]`` table.
+    """
+
+    def __init__(
+        self, report: Report, variables: Sequence[str], derived: Mapping[str, Any]
+    ) -> None:
+        self.report = report
+        self.names = [*variables, *derived, *DEVICE_NAMES]
+        self.derived: dict[str, Expression] = {}
+        for name, value in derived.items():
+            path = quoted_path("derived", name)
+            reason = why_not_a_name(name, dimension=False)
+            if name in variables:
+                reason = "the name is taken: it is a problem size or a tuning parameter"
+            if reason:
+                report.error(path, reason, value)
+            else:
+                self.derived[name] = self.parse(path, value)
+        self._refuse_cycle()
+
+    def parse(self, path: str, value: Any, key: Key | None = None) -> Expression:
+        """Return the expression of a value; a refused one is reported.
+
+        Parameters
+        ----------
+        path : str
+            Dotted path of the value.
+        value : object
+            What the file holds: a number or an expression.
+        key : Key, optional
+            The definition, whose range holds for a constant.
+        """
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            self.report.error(path, "must be a number or an expression", value)
+            return _REFUSED
+        try:
+            expression = Expression.parse(value, allowed=self.names)
+        except ExpressionError as error:
+            self.report.error(path, _reason(error), value)
+            return _REFUSED
+        if key is not None and isinstance(value, str) and expression.is_constant:
+            reason = _constant_outside(expression, key)
+            if reason:
+                self.report.error(path, reason, value)
+        return expression
+
+    def parse_table(self, section: Section, checked: Checked, path: str) -> dict[str, Expression]:
+        """Return the expressions of a checked table, those that are absent by their defaults."""
+        result: dict[str, Expression] = {}
+        for key in section.keys:
+            if key.type == "expression" and key.name in checked:
+                result[key.name] = self.parse(f"{path}.{key.name}", checked[key.name], key)
+            elif key.type == "expression" and key.default and key.name not in checked.written:
+                result[key.name] = Expression.parse(key.default)
+        return result
+
+    def parse_conditions(self, texts: Sequence[str]) -> tuple[Expression, ...]:
+        """Return the conditions of the file."""
+        try:
+            check_total(texts)
+        except ExpressionError as error:
+            self.report.error("constraints", error.reason.rstrip(","))
+            return ()
+        return tuple(self.parse(f"constraints[{i}]", text) for i, text in enumerate(texts))
+
+    def _refuse_cycle(self) -> None:
+        """Sort the derived names so that each comes after those that it uses."""
+        uses = {name: sorted(e.names & self.derived.keys()) for name, e in self.derived.items()}
+        try:
+            order = list(TopologicalSorter(uses).static_order())
+        except CycleError as error:
+            cycle = error.args[1][:0:-1]  # first and last are the same
+            names = list(self.derived)
+            start = min(range(len(cycle)), key=lambda i: names.index(cycle[i]))
+            turned = [*cycle[start:], *cycle[: start + 1]]
+            reason = f"is defined by itself: {' -> '.join(turned)}"
+            value = self.derived[turned[0]].text
+            self.report.error(quoted_path("derived", turned[0]), reason, value)
+        else:
+            self.derived = {name: self.derived[name] for name in order}
+
+
+def _reason(error: ExpressionError) -> str:
+    """Return what is wrong with an expression without its text, which the finding shows."""
+    return f"{error.reason} at column {error.position + 1}{error.hint}"
+
+
+def _constant_outside(expression: Expression, key: Key) -> str:
+    """Say that a constant expression has no number in the range of its key."""
+    try:
+        value, fault = expression.evaluate({})
+    except ExpressionError as error:  # arithmetic with words
+        return _reason(error)
+    if np.any(fault):
+        return "divides by zero or overflows"
+    if np.asarray(value).dtype.kind not in "fiu":
+        return f"must give a number, {key.range}"
+    return check_value(key, float(value))[1]

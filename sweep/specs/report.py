@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sweep.errors import SpecError, printable
 
 __all__ = ["Finding", "Report", "quoted_path", "show"]
+
+Spec = TypeVar("Spec")
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_VALUE = 60
@@ -68,16 +70,17 @@ class Report:
         """The findings for which the file is refused."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
-    def raise_first(self) -> None:
-        """Raise the first error, if there is one.
+    def result(self, found: Spec | None) -> Spec:
+        """Return what was read from the file, if it is good.
 
         Raises
         ------
         SpecError
-            With file, path, value and reason in one line.
+            With file, path, value and reason of the first error, in one line.
         """
-        if self.errors:
+        if self.errors or found is None:
             raise SpecError(str(self.errors[0]))
+        return found
 
 
 def show(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""JSON Schema of both file formats, generated from the definitions that validate them.
+"""Both file formats for editors and for people: JSON Schema and a printed table.
 
 Editors with a TOML language server show from it what a key means and mark what is wrong. What no
 schema can say (cycles, names that an expression uses, sums over tables) only loading checks.
@@ -7,18 +7,28 @@ schema can say (cycles, names that an expression uses, sums over tables) only lo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy import compute_capabilities
-from sweep.specs.formats import AFFINE_KEYS, FORMATS, LARGEST_NUMBER, SCHEMA_VERSION, SOURCE_KINDS
-from sweep.specs.keys import Key, Section
+from sweep.specs.check import is_words
+from sweep.specs.formats import (
+    AFFINE_KEYS,
+    DEVICE_NAMES,
+    FORMATS,
+    LARGEST_NUMBER,
+    SCHEMA_VERSION,
+    SOURCE_KINDS,
+    Format,
+    Key,
+    Section,
+)
 from sweep.specs.names import NAME_PATTERN, RESERVED_DIMENSIONS, RESERVED_NAMES
-from sweep.specs.toml import KEY_PATTERN
+from sweep.specs.reading import KEY_PATTERN
 
-__all__ = ["json_schema"]
+__all__ = ["format_table", "json_schema"]
 
 Schema = dict[str, Any]
 
@@ -60,17 +70,16 @@ def json_schema(
     SpecError
         There is no such kind of file.
     """
-    if kind not in FORMATS:
-        raise SpecError(f"no kind of file '{kind}'{nearest(kind, FORMATS)}: device or kernel")
-    sections = FORMATS[kind]
-    properties: Schema = {key.name: _value(key) for key in sections[0].keys}
-    for section in sections[1:]:
-        properties[section.name] = _section(section, sections, model_parameters or {})
+    sections = _format(kind)
+    properties: Schema = {key.name: _value(key) for key in sections[""].keys}
+    for name, section in sections.items():
+        if name:
+            properties[name] = _section(section, sections, model_parameters or {})
     properties["schema"] = {"const": SCHEMA_VERSION, "description": "version of the file format"}
     if kind == "device":
         properties["compute_capability"]["enum"] = list(compute_capabilities())
-    required = [key.name for key in sections[0].keys if key.required]
-    required += [section.name for section in sections[1:] if section.required]
+    required = [key.name for key in sections[""].keys if key.required]
+    required += [name for name, section in sections.items() if name and section.required]
     schema: Schema = {
         "$schema": _DIALECT,
         "title": f"{kind} file of sweep",
@@ -85,9 +94,15 @@ def json_schema(
     return schema
 
 
+def _format(kind: str) -> Format:
+    if kind not in FORMATS:
+        raise SpecError(f"no kind of file '{kind}'{nearest(kind, FORMATS)}: device or kernel")
+    return FORMATS[kind]
+
+
 def _section(
     section: Section,
-    sections: tuple[Section, ...],
+    sections: Format,
     model_parameters: Mapping[str, Sequence[Parameter]],
 ) -> Schema:
     if section.values == "source":
@@ -121,31 +136,25 @@ def _keys(section: Section) -> Schema:
         body["minProperties"] = 1
         body["if"] = {"required": ["computation"]}
         body["then"] = {"maxProperties": 1}
+    if section.name.endswith("_access"):
+        affine = _only_with("affine", AFFINE_KEYS) | {"then": {"required": ["x"]}}
+        body["allOf"] = [affine, _only_with("measured", ["transactions"])]
     if section.name == "global_access":
-        body["allOf"] = [_only_with("strided", ("stride",), "stride"), _affine(), _measured()]
+        body["allOf"].insert(0, _only_with("strided", ["stride"]))
     if section.name == "shared_access":
-        body["allOf"] = [_affine(), _measured()]
         other = {"enum": ["affine", "measured"]}
         body["if"] = {"properties": {"pattern": other}, "required": ["pattern"]}
         body["then"] = {"properties": {"stride": False}}
     return body
 
 
-def _only_with(pattern: str, keys: Sequence[str], needed: str) -> Schema:
-    """Return the rule that keys of an access stand with one pattern only, which needs one."""
+def _only_with(pattern: str, keys: Sequence[str]) -> Schema:
+    """Return the rule that keys of an access stand with one pattern only, which needs the first."""
     return {
         "if": {"properties": {"pattern": {"const": pattern}}, "required": ["pattern"]},
-        "then": {"required": [needed]},
+        "then": {"required": [keys[0]]},
         "else": {"properties": {key: False for key in keys}},
     }
-
-
-def _affine() -> Schema:
-    return _only_with("affine", AFFINE_KEYS, "x")
-
-
-def _measured() -> Schema:
-    return _only_with("measured", ("transactions",), "transactions")
 
 
 def _free(values: str) -> Schema:
@@ -187,33 +196,30 @@ def _models(model_parameters: Mapping[str, Sequence[Parameter]]) -> Schema:
     return {"type": "object", "properties": tables, "additionalProperties": False}
 
 
-def _sources(sections: tuple[Section, ...]) -> Schema:
+def _sources(sections: Format) -> Schema:
     body: Schema = {"type": "object"}
-    paths = [(key.path, key, section) for section in sections[1:] for key in section.keys]
-    if not any(section.values == "model" for section in sections):  # a kernel's names are free
+    if "model" not in sections:  # a kernel's names are free
         return body | {"required": ["default"], "additionalProperties": _SOURCE}
-    body["properties"] = {path: _SOURCE for path in ("identity", *(path for path, *_ in paths))}
+    places = [(key, section) for name, section in sections.items() if name for key in section.keys]
+    body["properties"] = {path: _SOURCE for path in ("identity", *(key.path for key, _ in places))}
     body["required"] = ["identity"] + [
-        path for path, key, section in paths if key.required and section.required
+        key.path for key, section in places if key.required and section.required
     ]
     body["patternProperties"] = {rf"^model\.{KEY_PATTERN}\..+$": _SOURCE}
     body["additionalProperties"] = False
     return body
 
 
-def _sources_of_optional(sections: tuple[Section, ...]) -> list[Schema]:
-    """Return the rules by which an optional value, where it is given, must have its source."""
+def _sources_of_optional(sections: Format) -> list[Schema]:
+    """Return the rules that an optional value must have its source if it stands in the file."""
     return [
         {
-            "if": {
-                "properties": {section.name: {"required": [key.name]}},
-                "required": [section.name],
-            },
+            "if": {"properties": {name: {"required": [key.name]}}, "required": [name]},
             "then": {"properties": {"source": {"required": [key.path]}}},
         }
-        for section in sections[1:]
+        for name, section in sections.items()
         for key in section.keys
-        if not (key.required and section.required)
+        if name and not (key.required and section.required)
     ]
 
 
@@ -225,8 +231,8 @@ def _value(key: Key) -> Schema:
     default = f"; default {key.default}" if key.default else ""
     described: Schema = {"description": f"{key.meaning}{unit}{default}"}
     if key.type in ("number", "integer", "expression"):
-        number = _bounds({"type": "number" if key.type != "integer" else "integer"},
-                         key.minimum, key.maximum)  # fmt: skip
+        kind = "integer" if key.type == "integer" else "number"
+        number = _bounds({"type": kind}, key.minimum, key.maximum)
         if key.zero:
             return described | {"anyOf": [{"const": 0}, number]}
         if key.type == "expression":
@@ -244,7 +250,7 @@ def _value(key: Key) -> Schema:
 def _rows(key: Key) -> Schema:
     cells = [
         {"type": "string"}
-        if column == "name" or column.endswith("_name")
+        if is_words(column)
         else _bounds({"type": "number", "description": column}, *bounds)
         for column, bounds in zip(key.columns, key.column_ranges, strict=True)
     ]
@@ -259,3 +265,66 @@ def _bounds(schema: Schema, minimum: float, maximum: float) -> Schema:
     if maximum < math.inf:
         schema["maximum"] = maximum
     return schema
+
+
+# ---------------------------------------------------------------------------- printed
+
+_CHOSEN = {
+    "size": "names of your choice, each with a number",
+    "values": "names of your choice, each with a list of numbers, words or booleans",
+    "expression": "names of your choice, each with a number or an expression",
+    "model": "one table [model.NAME] per model; see the models' parameters",
+    "source": f'"KIND: REFERENCE" with KIND one of {", ".join(SOURCE_KINDS)}',
+}
+
+
+def format_table(kind: str) -> str:
+    """Return a Markdown table of every key of device or kernel files.
+
+    Parameters
+    ----------
+    kind : str
+        ``device`` or ``kernel``.
+
+    Raises
+    ------
+    SpecError
+        There is no such kind of file.
+    """
+    lines = ["| key | holds | range | meaning |", "|---|---|---|---|"]
+    for section in _format(kind).values():
+        lines += (f"| {' | '.join(cells)} |" for cells in _lines(section))
+    if kind == "kernel":
+        lines += ["", "Names of the device that expressions may use:", ""]
+        lines += [f"- `{name}`: {meaning}" for name, meaning in DEVICE_NAMES.items()]
+    return "\n".join(lines)
+
+
+def _lines(section: Section) -> Iterator[tuple[str, str, str, str]]:
+    if section.name:
+        title = f"**[[{section.name}]]**" if section.repeated else f"**[{section.name}]**"
+        need = "table" if section.required else "table, optional"
+        chosen = f": {_CHOSEN[section.values]}" if section.values else ""
+        yield title, need, "", f"{section.meaning}{chosen}"
+    for key in section.keys:
+        yield f"`{key.name}`", _holds(key), _range(key), key.meaning
+
+
+def _holds(key: Key) -> str:
+    special = {"integer": "whole number", "choice": "word", "conditions": "list of conditions"}
+    text = special.get(key.type, key.type)
+    if key.type == "rows":
+        text = f"rows [{', '.join(key.columns)}]"
+    if key.default:
+        return f"{text}, default `{key.default}`"
+    return text if key.required else f"{text}, optional"
+
+
+def _range(key: Key) -> str:
+    if key.type in ("number", "integer"):
+        return key.range
+    if key.type == "expression":
+        if key.maximum < 2**50:
+            return key.range
+        return f"at least {key.minimum:g}" if key.minimum >= 0 else "any"
+    return ", ".join(key.choices)

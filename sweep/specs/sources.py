@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweep.errors import nearest
+from sweep.specs.check import suggested
 from sweep.specs.formats import SOURCE_KINDS
 from sweep.specs.report import Report, quoted_path
 
@@ -72,7 +73,7 @@ def check_sources(
                 continue
             hint = nearest(path, [*known, *special])
             report.error(here, f"there is no such value in this file{hint}", text)
-            wrong.add(hint.split("'")[1] if hint else "")
+            wrong.add(suggested(hint))
         else:
             source = _parse(report, here, text)
             if source is None:

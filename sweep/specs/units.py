@@ -24,53 +24,38 @@ class Unit:
     factor: float = 1.0
 
 
-UNITS: dict[str, Unit] = {
-    unit.suffix: unit
-    for unit in (
-        Unit("MHz", "MHz", "clock", 1e6),
-        Unit("GHz", "GHz", "clock", 1e9),
-        Unit("kHz", "kHz", "clock", 1e3),
-        Unit("Hz", "Hz", "clock"),
-        Unit("GBps", "GB/s", "bandwidth", 1e9),
-        Unit("TBps", "TB/s", "bandwidth", 1e12),
-        Unit("MBps", "MB/s", "bandwidth", 1e6),
-        Unit("kBps", "kB/s", "bandwidth", 1e3),
-        Unit("Bps", "B/s", "bandwidth"),
-        Unit("GiBps", "GiB/s", "bandwidth", 2.0**30),
-        Unit("MiBps", "MiB/s", "bandwidth", 2.0**20),
-        Unit("Gbps", "Gbit/s", "bandwidth", 1.25e8),
-        Unit("bytes", "bytes", "size"),
-        Unit("B", "bytes", "size"),
-        Unit("KiB", "KiB", "size", 2.0**10),
-        Unit("MiB", "MiB", "size", 2.0**20),
-        Unit("GiB", "GiB", "size", 2.0**30),
-        Unit("kB", "kB", "size", 1e3),
-        Unit("MB", "MB", "size", 1e6),
-        Unit("GB", "GB", "size", 1e9),
-        Unit("bits", "bits", "width"),
-        Unit("bit", "bits", "width"),
-        Unit("W", "W", "power"),
-        Unit("mW", "mW", "power", 1e-3),
-        Unit("kW", "kW", "power", 1e3),
-        Unit("V", "V", "voltage"),
-        Unit("mV", "mV", "voltage", 1e-3),
-        Unit("s", "s", "time"),
-        Unit("ms", "ms", "time", 1e-3),
-        Unit("us", "us", "time", 1e-6),
-        Unit("ns", "ns", "time", 1e-9),
-        Unit("cycles", "cycles", "cycles"),
-        Unit("cycle", "cycles", "cycles"),
-        Unit("MHzcycles", "MHz cycles", "clock times cycles", 1e6),
-        Unit("W_per_V2GHz", "W/(V2 GHz)", "switched capacitance", 1e-9),
-        Unit("W_per_V2MHz", "W/(V2 MHz)", "switched capacitance", 1e-6),
-        Unit("W_per_V2Hz", "W/(V2 Hz)", "switched capacitance"),
-        Unit("Gips", "Ginst/s", "instruction rate", 1e9),
-        Unit("Gops", "Gop/s", "operation rate", 1e9),
-        Unit("fraction", "1", "share"),
-        Unit("percent", "%", "share", 1e-2),
-    )
-}
+_FACTORS: dict[str, dict[str, float]] = {
+    "clock": {"MHz": 1e6, "GHz": 1e9, "kHz": 1e3, "Hz": 1},
+    "bandwidth": {
+        "GBps GB/s": 1e9, "TBps TB/s": 1e12, "MBps MB/s": 1e6, "kBps kB/s": 1e3, "Bps B/s": 1,
+        "GiBps GiB/s": 2.0**30, "MiBps MiB/s": 2.0**20, "Gbps Gbit/s": 1.25e8,
+    },
+    "size": {
+        "bytes": 1, "B bytes": 1, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
+        "kB": 1e3, "MB": 1e6, "GB": 1e9,
+    },
+    "width": {"bits": 1, "bit bits": 1},
+    "power": {"W": 1, "mW": 1e-3, "kW": 1e3},
+    "voltage": {"V": 1, "mV": 1e-3},
+    "time": {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "cycles": {"cycles": 1, "cycle cycles": 1},
+    "clock times cycles": {"MHzcycles MHz cycles": 1e6},
+    "switched capacitance": {
+        "W_per_V2GHz W/(V2 GHz)": 1e-9, "W_per_V2MHz W/(V2 MHz)": 1e-6, "W_per_V2Hz W/(V2 Hz)": 1,
+    },
+    "instruction rate": {"Gips Ginst/s": 1e9},
+    "operation rate": {"Gops Gop/s": 1e9},
+    "share": {"fraction 1": 1, "percent %": 1e-2},
+}  # fmt: skip
+"""By what is measured: suffix, symbol where it differs, and size."""
+
+UNITS: dict[str, Unit] = {}
 """Every unit suffix; the first of a dimension that makes a value plausible is the one suggested."""
+
+for _dimension, _units in _FACTORS.items():
+    for _names, _factor in _units.items():
+        _suffix, _, _symbol = _names.partition(" ")
+        UNITS[_suffix] = Unit(_suffix, _symbol or _suffix, _dimension, float(_factor))
 
 _BY_LENGTH = sorted(UNITS, key=len, reverse=True)
 

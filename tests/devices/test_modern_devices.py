@@ -14,7 +14,7 @@ from sweep import specs
 from sweep.errors import SpecError
 from sweep.hardware.occupancy import Limits, limits_for, occupancy
 from sweep.hardware.transactions import access_transactions, bank_rule_of, rule_of
-from sweep.specs.device_format import LIMITS_OF_DEVICE
+from sweep.specs.formats import LIMITS_OF_DEVICE
 
 LATER = tuple(row[0] for row in FURTHER)
 MODERN = tuple(row[0] for row in PRINTED)

@@ -9,7 +9,7 @@ from support.ptx_texts import function, kernel
 
 from sweep.importers.ptx.instructions import Meaning, meaning_of
 from sweep.importers.ptx.module import Instruction
-from sweep.specs.stages import CLASSES
+from sweep.specs.formats import INSTRUCTION_CLASSES as CLASSES
 
 OPCODES = {
     "integer": """

@@ -24,7 +24,7 @@ from sweep.hardware.transactions import (
 )
 from sweep.hardware.warp_simulator import LINE_BYTES
 from sweep.space import Box, Plan, resolve
-from sweep.specs.reference import format_table
+from sweep.specs import format_table
 
 DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
 CAPABILITIES = ("1.0", "1.3", "5.2")

@@ -16,8 +16,8 @@ from support.spec_texts import DEVICE, KERNEL, spoilt
 from sweep import specs
 from sweep.errors import SpecError
 from sweep.fields import Parameter
-from sweep.specs.keys import range_text
-from sweep.specs.toml import load_toml
+from sweep.specs.formats import range_text
+from sweep.specs.reading import load_toml
 
 CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encoding="utf-8"))
 

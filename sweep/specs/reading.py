@@ -1,4 +1,4 @@
-"""Reading the text of a file, and TOML with errors of one line."""
+"""Reading files from strangers: their place, their text, and TOML in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,27 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from sweep.errors import SpecError
 from sweep.specs.formats import SCHEMA_VERSION
 from sweep.specs.names import MAX_NAME
 from sweep.specs.report import Report
 
-__all__ = ["KEY_PATTERN", "LARGEST_FILE", "load_toml", "parse_toml", "read_text", "sha256_of"]
+__all__ = [
+    "FOLDERS",
+    "KEY_PATTERN",
+    "LARGEST_FILE",
+    "data_root",
+    "label_of",
+    "load_toml",
+    "parse_toml",
+    "read_text",
+    "sha256_of",
+]
+
+FOLDERS: dict[str, str] = {"device": "devices", "kernel": "kernels_spec"}
+"""The folder of each kind, in the shipped data and in the user's directories."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 LARGEST_FILE = 2**20
 """Files over 1 MiB are refused: no description of a device or kernel is that long."""
@@ -37,6 +53,39 @@ _KEYS = re.compile(
 )
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def data_root(kind: str) -> Path:
+    """Return the folder of the shipped files.
+
+    Parameters
+    ----------
+    kind : str
+        ``device`` or ``kernel``, or the folder's name.
+
+    Returns
+    -------
+    Path
+        ``sweep/_data/FOLDER`` in an installed package, ``FOLDER`` beside ``sweep`` in a checkout.
+
+    Raises
+    ------
+    SpecError
+        The installation has neither.
+    """
+    folder = FOLDERS.get(kind, kind)
+    for root in (_PACKAGE / "_data" / folder, _PACKAGE.parent / folder):
+        if root.is_dir():
+            return root
+    raise SpecError(f"this installation of sweep lacks its folder {folder}: install it again")
+
+
+def label_of(path: Path) -> str:
+    """Return how messages name a file: ``devices/KEY.toml`` for a shipped one, else its path."""
+    for folder in FOLDERS.values():
+        if path.parent == _PACKAGE.parent / folder or path.parent == _PACKAGE / "_data" / folder:
+            return f"{folder}/{path.name}"
+    return str(path)
 
 
 def read_text(report: Report, path: Path) -> str | None:
