@@ -1,17 +1,19 @@
 """Run a plan on workers that are jobs of SLURM, PBS or LSF, through dask-jobqueue.
 
-Start it where jobs can be submitted, on a file system that all nodes share::
+Start it where jobs can be submitted, in a directory that all nodes share (the keys with which the
+workers connect are kept there until the end, readable to their owner only)::
 
     python -m sweep.recipes.jobqueue slurm PLAN --store /scratch/me/NAME.zarr --jobs 8 --cores 4
 
-Needs ``pip install dask-jobqueue``. What a site demands besides (a network interface, modules to
-load) stands in Dask's configuration, as dask-jobqueue documents it. A run that was stopped is
-continued by the same command.
+Needs ``pip install dask-jobqueue``. What else a site demands (a network interface, modules to
+load) belongs in Dask's configuration, as dask-jobqueue documents it. The same command continues a
+run that was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -34,11 +36,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     given = _parse(argv)
     import dask_jobqueue
-    from distributed import Client
+    from distributed import Client, Security
 
     import sweep
 
-    options: dict[str, Any] = {"cores": given.cores, "processes": 1, "memory": given.memory}
+    options: dict[str, Any] = {
+        "cores": given.cores,
+        "processes": 1,
+        "memory": given.memory,
+        # Only processes that hold these temporary keys can talk to the scheduler.
+        "security": Security.temporary(),
+        "shared_temp_directory": os.getcwd(),
+    }
     account = "project" if given.system == "lsf" else "account"
     for name, value in (
         ("queue", given.queue),
@@ -53,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Client(cluster, set_as_default=False) as client:
             client.wait_for_workers(1)  # however long the queue is; others may join later
         try:
-            done = sweep.run(given.plan, given.store, scheduler=cluster.scheduler_address)
+            done = sweep.run(given.plan, given.store, scheduler=cluster)
         except sweep.SweepError as error:
             sys.stderr.write(f"{error}\n")
             return 2

@@ -6,8 +6,11 @@ Start it where ``kubectl`` works, with a store that all pods reach::
 
 Needs ``pip install dask-kubernetes``, the Dask operator in the cluster, and an image in which this
 package is installed in the same version. Credentials come from the pods' environment: variables
-named by ``--env`` are copied from this process's. A run that was stopped is continued by the same
-command.
+named by ``--env`` are copied from this process's. The same command continues a run that was
+stopped.
+
+The operator has no TLS: whoever reaches the scheduler's service can run code in the pods and on
+this machine. Use a namespace of your own and a network policy that admits its pods only.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Client(cluster, set_as_default=False) as client:
             client.wait_for_workers(1)  # others may join later
         try:
-            done = sweep.run(given.plan, given.store, scheduler=cluster.scheduler_address)
+            done = sweep.run(given.plan, given.store, scheduler=cluster)
         except sweep.SweepError as error:
             sys.stderr.write(f"{error}\n")
             return 2

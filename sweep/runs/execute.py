@@ -7,6 +7,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -14,7 +15,7 @@ from typing import Any
 
 from sweep.errors import SweepError
 from sweep.runs.job import Job, Unit, Work
-from sweep.runs.workers import MUST_AGREE, check_same, patience
+from sweep.runs.workers import check_same_versions, package_versions, patience
 
 __all__ = ["batch_size", "execute", "prepare"]
 
@@ -124,28 +125,24 @@ def batch_size(n_units: int, points: int, slots: int) -> int:
 
 
 def _in_threads(job: Work, units: Sequence[Unit], done: Done, threads: int) -> None:
-    """Run on Dask's threaded scheduler: a raw graph without edges, one task a chunk."""
-    from dask.callbacks import Callback
-    from dask.threaded import get
-
-    def finished(key: Any, value: Any, *_: Any) -> None:
-        if isinstance(value, tuple):
-            done(*value)
-
-    # Of tasks without edges the scheduler begins with the last key in the order of text. In the
-    # order of units neighbours share tables, and the first ones, whose small grids leave
-    # multiprocessors idle and take longer, do not keep one thread busy at the end.
-    width = len(str(len(units)))
-    keys = [f"{i:0{width}}" for i in range(len(units), 0, -1)]
-    graph: dict[Any, Any] = {("unit", k): (job, u) for k, u in zip(keys, units, strict=True)}
-    with Callback(posttask=finished):
-        get(graph, list(graph), num_workers=threads)
+    """Run in a pool of threads, in the order of the units: neighbours share tables."""
+    waiting = iter(units)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="sweep-run")
+    try:
+        running = {pool.submit(job, unit) for unit in islice(waiting, 2 * threads)}
+        while running:
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(job, unit) for unit in islice(waiting, len(finished))}
+            for future in finished:
+                done(*future.result())
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, client: Any) -> None:
     """Run on a Dask cluster: a window of tasks in flight, summaries come back."""
     batches = (units[i : i + size] for i in range(0, len(units), size))
-    versions = _versions()
+    versions = package_versions()
     finished: SimpleQueue[Any] = SimpleQueue()
     flying: set[Any] = set()
     slots, looked = _slots(client), time.monotonic()
@@ -235,14 +232,8 @@ def _apply(job: Work, units: Sequence[Unit], versions: Mapping[str, Any]) -> byt
     Returned pickled: of a nest of lists Dask measures and packs every part, which takes it longer
     than all else that it does for a task.
     """
-    if versions != (own := _versions()):
+    if versions != (own := package_versions()):
         from distributed import get_worker
 
-        check_same(versions, own, get_worker().address)
+        check_same_versions(versions, own, get_worker().address)
     return pickle.dumps([job(unit) for unit in units], pickle.HIGHEST_PROTOCOL)
-
-
-def _versions() -> dict[str, Any]:
-    from distributed.versions import get_package_info
-
-    return {k: v for k, v in get_package_info(MUST_AGREE).items() if k in ("python", *MUST_AGREE)}

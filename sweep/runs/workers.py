@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,20 +13,24 @@ from typing import Any
 
 from sweep.errors import SweepError
 
-__all__ = ["Workers", "check_same", "cluster", "patience"]
+__all__ = ["Workers", "check_same_versions", "cluster", "package_versions", "patience"]
 
 MUST_AGREE = ("sweep", "numba", "llvmlite", "numpy", "numcodecs")
-"""What the bits of results and the bytes of chunks depend on."""
+"""Packages on which the bits of results and the bytes of chunks depend."""
+
+# A terminal sends Ctrl-C to all its processes; only the command itself must react to it.
+IGNORE_INTERRUPTS = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who computes the chunks; this process's threads, if nothing is given.
+    """Who computes the chunks: by default the threads of this process.
 
     Parameters
     ----------
-    scheduler : str, optional
-        Address of a Dask scheduler.
+    scheduler : str or distributed.deploy.Cluster, optional
+        Address of a Dask scheduler, or a Dask cluster object. An address that begins with
+        ``tls://`` needs certificates in Dask's configuration (``distributed.comm.tls``).
     scheduler_file : path, optional
         File in which a Dask scheduler wrote its address.
     processes : int, optional
@@ -39,25 +45,22 @@ class Workers:
         They exclude each other, or a number is below one.
     """
 
-    scheduler: str | None = None
+    scheduler: Any = None
     scheduler_file: str | os.PathLike[str] | None = None
     processes: int | None = None
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        given = {
-            "--scheduler": self.scheduler,
-            "--scheduler-file": self.scheduler_file,
-            "--workers": self.processes,
-        }
-        named = [name for name, value in given.items() if value is not None]
+        """Check the combination."""
+        places = {"--scheduler": self.scheduler, "--scheduler-file": self.scheduler_file,
+                  "--workers": self.processes}  # fmt: skip
+        named = [name for name, value in places.items() if value is not None]
         if len(named) > 1:
             raise SweepError(f"{' and '.join(named)} exclude each other: give one of them")
         for name, number in (("--workers", self.processes), ("--threads", self.threads)):
             if number is not None and number < 1:
                 raise SweepError(f"{name} {number}: at least 1")
-        if self.threads is not None and named in (["--scheduler"], ["--scheduler-file"]):
+        if self.threads is not None and self.is_cluster and self.processes is None:
             raise SweepError(
                 f"--threads {self.threads}: the workers of a cluster have their own number, "
                 "given by `dask worker --nthreads`"
@@ -66,30 +69,29 @@ class Workers:
     @property
     def is_cluster(self) -> bool:
         """Whether other processes compute."""
-        named: tuple[object, ...] = (self.scheduler, self.scheduler_file, self.processes)
-        return any(given is not None for given in named)
+        return (self.scheduler, self.scheduler_file, self.processes) != (None, None, None)
 
 
 @contextmanager
 def cluster(workers: Workers) -> Iterator[Any]:
     """Connect to a Dask cluster that has workers, or start one; yield its client.
 
-    Yields ``None`` where the threads of this process compute. Waits for an address, a file and a
-    first worker as long as Dask's own setting ``distributed.comm.timeouts.connect`` says.
+    Yields ``None`` if the threads of this process compute. Dask's own setting
+    ``distributed.comm.timeouts.connect`` limits how long to wait for an address, a file and a first
+    worker.
 
     Raises
     ------
     SweepError
-        The scheduler does not answer, has no workers, or a worker has other versions.
+        The scheduler does not answer, has no workers, a worker has other versions, or a worker
+        process ended while it started.
     """
     if not workers.is_cluster:
         yield None
-    elif workers.processes is not None:
-        with _started(workers.processes, workers.threads or 1) as client:
-            yield client
-    else:
-        with _connected(workers) as client:
-            yield client
+        return
+    start = _connected(workers) if workers.processes is None else _started(workers)
+    with start as client:
+        yield client
 
 
 def patience() -> float:
@@ -101,59 +103,69 @@ def patience() -> float:
 
 
 @contextmanager
-def _started(processes: int, threads: int) -> Iterator[Any]:
+def _started(workers: Workers) -> Iterator[Any]:
+    """Start a scheduler and workers that only this process can reach: by TLS, with its own keys."""
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, Security
 
+    # By default Dask workers return all freed memory at once; but each chunk needs as much as the
+    # last.
+    environment = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
+    environment.pop("MALLOC_TRIM_THRESHOLD_", None)
+    settings = {
+        "distributed.nanny.pre-spawn-environ": environment,
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+    }
     options = {
+        "n_workers": workers.processes,
+        "threads_per_worker": workers.threads or 1,
+        "security": Security.temporary(),
         "dashboard_address": "127.0.0.1:0",
         "silence_logs": logging.CRITICAL,
-        # Chunks bound the memory; a worker that is ended for its size would be ended again.
+        # Chunks bound the memory; a worker restarted because of its size would grow again.
         "memory_limit": None,
-        "preload": [_IGNORE_INTERRUPTS],
+        "preload": [IGNORE_INTERRUPTS],
     }
-    # Dask has a worker give all freed memory back; but each chunk takes as much as the last.
-    environment = dict(dask.config.get(_ENVIRONMENT))
-    environment.pop("MALLOC_TRIM_THRESHOLD_", None)
-    with (
-        dask.config.set({_ENVIRONMENT: environment}),
-        LocalCluster(n_workers=processes, threads_per_worker=threads, **options) as local,
-        Client(local, set_as_default=False) as client,
-    ):
-        client.wait_for_workers(processes)
-        yield client
-
-
-_ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
-
-# A terminal sends Ctrl-C to every process in it; this one alone has to end the others.
-_IGNORE_INTERRUPTS = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    with dask.config.set(settings):
+        try:
+            local = LocalCluster(**options)
+        except (RuntimeError, OSError, TimeoutError) as error:
+            raise SweepError(
+                f"a worker process ended while it started ({error}): if the memory is short, give "
+                "fewer --workers"
+            ) from None
+        with local, Client(local, set_as_default=False) as client:
+            client.wait_for_workers(workers.processes)
+            yield client
 
 
 @contextmanager
 def _connected(workers: Workers) -> Iterator[Any]:
     from distributed import Client
 
-    address = workers.scheduler or _address_in(str(workers.scheduler_file))
-    place = f"the Dask scheduler at '{address}'"
+    target = workers.scheduler or _address_in(str(workers.scheduler_file))
+    place = target if isinstance(target, str) else target.scheduler_address
     try:
-        client = Client(address, timeout=patience(), set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise SweepError(f"no Dask scheduler answers at '{address}': {error}") from None
+        client = Client(target, timeout=patience(), set_as_default=False)
+    except (OSError, ValueError, TypeError, RuntimeError, TimeoutError) as error:
+        raise SweepError(f"no Dask scheduler answers at '{place}': {error}") from None
     with client:
         try:
             client.wait_for_workers(1, timeout=patience())
         except TimeoutError:
-            raise SweepError(f"{place} has no workers after {patience():g} s") from None
-        _check_versions(client)
+            raise SweepError(
+                f"the Dask scheduler at '{place}' has no workers after {patience():g} s"
+            ) from None
+        found = client.get_versions(packages=MUST_AGREE)
+        for address, worker in sorted(found["workers"].items()):
+            if isinstance(worker, Mapping):
+                check_same_versions(found["client"]["packages"], worker["packages"], address)
         yield client
 
 
 def _address_in(path: str) -> str:
-    """Return the address that a scheduler wrote, or is about to write."""
-    import json
-    import time
-
+    """Return the address that a scheduler wrote, or is about to write, into a file."""
     end = time.monotonic() + patience()
     while True:
         try:
@@ -170,39 +182,35 @@ def _address_in(path: str) -> str:
         time.sleep(0.1)
 
 
-def _check_versions(client: Any) -> None:
-    """Refuse workers whose results could differ."""
-    found = client.get_versions(packages=MUST_AGREE)
-    for address, worker in sorted(found["workers"].items()):
-        if isinstance(worker, Mapping):
-            check_same(found["client"]["packages"], worker["packages"], address)
+def package_versions() -> dict[str, Any]:
+    """Return the versions in this process of Python and of the packages that must agree."""
+    from distributed.versions import get_package_info
+
+    return {k: v for k, v in get_package_info(MUST_AGREE).items() if k in ("python", *MUST_AGREE)}
 
 
-def check_same(mine: Mapping[str, Any], theirs: Mapping[str, Any], address: str) -> None:
+def check_same_versions(mine: Mapping[str, Any], theirs: Mapping[str, Any], address: str) -> None:
     """Refuse a worker with other versions than this process.
 
     Parameters
     ----------
     mine, theirs : mapping
-        Version by package, and Python's as ``python``; ``None`` for what is missing.
+        Version by package, and Python's as ``python``; ``None`` for a package that is missing.
     address : str
         The worker.
 
     Raises
     ------
     SweepError
-        Naming worker, package and both versions.
+        Names the worker, the package and both versions.
     """
     for name in ("python", *MUST_AGREE):
-        one, other = (_told(name, versions.get(name)) for versions in (mine, theirs))
+        one, other = (str(versions.get(name) or "") for versions in (mine, theirs))
+        if name == "python":  # only the minor version matters to exchange functions, and to Numba
+            one, other = (".".join(version.split(".")[:2]) for version in (one, other))
         if one != other:
-            told = f"has {name} {other}" if other else f"lacks {name}"
+            difference = f"has {name} {other}" if other else f"lacks {name}"
             raise SweepError(
-                f"the Dask worker at '{address}' {told}, this process has {one}: "
+                f"the Dask worker at '{address}' {difference}, this process has {one}: "
                 "its results could differ; install the same versions"
             )
-
-
-def _told(name: str, version: Any) -> str:
-    # Of Python the minor version alone matters: to exchange functions, and to have Numba agree.
-    return ".".join(str(version).split(".")[:2]) if name == "python" else str(version or "")

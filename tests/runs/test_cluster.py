@@ -113,12 +113,40 @@ def test_processes_of_the_command_itself(local, tmp_path):
 
 
 @slow
-def test_processes_of_the_command_keep_freed_memory():
-    """For the next chunk: Dask's own workers give it back to the system at once."""
+def test_processes_of_the_command_keep_freed_memory_and_admit_nobody_else():
+    """Freed memory serves the next chunk; who lacks the temporary keys cannot connect."""
+    from distributed import Client
+
     with workers.cluster(Workers(processes=1)) as client:
         (found,) = client.run(lambda: dict(os.environ)).values()
+        address = client.scheduler.address
+        workers_address = next(iter(client.nthreads()))
+        assert address.startswith("tls://") and workers_address.startswith("tls://")
+        for stranger in (address, address.replace("tls://", "tcp://")):
+            with pytest.raises((OSError, TypeError)):
+                Client(stranger, timeout="2s", set_as_default=False)
     assert "MALLOC_TRIM_THRESHOLD_" not in found
     assert found["OMP_NUM_THREADS"] == "1"
+
+
+@slow
+def test_worker_that_dies_while_it_starts_is_one_line(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(workers, "IGNORE_INTERRUPTS", "import os\nos._exit(9)\n")
+    with pytest.raises(SweepError, match=r"^a worker process ended while it started \(Nanny fail"):
+        run(plan(), tmp_path / "a.zarr", workers=1)
+    assert not (tmp_path / "a.zarr").exists()
+    assert capfd.readouterr().err == ""
+
+
+@slow
+def test_cluster_object_instead_of_an_address(local, tmp_path):
+    """A cluster object has its own security, which an address alone does not."""
+    from distributed import LocalCluster, Security
+
+    options = {"security": Security.temporary(), "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=1, threads_per_worker=2, **options) as own:
+        run(plan(), tmp_path / "a.zarr", scheduler=own)
+    assert digest(tmp_path / "a.zarr") == local
 
 
 @slow
