@@ -1,9 +1,9 @@
 """What `sweep plan` predicts beside what happens: ``python -m benchmarks.predicting``.
 
-Plans of growing size are calibrated once, then predicted, then run as commands of their own, from
-start to end: into a store with different numbers of workers, and as a question that stores nothing.
-All of it shares the cores of this machine, which should have nothing else to do. Sizes up to 10⁹
-take 12 GB of disk for a store and some minutes.
+Plans of growing size are sampled, then predicted, then run as commands of their own, from start to
+end: into a store with different numbers of workers, and as a question that stores nothing. All of
+it shares the cores of this machine, which should have nothing else to do. A store of 10⁹
+configurations takes 12 GB of disk and some minutes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.spaces import KINDS, space
-from sweep.runs.calibrating import calibrate
-from sweep.runs.costs import Cost, Resources
-from sweep.runs.predicting import predict
-from sweep.runs.rates import Rates
+from sweep.runs.predicting import Cost, Resources, predict
+from sweep.runs.sampling import calibrate
 from sweep.space import resolve
 from sweep.space.plan import load_plan
 
@@ -36,8 +32,6 @@ __all__ = ["write_plan"]
 
 START = "import sys; from sweep.cli import main; sys.exit(main())"
 CORES = os.cpu_count() or 1
-CALIBRATED = 8_000_000
-"""Configurations of the grid that is calibrated: the fewest that have chunks of the usual size."""
 HEADER = (
     "what",
     "workers",
@@ -87,19 +81,6 @@ def seconds(command: Sequence[str], rounds: int, store: Path | None = None) -> t
     return statistics.median(taken), statistics.median(spent)
 
 
-def calibrated(kind: str) -> Rates:
-    """Return the rates of a grid that has chunks of the usual size, measured in a fresh process.
-
-    They are those of all sizes: kernel, device and outputs are the same.
-    """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(_calibrate, kind).result()
-
-
-def _calibrate(kind: str) -> Rates:
-    return calibrate(space(kind, CALIBRATED))
-
-
 def row(what: str, workers: int | None, cost: Cost, measured: tuple[float, float]) -> str:
     """Return a line of the table."""
     cpu = sum(cost.cpu_s.values())
@@ -117,10 +98,11 @@ def row(what: str, workers: int | None, cost: Cost, measured: tuple[float, float
     return f"| {' | '.join(cells)} |"
 
 
-def rows(kind: str, points: int, workers: Sequence[int], rates: Rates, rounds: int, place: Path):
+def rows(kind: str, points: int, workers: Sequence[int], rounds: int, place: Path):
     """Yield the lines of one plan: a run by each number of workers, and a question."""
     file = write_plan(kind, points, place / f"{kind}-{points}.toml")
     whole, store = resolve(load_plan(file)), place / "measured.zarr"
+    rates = calibrate(whole)
     number = f"{whole.n_points:.2g}".replace("e+0", "e")
     for count in (None, *workers):
         cost = predict(whole, rates, Resources(workers=count, cores=CORES))
@@ -137,21 +119,18 @@ def main() -> None:
     """Calibrate, predict, run and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--points", type=float, nargs="+", default=[1e6, 1e7, 1e8, 1e9])
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--directory", type=Path, help="where stores are written and removed")
     given = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     with tempfile.TemporaryDirectory(prefix="sweep-benchmarks-", dir=given.directory) as name:
-        # All before the first store of many gigabytes, whose writing would go on meanwhile.
-        found = {kind: calibrated(kind) for kind in given.kinds}
-        for kind, rates in found.items():
+        for kind in given.kinds:
             for points in given.points:
-                for line in rows(kind, int(points), given.workers, rates, given.rounds, Path(name)):
+                for line in rows(kind, int(points), given.workers, given.rounds, Path(name)):
                     print(line, flush=True)
-    loads = [rates.load for rates in found.values()] + [os.getloadavg()[0]]
-    print(f"\nload of the machine: {', '.join(f'{load:.1f}' for load in loads)}")
+    print(f"\nload of the machine at the end: {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

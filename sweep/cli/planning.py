@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sweep.errors import PlanError
 
 if TYPE_CHECKING:
-    from sweep.runs.costs import Cost
+    from sweep.runs.predicting import Cost
 
 __all__ = ["add_plan_arguments", "parse_bandwidth", "plan"]
 
@@ -22,7 +22,6 @@ NAMES = {
     "computing": "computing",
     "scheduler": "scheduler",
     "bandwidth": "bandwidth",
-    "tables": "tables of the launches",
     "evaluation": "evaluation",
     "writing": "encoding and writing",
 }
@@ -62,11 +61,10 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Predict a run."""
-    from sweep.runs.calibrating import calibrate
-    from sweep.runs.costs import Resources
     from sweep.runs.forecasting import check_valid
-    from sweep.runs.predicting import predict
-    from sweep.runs.rates import calibration_path, load_rates, save_rates
+    from sweep.runs.predicting import Resources, predict
+    from sweep.runs.rates import load_rates, save_rates
+    from sweep.runs.sampling import calibrate
     from sweep.space import load_plan, resolve
 
     bandwidth = parse_bandwidth(arguments.bandwidth) if arguments.bandwidth is not None else None
@@ -74,13 +72,8 @@ def plan(arguments: argparse.Namespace) -> int:
     space = resolve(load_plan(arguments.plan))
     check_valid(space)
     if arguments.calibrate:
-        rates = calibrate(space)
-        try:
-            rates = rates.merged(load_rates())
-        except PlanError:
-            pass  # none, or not this machine's: the new ones take its place
-        save_rates(rates)
-    rates = load_rates(calibration_path())
+        save_rates(calibrate(space))
+    rates = load_rates()
     stores = space.plan.store is not False and not arguments.no_store
     cost = predict(space, rates, resources, stores=stores)
     if arguments.format == "json":
@@ -145,7 +138,7 @@ def _table(cost: Cost, on_workers: bool) -> str:
             continue
         remark = ""
         if name == "computing":
-            shown = {part: cost.cpu_s[part] for part in ("tables", "evaluation", "writing")}
+            shown = {part: cost.cpu_s[part] for part in ("evaluation", "writing")}
             parts = [f"{NAMES[part]} {_spell(s)}" for part, s in shown.items() if s]
             remark = f"   of all cores together: {', '.join(parts)}"
         elif name in ("scheduler", "bandwidth"):

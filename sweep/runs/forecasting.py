@@ -48,6 +48,8 @@ class KernelForecast:
         Units of work.
     chunk_bytes : int
         Results of one unit of work [B].
+    n_files : int
+        Files that hold the results.
     """
 
     kernel: str
@@ -56,6 +58,7 @@ class KernelForecast:
     n_bytes: int
     n_chunks: int
     chunk_bytes: int
+    n_files: int
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,11 @@ class Forecast:
     def n_chunks(self) -> int:
         """Units of work."""
         return sum(k.n_chunks for k in self.kernels)
+
+    @property
+    def n_files(self) -> int:
+        """Files that hold the results."""
+        return sum(k.n_files for k in self.kernels)
 
     @property
     def memory_bytes(self) -> int:
@@ -142,23 +150,23 @@ def forecast(space: Space) -> Forecast:
     plan = space.plan
     kernels = []
     for kernel in space.kernels:
-        dims = dict(zip(kernel.grid.names, kernel.grid.shape, strict=True))
-        sizes = {**dims, "model": len(plan.models)}
-        chunks = {
-            **dict(zip(kernel.grid.names, kernel.grid.chunk_shape, strict=True)),
-            "model": len(plan.models),
-        }
-        found = variables(kernel, plan)
+        grid, found = kernel.grid, variables(kernel, plan)
+        lengths, chunks, counts = (
+            {**dict(zip(grid.names, along, strict=True)), "model": len(plan.models)}
+            for along in (grid.shape, grid.chunk_shape, grid.chunk_grid)
+        )
+        n_bytes, chunk_bytes = (
+            sum(v.dtype.itemsize * math.prod(sizes[d] for d in v.dims) for v in found)
+            for sizes in (lengths, chunks)
+        )
+        n_files = sum(math.prod(counts[d] for d in v.dims) for v in found)
+        dims = dict(zip(grid.names, grid.shape, strict=True))
         kernels.append(
             KernelForecast(
-                kernel.kernel.key,
-                dims,
-                kernel.n_points,
-                sum(v.dtype.itemsize * math.prod(sizes[d] for d in v.dims) for v in found),
-                kernel.grid.n_chunks,
-                sum(v.dtype.itemsize * math.prod(chunks[d] for d in v.dims) for v in found),
+                kernel.kernel.key, dims, kernel.n_points, n_bytes, grid.n_chunks, chunk_bytes,
+                n_files,
             )
-        )
+        )  # fmt: skip
     return Forecast(plan.name, len(plan.models), tuple(kernels))
 
 

@@ -1,56 +1,144 @@
 """How long a run, or a question to a plan, will take and why: predicted from measured rates.
 
-Everything that is computed adds up in seconds of one core and is shared among the workers, as far
-as there are tasks for them. Scheduling happens in one place, and results go through the bandwidth
-of the store, both while workers compute: whichever of the three takes longest counts.
+All computation adds up in seconds of one core and is divided among the workers, as far as there
+are tasks for them. One process schedules, and results pass through the bandwidth of the store, both
+while workers compute: the longest of the three counts.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sweep.errors import PlanError
-from sweep.evaluation import Variable, variables
-from sweep.evaluation.chunk import canonical, is_small
 from sweep.evaluation.reducing import count_pieces
-from sweep.runs.calibrating import forms_of, stages_followed
-from sweep.runs.costs import Cost, Resources
 from sweep.runs.execute import batch_size
-from sweep.runs.rates import PassRates, Rates
+from sweep.runs.forecasting import Forecast, forecast
+from sweep.runs.rates import Rates, Sample, clock_pairs
 from sweep.runs.sharing import shares
-from sweep.space import KernelSpace, Plan, Space
-from sweep.store import is_url
+from sweep.space import Space
 
-__all__ = ["predict"]
+__all__ = ["Cost", "Resources", "predict"]
+
+BUSY = 0.5
+"""Load average above which rates were measured on a busy machine."""
 
 
-@dataclass
-class _Sum:
-    """What the kernels of a plan add up to."""
+@dataclass(frozen=True)
+class Resources:
+    """Who computes, and how fast results can be stored.
 
-    chunks: int = 0
-    tasks: int = 0
-    files: int = 0
-    result_bytes: int = 0
-    stored_bytes: float = 0.0
-    thread_bytes: float = 0.0
-    table_bytes: float = 0.0
-    once_s: float = 0.0  # in every process
-    tables_s: float = 0.0
-    evaluation_s: float = 0.0
-    writing_s: float = 0.0
-    compile_s: float = 0.0
-    passes: set[Any] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
+    Parameters
+    ----------
+    workers : int, optional
+        Worker processes; by default this process alone.
+    threads : int, optional
+        Threads of each; by default one of a worker, and all cores of this process.
+    cores : int, optional
+        Cores that all of them share, as on one machine; by default each thread has its own.
+    bandwidth : float, optional
+        Of the store's file system or bucket [B/s]; no limit by default.
 
-    def compiled(self, key: tuple[Any, ...], seconds: float) -> None:
-        """Count a compilation, once for each pass."""
-        if key not in self.passes:
-            self.passes.add(key)
-            self.compile_s += seconds
+    Raises
+    ------
+    PlanError
+        A number is below one.
+    """
+
+    workers: int | None = None
+    threads: int | None = None
+    cores: int | None = None
+    bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("workers", "threads", "cores"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise PlanError(f"--{name} {number}: at least 1")
+
+    @property
+    def processes(self) -> int:
+        """Processes that compute."""
+        return self.workers or 1
+
+    @property
+    def slots(self) -> int:
+        """Threads that compute."""
+        own = 1 if self.workers else os.cpu_count() or 1
+        return self.processes * (self.threads or own)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the workers are processes that the command starts on this machine."""
+        return self.cores is not None or self.slots <= (os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run takes.
+
+    Attributes
+    ----------
+    plan : str
+        The plan's name.
+    kind : str
+        ``"run"`` into a store, or ``"question"`` that stores nothing.
+    configurations, evaluations : int
+        Of the plan; an evaluation is a configuration with one model.
+    chunks, tasks, files : int
+        Units of work (chunks, or pieces of a question), tasks of a scheduler, and files written.
+    result_bytes : int
+        Results before compression [B].
+    stored_bytes, worker_bytes : float
+        Predicted size of the store's chunks, and memory of a process [B].
+    processes, slots : int
+        Processes, and threads, that compute.
+    cpu_s : mapping
+        Seconds of one core, of all processes together: ``"start"``, ``"compilation"``,
+        ``"evaluation"``, ``"writing"`` and ``"scheduler"``.
+    elapsed_s : mapping
+        Elapsed seconds: ``"start"``, ``"compilation"``, and of what happens at the same time
+        ``"computing"``, ``"scheduler"`` and ``"bandwidth"``.
+    bottleneck : str
+        The part that takes most of the time.
+    enough : int
+        Threads beyond which more do not help.
+    notes : tuple of str
+        Reservations about the prediction.
+    """
+
+    plan: str
+    kind: str
+    configurations: int
+    evaluations: int
+    chunks: int
+    tasks: int
+    files: int
+    result_bytes: int
+    stored_bytes: float
+    worker_bytes: float
+    processes: int
+    slots: int
+    cpu_s: Mapping[str, float]
+    elapsed_s: Mapping[str, float]
+    bottleneck: str
+    enough: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time from the command's start to its end [s]."""
+        parallel = ("computing", "scheduler", "bandwidth")
+        serial = sum(s for name, s in self.elapsed_s.items() if name not in parallel)
+        return serial + max(self.elapsed_s[name] for name in parallel)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {**asdict(self), "seconds": self.seconds}
 
 
 def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = True) -> Cost:
@@ -65,7 +153,7 @@ def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = 
     resources : Resources
         Who computes.
     stores : bool
-        Whether results are written; else the plan is asked for its best configurations, which
+        Whether results are written; if not, the plan is asked for its best configurations, which
         reduces it and stores nothing.
 
     Returns
@@ -76,231 +164,114 @@ def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = 
     Raises
     ------
     PlanError
-        A model was not calibrated in the form that the plan needs.
+        The plan's models were not calibrated on a kernel with, or without, clocks.
     """
-    total = _Sum()
-    for kernel in space.kernels:
-        if stores:
-            _add_run(total, space.plan, kernel, rates)
-        else:
-            _add_question(total, space.plan, kernel, rates, resources)
-    if stores:
-        total.tasks = total.chunks
-        if resources.workers:
-            size = batch_size(total.chunks, space.n_points, resources.slots)
-            total.tasks = math.ceil(total.chunks / size)
-    return _cost(space, rates, resources, total, stores)
-
-
-def _cost(space: Space, rates: Rates, resources: Resources, total: _Sum, stores: bool) -> Cost:
-    total.writing_s += total.stored_bytes * rates.fresh_s
-    shared = total.tables_s + total.evaluation_s + total.writing_s
-    scheduler = total.chunks * rates.journal_s if stores else 0.0
-    if resources.workers:
-        scheduler += total.tasks * rates.task_s + total.chunks * rates.chunk_s
-    slots = min(resources.slots, resources.cores or resources.slots)
-    computing = shared / max(min(slots, total.tasks), 1)
-    if resources.cores:  # client and scheduler need one of them too
-        computing = max(computing, (shared + scheduler) / resources.cores)
-    transfer = _transfer_seconds(space, rates, resources, total.stored_bytes)
-    start = rates.start_s + (rates.store_s if stores else 0.0)
-    every = resources.sharing(resources.processes)
-    started = start  # in seconds of one core
-    if resources.workers:
-        started += rates.start_s * resources.workers  # each worker loads the package
-        start += rates.start_s * every
-        if resources.is_local:
-            start += rates.cluster_s + (resources.workers - 1) * rates.worker_s
-    compilation = (rates.compiler_s + total.compile_s) * every
+    expected, kind = forecast(space), "run" if stores else "question"
+    samples, notes = _samples(space, rates, kind)
+    pairs = list(zip(expected.kernels, samples, strict=True))
+    n_bytes = [kernel.n_bytes if stores else 0 for kernel in expected.kernels]
+    stored = sum(n * s.stored for n, s in zip(n_bytes, samples, strict=True))
+    chunks, tasks = _counts(space, expected, resources, stores)
     cpu = {
-        "start": started,
-        "compilation": (rates.compiler_s + total.compile_s) * resources.processes,
-        "tables": total.tables_s + total.once_s * min(resources.processes, total.tasks),
-        "evaluation": total.evaluation_s,
-        "writing": total.writing_s,
-        "scheduler": scheduler,
+        "start": rates.start_s + (rates.store_s if stores else 0.0),
+        "compilation": sum(s.first_s for s in samples),
+        "evaluation": sum(k.n_points * s.point_s for k, s in pairs),
+        "writing": sum(n * s.byte_s for n, s in zip(n_bytes, samples, strict=True)),
+        "scheduler": (chunks * rates.journal_s if stores else 0.0)
+        + (tasks * rates.task_s if resources.workers else 0.0),
     }
-    elapsed = {
-        "start": start,
-        "compilation": compilation,
-        "computing": total.once_s * every + computing,
-        "scheduler": scheduler,
-        "bandwidth": transfer,
-    }
-    serial = max(scheduler, transfer)
-    enough = max(total.tasks, 1)
-    if serial > 0:
-        enough = min(enough, max(1, math.ceil(shared / serial)))
-    memory = rates.process_bytes + (1 + len(total.passes)) * rates.pass_bytes + total.table_bytes
-    memory += total.thread_bytes * (resources.slots // resources.processes)
-    notes = list(dict.fromkeys(total.notes))
-    if rates.load > 0.5:
-        notes.append(f"calibrated while the machine was busy (load {rates.load:.1f})")
+    elapsed, enough = _elapsed(cpu, tasks, stored, rates, resources)
+    # Each worker loads Dask, this package and the passes.
+    cpu["start"] += (rates.start_s + rates.dask_s) * (resources.workers or 0)
+    cpu["compilation"] *= resources.processes
     return Cost(
-        plan=space.plan.name,
-        kind="run" if stores else "question",
+        plan=expected.plan,
+        kind=kind,
         configurations=space.n_points,
         evaluations=space.n_evaluations,
-        chunks=total.chunks,
-        tasks=total.tasks,
-        files=total.files,
-        result_bytes=total.result_bytes,
-        stored_bytes=total.stored_bytes,
-        worker_bytes=memory,
+        chunks=chunks,
+        tasks=tasks,
+        files=expected.n_files if stores else 0,
+        result_bytes=sum(n_bytes),
+        stored_bytes=stored,
+        worker_bytes=max(s.process_bytes for s in samples)
+        + max(s.thread_bytes for s in samples) * (resources.slots // resources.processes),
         processes=resources.processes,
         slots=resources.slots,
         cpu_s=cpu,
         elapsed_s=elapsed,
         bottleneck=_bottleneck(cpu, elapsed),
         enough=enough,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
-def _transfer_seconds(
-    space: Space, rates: Rates, resources: Resources, stored_bytes: float
-) -> float:
-    """Return how long results need to the store's place: a given one, or this machine's disk."""
-    if resources.bandwidth:
-        return stored_bytes / resources.bandwidth
-    store = space.plan.store
-    if not resources.is_local or (isinstance(store, str) and is_url(store)):
-        return 0.0
-    return max(stored_bytes - rates.held_bytes, 0.0) / rates.disk
+def _counts(
+    space: Space, expected: Forecast, resources: Resources, stores: bool
+) -> tuple[int, int]:
+    """Return how many chunks, or pieces of a question, there are, and in how many tasks."""
+    if stores:
+        n = expected.n_chunks
+        size = batch_size(n, space.n_points, resources.slots) if resources.workers else 1
+        return n, math.ceil(n / size)
+    pieces = [count_pieces(kernel, ("device", "model")) for kernel in space.kernels]
+    if not resources.workers:
+        return sum(pieces), sum(pieces)
+    points = [kernel.n_points * len(space.plan.models) for kernel in space.kernels]
+    return sum(pieces), sum(map(shares, pieces, [resources.slots] * len(pieces), points))
+
+
+def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple[str, ...]]:
+    """Return the sample of each kernel, and notes about those of other kernels or clocks."""
+    found, notes = [], []
+    for kernel in space.kernels:
+        name, clocks = kernel.kernel.key, clock_pairs(kernel)
+        sample = rates.find(kind, kernel, space.plan)
+        if sample is None:
+            raise PlanError(
+                f"{name}: {', '.join(space.plan.models)} {'with' if clocks > 1 else 'without'} "
+                "clocks is not calibrated: run `sweep plan PLAN --calibrate` on this plan"
+            )
+        if sample.sha256 != kernel.kernel.sha256:
+            notes.append(f"{name} was not calibrated: rates of {sample.kernel}")
+        elif not 0.5 <= sample.clocks / clocks <= 2.0:
+            notes.append(f"{name} was calibrated with {sample.clocks:,} pairs of clocks")
+        found.append(sample)
+    if rates.load > BUSY:
+        notes.append(f"calibrated while the machine was busy (load {rates.load:.1f})")
+    return found, tuple(dict.fromkeys(notes))
+
+
+def _elapsed(
+    cpu: Mapping[str, float], tasks: int, stored: float, rates: Rates, resources: Resources
+) -> tuple[dict[str, float], int]:
+    """Return elapsed seconds, and the number of threads beyond which more do not help."""
+    workers, cores = resources.workers or 0, resources.cores or resources.slots
+    crowded = max(1.0, resources.processes / cores)  # processes that start at once share the cores
+    start = cpu["start"]
+    if workers:
+        start += rates.start_s * crowded
+        if resources.is_local:
+            start += rates.cluster_s + (workers - 1) * rates.worker_s
+    work, scheduler = cpu["evaluation"] + cpu["writing"], cpu["scheduler"]
+    computing = work / max(min(resources.slots, cores, tasks), 1)
+    if resources.cores:  # client and scheduler need one of them too
+        computing = max(computing, (work + scheduler) / cores)
+    transfer = stored / resources.bandwidth if resources.bandwidth else 0.0
+    serial = max(scheduler, transfer)
+    most = max(tasks, 1)
+    return {
+        "start": start,
+        "compilation": cpu["compilation"] * crowded,
+        "computing": computing,
+        "scheduler": scheduler,
+        "bandwidth": transfer,
+    }, min(most, max(1, math.ceil(work / serial))) if serial else most
 
 
 def _bottleneck(cpu: Mapping[str, float], elapsed: Mapping[str, float]) -> str:
-    """Return what takes most of the time, as a reader would name it."""
+    """Return the part that takes most of the time; of computing, its larger half."""
     largest = max(elapsed, key=lambda name: elapsed[name])
-    computed = ("tables", "evaluation", "writing")
-    return max(computed, key=lambda name: cpu[name]) if largest == "computing" else largest
-
-
-# ---------------------------------------------------------------------------- one kernel
-
-
-def _rates_of(
-    total: _Sum, kernel: KernelSpace, plan: Plan, model: str, form: str, rates: Rates
-) -> PassRates:
-    """Return the rates of a model on a kernel, from another kernel if need be."""
-    key = kernel.kernel.key
-    found = rates.pass_rates(key, kernel.kernel.sha256, model, form)
-    where = "clocks inside" if form == "clocks" else "nominal clocks"
-    if found is None:
-        raise PlanError(
-            f"{model} with {where} is not calibrated: run `sweep plan {plan.name} --calibrate`"
-        )
-    if (found.kernel, found.sha256) == (key, kernel.kernel.sha256):
-        return found
-    total.notes.append(
-        f"{model} on {key}: rates of {found.kernel}, {where}; --calibrate measures the plan's own"
-    )
-    length = stages_followed(kernel, plan, model)
-    if length == found.length:
-        return found
-    # A model that follows the stages reads and computes as much for each.
-    factor = max(length, 1) / max(found.length, 1)
-    scaled = {
-        name: getattr(found, name) * factor
-        for name in ("compile_s", "compile_reducing_s", "inputs_s", "inputs_call_s", "evaluate_s",
-                     "reduce_s", "launch_bytes")
-    }  # fmt: skip
-    return replace(found, length=length, **scaled)
-
-
-def _sizes(kernel: KernelSpace, plan: Plan) -> dict[str, int]:
-    return {**dict(zip(kernel.grid.names, kernel.grid.shape, strict=True)),
-            "model": len(plan.models)}  # fmt: skip
-
-
-def _bytes_of(found: list[Variable], sizes: Mapping[str, int]) -> int:
-    return sum(v.dtype.itemsize * math.prod(sizes[d] for d in v.dims) for v in found)
-
-
-def _add_run(total: _Sum, plan: Plan, kernel: KernelSpace, rates: Rates) -> None:
-    """Add a kernel's share of a run into a store."""
-    grid, found = kernel.grid, list(variables(kernel, plan))
-    sizes, counts = _sizes(kernel, plan), dict(zip(grid.names, grid.chunk_grid, strict=True))
-    chunk = {**dict(zip(grid.names, grid.chunk_shape, strict=True)), "model": len(plan.models)}
-    counts["model"] = len(plan.models)
-    files = {v.name: math.prod(counts[d] for d in v.dims) for v in found}
-    total.chunks += grid.n_chunks
-    total.files += sum(files.values())
-    total.result_bytes += _bytes_of(found, sizes)
-    total.writing_s += sum(files.values()) * rates.file_s
-    shared = [v for v in found if v.model is None]
-    launches = math.prod(canonical(kernel, grid.whole)[:-2])
-    form = forms_of(kernel)[0]
-    table_bytes = 0.0
-    for number, model in enumerate(plan.models):
-        mine = _rates_of(total, kernel, plan, model, form, rates)
-        own = [v for v in found if v.model == model]
-        # What has no model dimension and no model is the first model's here.
-        n_bytes = _bytes_of(own, sizes) + sum(
-            _bytes_of([v], {**sizes, "model": 1})
-            for v in shared
-            if "model" in v.dims or number == 0
-        )
-        total.stored_bytes += n_bytes * mine.stored
-        total.writing_s += n_bytes * mine.write_s
-        per_point = n_bytes / grid.n_points
-        total.evaluation_s += grid.n_points * _evaluation(mine, per_point)
-        total.compiled((model, form, mine.length), mine.compile_s)
-        _add_tables(total, kernel, mine, launches, grid.n_chunks, number)
-        within = launches if is_small(kernel) else math.prod(
-            canonical(kernel, grid.box(0))[:-2])  # fmt: skip
-        table_bytes += mine.launch_bytes * within
-    if is_small(kernel):
-        total.table_bytes = max(total.table_bytes, table_bytes)
-        table_bytes = 0.0
-    # Results, one variable of them encoded, and the tables.
-    held = _bytes_of(found, chunk)
-    total.thread_bytes = max(total.thread_bytes, 1.25 * held + table_bytes)
-
-
-def _evaluation(mine: PassRates, per_point: float) -> float:
-    """Return the seconds of a configuration: computing, and storing its bytes."""
-    storing = max(mine.evaluate_s - mine.reduce_s, 0.0) / mine.point_bytes
-    return max(mine.evaluate_s + storing * (per_point - mine.point_bytes), 0.0)
-
-
-def _add_tables(
-    total: _Sum, kernel: KernelSpace, mine: PassRates, launches: int, boxes: int, number: int
-) -> None:
-    """Add the tables: once in every process where they are small, else for every box."""
-    grid = kernel.grid
-    calls, per = mine.inputs_call_s, mine.inputs_s
-    if number == 0:  # what all models share
-        calls, per = calls + mine.launch_call_s, per + mine.launch_s
-    if is_small(kernel):
-        total.once_s += calls + launches * per
-        return
-    pairs = zip(grid.dimensions, grid.chunk_grid, strict=True)
-    again = math.prod(n for d, n in pairs if d.kind in ("core", "memory"))
-    total.tables_s += boxes * calls + again * launches * per
-
-
-def _add_question(
-    total: _Sum, plan: Plan, kernel: KernelSpace, rates: Rates, resources: Resources
-) -> None:
-    """Add a kernel's share of a question that reduces the plan."""
-    grid, form = kernel.grid, forms_of(kernel)[1]
-    n_pieces = count_pieces(kernel, ("device", "model"))
-    evaluations = grid.n_points * len(plan.models)
-    total.chunks += n_pieces
-    total.tasks += shares(n_pieces, resources.slots, evaluations) if resources.workers else n_pieces
-    launches = math.prod(canonical(kernel, grid.whole)[:-2])
-    table_bytes = 0.0
-    for number, model in enumerate(plan.models):
-        mine = _rates_of(total, kernel, plan, model, form, rates)
-        total.evaluation_s += grid.n_points * mine.reduce_s
-        total.compiled((model, form, mine.length, "reduced"), mine.compile_reducing_s)
-        # The rows of the answer are evaluated one by one.
-        total.compiled((model, "rows", mine.length), mine.compile_s)
-        _add_tables(total, kernel, mine, launches, n_pieces, number)
-        per_box = launches if is_small(kernel) else math.ceil(launches / n_pieces)
-        table_bytes += mine.launch_bytes * per_box
-    if is_small(kernel):
-        total.table_bytes = max(total.table_bytes, table_bytes)
-    else:
-        total.thread_bytes = max(total.thread_bytes, table_bytes)
+    if largest == "computing":
+        return max(("evaluation", "writing"), key=lambda name: cpu[name])
+    return largest

@@ -1,171 +1,136 @@
-"""Rates of this machine, as a calibration measured them, and where they are kept."""
+"""What plans cost on this machine: rates that were measured, and the file that keeps them."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from functools import cache
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from sweep import __version__
 from sweep.errors import PlanError
+from sweep.jit_cache import cache_directory
+from sweep.space import KernelSpace, Plan
 
-__all__ = [
-    "CACHE",
-    "PassRates",
-    "Rates",
-    "calibration_path",
-    "load_rates",
-    "processor",
-    "save_rates",
-]
+__all__ = ["Rates", "Sample", "clock_pairs", "load_rates", "processor", "save_rates", "settings_of"]
 
-CACHE = "SWEEP_CACHE"
-"""Environment variable that names the directory in which calibrations are kept."""
+DIRECTORY = "SWEEP_CACHE"
+"""Environment variable that names the directory in which rates are kept."""
 NAME = "calibration.json"
-SCHEMA = 2
-HOW = "run `sweep plan PLAN --calibrate`"
+SCHEMA = 3
+ADVICE = "run `sweep plan PLAN --calibrate`"
 
 
 @dataclass(frozen=True)
-class PassRates:
-    """What one model costs on one kernel, in seconds of one core.
+class Sample:
+    """What a plan's models cost together on one kernel, in seconds of one core.
 
     Attributes
     ----------
+    kind : str
+        ``"run"`` into a store, or ``"question"`` that stores nothing.
     kernel, sha256 : str
-        The kernel file that was evaluated: its key and hash.
-    model, form : str
-        The model, and whether the inner loop runs over ``"clocks"`` or over ``"rows"``.
-    length : int
-        Stages of the kernel, where the model follows them; else 0.
-    compile_s, compile_reducing_s : float
-        To compile the pass into a store, and the one of a reduction [s].
-    launch_call_s, launch_s : float
-        Tables of the launch: for each box, and for each launch in it [s].
-    inputs_call_s, inputs_s : float
-        Tables of the model: for each box, and for each launch in it [s].
-    evaluate_s, reduce_s : float
-        Evaluation of a configuration into memory, and in a reduction [s].
-    point_bytes : float
-        Results of a configuration that ``evaluate_s`` was measured with [B].
-    write_s : float
+        Key of the kernel file and hash of its text.
+    models : tuple of str
+        The plan's models.
+    settings : str
+        Variant, precision, outputs and options of the plan, as text.
+    clocks : int
+        Pairs of clocks with which each launch is evaluated.
+    first_s : float
+        To load or compile the passes, and for tables that are made once in a process [s].
+    point_s : float
+        To evaluate a configuration [s].
+    byte_s : float
         To summarise, encode and write a byte of results [s].
     stored : float
         Bytes on disk for each byte of results [1].
-    launch_bytes : float
-        Tables of the model for each launch [B].
+    process_bytes, thread_bytes : float
+        Memory of a process that has loaded the passes, and of each thread that computes [B].
     """
 
+    kind: str
     kernel: str
     sha256: str
-    model: str
-    form: str
-    length: int
-    compile_s: float
-    compile_reducing_s: float
-    launch_call_s: float
-    launch_s: float
-    inputs_call_s: float
-    inputs_s: float
-    evaluate_s: float
-    reduce_s: float
-    point_bytes: float
-    write_s: float
+    models: tuple[str, ...]
+    settings: str
+    clocks: int
+    first_s: float
+    point_s: float
+    byte_s: float
     stored: float
-    launch_bytes: float
+    process_bytes: float
+    thread_bytes: float
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What a newer sample must share to replace this one."""
+        return self.kind, self.kernel, sorted(self.models), self.settings, self.clocks
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What a calibration measured, in seconds of one core where nothing else is said.
+    """What was measured on this machine.
 
     Attributes
     ----------
-    version : str
-        Of this package.
-    processor : str
-        Name and number of cores.
-    measured : str
-        When, in ISO 8601.
+    version, processor : str
+        Of this package; name and number of cores.
     load : float
-        Load average of the machine before the calibration: it should have been idle.
-    start_s : float
-        From a command's start until work begins, without compilation [s].
-    compiler_s : float
-        To load the compiler, once for each process [s].
-    cluster_s : float
-        To start a scheduler and a first worker process, in elapsed time [s].
-    worker_s : float
-        For each further worker process [s].
-    task_s, chunk_s : float
-        Client and scheduler, for each task of a cluster and for each chunk in it [s].
-    journal_s : float
-        What the process that gathers a run's summaries does for each chunk [s].
-    store_s : float
-        To create and to complete a store [s].
-    file_s : float
-        What a file of a store costs besides its bytes [s].
-    disk : float
-        Bandwidth of the disk at the current directory [B/s].
-    held_bytes : float
-        What the system keeps in memory before writers have to wait for the disk [B].
-    fresh_s : float
-        What a byte on disk costs in memory that the system has not used lately, besides [s].
-    process_bytes, pass_bytes : float
-        Memory of a process before it computes, and what each compiled pass adds [B].
-    passes : tuple of PassRates
-        By kernel, model and form.
+        Load average before the measurement: the machine should have been idle.
+    start_s, store_s, journal_s : float
+        CPU seconds of a command before it computes, to create a store, and of the process that
+        writes the journal for each chunk [s].
+    cluster_s, worker_s : float
+        To start a scheduler and a first worker process, and each further one, in elapsed time [s].
+    dask_s, task_s : float
+        CPU seconds that Dask takes for each worker process, and for each task [s].
+    samples : tuple of Sample
+        By kind, kernel, models, settings and clocks.
     """
 
     version: str
     processor: str
-    measured: str
     load: float
     start_s: float
-    compiler_s: float
+    store_s: float
+    journal_s: float
     cluster_s: float
     worker_s: float
+    dask_s: float
     task_s: float
-    chunk_s: float
-    journal_s: float
-    store_s: float
-    file_s: float
-    disk: float
-    held_bytes: float
-    fresh_s: float
-    process_bytes: float
-    pass_bytes: float
-    passes: tuple[PassRates, ...]
+    samples: tuple[Sample, ...]
 
-    def pass_rates(self, kernel: str, sha256: str, model: str, form: str) -> PassRates | None:
-        """Return the rates of a model on this very kernel, or else on another one.
+    def find(self, kind: str, kernel: KernelSpace, plan: Plan) -> Sample | None:
+        """Return the sample of a plan's models that resembles a kernel's part of the plan most.
 
         Parameters
         ----------
-        kernel, sha256 : str
-            The kernel's key and the hash of its file.
-        model, form : str
-            The pass.
+        kind : str
+            ``"run"`` or ``"question"``.
+        kernel : KernelSpace
+            One of the plan's kernels.
+        plan : Plan
+            The plan.
         """
-        found = [p for p in self.passes if (p.model, p.form) == (model, form)]
-        same = [p for p in found if (p.kernel, p.sha256) == (kernel, sha256)]
-        return next(iter(same or found), None)
+        models, settings, clocks = set(plan.models), settings_of(plan), clock_pairs(kernel)
 
-    def merged(self, older: Rates | None) -> Rates:
-        """Return these rates with the passes that only an older calibration knows."""
-        if older is None or older.stale():
-            return self
-        mine = {_identity(p) for p in self.passes}
-        kept = tuple(p for p in older.passes if _identity(p) not in mine)
-        return Rates(**{**_shallow(self), "passes": self.passes + kept})
+        def difference(sample: Sample) -> tuple[Any, ...]:
+            apart = abs(math.log(sample.clocks / clocks))
+            return sample.sha256 != kernel.kernel.sha256, apart, sample.settings != settings
 
-    def stale(self) -> str:
+        alike = [
+            s
+            for s in self.samples
+            if (s.kind, set(s.models), s.clocks > 1) == (kind, models, clocks > 1)
+        ]
+        return min(alike, key=difference, default=None)
+
+    def outdated(self) -> str:
         """Return why these rates are not those of this package on this machine; ``""`` if so."""
         if self.version != __version__:
             return f"of sweep {self.version}, this is {__version__}"
@@ -174,128 +139,100 @@ class Rates:
         return ""
 
 
-def _identity(rates: PassRates) -> tuple[str, str, str]:
-    return rates.kernel, rates.model, rates.form
+def clock_pairs(kernel: KernelSpace) -> int:
+    """Return with how many pairs of clocks each launch of a grid is evaluated."""
+    return math.prod(len(d.values) for d in kernel.grid.dimensions if d.kind in ("core", "memory"))
 
 
-def _shallow(rates: Rates) -> dict[str, Any]:
-    return {f.name: getattr(rates, f.name) for f in fields(rates)}
+def settings_of(plan: Plan) -> str:
+    """Return the parts of a plan, besides its models, on which rates depend."""
+    data = plan.as_dict()
+    names = ("variant", "precision", "outputs", "options")
+    return json.dumps({name: data.get(name) for name in names}, sort_keys=True)
 
 
-@cache
 def processor() -> str:
     """Return the processor's name with the number of its cores."""
     name = platform.processor() or platform.machine()
     try:
-        if sys.platform == "darwin":
-            import subprocess
-
-            command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            name = done.stdout.strip()
-        else:
-            lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-            named = [line.partition(":")[2].strip() for line in lines if "model name" in line]
-            name = named[0] if named else name
-    except (OSError, ValueError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if "model name" in line)
+    except (OSError, ValueError, StopIteration):
         pass  # the architecture's name is better than none
     return f"{name} x {os.cpu_count()}"
 
 
 def calibration_path() -> Path:
-    """Return the file of the calibration: in ``$SWEEP_CACHE``, or in the user's cache directory."""
-    if given := os.environ.get(CACHE):
-        return Path(given) / NAME
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "sweep" / NAME
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The standard has relative paths ignored.
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return root / "sweep" / NAME
+    """Return the file of the rates: in ``$SWEEP_CACHE``, or beside compiled passes."""
+    if directory := os.environ.get(DIRECTORY):
+        return Path(directory) / NAME
+    return (cache_directory() or Path.home() / ".cache" / "sweep") / NAME
 
 
-def save_rates(rates: Rates, path: Path | None = None) -> Path:
-    """Keep a calibration, whole or not at all.
-
-    Parameters
-    ----------
-    rates : Rates
-        What was measured.
-    path : Path, optional
-        Where to; by default :func:`calibration_path`.
-
-    Returns
-    -------
-    Path
-        The file.
+def save_rates(rates: Rates) -> Path:
+    """Keep rates, and what older ones know of other plans; return the file.
 
     Raises
     ------
     PlanError
         The directory cannot be written.
     """
-    path = calibration_path() if path is None else path
-    text = json.dumps({"schema": SCHEMA, **asdict(rates)}, indent=1)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        older = load_rates().samples
+    except PlanError:
+        older = ()  # none, or not this machine's
+    own = [sample.identity for sample in rates.samples]
+    kept = tuple(sample for sample in older if sample.identity not in own)
+    path = calibration_path()
+    beside = path.with_name(f"{NAME}.{os.getpid()}")
+    data = {"schema": SCHEMA, **asdict(replace(rates, samples=rates.samples + kept))}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text + "\n", encoding="utf-8")
+        beside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise PlanError(
             f"the calibration cannot be kept in '{path}': {error.strerror or error}; "
-            f"${CACHE} names another directory"
+            f"${DIRECTORY} names another directory"
         ) from None
     return path
 
 
-def load_rates(path: Path | None = None) -> Rates:
-    """Return the calibration of this machine.
-
-    Parameters
-    ----------
-    path : Path, optional
-        The file; by default :func:`calibration_path`.
+def load_rates() -> Rates:
+    """Return the rates of this machine.
 
     Raises
     ------
     PlanError
-        There is none, or it is of another version or processor, or damaged. The message says how
-        to make one.
+        There are none, or they are of another version or processor, or damaged. The message says
+        how to measure them.
     """
-    path = calibration_path() if path is None else path
+    path = calibration_path()
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise ValueError("another format")
+        samples = tuple(
+            _checked(Sample, {**sample, "models": tuple(sample["models"])})
+            for sample in data["samples"]
+        )
+        rates: Rates = _checked(Rates, {**data, "samples": samples})
     except FileNotFoundError:
-        raise PlanError(f"this machine is not calibrated (no '{path}'): {HOW}") from None
-    except (OSError, ValueError) as error:
-        raise PlanError(f"calibration '{path}' cannot be read ({error}): {HOW}") from None
-    rates = _parsed(data)
-    if rates is None:
-        raise PlanError(f"calibration '{path}' is damaged or of another format: {HOW}")
-    if reason := rates.stale():
-        raise PlanError(f"calibration '{path}' is {reason}: {HOW}")
+        raise PlanError(f"this machine is not calibrated (no '{path}'): {ADVICE}") from None
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
+        raise PlanError(f"calibration '{path}' is damaged or of another format: {ADVICE}") from None
+    if reason := rates.outdated():
+        raise PlanError(f"calibration '{path}' is {reason}: {ADVICE}")
     return rates
 
 
-def _parsed(data: Any) -> Rates | None:
-    """Return the rates of a parsed file; None where it is not one."""
-    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-        return None
-    given = {key: value for key, value in data.items() if key != "schema"}
-    try:
-        passes = tuple(_typed(PassRates, p) for p in given.pop("passes"))
-        return _typed(Rates, {**given, "passes": passes})
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _typed(kind: Any, given: Mapping[str, Any]) -> Any:
-    """Return a dataclass of numbers and words, refusing others."""
-    words: Mapping[str, Any] = {"str": str, "float": (int, float), "int": int}
-    for f in fields(kind):
-        value = given[f.name]
-        is_right = f.type not in words or isinstance(value, words[str(f.type)])
-        if not is_right or isinstance(value, bool) or (isinstance(value, float) and value != value):
-            raise TypeError(f.name)
-    return kind(**given)
+def _checked(kind: Any, data: Mapping[str, Any]) -> Any:
+    """Return a dataclass of texts and of numbers that can be durations, sizes or counts."""
+    values = {field.name: data[field.name] for field in fields(kind)}
+    for field in fields(kind):
+        value = values[field.name]
+        if field.type == "str" and not isinstance(value, str):
+            raise TypeError(field.name)
+        if field.type in ("float", "int") and not (field.type == "int") <= value < math.inf:
+            raise ValueError(field.name)
+    return kind(**values)

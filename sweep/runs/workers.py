@@ -132,8 +132,8 @@ def _started(workers: Workers) -> Iterator[Any]:
             local = LocalCluster(**options)
         except (RuntimeError, OSError, TimeoutError) as error:
             raise SweepError(
-                f"a worker process ended while it started ({error}): if the memory is short, give "
-                "fewer --workers"
+                f"a worker process ended while it started ({error}): give fewer --workers if the "
+                "memory is short; a script needs `if __name__ == '__main__':`"
             ) from None
         with local, Client(local, set_as_default=False) as client:
             client.wait_for_workers(workers.processes)

@@ -1,7 +1,8 @@
-"""`sweep plan`: exact numbers against real runs, more workers, bad input."""
+"""`sweep plan`: exact numbers against real runs, measured rates, more workers, bad input."""
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from dataclasses import replace
@@ -9,17 +10,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.round_rates import pass_rates, rates
-from support.runs import CHUNKS, POINTS, plan
+from support.round_rates import rates, sample
+from support.runs import CHUNKS, POINTS, plan, write_plan
 
+from sweep import __version__
 from sweep.cli import main
 from sweep.cli.planning import parse_bandwidth
+from sweep.errors import PlanError
 from sweep.evaluation import variables
 from sweep.evaluation.reducing import Reduction, count_pieces, pieces
 from sweep.runs import execute as executing
-from sweep.runs.costs import Resources
-from sweep.runs.predicting import predict
-from sweep.runs.rates import save_rates
+from sweep.runs import sampling
+from sweep.runs.predicting import Resources, predict
+from sweep.runs.rates import load_rates, save_rates
 from sweep.runs.running import run
 from sweep.space import Box, Plan, count_parts, cut_box, resolve
 
@@ -196,8 +199,8 @@ def test_more_of_everything_takes_longer():
     more = predict(resolve(Plan(**{**WIDE, "axes": axes})), rates(), Resources(workers=4))
     assert more.seconds > base.seconds
     assert more.stored_bytes > base.stored_bytes
-    slower = tuple(replace(p, write_s=1e-6) for p in rates().passes)
-    bound = predict(resolve(PLANS["wide"]), rates(passes=slower), Resources(workers=4))
+    slower = tuple(replace(s, byte_s=1e-6) for s in rates().samples)
+    bound = predict(resolve(PLANS["wide"]), rates(samples=slower), Resources(workers=4))
     assert bound.bottleneck == "writing"
     assert bound.seconds > base.seconds
 
@@ -210,38 +213,96 @@ def test_machine_shares_its_cores():
     assert alone.elapsed_s["computing"] > 7.9 * apart.elapsed_s["computing"]
 
 
-def test_stages_scale_what_follows_them():
-    """Rates of a kernel of one stage serve for one of many, scaled by their number."""
-    given = {"devices": ["gtx_980"], "models": ["zhang_owens"]}
-    many = resolve(Plan(kernels=["cyclic_reduction"], **given))
-    one = tuple(replace(p, length=1) for p in rates().passes)
-    cost = predict(many, rates(passes=one), Resources(threads=1))
-    assert any("rates of sepia" in note for note in cost.notes)
-    assert cost.elapsed_s["compilation"] > 5
+def test_the_most_similar_sample_is_used():
+    space = resolve(PLANS["wide"])  # two kernels, 121 x 121 pairs of clocks
+    (first, second), own = space.kernels, space.kernels[0].kernel.sha256
+    both = {"models": ("wang_chu", "hong_kim")}
+    found = rates(samples=(
+        sample(kernel="other", clocks=14641, **both), sample(kernel="other", clocks=1, **both),
+        sample(sha256=own, clocks=100, **both), sample(sha256=own, clocks=10_000, **both),
+        sample(sha256=own, clocks=14641), sample(sha256=own, clocks=14641, kind="question", **both),
+    ))  # fmt: skip
+    assert found.find("run", first, space.plan) is found.samples[3]
+    assert found.find("run", second, space.plan) is found.samples[0]
+    assert found.find("question", second, space.plan) is found.samples[5]
+    notes = predict(space, found, Resources(threads=1)).notes
+    assert notes == ("sepia was not calibrated: rates of other",)
+    few = rates(samples=found.samples[:1] + found.samples[2:3])
+    assert predict(space, few, Resources(threads=1)).notes[0] == (
+        "matrixmul_shared was calibrated with 100 pairs of clocks"
+    )
+    nominal = resolve(Plan(kernels=["sepia"], devices=["gtx_980"], models=["wang_chu", "hong_kim"]))
+    with pytest.raises(PlanError, match="sepia: wang_chu, hong_kim without clocks is not calibr"):
+        predict(nominal, few, Resources(threads=1))
 
 
-def test_local_disk_takes_what_the_system_does_not_hold_back():
-    space, here = resolve(PLANS["wide"]), Resources(threads=2)
-    free = predict(space, rates(), here)
-    slow = rates(disk=1e6, held_bytes=1e6)
-    cost = predict(space, slow, here)
-    assert cost.elapsed_s["bandwidth"] == pytest.approx((free.stored_bytes - 1e6) / 1e6)
-    assert cost.bottleneck == "bandwidth" and cost.seconds > free.seconds
-    assert predict(space, rates(disk=1e6, held_bytes=1e12), here).seconds == free.seconds
-    # A given bandwidth is that of the store's place; other machines and buckets have their own.
-    given = predict(space, slow, Resources(threads=2, bandwidth=1e12))
-    assert given.elapsed_s["bandwidth"] < 1e-3
-    assert predict(space, slow, Resources(workers=1000)).elapsed_s["bandwidth"] == 0
-    bucket = resolve(replace(PLANS["wide"], store="s3://bucket/wide.zarr"))
-    assert predict(bucket, slow, here).elapsed_s["bandwidth"] == 0
-    assert predict(space, slow, here, stores=False).elapsed_s["bandwidth"] == 0
+# ---------------------------------------------------------------------------- measured rates
 
 
-def test_memory_that_is_touched_first_costs_writing():
-    space, one = resolve(PLANS["wide"]), Resources(threads=1)
-    base, fresh = (predict(space, rates(fresh_s=s), one) for s in (0.0, 1e-9))
-    more = fresh.cpu_s["writing"] - base.cpu_s["writing"]
-    assert more == pytest.approx(base.stored_bytes * 1e-9)
+@pytest.mark.slow
+def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
+    monkeypatch.chdir(tmp_path)
+    write_plan(tmp_path / "small.toml")
+    assert main(["plan", "small.toml"]) == 2
+    assert "not calibrated" in capsys.readouterr().err
+    assert main(["plan", "small.toml", "--calibrate", "--workers", "3"]) == 0
+    assert "bottleneck: " in capsys.readouterr().out
+    found = load_rates()
+    assert {(s.kind, s.kernel) for s in found.samples} == {
+        (kind, kernel) for kind in ("run", "question") for kernel in ("sepia", "mat_tiled")
+    }
+    for s in found.samples:
+        assert s.point_s > 0 and s.process_bytes > 0 and (s.byte_s > 0) == (s.kind == "run")
+    assert min(found.start_s, found.cluster_s, found.task_s, found.dask_s, found.store_s) > 0
+    # Another plan's samples are added; what is there stays.
+    save_rates(rates())
+    assert len(load_rates().samples) == len(rates().samples) + len(found.samples)
+    assert main(["plan", "small.toml", "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["chunks"], shown["configurations"]) == (CHUNKS, POINTS)
+    assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
+
+
+def test_sample_that_fails_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no memory')\n")
+    with pytest.raises(PlanError, match="the plan cannot be sampled: "):
+        sampling.calibrate(resolve(plan()))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (f'"version": "{__version__}"', '"version": "0.0.1"', "is of sweep 0.0.1, this is "),
+        ('"processor": "', '"processor": "Pentium ', "is of another processor (Pentium "),
+        ('"start_s": 1.0', '"start_s": "soon"', "damaged"),
+        ('"start_s": 1.0', '"start_s": -1.0', "damaged"),
+        ('"start_s": 1.0', '"start_s": NaN', "damaged"),
+        ('"clocks": 1,', '"clocks": 0,', "damaged"),
+        ('"kernel": "sepia"', '"kernel": []', "damaged"),
+        ('"schema": 3', '"schema": 2', "damaged or of another format"),
+        ('"samples": [', '"samples": [3,', "damaged"),
+        ("{", "[" * 100_000, "damaged"),
+    ],
+)
+def test_rates_that_do_not_fit_are_refused(old, new, message, capsys):
+    path = save_rates(rates())
+    path.write_text(path.read_text().replace(old, new, 1))
+    assert main(["plan", "million"]) == 2
+    error = capsys.readouterr().err
+    assert message in error and "--calibrate" in error and error.count("\n") == 1
+    save_rates(rates())  # takes their place
+    assert load_rates() == rates()
+
+
+def test_directory_of_rates(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "file"))
+    with pytest.raises(PlanError, match="SWEEP_CACHE names another"):
+        save_rates(rates())
+    monkeypatch.delenv("SWEEP_CACHE")
+    monkeypatch.setenv("SWEEP_CACHE_DIR", str(tmp_path / "passes"))
+    assert save_rates(rates()) == tmp_path / "passes" / "calibration.json"
 
 
 # ---------------------------------------------------------------------------- command line
@@ -280,12 +341,6 @@ def test_bad_numbers_are_told_in_a_line(arguments, told, calibrated, capsys):
 def test_unknown_plan_is_told(calibrated, capsys):
     assert main(["plan", "milion"]) == 2
     assert "did you mean 'million'?" in capsys.readouterr().err
-
-
-def test_model_that_was_not_calibrated_is_told(cache, capsys):
-    save_rates(rates(passes=(pass_rates(model="wang_chu"),)))
-    assert main(["plan", "million"]) == 2
-    assert "hong_kim with clocks inside is not calibrated" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
