@@ -33,6 +33,9 @@ from sweep.store import open_or_create, stored_bytes
 
 __all__ = ["calibrate"]
 
+CHILD = "import sweep.cli.running; from sweep.runs.sampling import main; main()"
+"""Imports what the command imports, so that its start is measured too."""
+
 PLACES = (0.5, 0.0, 0.9, 0.25)
 """Where in a kernel's grid chunks are sampled, as shares of it."""
 SECONDS = 1.0
@@ -82,7 +85,7 @@ def _in_child(space: Space, kind: str) -> dict[str, Any]:
     record: Any = layout_of(space).record
     request = {"plan": record["plan"], "texts": texts_of(record), "kind": kind}
     done = subprocess.run(
-        [sys.executable, "-c", "from sweep.runs.sampling import main; main()"],
+        [sys.executable, "-c", CHILD],
         input=json.dumps(request), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -94,8 +97,6 @@ def _in_child(space: Space, kind: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure what the standard input asks for; write the numbers as JSON."""
-    import sweep.cli.running  # noqa: F401  what the command loads
-
     request = json.load(sys.stdin)
     kind = request["kind"]
     sys.stdout.write(json.dumps(_cluster_rates() if kind == "cluster" else _samples(request, kind)))

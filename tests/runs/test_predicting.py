@@ -260,7 +260,7 @@ def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
     assert main(["plan", "small.toml", "--format", "json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["chunks"], shown["configurations"]) == (CHUNKS, POINTS)
-    assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "small.toml"]
 
 
 def test_sample_that_fails_is_one_line(tmp_path, monkeypatch, capsys):

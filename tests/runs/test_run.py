@@ -192,9 +192,9 @@ def test_interrupted_run_continues(tmp_path, reference, computed, moments):
         assert len(journal(path)) >= done + chunks
         done = len(journal(path))
         status = open_store(path)["sepia/status"]
-        assert int((status == 255).sum()) == 60 - sum(
-            e["summary"]["points"] for e in journal(path) if e["group"] == "sepia"
-        )
+        # A chunk that was being written is written to the end, but is not in the journal.
+        left = 60 - sum(e["summary"]["points"] for e in journal(path) if e["group"] == "sepia")
+        assert left - 2 <= int((status == 255).sum()) <= left
     computed.clear()
     seen: list[tuple[int, ...]] = []
     finished = run(plan(), path, progress=lambda *counts: seen.append(counts))
