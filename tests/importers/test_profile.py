@@ -172,7 +172,7 @@ def test_what_is_no_number__is_missing_by_name(value):
 # ---------------------------------------------------------------------------- what is missing
 
 
-def test_missing__has_clue_and_marked_as_assumed():
+def test_missing__is_told_and_marked_as_assumed():
     found = of(INSTRUCTIONS, ("lts__t_sectors_op_read.sum", "sector", "8,192"))
     told = "\n".join(found.remarks)
     for name in (
@@ -208,7 +208,7 @@ def test_sectors__of_l1_where_those_of_l2_are_missing():
     assert any("op_ld.sum stands for it, hits of L1 included" in text for text in found.remarks)
 
 
-def test_occupancy__that_was_not_achieved_has_clue():
+def test_occupancy__that_was_not_achieved_is_told():
     given = Given(registers=25)
     found = sweep.read_profile([path("ncu_raw")], kernel=MATRIX, device="gtx_980", given=given)
     (told,) = (text for text in found.remarks if "occupancy" in text)

@@ -1,4 +1,4 @@
-"""Profiles of Nsight Compute and nvprof, turned into kernel files.
+"""Profiles of Nsight Compute and nvprof, as kernel files.
 
 >>> launches = read_profile('''
 ... "ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"
@@ -12,11 +12,16 @@
 
 from __future__ import annotations
 
-from sweep.importers.profiles.choosing import bare_name, chosen, kernels_of
 from sweep.importers.profiles.counters import QUANTITIES, Quantity
 from sweep.importers.profiles.inputs import Given, Inputs, inputs_of
 from sweep.importers.profiles.kernel_file import kernel_text
-from sweep.importers.profiles.launches import Launch, read_profile
+from sweep.importers.profiles.launches import (
+    Launch,
+    bare_name,
+    chosen,
+    kernels_of,
+    read_profile,
+)
 
 __all__ = [
     "QUANTITIES",

@@ -1,12 +1,11 @@
-"""Which counters give which quantity: Nsight Compute's names, its labels, and nvprof's.
+"""The counters behind each quantity: Nsight Compute's names, its labels, and nvprof's.
 
-The only place that knows a counter by name. Alternatives are tried in order; one that is made of
-several counters is their sum.
+Only this module knows counters by name. Alternatives are tried in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweep.errors import ProfileError
@@ -21,17 +20,17 @@ SECTOR = 32.0
 
 @dataclass(frozen=True)
 class Quantity:
-    """What counters can tell.
+    """A quantity that counters measure.
 
     Parameters
     ----------
     meaning : str
-        In words, for whoever misses it.
+        In words.
     dimension : str
         ``count``, ``size``, ``bytes`` (a size that is a whole number), ``time``, ``clock`` or
         ``share``.
     ncu, nvprof : tuple of str
-        Alternatives, the first the one to be asked for. ``A + B`` is a sum, ``A / 32`` a quotient.
+        Alternatives, the preferred one first. ``A + B`` is a sum, ``A / 32`` a quotient.
     """
 
     meaning: str
@@ -40,71 +39,71 @@ class Quantity:
     nvprof: tuple[str, ...]
 
     def wanted(self, tool: str) -> str:
-        """Return the names to ask a profiler for."""
+        """Return the names to request from a profiler."""
         return " or ".join(self.ncu[:2] if tool == "ncu" else self.nvprof[:2])
 
 
-def _executed(space: str, direction: str) -> Quantity:
-    short = {"load": "ld", "store": "st"}[direction]
-    events = {"global": (f"{space}_{direction}", f"g{short}_request"), "shared": (
-        f"{space}_{direction}",)}[space]  # fmt: skip
-    return Quantity(
-        f"{direction}s of {space} memory",
-        "count",
-        (
-            f"smsp__inst_executed_op_{space}_{short}.sum",
-            f"smsp__sass_inst_executed_op_{space}_{short}.sum",
-            f"sm__sass_inst_executed_op_{space}_{short}.sum",
-            *((f"l1tex__t_requests_pipe_lsu_mem_global_op_{short}.sum",) * (space == "global")),
-        ),
-        (f"inst_executed_{space}_{direction}s", *events),
-    )
-
-
-def _l2(direction: str) -> Quantity:
-    events = [
-        " + ".join(f"l2_subp{i}_total_{direction}_sector_queries" for i in range(n)) for n in (4, 2)
-    ]
-    return Quantity(
-        f"sectors that L2 {direction}s",
-        "count",
-        (f"lts__t_sectors_op_{direction}.sum", f"lts__t_sectors_srcunit_tex_op_{direction}.sum"),
-        (f"l2_{direction}_transactions", *events, f"l2_tex_{direction}_transactions"),
-    )
-
-
-def _l1(direction: str) -> Quantity:
-    short, old = {"read": ("ld", "gld"), "write": ("st", "gst")}[direction]
-    return Quantity(
-        f"sectors that L1 {direction}s of global memory",
-        "count",
-        (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum",),
-        (f"{old}_transactions",),
-    )
-
-
-def _dram(direction: str) -> Quantity:
-    events = " + ".join(f"fb_subp{i}_{direction}_sectors" for i in range(2))
-    return Quantity(
-        f"sectors that DRAM {direction}s",
-        "count",
-        (f"dram__sectors_{direction}.sum", f"dram__bytes_{direction}.sum / 32"),
-        (f"dram_{direction}_transactions", events),
-    )
-
-
-def _passes(direction: str) -> Quantity:
-    short = {"load": "ld", "store": "st"}[direction]
-    return Quantity(
-        f"passes of {direction}s of shared memory",
-        "count",
-        (
-            f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{short}.sum",
-            f"smsp__l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{short}.sum",
-        ),
-        (f"shared_{direction}_transactions", f"l1_shared_{direction}_transactions",
-         f"shared_{short}_transactions"),
-    )  # fmt: skip
+def _accesses() -> Iterator[tuple[str, Quantity]]:
+    """Yield the counters that there are for each direction."""
+    for direction, ld, verb in (("load", "ld", "read"), ("store", "st", "write")):
+        for space in ("global", "shared"):
+            inst = f"inst_executed_op_{space}_{ld}.sum"
+            requests = f"l1tex__t_requests_pipe_lsu_mem_global_op_{ld}.sum"
+            own = space == "global"
+            yield (
+                f"{space}_{direction}",
+                Quantity(
+                    f"{direction}s of {space} memory",
+                    "count",
+                    (f"smsp__{inst}", f"smsp__sass_{inst}", f"sm__sass_{inst}", *[requests] * own),
+                    (
+                        f"inst_executed_{space}_{direction}s",
+                        f"{space}_{direction}",
+                        *[f"g{ld}_request"] * own,
+                    ),
+                ),
+            )
+        passes = f"data_pipe_lsu_wavefronts_mem_shared_op_{ld}.sum"
+        yield (
+            f"shared_{direction}_passes",
+            Quantity(
+                f"passes of {direction}s of shared memory",
+                "count",
+                (f"l1tex__{passes}", f"smsp__l1tex_{passes}"),
+                (
+                    f"shared_{direction}_transactions",
+                    f"l1_shared_{direction}_transactions",
+                    f"shared_{ld}_transactions",
+                ),
+            ),
+        )
+        four, two = (
+            " + ".join(f"l2_subp{i}_total_{verb}_sector_queries" for i in range(n)) for n in (4, 2)
+        )
+        yield (
+            f"l2_{verb}",
+            Quantity(
+                f"sectors that L2 {verb}s",
+                "count",
+                (f"lts__t_sectors_op_{verb}.sum", f"lts__t_sectors_srcunit_tex_op_{verb}.sum"),
+                (f"l2_{verb}_transactions", four, two, f"l2_tex_{verb}_transactions"),
+            ),
+        )
+        yield (
+            f"l1_{verb}",
+            Quantity(
+                f"sectors that L1 {verb}s of global memory",
+                "count",
+                (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{ld}.sum",),
+                (f"g{ld}_transactions",),
+            ),
+        )
+        yield f"dram_{verb}", Quantity(
+            f"sectors that DRAM {verb}s", "count",
+            (f"dram__sectors_{verb}.sum", f"dram__bytes_{verb}.sum / 32"),
+            (f"dram_{verb}_transactions",
+             " + ".join(f"fb_subp{i}_{verb}_sectors" for i in range(2))),
+        )  # fmt: skip
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -121,18 +120,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         "instructions that a warp executes", "count",
         ("smsp__average_inst_executed_per_warp.ratio",), ("inst_per_warp",),
     ),
-    "global_load": _executed("global", "load"),
-    "global_store": _executed("global", "store"),
-    "shared_load": _executed("shared", "load"),
-    "shared_store": _executed("shared", "store"),
-    "shared_load_passes": _passes("load"),
-    "shared_store_passes": _passes("store"),
-    "l2_read": _l2("read"),
-    "l2_write": _l2("write"),
-    "l1_read": _l1("read"),
-    "l1_write": _l1("write"),
-    "dram_read": _dram("read"),
-    "dram_write": _dram("write"),
+    **dict(_accesses()),
     "l2_hit_rate": Quantity(
         "share that L2 serves", "share",
         ("lts__t_sector_hit_rate.pct", "L2 Hit Rate", "lts__average_t_sector_hit_rate.pct"),
@@ -185,7 +173,7 @@ class Found:
     value : float
         Mean in base units.
     words : str
-        The counters that it comes from.
+        The names of its counters.
     spread : float
         Largest less smallest value over the mean, 0 for one launch.
     """
@@ -201,8 +189,8 @@ def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
     Parameters
     ----------
     launches : sequence of Launch
-        Launches of one kernel; what some lack is the mean over the others. Launches that a
-        profiler has summed up itself count only where no single one tells.
+        Launches of one kernel; the mean is over those that have the quantity. Means of the
+        profiler itself count only where no single launch has it.
     name : str
         A key of :data:`QUANTITIES`.
 

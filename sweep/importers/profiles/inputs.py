@@ -1,4 +1,4 @@
-"""From counters to what a kernel file holds, each value with the formula that it comes from."""
+"""The values of a kernel file from the counters of a profile, each with its formula."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sweep.errors import ProfileError
-from sweep.importers.profiles.choosing import bare_name
 from sweep.importers.profiles.counters import QUANTITIES, Found, find
-from sweep.importers.profiles.launches import Launch
+from sweep.importers.profiles.launches import Launch, bare_name
 
 __all__ = ["Access", "Given", "Inputs", "inputs_of"]
 
@@ -18,11 +17,13 @@ COALESCED = 4.0
 """Sectors of a warp's access to consecutive words of 4 bytes."""
 
 DIRECTIONS = {"load": "read", "store": "write"}
-"""What counters of L2 and DRAM call an access."""
+"""The words of the counters of L2 and DRAM for an access."""
 
 REGISTERS = 32
+GIVEN = "assumed: given when the profile was read"
+NOT_IN_PROFILE = "assumed: not in the profile"
 UNEVEN = 0.05
-"""Spread of a counter over launches that is worth a remark."""
+"""Spread of a counter over launches above which there is a remark."""
 
 NO_GEOMETRY = {
     "nvprof": "add the output of `nvprof --csv --print-gpu-trace` of the same program,",
@@ -32,7 +33,7 @@ NO_GEOMETRY = {
 
 @dataclass(frozen=True)
 class Given:
-    """What the user adds to a profile; ``None`` and 1 where it is the profile's to tell."""
+    """Values from the user, which precede the profile's."""
 
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
@@ -43,7 +44,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Access:
-    """Loads or stores of one memory: how many a thread has, and a warp's transactions for each."""
+    """Loads or stores of one memory: their number in a thread, and a warp's transactions each."""
 
     name: str
     kind: str
@@ -53,14 +54,14 @@ class Access:
 
 @dataclass
 class Inputs:
-    """What a profile tells of a kernel.
+    """The contents of a profile about one kernel.
 
     Attributes
     ----------
     kernel : str
-        Its name as the profiler gives it.
+        Its name in the profile.
     device : str
-        The device's name, ``""`` where the profile does not tell it.
+        The device's name, ``""`` if it is not in the profile.
     launches : int
         Launches that the counters are the mean of.
     block, grid : tuple of int
@@ -82,7 +83,7 @@ class Inputs:
     sources : dict
         Dotted path to ``KIND: REFERENCE``.
     remarks : list of str
-        What is missing or assumed, a line each.
+        Missing and assumed values, a line each.
     """
 
     kernel: str
@@ -121,20 +122,20 @@ class Inputs:
 
 
 def inputs_of(launches: Sequence[Launch], given: Given | None = None) -> Inputs:
-    """Return what launches of one kernel tell.
+    """Return the inputs from launches of one kernel.
 
     Parameters
     ----------
     launches : sequence of Launch
         From :func:`sweep.importers.profiles.chosen`.
     given : Given, optional
-        What the user knows besides; it goes before the profile.
+        Values from the user, which precede the profile's.
 
     Raises
     ------
     ProfileError
-        Block or grid are not known, or differ between the launches; there are no warps; a counter
-        has the wrong unit; or nothing is there that a model reads.
+        Block or grid are unknown, or differ between the launches; there are no warps; a counter
+        has the wrong unit; or there is nothing that a model reads.
     """
     return _Reader(launches, given or Given()).read()
 
@@ -149,29 +150,32 @@ class _Reader:
         singles = [launch for launch in self.launches if not launch.is_mean]
         n_launches = len(singles) or max(launch.invocations for launch in self.launches)
         device = next((launch.device for launch in self.launches if launch.device), "")
-        self.inputs = Inputs(self.launches[0].kernel, device, n_launches, *self._geometry())
+        block, grid = (self._sides(what) for what in ("block", "grid"))
+        self.inputs = Inputs(self.launches[0].kernel, device, n_launches, block, grid)
         self._check_warps()
         self._resources()
         self._instructions()
         self._cache()
         self._loops()
         for name in ("occupancy", "time", "core_clock"):
-            found, _ = find(self.launches, name)
+            found = self._find(name)
             setattr(self.inputs, name, found.value if found else None)
             if found and name == "time":
                 self.inputs.time_words = found.words
         return self.inputs
 
-    # What is there
-
-    def _find(self, name: str, otherwise: str) -> Found | None:
-        """Return a quantity; where there is none, say why and what that means."""
+    def _find(self, name: str, otherwise: str = "") -> Found | None:
+        """Return a quantity; where there is none, remark why and the consequence."""
         found, why = find(self.launches, name)
-        if found is None:
+        if found is None and otherwise:
             self.inputs.remarks.append(f"{why}: {otherwise}")
         return found
 
-    def _uneven(self, found: Found) -> None:
+    def _wanted(self, name: str) -> str:
+        """Return the counters to request for a quantity."""
+        return QUANTITIES[name].wanted(self.launches[0].tool)
+
+    def _check_spread(self, found: Found) -> None:
         """Remark that launches differ."""
         if found.spread > UNEVEN:
             self.inputs.remarks.append(
@@ -179,45 +183,37 @@ class _Reader:
                 " mean is taken, or choose one with --launch"
             )
 
-    def _quietly(self, name: str) -> Found | None:
-        return find(self.launches, name)[0]
-
-    def _source(self, path: str, kind: str, words: str) -> None:
-        self.inputs.sources[path] = f"{kind}: {words}"
+    def _source(self, path: str, counters: str = "", otherwise: str = NOT_IN_PROFILE) -> None:
+        """Note the source of a value: counters, or an assumption."""
+        self.inputs.sources[path] = f"derived: profile, {counters}" if counters else otherwise
 
     # The launch
 
-    def _geometry(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-        found = []
-        for what, given in (("block", self.given.block), ("grid", self.given.grid)):
-            shapes = {getattr(launch, what) for launch in self.launches} - {None}
-            if given is not None:
-                found.append(given)
-            elif len(shapes) > 1:
-                sizes = sorted(math.prod(shape) for shape in shapes)
-                raise ProfileError(
-                    f"launches of '{bare_name(self.launches[0].kernel)}' differ in their {what}"
-                    f" ({sizes[0]} to {sizes[-1]}): choose one with --launch"
-                )
-            elif shapes:
-                found.append(shapes.pop())
-            else:
-                found.append((self._size(what), 1, 1))
-        return found[0], found[1]
-
-    def _size(self, what: str) -> int:
-        counted, why = find(self.launches, f"{what}_size")
+    def _sides(self, what: str) -> tuple[int, int, int]:
+        """Return the sides of the block or the grid."""
+        given = getattr(self.given, what)
+        if given is not None:
+            return tuple(given)  # type: ignore[return-value]
+        shapes = {getattr(launch, what) for launch in self.launches} - {None}
+        if len(shapes) > 1:
+            sizes = sorted(math.prod(shape) for shape in shapes)
+            raise ProfileError(
+                f"launches of '{bare_name(self.launches[0].kernel)}' differ in their {what}"
+                f" ({sizes[0]} to {sizes[-1]}): choose one with --launch"
+            )
+        if shapes:
+            return shapes.pop()  # type: ignore[no-any-return]
+        counted = self._find(f"{what}_size")
         if counted is None:
-            tool = self.launches[0].tool
-            hint = NO_GEOMETRY[tool]
+            hint = NO_GEOMETRY[self.launches[0].tool]
             raise ProfileError(f"no {what} of the launch: {hint} or give --{what} X,Y,Z")
-        return round(counted.value)
+        return round(counted.value), 1, 1
 
     def _check_warps(self) -> None:
         inputs = self.inputs
         if inputs.warps == 0:
             raise ProfileError(f"0 warps: {inputs.blocks} blocks of {inputs.threads} threads")
-        counted = self._quietly("warps")
+        counted = self._find("warps")
         if counted is not None and counted.value == 0:
             raise ProfileError(f"{counted.words} = 0: nothing ran")
         if counted is not None and abs(counted.value / inputs.warps - 1) > UNEVEN:
@@ -227,59 +223,55 @@ class _Reader:
             )
 
     def _resources(self) -> None:
-        inputs, path = self.inputs, "resources.registers_per_thread"
-        if self.given.registers is not None:
-            inputs.registers = self.given.registers
-            self._source(path, "assumed", "given when the profile was read")
+        inputs, given, path = self.inputs, self.given, "resources.registers_per_thread"
+        found = None
+        if given.registers is not None:
+            inputs.registers = given.registers
         elif found := self._find("registers", f"{REGISTERS} registers a thread are assumed"):
             inputs.registers = max(1, round(found.value))
-            self._source(path, "derived", f"profile, {found.words}")
-        else:
-            self._source(path, "assumed", "not in the profile")
+        self._source(path, found.words if found else "",
+                     NOT_IN_PROFILE if given.registers is None else GIVEN)  # fmt: skip
         path = "resources.shared_memory_bytes"
-        if self.given.shared_memory is not None:
-            inputs.shared_memory = self.given.shared_memory
-            self._source(path, "assumed", "given when the profile was read")
-            return
-        parts = [self._quietly(name) for name in ("static_shared", "dynamic_shared")]
+        parts = [self._find(name) for name in ("static_shared", "dynamic_shared")]
         known = [part for part in parts if part is not None]
-        if known:
-            inputs.shared_memory = math.ceil(sum(part.value for part in known))
-            self._source(path, "derived", f"profile, {' + '.join(part.words for part in known)}")
-        else:
-            wanted = QUANTITIES["static_shared"].wanted(self.launches[0].tool)
+        if given.shared_memory is not None:
+            inputs.shared_memory = given.shared_memory
+            self._source(path, otherwise=GIVEN)
+            return
+        inputs.shared_memory = math.ceil(sum(part.value for part in known))
+        self._source(path, " + ".join(part.words for part in known))
+        if not known:
+            wanted = self._wanted("static_shared")
             inputs.remarks.append(f"there is no {wanted}: no shared memory is assumed")
-            self._source(path, "assumed", "not in the profile")
 
     # Instructions and accesses, per warp
 
     def _instructions(self) -> None:
         inputs, path = self.inputs, "instructions.computation"
-        executed = [words for kind in DIRECTIONS if (words := self._global(kind))]
-        self._shared()
+        executed = " + ".join(filter(None, map(self._global, DIRECTIONS))) or "global accesses"
+        for kind in DIRECTIONS:
+            self._shared(kind)
         memory = sum(access.count for access in inputs.global_accesses)
-        less = " + ".join(executed) or "global accesses"
-        if every := self._quietly("instructions"):
-            total, words = every.value / inputs.warps, f"({every.words} - ({less})) / warps"
-            self._uneven(every)
-        elif of_warp := self._quietly("instructions_of_warp"):
-            total, words = of_warp.value, f"{of_warp.words} - ({less}) / warps"
+        if every := self._find("instructions"):
+            total, words = every.value / inputs.warps, f"({every.words} - ({executed})) / warps"
+            self._check_spread(every)
+        elif of_warp := self._find("instructions_of_warp"):
+            total, words = of_warp.value, f"{of_warp.words} - ({executed}) / warps"
         elif inputs.global_accesses:
             self._find("instructions", "no computation is assumed")
-            self._source(path, "assumed", "not in the profile")
-            return
+            total, words = 0.0, ""
         else:
-            wanted = QUANTITIES["instructions"].wanted(self.launches[0].tool)
+            wanted = self._wanted("instructions")
             raise ProfileError(f"neither {wanted} nor counters of L2: nothing that a model reads")
         inputs.computation = max(0.0, total - memory)
-        self._source(path, "derived", f"profile, {words}")
+        self._source(path, words)
 
     def _global(self, kind: str) -> str:
         """Read loads or stores; return the counter of the instructions, if there is one."""
-        inputs, path = self.inputs, f"global_access.{kind}s"
+        inputs, path, verb = self.inputs, f"global_access.{kind}s", DIRECTIONS[kind]
         requests, no_requests = find(self.launches, f"global_{kind}")
-        sectors, no_sectors = find(self.launches, f"l2_{DIRECTIONS[kind]}")
-        if sectors is None and (sectors := self._quietly(f"l1_{DIRECTIONS[kind]}")):
+        sectors, no_sectors = find(self.launches, f"l2_{verb}")
+        if sectors is None and (sectors := self._find(f"l1_{verb}")):
             inputs.remarks.append(
                 f"{no_sectors}: {sectors.words} stands for it, hits of L1 included"
             )
@@ -287,51 +279,47 @@ class _Reader:
         if requests is None and sectors is None:
             inputs.remarks.append(f"{no_requests}: no {kind}s of global memory are assumed")
             return ""
-        told = {"transactions": "assumed: coalesced words of 4 bytes"}
-        each = COALESCED
         if requests is None:
             assert sectors is not None
             inputs.remarks.append(f"{no_requests}: {assumed}")
             count = sectors.value / COALESCED / inputs.warps
-            told["count"] = f"assumed: profile, {sectors.words} / 4 / warps, coalesced words"
+            words = f"assumed: profile, {sectors.words} / 4 / warps, coalesced words"
         else:
             count = requests.value / inputs.warps
-            told["count"] = f"derived: profile, {_term(requests.words)} / warps"
+            words = f"derived: profile, {_term(requests.words)} / warps"
         if sectors is None:
             inputs.remarks.append(f"{no_sectors}: {assumed}")
-        elif requests is not None and count > 0:
+        if count <= 0:
+            return requests.words if requests else ""
+        each, each_words = COALESCED, ""
+        if requests is not None and sectors is not None:
             each = sectors.value / requests.value
-            told["transactions"] = f"derived: profile, {_term(sectors.words)} / {requests.words}"
-            self._uneven(sectors)
-        if count > 0:
-            told["bytes"] = "assumed: a profile does not tell the width of words"
-            inputs.sources.update({f"{path}.{key}": text for key, text in told.items()})
-            inputs.global_accesses.append(Access(f"{kind}s", kind, count, each))
+            each_words = f"{_term(sectors.words)} / {requests.words}"
+            self._check_spread(sectors)
+        self._source(f"{path}.transactions", each_words, "assumed: coalesced words of 4 bytes")
+        inputs.sources[f"{path}.count"] = words
+        inputs.sources[f"{path}.bytes"] = "assumed: a profile does not tell the width of words"
+        inputs.global_accesses.append(Access(f"{kind}s", kind, count, each))
         return requests.words if requests else ""
 
-    def _shared(self) -> None:
+    def _shared(self, kind: str) -> None:
+        """Read loads or stores of shared memory."""
         inputs = self.inputs
-        for kind in ("load", "store"):
-            requests = self._quietly(f"shared_{kind}")
-            passes = self._quietly(f"shared_{kind}_passes")
-            counted = requests or passes
-            if counted is None:
-                if inputs.shared_memory:
-                    self._find(f"shared_{kind}", f"no {kind}s of shared memory are assumed")
-                continue
-            if counted.value == 0:
-                continue
-            table = f"shared_access.shared_{kind}s"
-            each = 1.0
-            if requests is not None and passes is not None:
-                each = passes.value / requests.value
-                words = f"profile, {_term(passes.words)} / {requests.words}"
-                self._source(f"{table}.transactions", "derived", words)
-            else:
-                self._source(f"{table}.transactions", "assumed", "no conflicts of banks")
-            self._source(f"{table}.count", "derived", f"profile, {counted.words} / warps")
-            count = counted.value / inputs.warps
-            inputs.shared_accesses.append(Access(f"shared_{kind}s", kind, count, each))
+        requests, passes = self._find(f"shared_{kind}"), self._find(f"shared_{kind}_passes")
+        counted = requests or passes
+        if counted is None and inputs.shared_memory:
+            self._find(f"shared_{kind}", f"no {kind}s of shared memory are assumed")
+        if counted is None or counted.value == 0:
+            return
+        path = f"shared_access.shared_{kind}s"
+        each, words = 1.0, ""
+        if requests is not None and passes is not None:
+            each = passes.value / requests.value
+            words = f"{_term(passes.words)} / {requests.words}"
+        self._source(f"{path}.transactions", words, "assumed: no conflicts of banks")
+        self._source(f"{path}.count", f"{counted.words} / warps")
+        count = counted.value / inputs.warps
+        inputs.shared_accesses.append(Access(f"shared_{kind}s", kind, count, each))
 
     # Caches and loops
 
@@ -340,36 +328,35 @@ class _Reader:
         if not inputs.global_accesses:
             return
         names = ("l2_read", "l2_write", "dram_read", "dram_write")
-        read, written, dram_read, dram_written = (self._quietly(name) for name in names)
+        read, written, dram_read, dram_written = (self._find(name) for name in names)
         if dram_read and dram_written and read and written and read.value + written.value > 0:
             missed = dram_read.value + dram_written.value
             rate = 1.0 - missed / (read.value + written.value)
             inputs.l2_hit_rate = min(1.0, max(0.0, rate))
             words = f"({dram_read.words} + {dram_written.words}) / ({read.words} + {written.words})"
             clipped = f", {rate:.3g} clipped to 0" if rate < 0 else ""
-            self._source(path, "derived", f"profile, 1 - {words}{clipped}")
+            self._source(path, f"1 - {words}{clipped}")
             return
         why = [find(self.launches, name)[1] for name in names]
         lacks = next(text for text in (*why, "no sectors") if text)
-        told = self._quietly("l2_hit_rate")
-        if told is not None:
-            inputs.l2_hit_rate = min(1.0, told.value)
-            inputs.remarks.append(f"{lacks}: {told.words} stands for what DRAM would tell")
-            self._source(path, "derived", f"profile, {told.words}, writes of DRAM not counted")
+        counted = self._find("l2_hit_rate")
+        if counted is not None:
+            inputs.l2_hit_rate = min(1.0, counted.value)
+            inputs.remarks.append(f"{lacks}: {counted.words} stands for what DRAM would tell")
+            self._source(path, f"{counted.words}, writes of DRAM not counted")
             return
         inputs.remarks.append(f"{lacks}: the L2 cache is assumed to serve nothing")
-        self._source(path, "assumed", "not in the profile")
+        self._source(path)
 
     def _loops(self) -> None:
         inputs = self.inputs
-        path = "loops.outer"
         if inputs.shared_accesses:
-            self._source("synchronisation.barriers", "assumed", "no counter tells them")
+            self._source("synchronisation.barriers", otherwise="assumed: no counter tells them")
         if self.given.outer is not None:
             inputs.outer = self.given.outer
-            self._source(path, "assumed", "given when the profile was read")
+            self._source("loops.outer", otherwise=GIVEN)
             return
-        self._source(path, "assumed", "a profile does not tell iterations")
+        self._source("loops.outer", otherwise="assumed: a profile does not tell iterations")
         if inputs.shared_accesses:
             inputs.remarks.append(
                 "a profile does not tell how often a kernel with shared memory loads and computes"

@@ -1,14 +1,14 @@
-"""The kernel file of a profile: what was counted, in the format that all models read."""
+"""The kernel file of a profile: its counts, in the format that all models read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from sweep.errors import ProfileError, SpecError
-from sweep.importers.profiles.choosing import bare_name
 from sweep.importers.profiles.inputs import Access, Inputs
-from sweep.specs import Measured, parse_kernel
-from sweep.specs.writing import key_of, plain, quoted
+from sweep.importers.profiles.launches import bare_name
+from sweep.specs import Measured
+from sweep.specs.writing import KernelFile
 
 __all__ = ["kernel_text"]
 
@@ -27,7 +27,7 @@ def kernel_text(
     Parameters
     ----------
     inputs : Inputs
-        What the profile tells.
+        The contents of the profile.
     sources : sequence of str
         The names of the profile's files, for the record.
     measured : Measured, optional
@@ -45,71 +45,67 @@ def kernel_text(
     ProfileError
         A number is beyond what a kernel file can hold.
     """
-    text = "\n".join(_lines(inputs, sources, measured, measured_sources)) + "\n"
+    name = bare_name(inputs.kernel)
+    files = ", ".join(sources) or "a profile"
+    mean = f"mean of {inputs.launches} launches" if inputs.launches > 1 else "one launch"
+    file = KernelFile(
+        name,
+        f"{inputs.kernel}: one launch, as profiled",
+        f"derived: profile {files}",
+        comments=[
+            f"Written by `sweep profile` from {files}: {mean}, {inputs.warps} warps.",
+            "",
+            "Counts are those of a warp, as the mean over all warps. Transactions are those that",
+            "the L1 cache passes on to L2.",
+        ],
+        sources=inputs.sources | {f"measured.{key}": text for key, text in measured_sources},
+    )
+    if inputs.occupancy is not None:
+        share = f"{inputs.occupancy:.3g}"
+        file.comments.append(f"Achieved occupancy: {share}; models take what the launch allows.")
+    file.comments += [f"Note: {remark}." for remark in inputs.remarks]
+    file.table("[launch]", {"threads_per_block": inputs.threads, "blocks": inputs.blocks})
+    file.table("[resources]", {"registers_per_thread": inputs.registers,
+                               "shared_memory_bytes": inputs.shared_memory})  # fmt: skip
+    file.table("[instructions]", {"computation": _rounded(inputs.computation)})
+    for access in inputs.global_accesses:
+        file.table("[[global_access]]", _access(access, {"bytes": WORD}))
+    for access in inputs.shared_accesses:
+        file.table("[[shared_access]]", _access(access, {}))
+    if inputs.shared_accesses:
+        file.table("[synchronisation]", {"barriers": 0})
+    loops = {"outer": _rounded(inputs.outer)}
+    loads = sum(access.count for access in inputs.shared_accesses if access.kind == "load")
+    if loads:
+        loops["inner"] = _rounded(max(1.0, loads / inputs.outer))
+    comment = ["inner: loads of shared memory / outer."] if loads else []
+    file.table("[loops]", loops, comment)
+    file.table("[cache]", {"l2_hit_rate": _rounded(inputs.l2_hit_rate)})
+    if measured is not None:
+        values = {
+            "time_ms": _rounded(measured.time * 1e3),
+            "device": measured.device,
+            "core_clock_MHz": _rounded(measured.core_clock),
+            "memory_clock_MHz": _rounded(measured.memory_clock),
+        }
+        file.table("[measured]", values)
     try:
-        parse_kernel(text, key_of(bare_name(inputs.kernel)))  # what is written here can be read
+        return file.text()
     except SpecError as error:
         raise ProfileError(f"no kernel file can be made: {error}") from None
-    return text
 
 
-def _lines(
-    inputs: Inputs,
-    sources: Sequence[str],
-    measured: Measured | None,
-    measured_sources: Sequence[tuple[str, str]],
-) -> Iterator[str]:
-    files = plain(", ".join(sources)) or "a profile"
-    mean = f"mean of {inputs.launches} launches" if inputs.launches > 1 else "one launch"
-    yield f"# Written by `sweep profile` from {files}: {mean}, {inputs.warps} warps."
-    yield "#"
-    yield "# Counts are those of a warp, as the mean over all warps. Transactions are what the L1"
-    yield "# cache has left to L2."
-    if inputs.occupancy is not None:
-        yield f"# Achieved occupancy: {inputs.occupancy:.3g}; models take what the launch allows."
-    for remark in inputs.remarks:
-        yield f"# Note: {plain(remark)}."
-    yield "schema = 1"
-    yield f"name = {quoted(bare_name(inputs.kernel))}"
-    yield f"description = {quoted(f'{inputs.kernel}: one launch, as profiled')}"
-    yield ""
-    yield "[source]"
-    yield f"default = {quoted(f'derived: profile {files}')}"
-    listed = [*inputs.sources.items(), *((f"measured.{k}", text) for k, text in measured_sources)]
-    yield from (f"{quoted(path)} = {quoted(text)}" for path, text in listed)
-    yield from ("", "[launch]", f"threads_per_block = {inputs.threads}")
-    yield f"blocks = {inputs.blocks}"
-    yield from ("", "[resources]", f"registers_per_thread = {inputs.registers}")
-    yield f"shared_memory_bytes = {inputs.shared_memory}"
-    yield from ("", "[instructions]", f"computation = {_number(inputs.computation)}")
-    for access in inputs.global_accesses:
-        yield from _access("global_access", access)
-    for access in inputs.shared_accesses:
-        yield from _access("shared_access", access)
-    if inputs.shared_accesses:
-        yield from ("", "[synchronisation]", "barriers = 0")
-    yield from ("", "[loops]", f"outer = {_number(inputs.outer)}")
-    local = sum(access.count for access in inputs.shared_accesses if access.kind == "load")
-    if local:
-        yield f"inner = {_number(max(1.0, local / inputs.outer))} # loads of shared memory / outer"
-    yield from ("", "[cache]", f"l2_hit_rate = {_number(inputs.l2_hit_rate)}")
-    if measured is not None:
-        yield from ("", "[measured]", f"time_ms = {_number(measured.time * 1e3)}")
-        yield f"device = {quoted(measured.device)}"
-        yield f"core_clock_MHz = {_number(measured.core_clock)}"
-        yield f"memory_clock_MHz = {_number(measured.memory_clock)}"
+def _access(access: Access, more: Mapping[str, int]) -> dict[str, float | str]:
+    return {
+        "name": access.name,
+        "kind": access.kind,
+        "count": _rounded(access.count),
+        **more,
+        "pattern": "measured",
+        "transactions": _rounded(access.transactions),
+    }
 
 
-def _access(table: str, access: Access) -> Iterator[str]:
-    yield from ("", f"[[{table}]]", f'name = "{access.name}"', f'kind = "{access.kind}"')
-    yield f"count = {_number(access.count)}"
-    if table == "global_access":
-        yield f"bytes = {WORD}"
-    yield 'pattern = "measured"'
-    yield f"transactions = {_number(access.transactions)}"
-
-
-def _number(value: float) -> str:
-    """Return a number to nine digits, as TOML writes it."""
-    text = f"{value:.9g}"
-    return text if "e" not in text or "." in text else text.replace("e", ".0e")
+def _rounded(value: float) -> float:
+    """Return a number to nine digits."""
+    return float(f"{value:.9g}")

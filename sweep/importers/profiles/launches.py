@@ -1,17 +1,39 @@
-"""From a profiler's tables to launches: a kernel's name, block and grid, and its counters."""
+"""The launches in a profiler's CSV output: kernel, block, grid and counters, and their choice."""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sweep.errors import ProfileError
+from sweep.errors import ProfileError, nearest
 from sweep.importers.profiles.notation import Value, decimal_sign, read_value
-from sweep.importers.profiles.tables import Table, tables_of
 
-__all__ = ["Launch", "read_profile"]
+__all__ = ["Launch", "bare_name", "chosen", "kernels_of", "read_profile"]
 
+KINDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "ncu_details": (frozenset({"Kernel Name", "Metric Name", "Metric Value"}), frozenset()),
+    "ncu_raw": (frozenset({"ID", "Kernel Name"}), frozenset({"Metric Name"})),
+    "nvprof_metrics": (frozenset({"Kernel", "Invocations", "Metric Name", "Avg"}), frozenset()),
+    "nvprof_events": (frozenset({"Kernel", "Invocations", "Event Name", "Avg"}), frozenset()),
+    "nvprof_summary": (frozenset({"Time", "Calls", "Avg", "Name"}), frozenset()),
+    "nvprof_trace": (frozenset({"Duration", "Grid X", "Block X", "Name"}), frozenset()),
+    "nvprof_counters": (frozenset({"Device", "Stream", "Kernel"}), frozenset({"Invocations"})),
+}
+"""Kind of a table to the columns that it has, and those that it has not."""
+
+KERNEL_COLUMNS = ("Kernel Name", "Kernel", "Name")
+UNITS_BELOW = ("ncu_raw", "nvprof_summary", "nvprof_trace", "nvprof_counters")
+"""Kinds of tables whose first row may hold the units."""
+
+NO_TABLE = (
+    "no table of a profiler: wanted is what `ncu --csv` prints (--page details or raw), or"
+    " `nvprof --csv` with --metrics, --events or --print-gpu-trace"
+)
+
+
+MOST_LISTED = 8
 _NOT_COUNTERS = frozenset(
     {
         "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Kernel",
@@ -20,7 +42,24 @@ _NOT_COUNTERS = frozenset(
         *(f"{what} {axis}" for what in ("Grid", "Block") for axis in "XYZ"),
     }
 )  # fmt: skip
-_TRIPLE = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")
+_RAW_BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
+_RAW_GRID = tuple(f"launch__grid_dim_{axis}" for axis in "xyz")
+_TRIPLE = re.compile(r"\(?\s*(\d{1,10})\s*[,x]\s*(\d{1,10})\s*[,x]\s*(\d{1,10})\s*\)?")
+
+
+@dataclass
+class Table:
+    """A table: its kind, columns, units by column, and rows (line in the file, cells by column)."""
+
+    kind: str
+    header: tuple[str, ...]
+    units: dict[str, str] = field(default_factory=dict)
+    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+
+    @property
+    def kernel_column(self) -> str:
+        """The column with the kernel's name."""
+        return next(name for name in KERNEL_COLUMNS if name in self.header)
 
 
 @dataclass
@@ -30,7 +69,7 @@ class Launch:
     Attributes
     ----------
     kernel : str
-        Its name as the profiler gives it.
+        Its name in the profile.
     tool : str
         ``ncu`` or ``nvprof``.
     counters : mapping of str to Value
@@ -40,9 +79,9 @@ class Launch:
     invocations : int
         Launches that the counters are the mean of.
     is_mean : bool
-        Whether the profiler itself has summed up launches.
+        Whether the profiler itself has averaged over launches.
     device : str
-        The device's name, ``""`` where the profiler does not tell it.
+        The device's name, ``""`` if it is not in the profile.
     """
 
     kernel: str
@@ -61,7 +100,7 @@ def read_profile(text: str) -> list[Launch]:
     Parameters
     ----------
     text : str
-        What ``ncu --csv`` prints (``--page details`` or ``--page raw``), or ``nvprof --csv`` with
+        The output of ``ncu --csv`` (``--page details`` or ``--page raw``), or ``nvprof --csv`` with
         ``--metrics``, ``--events``, ``--print-gpu-trace`` or nothing.
 
     Raises
@@ -69,7 +108,7 @@ def read_profile(text: str) -> list[Launch]:
     ProfileError
         There is no such table, a row is cut off, or numbers contradict each other.
     """
-    tables = tables_of(text)
+    tables = _tables_of(text)
     decimal = decimal_sign(value for table in tables for value in _values(table))
     launches: list[Launch] = []
     for table in tables:
@@ -110,8 +149,8 @@ def _raw(table: Table, decimal: str) -> list[Launch]:
     for _, row in table.rows:
         launch = Launch(row["Kernel Name"], "ncu", _across(table, row, decimal))
         launch.device = row.get("device__attribute_display_name", "")
-        launch.block = _triple(row.get("Block Size", "")) or _dims(row, "launch__block_dim")
-        launch.grid = _triple(row.get("Grid Size", "")) or _dims(row, "launch__grid_dim")
+        launch.block = _triple(row.get("Block Size", "")) or _dims(row, *_RAW_BLOCK)
+        launch.grid = _triple(row.get("Grid Size", "")) or _dims(row, *_RAW_GRID)
         launches.append(launch)
     return launches
 
@@ -148,7 +187,8 @@ def _trace(table: Table, decimal: str) -> list[Launch]:
         name = re.sub(r"\s*\[\d+\]$", "", row[table.kernel_column])
         if not _is_copy(name):
             launch = Launch(name, "nvprof", _across(table, row, decimal))
-            launch.block, launch.grid = _dims(row, "Block"), _dims(row, "Grid")
+            launch.block = _dims(row, "Block X", "Block Y", "Block Z")
+            launch.grid = _dims(row, "Grid X", "Grid Y", "Grid Z")
             launch.device = _device(row)
             launches.append(launch)
     return launches
@@ -190,17 +230,147 @@ def _triple(text: str) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
-def _dims(row: Mapping[str, str], what: str) -> tuple[int, int, int] | None:
-    join = "_" if what.startswith("launch__") else " "
-    names = [f"{what}{join}{axis.lower() if join == '_' else axis}" for axis in "XYZ"]
-    texts: Sequence[str] = [row.get(name, "") for name in names]
-    if not all(re.fullmatch(r"\d+", text) for text in texts):
-        return None
-    x, y, z = (int(text) for text in texts)
-    return x, y, z
+def _dims(row: Mapping[str, str], *names: str) -> tuple[int, int, int] | None:
+    return _triple(",".join(row.get(name, "") for name in names))
 
 
 def _count(text: str, where: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,8}", text):
         raise ProfileError(f"{where} = '{text}': must be a whole number from 1 on")
     return int(text)
+
+
+def _tables_of(text: str) -> list[Table]:
+    """Return the tables of a profiler's output.
+
+    Messages of the profiler (``==PROF==``, ``==1234==``) and the program's own output before the
+    first table are skipped.
+    """
+    lines = text.splitlines(keepends=True)
+    start = next((i for i, line in enumerate(lines) if _kind(_cells(line))), None)
+    if start is None:
+        raise ProfileError(NO_TABLE)
+    tables: list[Table] = []
+    reader = csv.reader(lines[start:], strict=True)
+    try:
+        for cells in reader:
+            kind = _kind(cells)
+            if kind:
+                tables.append(Table(kind, tuple(cell.strip() for cell in cells)))
+            elif any(cells) and not cells[0].startswith("=="):
+                _add(tables[-1], start + reader.line_num, cells)
+    except csv.Error as error:
+        number = start + reader.line_num
+        raise ProfileError(f"line {number}: cut off, or not valid CSV: {error}") from None
+    if not any(table.rows for table in tables):
+        raise ProfileError("a table without rows: no kernel was profiled")
+    return tables
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line, which may be anything."""
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error:
+        return []
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """Return the kind of the table that these cells are the header of, or ``""``."""
+    names = {cell.strip() for cell in cells}
+    for kind, (wanted, unwanted) in KINDS.items():
+        if wanted <= names and not unwanted & names:
+            return kind
+    return ""
+
+
+def _add(table: Table, number: int, cells: Sequence[str]) -> None:
+    """Add a row to its table; trailing columns (rules) may be missing."""
+    has_units = table.kind in UNITS_BELOW
+    needed = table.header if has_units else KINDS[table.kind][0]
+    if len(cells) <= max(map(table.header.index, needed)):
+        raise ProfileError(
+            f"line {number}: {len(cells)} cells below a header of {len(table.header)}: cut off,"
+            " or not the profiler's own output"
+        )
+    row = dict(zip(table.header, map(str.strip, cells), strict=False))
+    if row[table.kernel_column]:
+        table.rows.append((number, row))
+    elif has_units and not table.rows:
+        table.units = row
+
+
+def kernels_of(launches: Sequence[Launch]) -> tuple[str, ...]:
+    """Return the names of the kernels, in the order of the profile."""
+    return tuple(dict.fromkeys(launch.kernel for launch in launches))
+
+
+def bare_name(kernel: str) -> str:
+    """Return a kernel's name without type, namespace, template arguments and parameters.
+
+    >>> bare_name("void lib::gemm<float, 8>(int, float const*)")
+    'gemm'
+    """
+    head = re.sub(r"\(anonymous namespace\)::", "", kernel)
+    head = re.split(r"[(<]", head, maxsplit=1)[0].strip()
+    return re.split(r"::|\s", head)[-1] or kernel
+
+
+def chosen(
+    launches: Sequence[Launch], kernel: str | None = None, number: int | None = None
+) -> list[Launch]:
+    """Return the launches that the user chooses.
+
+    Parameters
+    ----------
+    launches : sequence of Launch
+        From one or several profiles of the same program.
+    kernel : str, optional
+        The kernel's name, in full, bare, or a part that only one has. Needed where there are
+        several.
+    number : int, optional
+        Which of the kernel's launches, from 1 on; all by default.
+
+    Raises
+    ------
+    ProfileError
+        A choice is missing, or there is no such kernel or launch.
+    """
+    name = _kernel(kernels_of(launches), kernel)
+    own = [launch for launch in launches if launch.kernel == name]
+    if number is None:
+        return own
+    single = [launch for launch in own if not launch.is_mean]
+    means = [launch for launch in own if launch.is_mean and launch.invocations > 1]
+    where, shown = f"--launch {number}", f"'{bare_name(name)}'"
+    if means and len(single) != 1:
+        n_launches = means[0].invocations
+        raise ProfileError(f"{where}: the counters of {shown} are means over {n_launches} launches")
+    if not 1 <= number <= len(single):
+        raise ProfileError(f"{where}: {shown} has {len(single)} launches in the profile")
+    return [single[number - 1], *(launch for launch in own if launch.is_mean)]
+
+
+def _kernel(names: Sequence[str], wanted: str | None) -> str:
+    bare = [bare_name(name) for name in names]
+    shown = [b if bare.count(b) == 1 else name for b, name in zip(bare, names, strict=True)]
+    listed = ", ".join(shown[:MOST_LISTED])
+    listed += f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise ProfileError(f"{len(names)} kernels ({listed}): choose one with --kernel NAME")
+    for matching in (
+        [name for name in names if name == wanted],
+        [name for name in names if bare_name(name) == wanted],
+        [name for name in names if wanted in name],
+    ):
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise ProfileError(
+                f"--kernel {wanted}: {len(matching)} kernels have that name: give one in full,"
+                f" such as '{matching[0]}'"
+            )
+    hint = nearest(wanted, bare)
+    raise ProfileError(f"--kernel {wanted}: there is no such kernel{hint} (there are {listed})")
