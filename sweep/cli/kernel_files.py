@@ -1,16 +1,133 @@
-"""What the commands share that write a kernel file: a launch as it is typed, and the file."""
+"""``sweep ptx`` and ``sweep profile``: kernel files from PTX and from a profiler's counters."""
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sweep.errors import SweepError
 
-__all__ = ["sides", "write_kernel"]
+if TYPE_CHECKING:
+    from sweep.importers.ptx import Analysis
+
+__all__ = ["profile", "ptx"]
+
+MOST_REMARKS = 100
+RANGES = {
+    "registers": (1, 255, "1 to 255"),
+    "shared_memory": (0, 2**20, "0 to 1048576 bytes"),
+    "dynamic_shared": (0, 2**20, "0 to 1048576 bytes"),
+    "launch": (1, 10**9, "1 to 1000000000"),
+    "outer": (1, 2**53, "1 to 2**53"),
+    "core_clock": (50, 5000, "50 to 5000 MHz"),
+    "memory_clock": (50, 20_000, "50 to 20000 MHz"),
+}
+"""The least and the largest number of an option, and both as messages name them."""
 
 
-def write_kernel(path: Path, text: str, *, overwrite: bool) -> None:
+def ptx(arguments: argparse.Namespace) -> int:
+    """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
+    from sweep.importers.files import read_source
+    from sweep.importers.ptx import (
+        LARGEST_TEXT,
+        analyse,
+        instruction_costs,
+        kernel_text,
+        read_ptx,
+    )
+    from sweep.specs import load_device
+
+    path = Path(arguments.file)
+    text = read_source(path, LARGEST_TEXT).text
+    _check_ranges(arguments)
+    costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
+    try:
+        analysis = analyse(
+            read_ptx(text).entry(arguments.entry),
+            trips=_pairs("--trip", arguments.trip),
+            branches=_pairs("--branch", arguments.branch),
+            block=_sides("--block", arguments.block),
+            stages=arguments.stages,
+        )
+    except SweepError as error:
+        raise SweepError(f"{path}: {error}") from None
+    kernel = kernel_text(
+        analysis,
+        source=path.name,
+        registers=arguments.registers,
+        grid=_sides("--grid", arguments.grid),
+        dynamic_shared=arguments.dynamic_shared,
+        costs=costs,
+    )
+    return _deliver(arguments, kernel, path.name, _remarks(analysis))
+
+
+def _remarks(analysis: Analysis) -> list[str]:
+    """Return what a user should know before trusting the file, a line each."""
+    remarks = [unknown.remark() for unknown in analysis.unknown[:MOST_REMARKS]]
+    if len(analysis.unknown) > MOST_REMARKS:
+        remarks.append(f"{len(analysis.unknown) - MOST_REMARKS} more opcodes are unknown")
+    remarks += analysis.notes
+    for loop in analysis.counts.loops:
+        if loop.trips is None:
+            label = loop.loop.label
+            remarks.append(
+                f"the loop at {label} (line {loop.loop.line}) has no constant trip count:"
+                f" {loop.size} = 1, or give --trip '{label}=N'"
+            )
+    return remarks
+
+
+def profile(arguments: argparse.Namespace) -> int:
+    """Read a profile and print the kernel file, or write it; remarks go to the error stream."""
+    from sweep.importers.profiles import Given
+    from sweep.measurements.profiling import read_profile, seconds
+
+    _check_ranges(arguments)
+    found = read_profile(
+        arguments.files,
+        kernel=arguments.kernel,
+        launch=arguments.launch,
+        given=Given(
+            block=_sides("--block", arguments.block),
+            grid=_sides("--grid", arguments.grid),
+            registers=arguments.registers,
+            shared_memory=arguments.shared_memory,
+            outer=arguments.outer,
+        ),
+        device=arguments.device,
+        time=seconds(arguments.measured_time) if arguments.measured_time else None,
+        core_clock=arguments.core_clock,
+        memory_clock=arguments.memory_clock,
+    )
+    return _deliver(arguments, found.text, found.key, found.remarks)
+
+
+def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str]) -> int:
+    """Write the kernel file, or print it; remarks go to the error stream."""
+    if arguments.output:
+        _write(Path(arguments.output), text, overwrite=arguments.overwrite)
+    else:
+        print(text, end="")
+    for remark in remarks:
+        print(f"sweep: {name}: {remark}", file=sys.stderr)
+    return 0
+
+
+def _check_ranges(arguments: argparse.Namespace) -> None:
+    for name, (low, high, text) in RANGES.items():
+        number = getattr(arguments, name, None)
+        if number is not None and not low <= number <= high:
+            option = f"--{name.replace('_', '-')}"
+            shown = f"{number:g}" if isinstance(number, float) else number
+            raise SweepError(f"{option} {shown}: outside the range {text}")
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> None:
     """Write a kernel file, unless it is there or its name is no key."""
     from sweep.specs import parse_kernel
 
@@ -26,7 +143,7 @@ def write_kernel(path: Path, text: str, *, overwrite: bool) -> None:
         raise SweepError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def sides(option: str, text: str | None) -> tuple[int, int, int] | None:
+def _sides(option: str, text: str | None) -> tuple[int, int, int] | None:
     """Return three sides of a block or grid; those that are left out are 1."""
     if text is None:
         return None
@@ -35,3 +152,21 @@ def sides(option: str, text: str | None) -> tuple[int, int, int] | None:
         raise SweepError(f"{option} {text}: must be one to three whole numbers, such as 16,16")
     x, y, z = (*(int(part) for part in parts), 1, 1)[:3]
     return x, y, z
+
+
+def _pairs(option: str, words: Sequence[str]) -> dict[str, float]:
+    """Return the numbers of ``LABEL=NUMBER`` words by label."""
+    result: dict[str, float] = {}
+    for word in words:
+        label, equals, text = word.partition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            equals = ""
+            number = 0.0
+        if not label or not equals:
+            raise SweepError(f"{option} {word}: must be LABEL=NUMBER")
+        if label in result:
+            raise SweepError(f"{option} {word}: the label is given twice")
+        result[label] = number
+    return result

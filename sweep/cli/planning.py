@@ -11,7 +11,7 @@ from sweep.errors import PlanError
 if TYPE_CHECKING:
     from sweep.runs.predicting import Cost
 
-__all__ = ["add_plan_arguments", "parse_bandwidth", "plan"]
+__all__ = ["parse_bandwidth", "plan"]
 
 BANDWIDTH = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([kMGT]i?)?(B|bit)/s")
 FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
@@ -25,38 +25,6 @@ NAMES = {
     "evaluation": "evaluation",
     "writing": "encoding and writing",
 }
-
-
-def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``sweep plan`` to its parser."""
-    parser.description = (
-        "Predict the time, bytes, tasks and memory of a run, or of a question to a plan that "
-        "stores nothing, from rates that --calibrate measures on this machine and keeps in "
-        "$SWEEP_CACHE (default: the user's cache directory)."
-    )
-    parser.add_argument("plan", metavar="PLAN", help="a plan's file, or the name of a shipped plan")
-    parser.add_argument("--workers", type=int, metavar="N", help="worker processes, of a cluster")
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads (default: all cores; one per --workers)"
-    )
-    parser.add_argument(
-        "--cores",
-        type=int,
-        metavar="N",
-        help="cores that all workers share, as on one machine (default: one for each thread)",
-    )
-    parser.add_argument(
-        "--bandwidth", metavar="RATE", help="of the store's place, e.g. 10GB/s or 10Gbit/s"
-    )
-    parser.add_argument(
-        "--no-store",
-        action="store_true",
-        help="predict `sweep best PLAN`, which stores nothing (default for plans without a store)",
-    )
-    parser.add_argument(
-        "--calibrate", action="store_true", help="measure the plan's rates on this machine first"
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
 
 
 def plan(arguments: argparse.Namespace) -> int:

@@ -7,9 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from sweep.cli.asking import planned
 from sweep.cli.progress import bar_of
-from sweep.cli.run_report import report
 from sweep.errors import SweepError
 from sweep.runs.extending import extend as grow
 from sweep.runs.forecasting import (
@@ -100,6 +98,9 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     print(_outcome(finished))
     arguments.interrupted = ""
     if not arguments.no_report:
+        from sweep.cli.questions import planned
+        from sweep.cli.run_report import report
+
         print()
         source = str(path) if path is not None else arguments.plan
         with planned(space, workers) if path is None else nullcontext(finished.results) as results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import os
@@ -74,6 +75,13 @@ def test_help_of_a_command(capsys, name):
     out = capsys.readouterr().out
     assert out.startswith(f"usage: sweep {name} ")
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_every_command_has_its_function():
+    (commands,) = (a for a in build_parser()._actions if isinstance(a.choices, dict))
+    for parser in commands.choices.values():
+        module, name = parser.get_default("command").args[0].split(".")
+        assert callable(getattr(importlib.import_module(f"sweep.cli.{module}"), name))
 
 
 def test_version(capsys):

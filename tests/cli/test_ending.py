@@ -10,7 +10,7 @@ import sys
 import pytest
 from support.runs import environment, write_plan
 
-from sweep.cli import listing, main
+from sweep.cli import inspecting, main
 
 AWKWARD = {
     "a callback drops it": """
@@ -49,13 +49,13 @@ finally:
 
 COMMAND = """
 import os, signal, sys, time
-from sweep.cli import ending, listing, main
+from sweep.cli import ending, inspecting, main
 
 def command(*_):
 {body}
     time.sleep(20)
 
-listing.list_ = command
+inspecting.list_ = command
 sys.exit(main())
 """
 
@@ -77,7 +77,7 @@ def test_an_unforeseen_error_is_one_line_and_a_file(tmp_path, monkeypatch, capsy
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(listing, "list_", broken)
+    monkeypatch.setattr(inspecting, "list_", broken)
     assert main(["list", "plans"]) == 2
     line = capsys.readouterr().err
     found = re.fullmatch(

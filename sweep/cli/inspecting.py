@@ -1,4 +1,4 @@
-"""``sweep list | show | lint``: what there is, what it says, whether it is right."""
+"""``sweep list | show | lint | verify``: what there is, what it says, and whether it is right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweep.specs import (
     load_kernel,
 )
 
-__all__ = ["lint", "list_", "show"]
+__all__ = ["lint", "list_", "show", "verify"]
 
 
 def list_(arguments: argparse.Namespace) -> int:
@@ -190,3 +190,30 @@ def _is_plan(path: Path) -> bool:
 
 def _declared() -> dict[str, tuple]:
     return {name: get_model(name).parameters for name in model_names()}
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Check a store's files; 1 where some are damaged and not mended."""
+    from sweep.runs.forecasting import counted
+    from sweep.runs.verifying import repair
+    from sweep.runs.verifying import verify as look
+
+    if arguments.threads is not None and arguments.threads < 1:
+        raise SweepError(f"--threads {arguments.threads}: at least 1")
+    damages = look(arguments.store)
+    for damage in damages:
+        print(f"{arguments.store.rstrip('/')}/{damage.key}: {damage.problem}")
+    if not damages:
+        print(f"{arguments.store}: sound")
+        return 0
+    if not arguments.repair:
+        return 1
+    computed = repair(arguments.store, damages, threads=arguments.threads)
+    left = look(arguments.store)
+    if left:
+        raise SweepError(f"{arguments.store}/{left[0].key}: {left[0].problem}, after the repair")
+    print(
+        f"{arguments.store}: mended {counted(len(damages), 'file')}, "
+        f"{computed:,} configurations computed again"
+    )
+    return 0

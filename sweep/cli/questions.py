@@ -1,4 +1,4 @@
-"""``sweep best | top | pareto | info | explain``: questions to a store or a plan."""
+"""``sweep best | top | pareto | info | histogram | explain``: questions to a store or a plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ __all__ = [
     "asked",
     "best",
     "explain",
+    "histogram",
     "info",
+    "names_in",
     "open_data",
     "pareto",
     "planned",
@@ -85,20 +87,14 @@ def asked(arguments: argparse.Namespace) -> Iterator[Any]:
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group."""
     with asked(arguments) as data:
-        answer = query.best(
-            data, arguments.objective, sense="max" if arguments.max else "min",
-            **question_of(arguments, data),
-        )  # fmt: skip
+        answer = query.best(data, arguments.objective, **_ranked(arguments, data))
     return show(answer, arguments.format)
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the N best configurations."""
     with asked(arguments) as data:
-        answer = query.top(
-            data, arguments.n, arguments.objective, sense="max" if arguments.max else "min",
-            **question_of(arguments, data),
-        )  # fmt: skip
+        answer = query.top(data, arguments.n, arguments.objective, **_ranked(arguments, data))
     return show(answer, arguments.format)
 
 
@@ -127,10 +123,41 @@ def info(arguments: argparse.Namespace) -> int:
     return show(answer, arguments.format)
 
 
+def histogram(arguments: argparse.Namespace) -> int:
+    """Count configurations by bin, or by meaning."""
+    if arguments.include:
+        raise QueryError("--include: a histogram has no further variables")
+    options: dict[str, Any] = {"log": arguments.log}
+    if arguments.bins is not None:
+        options["bins"] = arguments.bins
+    if arguments.range is not None:
+        options["within"] = _range_of(arguments.range)
+    with asked(arguments) as data:
+        question = question_of(arguments, data)
+        answer = query.histogram(data, arguments.variable, **options, **question)
+    if arguments.figure is not None:
+        from sweep.plot import histogram_plot, save
+
+        save(histogram_plot(answer), arguments.figure)
+    show(answer, arguments.format)
+    if arguments.figure is not None and arguments.format == "table":
+        print(f"figure: {arguments.figure}")
+    return 0
+
+
+def _range_of(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise QueryError(f"--range '{text}': two numbers in base units, LOW:HIGH") from None
+
+
 def explain(arguments: argparse.Namespace) -> int:
     """Show every intermediate of one configuration."""
     from sweep.explanation.explaining import explain as explain_configuration
     from sweep.runs.running import recorded_space
+    from sweep.space import load_plan, resolve
 
     if arguments.row < 1:
         raise QueryError(f"--row {arguments.row}: rows are counted from 1")
@@ -138,18 +165,13 @@ def explain(arguments: argparse.Namespace) -> int:
     if is_store(arguments.data):
         space = recorded_space(arguments.data)
     else:
-        from sweep.space import load_plan, resolve
-
         space = resolve(load_plan(arguments.data))
-    select = selection_of(arguments, data)
-    answer = query.top(data, arguments.row, arguments.objective, select=select)
-    if len(answer) < arguments.row:
-        if not len(answer):
-            configuration = {**select}
-        else:
-            raise QueryError(f"--row {arguments.row}: the selection has {len(answer)} rows")
-    else:
+    configuration = selection_of(arguments, data)
+    answer = query.top(data, arguments.row, arguments.objective, select=configuration)
+    if len(answer) >= arguments.row:
         configuration = answer[arguments.row - 1].configuration
+    elif len(answer):
+        raise QueryError(f"--row {arguments.row}: the selection has {len(answer)} rows")
     explanation = explain_configuration(space, configuration)
     print(explanation.to_json() if arguments.format == "json" else explanation.to_text())
     return 0
@@ -172,14 +194,20 @@ def question_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
         "select": query.parse_selection(arguments.select, data),
     }
     if arguments.by is not None:
-        question["by"] = _names(arguments.by)
+        question["by"] = names_in(arguments.by)
     if arguments.include:
-        question["include"] = _names(arguments.include)
+        question["include"] = names_in(arguments.include)
     return question
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def _ranked(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
+    """Return the same for questions that minimise or maximise."""
+    return {"sense": "max" if arguments.max else "min", **question_of(arguments, data)}
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Return the names in a list with commas."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def show(answer: query.Answer, form: str) -> int:

@@ -1,0 +1,87 @@
+"""Commands that draw: ``sweep plot | compare | compare-models | reproduce``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from sweep import plot as plots
+from sweep import query
+from sweep.cli.questions import open_data, selection_of, show
+from sweep.errors import QueryError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["compare", "compare_models", "plot", "reproduce", "save_figure"]
+
+
+def save_figure(figure: Figure, path: str, form: str) -> None:
+    """Save a figure and name it, on the error stream where the output is for programs."""
+    plots.save(figure, path)
+    print(f"figure: {path}", file=sys.stdout if form == "table" else sys.stderr)
+
+
+def plot(arguments: argparse.Namespace) -> int:
+    """Draw results into a file or a window."""
+    data = open_data(arguments.data)
+    select = selection_of(arguments, data)
+    if arguments.kind == "heatmap":
+        if not (arguments.x and arguments.y):
+            raise QueryError("a heatmap needs two dimensions: -x DIM -y DIM")
+        figure = plots.heatmap(
+            data, arguments.x, arguments.y, variable=arguments.variable, select=select
+        )
+    elif arguments.kind == "pareto":
+        figure = plots.pareto_plot(data, select=select)
+    elif arguments.kind == "clocks":
+        figure = plots.clocks_plot(data, select=select)
+    else:
+        figure = plots.occupancy_plot(data, arguments.x or None, select=select)
+    if arguments.show:
+        plots.show(figure)
+        return 0
+    output = arguments.output or f"{arguments.kind}.png"
+    plots.save(figure, output)
+    print(f"wrote {output}")
+    return 0
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Show what changed between two results; 1 where something became slower at its best."""
+    before, after = open_data(arguments.before), open_data(arguments.after)
+    found = query.changes(before, after, arguments.objective)
+    answer = query.changes_table(found, arguments.tolerance)
+    if arguments.n is None:
+        show(answer, arguments.format)
+    else:
+        show(query.changed_table(found, arguments.n, arguments.tolerance), arguments.format)
+    if arguments.output:
+        figure = plots.changes_plot(
+            before, after, arguments.objective, tolerance=arguments.tolerance
+        )
+        plots.save(figure, arguments.output)
+        print(f"figure: {arguments.output}", file=sys.stderr)
+    return 1 if any(row["verdict"] == "slower" for row in answer) else 0
+
+
+def compare_models(arguments: argparse.Namespace) -> int:
+    """Show where models agree on the best configuration and the ranking, with a figure."""
+    data = open_data(arguments.data)
+    select = query.parse_selection(arguments.select, data)
+    show(query.compare_models(data, arguments.objective, select=select), arguments.format)
+    figure = plots.models_plot(data, arguments.objective, select=select)
+    save_figure(figure, arguments.output, arguments.format)
+    return 0
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    """Write a paper's tables and figures, as computed here, beside the printed values."""
+    from sweep.papers import reproduce
+
+    found = reproduce(arguments.paper)
+    page = found.write(arguments.output or arguments.paper)
+    print(found.summary())
+    print(f"wrote {page} with {len(found.tables)} tables and {len(found.figures)} figures")
+    return 0
