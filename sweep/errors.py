@@ -79,8 +79,18 @@ class ProfileError(SweepError):
     """A profile is wrong, or lacks what a kernel file needs."""
 
 
+_LONGEST_WORD = 200
+_MOST_WORDS = 500
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the known word closest to ``word``, or ``""``."""
-    found = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    """Return ``"; did you mean 'x'?"`` for the known word closest to ``word``, or ``""``.
+
+    Nothing is suggested for a long word or out of very many: comparing them takes too long.
+    """
+    known = list(known)
+    if len(word) > _LONGEST_WORD or len(known) > _MOST_WORDS:
+        return ""
+    found = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     swapped = [name for name in found if sorted(name) == sorted(word)]  # 'setp' is step, not stop
     return f"; did you mean '{(swapped or found)[0]}'?" if found else ""

@@ -10,7 +10,7 @@ a number, once given a meaning, keeps it in every later version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = [
@@ -121,20 +121,11 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
 
-STATUS = Flags(
-    {
-        "valid": 0,
-        "constraint": 1,
-        "block_too_large": 2,
-        "registers": 3,
-        "shared_memory": 4,
-        "no_active_block": 5,
-        "clock_out_of_range": 6,
-        "missing_parameters": 7,
-        "model_domain": 8,
-        "kernel_expression": 9,
-    }
-)
+STATUS = Flags({
+    "valid": 0, "constraint": 1, "block_too_large": 2, "registers": 3, "shared_memory": 4,
+    "no_active_block": 5, "clock_out_of_range": 6, "missing_parameters": 7, "model_domain": 8,
+    "kernel_expression": 9,
+})  # fmt: skip
 """Why a configuration has no time. ``kernel_expression``: an expression of the kernel file divides
 by zero or yields a negative count there."""
 
@@ -146,87 +137,43 @@ BOUND = Flags(
 )
 """What bounds a configuration's time, as the model sees it."""
 
-LIMITER = Flags(
-    {
-        "none": 0,
-        "blocks_per_sm": 1,
-        "warps": 2,
-        "registers": 3,
-        "shared_memory": 4,
-        "grid": 5,
-    }
-)
+LIMITER = Flags({
+    "none": 0, "blocks_per_sm": 1, "warps": 2, "registers": 3, "shared_memory": 4, "grid": 5,
+})  # fmt: skip
 """The resource that limits the number of active blocks on an SM."""
 
+_MODEL_FIELDS = (
+    Field("execution_time", "s", "predicted execution time of the kernel", "T"),
+    Field("execution_cycles", "cycle", "predicted execution time in core cycles"),
+    Field("cycles_per_instruction", "cycle",
+          "core cycles per warp instruction on an active multiprocessor", "CPI", "hong_kim (25)"),
+    Field("power", "W", "predicted average power", "P", "wang_chu (1)"),
+    Field("energy", "J", "predicted energy: power times execution time", "E"),
+    Field("core_activity", "1",
+          "fraction of the time in which the multiprocessors issue, as the model implies"),
+    Field("memory_activity", "1",
+          "fraction of the time in which DRAM transfers, as the model implies"),
+    Field("regime", "1", "the case of the model that gave the time", kind="code"),
+    Field("bound", "1", "what bounds the time", kind="code", flags=BOUND),
+    Field("status", "1", "whether the configuration has a time, and if not why", kind="code",
+          flags=STATUS),
+    Field("power_status", "1", "whether the configuration has power and energy, and if not why",
+          kind="code", flags=POWER_STATUS),
+)  # fmt: skip
+
+_LAUNCH_FIELDS = (
+    Field("occupancy", "1", "active warps over the most that a multiprocessor holds"),
+    Field("active_blocks_per_sm", "1", "thread blocks resident on a multiprocessor at once"),
+    Field("active_warps_per_sm", "1", "warps resident on a multiprocessor at once", "N"),
+    Field("threads_per_block", "1", "threads in a block"),
+    Field("blocks", "1", "thread blocks of the grid"),
+    Field("occupancy_limiter", "1",
+          "the resource that limits the active blocks on a multiprocessor", kind="code",
+          flags=LIMITER),
+)  # fmt: skip
+
 COMMON_FIELDS: dict[str, Field] = {
-    field.name: field
-    for field in (
-        Field("execution_time", "s", "predicted execution time of the kernel", "T"),
-        Field("execution_cycles", "cycle", "predicted execution time in core cycles"),
-        Field(
-            "cycles_per_instruction",
-            "cycle",
-            "core cycles per warp instruction on an active multiprocessor",
-            "CPI",
-            "hong_kim (25)",
-        ),
-        Field("power", "W", "predicted average power", "P", "wang_chu (1)"),
-        Field("energy", "J", "predicted energy: power times execution time", "E"),
-        Field(
-            "core_activity",
-            "1",
-            "fraction of the time in which the multiprocessors issue, as the model implies",
-        ),
-        Field(
-            "memory_activity",
-            "1",
-            "fraction of the time in which DRAM transfers, as the model implies",
-        ),
-        Field("regime", "1", "the case of the model that gave the time", kind="code"),
-        Field("bound", "1", "what bounds the time", kind="code", flags=BOUND),
-        Field(
-            "status",
-            "1",
-            "whether the configuration has a time, and if not why",
-            kind="code",
-            flags=STATUS,
-        ),
-        Field(
-            "power_status",
-            "1",
-            "whether the configuration has power and energy, and if not why",
-            kind="code",
-            flags=POWER_STATUS,
-        ),
-        Field(
-            "occupancy",
-            "1",
-            "active warps over the most that a multiprocessor holds",
-            depends="launch",
-        ),
-        Field(
-            "active_blocks_per_sm",
-            "1",
-            "thread blocks resident on a multiprocessor at once",
-            depends="launch",
-        ),
-        Field(
-            "active_warps_per_sm",
-            "1",
-            "warps resident on a multiprocessor at once",
-            "N",
-            depends="launch",
-        ),
-        Field("threads_per_block", "1", "threads in a block", depends="launch"),
-        Field("blocks", "1", "thread blocks of the grid", depends="launch"),
-        Field(
-            "occupancy_limiter",
-            "1",
-            "the resource that limits the active blocks on a multiprocessor",
-            kind="code",
-            depends="launch",
-            flags=LIMITER,
-        ),
-    )
+    **{field.name: field for field in _MODEL_FIELDS},
+    **{field.name: replace(field, depends="launch") for field in _LAUNCH_FIELDS},
 }
 """Every variable that does not belong to one paper alone, by public name."""

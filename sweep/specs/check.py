@@ -267,11 +267,11 @@ def _rows(key: Key, value: Any) -> tuple[Any, str]:
 def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
     """Yield what is wrong with the value of a key of rows."""
     columns = ", ".join(key.columns)
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list | tuple) or not value:
         yield f"must be a list of rows [{columns}]"
         return
     for number, row in enumerate(value, start=1):
-        if not isinstance(row, list) or len(row) != len(key.columns):
+        if not isinstance(row, list | tuple) or len(row) != len(key.columns):
             yield f"row {number} must be [{columns}]"
             return
         for column, cell, bounds in zip(key.columns, row, key.column_ranges, strict=True):
@@ -281,7 +281,7 @@ def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
             elif not is_number(cell):
                 yield f"row {number}: {column} must be a number"
             elif reason := _outside(*bounds, split_unit(column)[1], float(cell)):
-                yield f"row {number}: {column} {cell}: {reason}"
+                yield f"row {number}: {column} {cell:.12g}: {reason}"
     unit = split_unit(key.columns[0])[1]
     firsts = [row[0] for row in value]
     if unit is not None and unit.dimension == "clock" and sorted(set(firsts)) != firsts:

@@ -310,13 +310,7 @@ def check_model_parameters(
     section = f"model.{model}"
     keys = tuple(Key.from_parameter(parameter, section) for parameter in declared)
     optional = tuple(replace(key, required=False) for key in keys)
-    table = {k: _thawed(v) for k, v in device.model_parameters.get(model, {}).items()}
+    table = dict(device.model_parameters.get(model, {}))
     check_section(found, Section(section, "", optional), table)
     if report is None and found.errors:
         raise SpecError(str(found.errors[0]))
-
-
-def _thawed(value: ModelValue) -> Any:
-    if isinstance(value, tuple):
-        return [_thawed(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value

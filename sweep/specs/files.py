@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -183,6 +184,17 @@ def _lint_file(
     text = read_text(report, path)
     if text is None:
         return report.findings
+    with contextlib.suppress(SpecError):  # there are more errors than anybody reads
+        _inspect(report, text, path, model_parameters)
+    return report.findings
+
+
+def _inspect(
+    report: Report,
+    text: str,
+    path: Path,
+    model_parameters: Mapping[str, Sequence[Parameter]] | None,
+) -> None:
     kind = kind_of(text, path)
     if kind == "device":
         device = inspect_device(report, text, path.stem, path)
@@ -192,7 +204,6 @@ def _lint_file(
         inspect_kernel(report, text, path.stem, path)
     else:
         report.error("", "neither a device file ([chip], [clocks]) nor a kernel file ([launch])")
-    return report.findings
 
 
 def _check_models(

@@ -9,12 +9,16 @@ from typing import Any, TypeVar
 
 from sweep.errors import SpecError, printable
 
-__all__ = ["Finding", "Report", "quoted_path", "show"]
+__all__ = ["MAX_ERRORS", "Finding", "Report", "quoted_path", "show"]
 
 Spec = TypeVar("Spec")
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_VALUE = 60
+
+MAX_ERRORS = 200
+"""Most errors that are collected of one file: a hostile one has enough of them for minutes."""
+
 _ABSENT = object()
 
 
@@ -61,6 +65,8 @@ class Report:
         self._add("warning", path, reason, value)
 
     def _add(self, severity: str, path: str, reason: str, value: Any) -> None:
+        if severity == "error" and len(self.errors) >= MAX_ERRORS:
+            self.result(None)
         head = path if value is _ABSENT else f"{path} = {show(value)}"
         message = f"{head}: {reason}" if head else reason
         self.findings.append(Finding(self.file, path, printable(message), severity))

@@ -7,7 +7,8 @@ schema can say (cycles, names that an expression uses, sums over tables) only lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sweep.errors import SpecError, nearest
@@ -33,18 +34,24 @@ __all__ = ["format_table", "json_schema"]
 Schema = dict[str, Any]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_KINDS = "|".join(SOURCE_KINDS)
 _SOURCE: Schema = {
     "type": "string",
-    "pattern": rf"^\s*({'|'.join(SOURCE_KINDS)})\s*:\s*\S",
+    "pattern": rf"^\s*({_KINDS})\s*:\s*\S",
     "description": "KIND: REFERENCE",
 }
-_MODEL_VALUE: Schema = {
-    "anyOf": [
-        {"type": "number"},
-        {"type": "string", "pattern": r"\S"},
-        {"type": "array", "minItems": 1},
-    ]
+_WORD: Schema = {"type": "string", "pattern": r"\S"}
+_NUMBER: Schema = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
+_VALUES: Schema = {  # of a tuning parameter
+    **{"type": "array", "minItems": 1, "uniqueItems": True},
+    "anyOf": [{"items": kind} for kind in (_NUMBER, _WORD, {"type": "boolean"})],
 }
+_FREE: dict[str, Schema] = {
+    "size": {**_NUMBER, "minimum": 0},
+    "values": _VALUES,
+    "expression": {"type": ["number", "string"]},
+}
+_MODEL_VALUE: Schema = {"anyOf": [{"type": "number"}, _WORD, {"type": "array", "minItems": 1}]}
 
 
 def json_schema(
@@ -71,27 +78,31 @@ def json_schema(
         There is no such kind of file.
     """
     sections = _format(kind)
-    properties: Schema = {key.name: _value(key) for key in sections[""].keys}
+    schema: Schema = {"$schema": _DIALECT, "title": f"{kind} file of sweep"} | _object(
+        sections[""].keys
+    )
+    properties = schema["properties"]
     for name, section in sections.items():
         if name:
             properties[name] = _section(section, sections, model_parameters or {})
     properties["schema"] = {"const": SCHEMA_VERSION, "description": "version of the file format"}
+    schema["required"] += [name for name, section in sections.items() if name and section.required]
     if kind == "device":
         properties["compute_capability"]["enum"] = list(compute_capabilities())
-    required = [key.name for key in sections[""].keys if key.required]
-    required += [name for name, section in sections.items() if name and section.required]
-    schema: Schema = {
-        "$schema": _DIALECT,
-        "title": f"{kind} file of sweep",
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-    if kind == "device":
         schema["allOf"] = _sources_of_optional(sections)
         schema["oneOf"] = [{"required": ["compute_capability"]}, {"required": ["occupancy"]}]
     return schema
+
+
+def _object(keys: Iterable[Key]) -> Schema:
+    """Return the schema of a table of declared keys."""
+    keys = list(keys)
+    return {
+        "type": "object",
+        "properties": {key.name: _value(key) for key in keys},
+        "required": [key.name for key in keys if key.required],
+        "additionalProperties": False,
+    }
 
 
 def _format(kind: str) -> Format:
@@ -101,34 +112,29 @@ def _format(kind: str) -> Format:
 
 
 def _section(
-    section: Section,
-    sections: Format,
-    model_parameters: Mapping[str, Sequence[Parameter]],
+    section: Section, sections: Format, model_parameters: Mapping[str, Sequence[Parameter]]
 ) -> Schema:
     if section.values == "source":
         body = _sources(sections)
     elif section.values == "model":
         body = _models(model_parameters)
     elif section.values:
-        body = _free(section.values)
+        dimension = frozenset() if section.values == "expression" else RESERVED_DIMENSIONS
+        taken = {"enum": sorted(RESERVED_NAMES | dimension)}
+        names = {"pattern": f"^{NAME_PATTERN}$", "not": taken}
+        body = {"type": "object", "propertyNames": names}
+        body["additionalProperties"] = _FREE[section.values]
     else:
         body = _keys(section)
     body["description"] = section.meaning
-    if section.repeated:
-        return {"type": "array", "items": body, "minItems": 1}
-    return body
+    return {"type": "array", "items": body, "minItems": 1} if section.repeated else body
 
 
 # ---------------------------------------------------------------------------- tables
 
 
 def _keys(section: Section) -> Schema:
-    body: Schema = {
-        "type": "object",
-        "properties": {key.name: _value(key) for key in section.keys},
-        "required": [key.name for key in section.keys if key.required],
-        "additionalProperties": False,
-    }
+    body = _object(section.keys)
     together = {key.name: [key.together] for key in section.keys if key.together}
     if together:
         body["dependentRequired"] = together
@@ -157,42 +163,15 @@ def _only_with(pattern: str, keys: Sequence[str]) -> Schema:
     }
 
 
-def _free(values: str) -> Schema:
-    """Return the schema of a table whose names the author of the file chooses."""
-    taken = RESERVED_NAMES if values == "expression" else RESERVED_NAMES | RESERVED_DIMENSIONS
-    number: Schema = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
-    word: Schema = {"type": "string", "pattern": r"\S"}
-    kinds: list[Schema] = [number, word, {"type": "boolean"}]
-    item = {
-        "size": {**number, "minimum": 0},
-        "values": {
-            "type": "array",
-            "minItems": 1,
-            "uniqueItems": True,
-            "anyOf": [{"items": kind} for kind in kinds],
-        },
-        "expression": {"type": ["number", "string"]},
-    }[values]
-    names = {"pattern": f"^{NAME_PATTERN}$", "not": {"enum": sorted(taken)}}
-    return {"type": "object", "propertyNames": names, "additionalProperties": item}
-
-
 def _models(model_parameters: Mapping[str, Sequence[Parameter]]) -> Schema:
     if not model_parameters:
         table = {"type": "object", "additionalProperties": _MODEL_VALUE}
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": f"^{KEY_PATTERN}$"},
-            "additionalProperties": table,
-        }
-    tables: Schema = {}
-    for model, parameters in model_parameters.items():
-        keys = [Key.from_parameter(parameter, f"model.{model}") for parameter in parameters]
-        tables[model] = {
-            "type": "object",
-            "properties": {key.name: _value(key) for key in keys},
-            "additionalProperties": False,
-        }
+        names = {"pattern": f"^{KEY_PATTERN}$"}
+        return {"type": "object", "propertyNames": names, "additionalProperties": table}
+    tables = {
+        model: _object(replace(Key.from_parameter(p, ""), required=False) for p in parameters)
+        for model, parameters in model_parameters.items()
+    }
     return {"type": "object", "properties": tables, "additionalProperties": False}
 
 
@@ -233,18 +212,13 @@ def _value(key: Key) -> Schema:
     if key.type in ("number", "integer", "expression"):
         kind = "integer" if key.type == "integer" else "number"
         number = _bounds({"type": kind}, key.minimum, key.maximum)
-        if key.zero:
-            return described | {"anyOf": [{"const": 0}, number]}
-        if key.type == "expression":
-            return described | {"anyOf": [number, {"type": "string", "pattern": r"\S"}]}
-        return described | number
+        other = {"const": 0} if key.zero else _WORD if key.type == "expression" else None
+        return described | (number if other is None else {"anyOf": [number, other]})
     if key.type == "choice":
         return described | {"enum": list(key.choices)}
     if key.type == "conditions":
-        return described | {"type": "array", "items": {"type": "string", "pattern": r"\S"}}
-    if key.type == "rows":
-        return described | _rows(key)
-    return described | {"type": "string", "pattern": r"\S"}
+        return described | {"type": "array", "items": _WORD}
+    return described | (_rows(key) if key.type == "rows" else _WORD)
 
 
 def _rows(key: Key) -> Schema:

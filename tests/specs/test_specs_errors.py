@@ -18,6 +18,7 @@ from sweep.errors import SpecError
 from sweep.fields import Parameter
 from sweep.specs.formats import range_text
 from sweep.specs.reading import load_toml
+from sweep.specs.report import MAX_ERRORS
 
 CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encoding="utf-8"))
 
@@ -234,6 +235,15 @@ def test_lint__reports_everything(folder):
         ("bad_kernel.toml", "launch.blocks"),
     ]
     assert {f.severity for f in specs.lint([folder])} == {"error"}
+
+
+def test_lint__of_thousands_of_errors_ends(tmp_path):
+    derived = "\n".join(f'name_{i} = "nmae_{i} + 1"' for i in range(3000))
+    path = tmp_path / "foo.toml"
+    path.write_text(KERNEL.replace("[derived]", f"[derived]\n{derived}"))
+    started = time.process_time()
+    assert len(specs.lint([path])) == MAX_ERRORS
+    assert time.process_time() - started < 5
 
 
 def test_lint__models(folder):
