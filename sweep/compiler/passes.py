@@ -74,8 +74,9 @@ POWERED = ("power", "energy")
 
 MODEL_DOMAIN = float(STATUS["model_domain"])
 NO_TIME = float(POWER_STATUS["no_time"])
-LARGEST = float(np.finfo(np.float64).max)
-"""To compare with it costs less than with infinity, which becomes a test of the number's class."""
+LARGEST = float(np.finfo(np.float32).max)
+"""Most cycles of a valid configuration, in either precision: a store of float32 must not hold
+infinity as a result. Comparing with a number costs less than testing for infinity does."""
 
 
 @joined

@@ -18,6 +18,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -108,12 +109,12 @@ class Chunking:
         chunks = document["chunk_grid"]["configuration"]["chunk_shape"]
         return cls(tuple(document["shape"]), tuple(chunks), document["data_type"])
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Number of chunks along each dimension."""
         return tuple(-(-n // chunk) for n, chunk in zip(self.shape, self.chunks, strict=True))
 
-    @property
+    @cached_property
     def numpy_type(self) -> np.dtype[Any]:
         """The type in memory; texts are objects."""
         return np.dtype(object if self.dtype == "string" else self.dtype)
@@ -253,8 +254,8 @@ def _is_blosc(body: bytes, items: int, itemsize: int) -> bool:
     first = _HEADER + 4 * count
     if first >= length:
         return False
-    starts = np.frombuffer(body, "<u4", count, _HEADER)
-    return bool(starts.min() >= first and starts.max() < length)
+    starts = struct.unpack_from(f"<{count}I", body, _HEADER)
+    return min(starts) >= first and max(starts) < length
 
 
 def _items(body: bytes, kind: np.dtype[Any], block: int, size: int, items: Array) -> Array:

@@ -88,10 +88,10 @@ def _inside(root: str | os.PathLike[str], key: str) -> str:
     *parents, name = key.split("/")
     path = os.fspath(root)
     for parent in parents:
-        path = os.path.join(path, parent)
+        path = f"{path}/{parent}"
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             raise OSError(errno.ENOTDIR, _FOREIGN, path)
-    return os.path.join(path, name)
+    return f"{path}/{name}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LocalFiles:
         StoreError
             If the file cannot be written; what was there before stays.
         """
-        final = os.path.join(self.root, key)
+        final = f"{self.root}/{key}"
         # Never the same name twice: a worker that outlived its run may write the same chunk.
         suffix = f".{os.getpid():x}-{secrets.token_hex(6)}{_PARTIAL}"
         with explained(f"write '{final}'", "; the same command continues from what is finished"):
@@ -183,7 +183,7 @@ class LocalFiles:
     def mark(self, key: str) -> object:
         """Return what changes with a file's content; ``None`` without it."""
         try:
-            found = os.lstat(os.path.join(self.root, key))
+            found = os.lstat(f"{self.root}/{key}")
         except OSError:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns

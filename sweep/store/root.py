@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from sweep.errors import StoreError
 from sweep.store.address import Files, extension_path, files_of, is_url, place_of
+from sweep.store.buckets import BucketFiles
 from sweep.store.journal import Finished, read_journal
 from sweep.store.layout import CHUNK_INDEX
 from sweep.store.local_files import explained
@@ -191,7 +192,8 @@ def check_same(files: Files, binding: str) -> None:
     """
     place = (str(files.root), binding)
     known, looked = _seen.get(place, (None, 0.0))
-    if known is not None and is_url(files.root) and time.monotonic() < looked + LOOK_S:
+    is_remote = isinstance(files, BucketFiles)
+    if known is not None and is_remote and time.monotonic() < looked + LOOK_S:
         return
     mark = files.mark(ROOT_DOCUMENT)
     if mark is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sweep.compiler import passes
 from sweep.compiler.passes import TILE
 from sweep.evaluation import Buffers, chunk, evaluate_box, variables
 from sweep.fields import POWER_STATUS, STATUS
@@ -70,3 +71,10 @@ def test_buffers__used_again_box_after_box(monkeypatch, most):
             np.testing.assert_array_equal(found[name], values, err_msg=name)
     largest = max(box.n_points for box in boxes) * len(plan.models)
     assert buffers["execution_time"].size == largest
+
+
+@pytest.mark.parametrize(("cycles", "status"), [(3.4e38, "valid"), (3.5e38, "model_domain")])
+def test_cycles__that_float32_cannot_hold_are_no_result(cycles, status):
+    found = passes._finish(cycles, 0.5, 0.5, 0.0, 0.0, 0.0, 20.0, 1e9, 100.0, 50.0)
+    assert found[0] == STATUS[status]
+    assert np.isfinite(np.float32(found[2:])).all()
