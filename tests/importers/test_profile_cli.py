@@ -73,6 +73,16 @@ BAD = {
         [],
         "smsp__inst_executed.sum = -5: must not be negative",
     ),
+    "grid of 5,000 digits": (
+        made(INSTRUCTIONS, grid=f"({'9' * 5000}, 1, 1)"),
+        [],
+        "no grid of the launch: add its",
+    ),
+    "counter of 5,000 digits": (
+        made(("smsp__inst_executed.sum", "inst", "9" * 5000)),
+        [],
+        "neither smsp__inst_executed",
+    ),
     "zero warps": (made(INSTRUCTIONS, grid="(0, 1, 1)"), [], "0 warps: 0 blocks of 128 threads"),
     "nothing ran": (
         made(INSTRUCTIONS, ("smsp__warps_launched.sum", "warp", "0")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 from support.ptx_texts import HEAD, kernel, value
@@ -12,6 +13,9 @@ from sweep.importers.ptx.analysis import MOST_NOTES
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN
 from sweep.importers.ptx.stages import MAX_STAGES
 from sweep.specs import parse_kernel
+
+N = 10_000
+LABELS = "".join(f"L{i}:\n" for i in range(N))
 
 
 def test_calls__recursive_missing_and_many():
@@ -72,6 +76,22 @@ def test_many_of_everything__stay_readable():
     assert "20 more unknown instructions are counted likewise" in text
     assert f"There are {MOST_LOOPS + 20} loops in all" in text
     assert sum(u.count for u in found.unknown) == MOST_UNKNOWN + 20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "".join(f"@%p1 bra L{i};\n" for i in range(N)) + LABELS + "E: ret;",
+        LABELS + "E: add.s32 %r1, %r1, 1;\n" + "".join(f"@%p1 bra L{i};\n" for i in range(N)),
+        "".join(f"@%p1 bra E;\nL{i}: @%p2 bra F;\n" for i in range(N)) + "E: F: ret;",
+    ],
+    ids=["forward", "back", "exits"],
+)
+def test_many_labels__cost_linear_time(body):
+    start = time.process_time()
+    options = {"branches": {"E": 0.5}} if "bra E" in body else {}
+    kernel_text(kernel(body, **options))
+    assert time.process_time() - start < 15  # seconds; each label with all others takes minutes
 
 
 def test_phases__are_those_of_the_loop_with_most_accesses():

@@ -14,13 +14,7 @@ import sweep
 from sweep.cli import main
 from sweep.importers.files import read_source
 from sweep.importers.tuners import ClockTimes, read_clock_times
-from sweep.measurements.clock_validation import (
-    CORE_RULE,
-    NO_CHANGE,
-    ROOF_RULE,
-    SUM_RULE,
-    predicted,
-)
+from sweep.measurements.clock_validation import CORE_RULE, NO_CHANGE, ROOF_RULE, SUM_RULE, predicted
 from sweep.specs import load_device
 
 FOLDER = Path(__file__).parents[1] / "data" / "dvfs"
@@ -214,11 +208,7 @@ BAD = {
     "no number": (GOOD + "k,823,810,n/a\n", [], "line 5: time_ms = 'n/a': must be a number above"),
     "nan": (GOOD + "k,823,810,nan\n", [], "line 5: time_ms = 'nan': must be a number above 0"),
     "zero": (GOOD + "k,823,810,0\n", [], "line 5: time_ms = '0': must be a number above 0"),
-    "unit": (
-        GOOD + "k,0.8,810,1\n",
-        [],
-        "line 5: core_clock_MHz = '0.8': must be 50 to 5000 MHz",
-    ),
+    "unit": (GOOD + "k,0.8,810,1\n", [], "line 5: core_clock_MHz = '0.8': must be 50 to 5000 MHz"),
     "twice": (GOOD + "k,975,810,3\n", [], "line 5: a second time of 'k' at 975/810 MHz"),
     "no rows": (HEAD, [], "there is no line below the header"),
     "pair": (GOOD, ["--given", "975"], "--given 975: must be core and memory clock in MHz"),

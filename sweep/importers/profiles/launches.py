@@ -236,7 +236,7 @@ def _dims(row: Mapping[str, str], *names: str) -> tuple[int, int, int] | None:
 
 def _count(text: str, where: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,8}", text):
-        raise ProfileError(f"{where} = '{text}': must be a whole number from 1 on")
+        raise ProfileError(f"{where} = '{text[:60]}': must be a whole number from 1 on")
     return int(text)
 
 

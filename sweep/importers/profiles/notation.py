@@ -18,6 +18,9 @@ _NUMBER = re.compile(
 )
 _SPACING = re.compile(r"['\u2019\u00a0\u202f]")
 
+MAX_SHOWN = 60
+"""Most characters of a value that messages repeat."""
+
 PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 BASES = {
     "second": "time", "s": "time", "byte": "size", "hz": "clock",
@@ -101,17 +104,18 @@ def read_value(text: str, unit: str, decimal: str) -> Value:
     A unit that stands behind the number (``12.5GB``) counts where there is no other.
     """
     match = _NUMBER.fullmatch(text)
+    shown = text.strip() if len(text) <= MAX_SHOWN else f"{text.strip()[:MAX_SHOWN]}..."
     if match is None:
-        return Value(text.strip(), None, unit)
+        return Value(shown, None, unit)
     digits = _SPACING.sub("", match["digits"])
     digits = digits.replace({".": ",", ",": "."}[decimal], "").replace(decimal, ".")
     try:
         number = float(match["sign"] + digits + (match["exponent"] or ""))
     except ValueError:
-        return Value(text.strip(), None, unit)
+        return Value(shown, None, unit)
     finite = number if math.isfinite(number) else None
     decimals = len(digits.partition(".")[2])
-    return Value(text.strip(), finite, unit or match["unit"], 10.0**-decimals)
+    return Value(shown, finite, unit or match["unit"], 10.0**-decimals)
 
 
 def in_base(value: Value, dimension: str) -> float:
