@@ -8,7 +8,7 @@ import pytest
 
 from sweep.expressions import Expression
 from sweep.importers.files import read_source
-from sweep.importers.tuners import SearchSpace, read_t1
+from sweep.importers.tuners.search_space import SearchSpace, read_t1
 from sweep.space import valid_configurations
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "tuning"

@@ -38,7 +38,7 @@ def list_(arguments: argparse.Namespace) -> int:
     elif arguments.what == "plans":
         rows = ((name, load_plan(name).description) for name in list_plans())
     elif arguments.what == "counters":
-        from sweep.importers.profiles import QUANTITIES
+        from sweep.importers.profiles.counters import QUANTITIES
 
         rows = (
             (q.ncu[0], f"{q.meaning}{f' (nvprof: {q.nvprof[0]})' if q.nvprof else ''}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sweep.errors import SweepError
 
 if TYPE_CHECKING:
-    from sweep.importers.ptx import Analysis
+    from sweep.importers.ptx.analysis import Analysis
 
 __all__ = ["profile", "ptx"]
 
@@ -32,13 +32,9 @@ RANGES = {
 def ptx(arguments: argparse.Namespace) -> int:
     """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
     from sweep.importers.files import read_source
-    from sweep.importers.ptx import (
-        LARGEST_TEXT,
-        analyse,
-        instruction_costs,
-        kernel_text,
-        read_ptx,
-    )
+    from sweep.importers.ptx.analysis import analyse, instruction_costs
+    from sweep.importers.ptx.kernel_file import kernel_text
+    from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
     from sweep.specs import load_device
 
     path = Path(arguments.file)
@@ -84,7 +80,7 @@ def _remarks(analysis: Analysis) -> list[str]:
 
 def profile(arguments: argparse.Namespace) -> int:
     """Read a profile and print the kernel file, or write it; remarks go to the error stream."""
-    from sweep.importers.profiles import Given
+    from sweep.importers.profiles.inputs import Given
     from sweep.measurements.profiling import read_profile, seconds
 
     _check_ranges(arguments)

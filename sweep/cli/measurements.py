@@ -15,7 +15,7 @@ __all__ = ["export", "import_", "scale", "validate", "validate_clocks"]
 
 def import_(arguments: argparse.Namespace) -> int:
     """Import search spaces and measured times of tuners."""
-    from sweep.importers.tuners import Columns
+    from sweep.importers.tuners.table import Columns
     from sweep.measurements.importing import import_files
 
     columns = Columns(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError
 from sweep.evaluation import evaluate
 from sweep.importers.files import read_source
-from sweep.importers.tuners import ClockTimes, read_clock_times
+from sweep.importers.tuners.table import ClockTimes, read_clock_times
 from sweep.models import model_names
 from sweep.query import Answer
 from sweep.query.answer import Row

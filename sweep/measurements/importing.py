@@ -14,18 +14,12 @@ import numpy as np
 from sweep import __version__
 from sweep.errors import TuningError, nearest
 from sweep.importers.files import Source, read_source, write_whole
-from sweep.importers.tuners import (
-    Columns,
-    Measurements,
-    SearchSpace,
-    joined,
-    kernel_text,
-    measured_dataset,
-    plan_text,
-    read_measurements,
-    read_t1,
-    recognise,
-)
+from sweep.importers.tuners.formats import read_measurements, recognise
+from sweep.importers.tuners.labelled import joined, measured_dataset
+from sweep.importers.tuners.measurements import Measurements
+from sweep.importers.tuners.search_space import SearchSpace, read_t1
+from sweep.importers.tuners.skeleton import kernel_text, plan_text
+from sweep.importers.tuners.table import Columns
 from sweep.models import model_names
 from sweep.specs import list_devices, load_device
 from sweep.specs.writing import key_of

@@ -13,8 +13,10 @@ import numpy as np
 from sweep.errors import ProfileError, SweepError
 from sweep.hardware.occupancy import limits_for, occupancy
 from sweep.importers.files import read_source
-from sweep.importers.profiles import Given, Inputs, bare_name, chosen, inputs_of, kernel_text
-from sweep.importers.profiles import read_profile as launches_of
+from sweep.importers.profiles.inputs import Given, Inputs, inputs_of
+from sweep.importers.profiles.kernel_file import kernel_text
+from sweep.importers.profiles.launches import bare_name, chosen
+from sweep.importers.profiles.launches import read_profile as launches_of
 from sweep.measurements.importing import device_keys
 from sweep.specs import Device, Measured, list_devices, load_device
 from sweep.specs.writing import key_of

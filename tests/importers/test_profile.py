@@ -6,7 +6,8 @@ import pytest
 from support.profile_texts import HEADER, INSTRUCTIONS, MATRIX, made, of, path, text
 
 import sweep
-from sweep.importers.profiles import Given, chosen, inputs_of, kernels_of, read_profile
+from sweep.importers.profiles.inputs import Given, inputs_of
+from sweep.importers.profiles.launches import chosen, kernels_of, read_profile
 from sweep.specs import lint, load_device, parse_kernel
 
 

@@ -7,7 +7,7 @@ from support.profile_texts import HEADER, INSTRUCTIONS, MATRIX, made, path, text
 
 from sweep.cli import main
 from sweep.errors import ProfileError
-from sweep.importers.profiles import read_profile
+from sweep.importers.profiles.launches import read_profile
 from sweep.specs import parse_kernel
 
 

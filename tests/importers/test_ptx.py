@@ -10,14 +10,14 @@ from support.ptx_texts import FOLDER, fixture, value
 
 import sweep
 from sweep.fields import STATUS
-from sweep.importers.ptx import (
+from sweep.importers.ptx.analysis import (
     analyse,
     computation_proportion,
     instruction_costs,
-    kernel_text,
-    read_ptx,
     tasks_of,
 )
+from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.parser import read_ptx
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
 from sweep.specs.writing import key_of

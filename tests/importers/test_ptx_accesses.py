@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ptx_texts import fixture, function, kernel
 
-from sweep.importers.ptx import analyse
+from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.registers import ALIGNED, Values
 
 PLACE = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.ptx_texts import FOLDER
 
-import sweep.importers.ptx
 from sweep.cli import main
 from sweep.cli.parser import parse
+from sweep.importers.ptx.stages import STAGES
 from sweep.specs import load_kernel, parse_kernel
 
 TILED = str(FOLDER / "matrix_tiled.ptx")
@@ -32,9 +32,8 @@ def test_screen__holds_the_file_and_the_error_stream_the_remarks(capsys):
 
 
 def test_choices__are_those_of_the_package():
-    known = sweep.importers.ptx.STAGES
-    found = [parse(["ptx", "a.ptx", "--stages", name]).stages for name in known]
-    assert tuple(found) == known
+    found = [parse(["ptx", "a.ptx", "--stages", name]).stages for name in STAGES]
+    assert tuple(found) == STAGES
 
 
 def test_options__reach_the_file(capsys):

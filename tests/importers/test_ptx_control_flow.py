@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ptx_texts import execute, function, graph, kernel
 
-from sweep.importers.ptx import STAGES, PtxError, kernel_text
 from sweep.importers.ptx.control_flow import control_flow
+from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.registers import live_registers
+from sweep.importers.ptx.stages import STAGES
 
 
 @st.composite

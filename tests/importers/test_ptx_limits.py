@@ -8,9 +8,10 @@ import time
 import pytest
 from support.ptx_texts import HEAD, kernel, value
 
-from sweep.importers.ptx import PtxError, analyse, kernel_text, read_ptx
-from sweep.importers.ptx.analysis import MOST_NOTES
-from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN
+from sweep.importers.ptx.analysis import MOST_NOTES, analyse
+from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text
+from sweep.importers.ptx.module import PtxError
+from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.stages import MAX_STAGES
 from sweep.specs import parse_kernel
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from support.ptx_texts import FOLDER, HEAD, fixture, function
 
 from sweep.errors import SweepError
-from sweep.importers.ptx import PtxError, analyse, kernel_text, read_ptx
 from sweep.importers.ptx import parser as parser_module
-from sweep.importers.ptx.module import Address, Label
+from sweep.importers.ptx.analysis import analyse
+from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.module import Address, Label, PtxError
+from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.tokens import integer_of
 
 # What the compiler before LLVM wrote for the first devices.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ptx_texts import execute, fixture, function, kernel
 
-from sweep.importers.ptx import analyse
+from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.module import Label
 
 

@@ -27,7 +27,8 @@ from sweep import query
 from sweep.cli import main
 from sweep.evaluation import evaluate
 from sweep.importers.files import read_source
-from sweep.importers.tuners import MEASURED, read_t1
+from sweep.importers.tuners.measurements import MEASURED
+from sweep.importers.tuners.search_space import read_t1
 from sweep.measurements.importing import device_keys, read_measured
 from sweep.space import load_plan, resolve
 from sweep.specs import load_kernel

@@ -24,8 +24,10 @@ from sweep import query
 from sweep.cli import main
 from sweep.errors import QueryError, SweepError
 from sweep.importers.files import read_source
-from sweep.importers.tuners import MEASURED, Chosen, read_measurements, read_t1
-from sweep.importers.tuners.exporting import kernel_tuner_text, restriction_texts, t1_text
+from sweep.importers.tuners.exporting import Chosen, kernel_tuner_text, restriction_texts, t1_text
+from sweep.importers.tuners.formats import read_measurements
+from sweep.importers.tuners.measurements import MEASURED
+from sweep.importers.tuners.search_space import read_t1
 from sweep.measurements.exporting import best_configurations, export
 from sweep.measurements.importing import read_measured
 from sweep.space import Plan, valid_configurations

@@ -13,7 +13,7 @@ import pytest
 import sweep
 from sweep.cli import main
 from sweep.importers.files import read_source
-from sweep.importers.tuners import ClockTimes, read_clock_times
+from sweep.importers.tuners.table import ClockTimes, read_clock_times
 from sweep.measurements.clock_validation import CORE_RULE, NO_CHANGE, ROOF_RULE, SUM_RULE, predicted
 from sweep.specs import load_device
 

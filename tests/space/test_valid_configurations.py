@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sweep.errors import PlanError
 from sweep.expressions import Bounds, Expression, ExpressionError
 from sweep.importers.files import read_source
-from sweep.importers.tuners import read_t1
+from sweep.importers.tuners.search_space import read_t1
 from sweep.space import valid
 from sweep.space.valid import valid_configurations, violated
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweep.importers.profiles import chosen, inputs_of, read_profile
+from sweep.importers.profiles.inputs import inputs_of
+from sweep.importers.profiles.launches import chosen, read_profile
 
 FOLDER = Path(__file__).parents[1] / "data" / "profiles"
 MATRIX = "matrixMulCUDA"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep.importers.ptx import analyse, read_ptx
+from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.control_flow import control_flow
 from sweep.importers.ptx.module import Instruction, Label
+from sweep.importers.ptx.parser import read_ptx
 
 FOLDER = Path(__file__).parents[1] / "data" / "ptx"
 

@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 from sweep.importers.files import read_source
-from sweep.importers.tuners import read_measurements
+from sweep.importers.tuners.formats import read_measurements
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 GEMM_T1, GEMM = DATA / "gemm.T1.json", DATA / "gemm_RTX_2080_Ti.csv.gz"

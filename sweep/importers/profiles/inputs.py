@@ -193,7 +193,7 @@ class _Reader:
         """Return the sides of the block or the grid."""
         given = getattr(self.given, what)
         if given is not None:
-            return tuple(given)  # type: ignore[return-value]
+            return tuple(given)
         shapes = {getattr(launch, what) for launch in self.launches} - {None}
         if len(shapes) > 1:
             sizes = sorted(math.prod(shape) for shape in shapes)
@@ -202,7 +202,7 @@ class _Reader:
                 f" ({sizes[0]} to {sizes[-1]}): choose one with --launch"
             )
         if shapes:
-            return shapes.pop()  # type: ignore[no-any-return]
+            return shapes.pop()
         counted = self._find(f"{what}_size")
         if counted is None:
             hint = NO_GEOMETRY[self.launches[0].tool]

@@ -82,7 +82,7 @@ def kernel_text(
     file.table("[loops]", loops, comment)
     file.table("[cache]", {"l2_hit_rate": _rounded(inputs.l2_hit_rate)})
     if measured is not None:
-        values = {
+        values: dict[str, float | str] = {
             "time_ms": _rounded(measured.time * 1e3),
             "device": measured.device,
             "core_clock_MHz": _rounded(measured.core_clock),

@@ -1,5 +1,7 @@
 """Kernel files from PTX text as compilers write it.
 
+>>> from sweep.importers.ptx.analysis import analyse
+>>> from sweep.importers.ptx.parser import read_ptx
 >>> module = read_ptx('''
 ... .version 9.0
 ... .target sm_75
@@ -24,36 +26,3 @@
 >>> kernel.computation_instructions(), kernel.memory_instructions(), kernel.registers
 (7.0, 2.0, 5)
 """
-
-from __future__ import annotations
-
-from sweep.importers.ptx.analysis import (
-    Analysis,
-    InstructionCosts,
-    Task,
-    analyse,
-    computation_proportion,
-    instruction_costs,
-    tasks_of,
-)
-from sweep.importers.ptx.kernel_file import kernel_text
-from sweep.importers.ptx.module import Function, Module, PtxError
-from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
-from sweep.importers.ptx.stages import STAGES
-
-__all__ = [
-    "LARGEST_TEXT",
-    "STAGES",
-    "Analysis",
-    "Function",
-    "InstructionCosts",
-    "Module",
-    "PtxError",
-    "Task",
-    "analyse",
-    "computation_proportion",
-    "instruction_costs",
-    "kernel_text",
-    "read_ptx",
-    "tasks_of",
-]

@@ -195,7 +195,6 @@ def control_flow(function: Function) -> Graph:
     idom = _immediate_dominators(blocks, order, rank)
     graph = Graph(blocks, [], order, rank, idom, [], _spans(order, idom))
     _find_loops(graph)
-    _describe_loops(graph)
     return graph
 
 
@@ -348,46 +347,26 @@ def _find_loops(graph: Graph) -> None:
         graph.loops.append(
             Loop(number, label.name, names, label.line, header, latches[header], span)
         )
-    # The blocks of a loop that was found are represented by its header.
-    representative = list(range(len(blocks)))
-
-    def find(block: int) -> int:
-        root = block
-        while representative[root] != root:
-            root = representative[root]
-        while representative[block] != root:
-            representative[block], block = root, representative[block]
-        return root
-
+    # An inner loop has a later header than the loops around it: it is found before them.
+    containing = [0] * len(blocks)
     for loop in reversed(graph.loops):
-        blocks[loop.header].loop = loop.number
-        waiting = [find(latch) for latch in loop.latches]
+        members = {loop.header}
+        waiting = list(loop.latches)
         while waiting:
-            block = find(waiting.pop())
-            if block == loop.header:
-                continue
-            representative[block] = loop.header
+            block = waiting.pop()
+            if block not in members:
+                members.add(block)
+                waiting += [p for p in blocks[block].predecessors if rank[p] >= 0]
+        for block in sorted(members):
+            containing[block] += 1
             inner = blocks[block].loop
             if inner is None:
                 blocks[block].loop = loop.number
-            else:
+            elif containing[block] > MAX_DEPTH:
+                reason = f"more than {MAX_DEPTH} loops within each other"
+                raise PtxError(reason, graph.loops[inner].line)
+            elif graph.loops[inner].header == block and graph.loops[inner].parent is None:
                 graph.loops[inner].parent = loop.number
-            back = set(latches.get(block, ()))
-            waiting += [p for p in blocks[block].predecessors if rank[p] >= 0 and p not in back]
-
-
-def _describe_loops(graph: Graph) -> None:
-    """Set depths and exits of the loops."""
-    for loop in graph.loops:  # a parent's header comes before its loops' headers
-        if loop.parent is not None:
-            loop.depth = graph.loops[loop.parent].depth + 1
-        if loop.depth > MAX_DEPTH:
-            raise PtxError(f"more than {MAX_DEPTH} loops within each other", loop.line)
-    for number in graph.order:
-        block = graph.blocks[number]
-        for successor in block.successors:
-            inside = set(graph.nest(graph.blocks[successor].loop))
-            for loop_number in graph.nest(block.loop):
-                if loop_number in inside:
-                    break
-                graph.loops[loop_number].exits.append((number, successor))
+            loop.exits += [(block, s) for s in blocks[block].successors if s not in members]
+    for loop in graph.loops:
+        loop.depth = containing[loop.header]
