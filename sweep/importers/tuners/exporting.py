@@ -1,8 +1,8 @@
 """The configurations worth measuring, in the formats of auto-tuners.
 
-Two of the formats are Python modules. Names of kernels, devices, models and parameters come from
-stores of strangers: :class:`Chosen` accepts identifiers only, and a module contains nothing but
-their ``repr`` and that of checked values.
+Two of the formats are Python modules. Names of kernels, devices, models and parameters may come
+from a stranger's store: :class:`Chosen` accepts only identifiers, which can stand anywhere in a
+module, and values whose ``repr`` is a literal.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Chosen:
         if not all(type(time) is float for time in self.seconds):
             raise QueryError("a time is no number")
 
-    def module(self, use: str, lines: Sequence[str]) -> str:
-        """Return a Python module with the title, the names and some lines."""
+    def module(self, use: Sequence[str], lines: Sequence[str]) -> str:
+        """Return a Python module with a docstring, the names and some lines."""
         title = (
             f"The {len(self.rows)} fastest configurations of {self.kernel} on {self.device}, as"
             f" {self.model} predicts them."
         )
-        head = (f'"""{use}"""', "", f"TITLE = {title!r}", f"NAMES = {self.names!r}")
-        return "\n".join((*head, *lines)) + "\n"
+        head = [f'"""{title}', "", *use, '"""', "", f"NAMES = {self.names!r}"]
+        return "\n".join([*head, *lines]) + "\n"
 
 
 def kernel_tuner_text(chosen: Chosen) -> str:
@@ -96,10 +96,10 @@ def kernel_tuner_text(chosen: Chosen) -> str:
         *(f"    {text!r}," for text in restriction_texts(chosen)),
         "]",
     ]
-    use = (
-        "For Kernel Tuner: tune_kernel(..., restrictions=restrictions), or among other texts:\n"
-        "tune_kernel(..., restrictions=[*TEXTS, ...]).\n"
-    )
+    use = [
+        "For Kernel Tuner: tune_kernel(..., restrictions=restrictions), or beside others as text:",
+        "tune_kernel(..., restrictions=[*TEXTS, ...]).",
+    ]
     return chosen.module(use, lines)
 
 
@@ -126,7 +126,7 @@ def triton_text(chosen: Chosen) -> str:
         "",
         'prune_configs_by = {"perf_model": perf_model, "top_k": top_k}',
     ]
-    use = "For Triton: @triton.autotune(configs, key, prune_configs_by=prune_configs_by)."
+    use = ["For Triton: @triton.autotune(configs, key, prune_configs_by=prune_configs_by)."]
     return chosen.module(use, lines)
 
 
