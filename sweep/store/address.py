@@ -12,17 +12,6 @@ from sweep.errors import StoreError, nearest
 from sweep.store.buckets import SCHEMES, BucketFiles, ObjectPath
 from sweep.store.local_files import LocalFiles
 
-__all__ = [
-    "Files",
-    "extension_path",
-    "files_of",
-    "free_bytes",
-    "is_store",
-    "is_url",
-    "place_of",
-    "stored_bytes",
-]
-
 AnyPath = TypeVar("AnyPath", Path, ObjectPath)
 Files = LocalFiles | BucketFiles
 """The files or objects of a store; both have the same methods."""

@@ -22,8 +22,6 @@ from typing import Any, BinaryIO
 from sweep.errors import StoreError
 from sweep.store.local_files import explained
 
-__all__ = ["SCHEMES", "BucketFiles", "ChangedError", "Mark", "ObjectPath", "delete", "read_all"]
-
 SCHEMES = {"s3": "s3", "gs": "gs", "az": "az", "memory": "s3"}
 """The schemes, and what to install for each."""
 

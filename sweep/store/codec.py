@@ -28,7 +28,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from numcodecs.blosc import Blosc
 
-__all__ = ["SEPARATOR", "Array", "Chunking", "chunk_key", "codec_metadata", "fill_value"]
 
 Array = npt.NDArray[Any]
 

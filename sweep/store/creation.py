@@ -36,8 +36,6 @@ from sweep.store.lock import StoreLock, directory_lock
 from sweep.store.metadata import ROOT_DOCUMENT
 from sweep.store.root import inspect
 
-__all__ = ["check_vacant", "create", "exchange", "fill", "place", "recovered"]
-
 REQUESTS = 32
 """Objects that are copied at a time."""
 

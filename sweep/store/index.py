@@ -20,8 +20,6 @@ from sweep.store.journal import Entry
 from sweep.store.layout import StoreLayout, Units, Variable
 from sweep.store.metadata import Document, array_document, array_objects
 
-__all__ = ["CELLS", "CODES", "FRONTS", "INDEX_ARRAYS", "NUMBERS", "index_objects"]
-
 NUMBERS = {
     "chunk_minimum": "smallest number of the variable",
     "chunk_maximum": "largest number of the variable",

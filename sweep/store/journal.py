@@ -25,20 +25,6 @@ from sweep.store.buckets import BucketFiles, read_all
 from sweep.store.layout import CHUNK_INDEX
 from sweep.store.local_files import LocalFiles, explained, open_inside, write_all
 
-__all__ = [
-    "Entry",
-    "Finished",
-    "Journal",
-    "LocalJournal",
-    "BucketJournal",
-    "journal_entries",
-    "journal_header",
-    "journal_key",
-    "journal_line",
-    "journal_parts",
-    "read_journal",
-]
-
 Entry = tuple[str, int, Mapping[str, Any]]
 """Group, number of the chunk, summary."""
 

@@ -24,19 +24,6 @@ import numpy.typing as npt
 
 from sweep.store.codec import LARGEST_CHUNK, Array, Chunking
 
-__all__ = [
-    "CHUNK_INDEX",
-    "LOCK_KEY",
-    "STATIC_TYPES",
-    "UNWRITTEN_CODE",
-    "Coordinate",
-    "GroupLayout",
-    "StoreLayout",
-    "Units",
-    "Variable",
-    "is_name",
-]
-
 CHUNK_INDEX = "chunk_index"
 """The array at the root that says which chunks are finished; its directory holds the journal."""
 

@@ -25,8 +25,6 @@ from sweep.store.buckets import ChangedError, Mark, ObjectPath
 from sweep.store.local_files import explained
 from sweep.store.lock import is_alive_here, parsed_owner, refusal, this_process
 
-__all__ = ["Lease"]
-
 LEASE_S = 60.0
 """How long a lock must stay unchanged to be taken for abandoned [s]."""
 

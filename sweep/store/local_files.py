@@ -24,8 +24,6 @@ from typing import BinaryIO
 
 from sweep.errors import StoreError
 
-__all__ = ["LocalFiles", "explained", "open_inside", "sync_directory", "write_all"]
-
 _PARTIAL = ".partial"
 _SAFE = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _FOREIGN = "a link or a special file, which no store has"

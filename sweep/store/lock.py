@@ -39,17 +39,6 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-__all__ = [
-    "StoreLock",
-    "directory_lock",
-    "is_alive_here",
-    "parsed_owner",
-    "process_start",
-    "refusal",
-    "release_all",
-    "this_process",
-]
-
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL}
 _PATIENCE_S = 30.0
 

@@ -39,24 +39,6 @@ from sweep.store.layout import (
     is_name,
 )
 
-__all__ = [
-    "CHECKSUMS",
-    "ROOT_DOCUMENT",
-    "STORE_VERSION",
-    "Document",
-    "array_document",
-    "array_objects",
-    "checksums",
-    "check_root",
-    "chunk_index_array",
-    "damaged_parts",
-    "document",
-    "finished_flags",
-    "group_document",
-    "root_document",
-    "static_objects",
-]
-
 STORE_VERSION = 1
 """Version of the store's own conventions (root attribute ``sweep_store_version``)."""
 

@@ -24,8 +24,6 @@ from sweep.store.layout import Units
 from sweep.store.metadata import ROOT_DOCUMENT, Document
 from sweep.store.root import BoundFiles, StoreInfo, inspect
 
-__all__ = ["GroupIndex", "StoredArray", "StoredGroup", "is_label", "open_groups", "stored_arrays"]
-
 Index = slice | Array
 
 
@@ -66,11 +64,6 @@ class StoredArray:
         return tuple(self.document["dimension_names"])
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Its length along each dimension."""
-        return self.chunking.shape
-
-    @property
     def ndim(self) -> int:
         """How many dimensions it has."""
         return len(self.dims)
@@ -83,7 +76,7 @@ class StoredArray:
     @property
     def sizes(self) -> dict[str, int]:
         """Its length by dimension."""
-        return dict(zip(self.dims, self.shape, strict=True))
+        return dict(zip(self.dims, self.chunking.shape, strict=True))
 
     def read(self, index: Mapping[str, Index] | None = None) -> Array:
         """Return the array, or the product of indices along its dimensions, chunk by chunk.
@@ -100,7 +93,8 @@ class StoredArray:
         """
         index = index or {}
         cuts, shape = [], []
-        for dim, size, extent in zip(self.dims, self.shape, self.chunking.chunks, strict=True):
+        cut = self.chunking
+        for dim, size, extent in zip(self.dims, cut.shape, cut.chunks, strict=True):
             chosen = index.get(dim, slice(None))
             at = np.arange(size)[chosen] if isinstance(chosen, slice) else np.asarray(chosen)
             chunks, first = np.unique(at // extent, return_index=True)
@@ -300,7 +294,7 @@ class GroupIndex:
         ends = np.cumsum(np.maximum(count, 0), dtype=np.int64)
         times, energies, positions = (self.arrays[f"chunk_front_{name}"].read() for name in FRONTS)
         if len({len(times), len(energies), len(positions), *ends[-1:].tolist()}) > 1:
-            raise self._damaged("chunk_front_count")
+            raise _damaged(self.arrays["chunk_front_count"].files.root, "chunk_front_count")
         mine = slice(int(ends[self.first - 1]) if self.first else 0, int(ends[self.rows.stop - 1]))
         self._inside("chunk_front_position", positions[mine])
         starts = ends - np.maximum(count, 0)
@@ -308,13 +302,10 @@ class GroupIndex:
         return count, starts, (times, energies, positions)
 
     def _inside(self, name: str, positions: Array) -> Array:
-        points = self.units.models * int(np.prod(self.units.shape, dtype=object))
+        points = self.units.models * math.prod(self.units.shape)
         if positions.size and not -1 <= positions.min() <= positions.max() < points:
-            raise self._damaged(name)
+            raise _damaged(self.arrays[name].files.root, name)
         return positions
-
-    def _damaged(self, name: str) -> StoreError:
-        return _damaged(self.arrays[name].files.root, name)
 
 
 @dataclass(frozen=True)
@@ -396,7 +387,7 @@ def _index(
             if array := mine.get(f"chunk_{name}_count"):
                 codes = array.attrs["codes"]
                 fits &= all(type(code) is int and 0 <= code < 256 for code in codes)
-                fits &= len(codes) == array.shape[1]
+                fits &= len(codes) == array.chunking.shape[1]
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         fits = False
     if not fits:

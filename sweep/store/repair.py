@@ -40,8 +40,6 @@ from sweep.store.root import StoreInfo, inspect
 from sweep.store.verify import NOTE_KEY
 from sweep.store.writer import ChunkWriter, Lock, acquire_lock
 
-__all__ = ["Repair", "repair_root", "repairing"]
-
 Unit = tuple[str, int]
 
 

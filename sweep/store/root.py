@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,20 +28,6 @@ from sweep.store.journal import Finished, read_journal
 from sweep.store.layout import CHUNK_INDEX
 from sweep.store.local_files import explained
 from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION, Document, check_root
-
-__all__ = [
-    "BoundFiles",
-    "DamagedRootError",
-    "StoreInfo",
-    "binding_of",
-    "check_same",
-    "inspect",
-    "read_record",
-    "read_summaries",
-]
-
-_MIGRATIONS: dict[int, str] = {}
-"""How to bring a store of an older version up to date, by that version."""
 
 LOOK_S = 1.0
 """How long a look at a store in a bucket holds: each is a request of its own [s]."""
@@ -130,6 +116,7 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
         store of a version that this package does not read, or one whose root is damaged.
     """
     root = place_of(path)
+    mark = None if is_url(root) else files_of(root).mark(ROOT_DOCUMENT)
     text = _root_text(path, root)
     try:
         document = json.loads(text, parse_constant=_refuse)
@@ -149,7 +136,36 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
         raise _damaged(path, str(error)) from None
     _check_version(path, attributes["sweep_store_version"])
     record, run, layout = (attributes[name] for name in ("record", "run", "layout_sha256"))
-    return StoreInfo(root, STORE_VERSION, record, run, layout, document)
+    info = StoreInfo(root, STORE_VERSION, record, run, layout, document)
+    if mark is not None:
+        _seen[str(root), info.binding] = (mark, time.monotonic())
+    return info
+
+
+def identity_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the names of the parts in which two records' identities differ."""
+    one, other = stored["identity"], wanted["identity"]
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        one, other = dict(stored), dict(wanted)
+        one.pop("identity"), other.pop("identity")
+    names = list(_different_keys(one, other))
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def _different_keys(one: Any, other: Any, prefix: str = "") -> Iterable[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            if one.get(key) != other.get(key):
+                yield from _different_keys(one.get(key), other.get(key), f"{prefix}{key}.")
+    else:
+        yield _labelled(prefix.rstrip(".") or "identity", one, other)
+
+
+def _labelled(name: str, one: Any, other: Any) -> str:
+    """Return a part's name, with both values where they are short enough to read."""
+    if all(isinstance(v, str | int | float) and len(str(v)) <= 24 for v in (one, other)):
+        return f"{name} ({one!r} there, {other!r} here)"
+    return name
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -261,11 +277,10 @@ def _damaged(path: str | os.PathLike[str], problem: str) -> DamagedRootError:
 def _check_version(path: str | os.PathLike[str], version: Any) -> None:
     if version == STORE_VERSION:
         return
+    advice = "read it with the sweep that wrote it, or write it again with `sweep run`"
     if isinstance(version, int) and version > STORE_VERSION:
-        advice = f"this sweep reads version {STORE_VERSION}; install a newer sweep"
-    else:
-        advice = f"this sweep reads version {STORE_VERSION}; " + _MIGRATIONS.get(
-            version if isinstance(version, int) else 0,
-            "read it with the sweep that wrote it, or write it again with `sweep run`",
-        )
-    raise StoreError(f"'{path}' is a store of version {version!r:.80}: {advice}")
+        advice = "install a newer sweep"
+    raise StoreError(
+        f"'{path}' is a store of version {version!r:.80}: this sweep reads version "
+        f"{STORE_VERSION}; {advice}"
+    )

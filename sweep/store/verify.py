@@ -21,8 +21,6 @@ from sweep.store.metadata import ROOT_DOCUMENT, Document, group_document
 from sweep.store.reader import StoredArray, is_label, stored_arrays
 from sweep.store.root import DamagedRootError, StoreInfo, inspect
 
-__all__ = ["NOTE_KEY", "Damage", "noted", "verify"]
-
 Unit = tuple[str, int]
 
 NOTE_KEY = f"{CHUNK_INDEX}/damaged.json"

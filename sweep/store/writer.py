@@ -37,9 +37,14 @@ from sweep.store.metadata import (
     root_document,
     static_objects,
 )
-from sweep.store.root import StoreInfo, binding_of, check_same, inspect, read_summaries
-
-__all__ = ["ChunkWriter", "Lock", "Store", "acquire_lock", "open_or_create"]
+from sweep.store.root import (
+    StoreInfo,
+    binding_of,
+    check_same,
+    identity_differences,
+    inspect,
+    read_summaries,
+)
 
 Lock = StoreLock | Lease
 
@@ -319,7 +324,7 @@ def _resume(
 ) -> Store:
     record = json.loads(json.dumps(layout.record))
     if found.record["identity"] != record["identity"]:
-        parts = _differences(found.record, record)
+        parts = identity_differences(found.record, record)
         raise StoreError(
             f"'{path}' holds the results of another run, which differs in {parts}: "
             "choose another store or give --overwrite"
@@ -381,32 +386,6 @@ def _is_vacant(root: Path) -> bool:
         if not os.path.lexists(root):
             return True
         return root.is_dir() and not any(root.iterdir())
-
-
-def _differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return the names of the parts in which two records' identities differ."""
-    one, other = stored["identity"], wanted["identity"]
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        one, other = dict(stored), dict(wanted)
-        one.pop("identity"), other.pop("identity")
-    names = list(_different_keys(one, other))
-    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-
-
-def _different_keys(one: Any, other: Any, prefix: str = "") -> Iterable[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            if one.get(key) != other.get(key):
-                yield from _different_keys(one.get(key), other.get(key), f"{prefix}{key}.")
-    else:
-        yield _labelled(prefix.rstrip(".") or "identity", one, other)
-
-
-def _labelled(name: str, one: Any, other: Any) -> str:
-    """Return a part's name, with both values where they are short enough to read."""
-    if all(isinstance(v, str | int | float) and len(str(v)) <= 24 for v in (one, other)):
-        return f"{name} ({one!r} there, {other!r} here)"
-    return name
 
 
 def _new_run() -> dict[str, Any]:

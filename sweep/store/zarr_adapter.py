@@ -21,8 +21,6 @@ from sweep.store.root import StoreInfo, inspect
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["CheckedStore", "open_tree"]
-
 
 class CheckedStore(Store):
     """The files or objects of a store, as zarr reads them.

@@ -1,0 +1,319 @@
+"""A store is data from a stranger: whatever stands in it is found, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pytest
+from support import indexed
+from support.runs import plan
+from support.store_samples import digest, fill, layout, rewrite_root, start
+
+from sweep.cli import main
+from sweep.errors import StoreError
+from sweep.query import best, top
+from sweep.runs.running import run
+from sweep.runs.verifying import repair
+from sweep.runs.verifying import verify as verify_run
+from sweep.store import inspect, open_groups, open_or_create, open_store, verify
+from sweep.store.codec import Chunking
+from sweep.store.metadata import root_document
+
+FEW = {"kernels": ["sepia"], "outputs": ["execution_time"], "axes": {"block_size": [64, 128]}}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("finished") / "a.zarr"
+    indexed.write(path, {"one": indexed.grid((3, 2, 2, 2, 2), 12)}, seed=3)
+    return path
+
+
+@pytest.fixture
+def store(finished: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished, tmp_path / "a.zarr")
+    return tmp_path / "a.zarr"
+
+
+def refused(action: Callable[[], Any], match: str | None = None) -> str:
+    with pytest.raises(StoreError, match=match) as error:
+        action()
+    assert "\n" not in str(error.value) and str(error.value).isprintable()
+    return str(error.value)
+
+
+# Documents
+
+
+def test_flipped_bits__in_any_document_are_found(store: Path) -> None:
+    chance = random.Random(5)
+    documents = [p for p in sorted(store.rglob("*")) if p.name in ("zarr.json", "journal.jsonl")]
+    assert len(documents) > 20
+    for file in [*documents, *20 * [store / "zarr.json", store / "chunk_index/journal.jsonl"]]:
+        sound = file.read_bytes()
+        for _ in range(3):
+            flipped = bytearray(sound)
+            flipped[chance.randrange(len(sound))] ^= 1 << chance.randrange(8)
+            file.write_bytes(flipped)
+            found = verify(store)
+            if not found:  # white space, or the case of an exponent
+                assert file.name == "zarr.json" and json.loads(flipped) == json.loads(sound)
+            elif file == store / "zarr.json":
+                assert [damage.key for damage in found] == ["zarr.json"]
+                refused(lambda: top(store, 3), "zarr.json is damaged")
+        file.write_bytes(sound)
+
+
+@pytest.mark.parametrize("part", ["record", "run", "title", "metadata", "checksums", "arrays"])
+def test_root__is_repaired_from_its_arrays_where_that_is_possible(tmp_path, part, capsys):
+    path = tmp_path / "a.zarr"
+    run(plan(**FEW), path)
+    before = digest(path)
+    root = json.loads((path / "zarr.json").read_text())
+    attributes, members = root["attributes"], root["consolidated_metadata"]["metadata"]
+    if part == "record":
+        (spec,) = {**attributes["record"]["kernels"]}.values()
+        spec["text"] = spec["text"].replace("1", "2", 1)
+    elif part == "run":
+        attributes["run"]["created"] = "never"
+    elif part == "title":
+        attributes["title"] += "!"
+    elif part == "metadata":
+        members["sepia/execution_time"]["shape"][0] += 1
+    elif part == "checksums":
+        attributes["checksums"]["consolidated_metadata"] = "0" * 64
+    else:
+        del members["sepia/execution_time"]["chunk_grid"], members["sepia/status"]
+    (path / "zarr.json").write_text(json.dumps(root))
+    (found,) = verify_run(path)
+    assert found.key == "zarr.json"
+    if part in ("record", "run", "title"):
+        assert part in refused(lambda: repair(path, [found]), "cannot be repaired")
+        return
+    assert main(["verify", str(path), "--repair"]) == 0
+    assert "mended 1 file" in capsys.readouterr().out
+    assert digest(path) == before
+
+
+def test_store_of_the_previous_version__opens_without_checksums(store: Path) -> None:
+    expected = best(store).to_json()
+    root = json.loads((store / "zarr.json").read_text())
+    del root["attributes"]["checksums"]
+    (store / "zarr.json").write_text(json.dumps(root))
+    journal = store / "chunk_index/journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    lines[0]["sweep_journal"] = 1
+    plain = [{k: v for k, v in line.items() if k != "crc32"} for line in lines]
+    journal.write_text("".join(json.dumps(line) + "\n" for line in plain))
+    assert verify(store) == []
+    assert best(store).to_json() == expected
+    del root["consolidated_metadata"]["metadata"]["one/status"]["fill_value"]
+    (store / "zarr.json").write_text(json.dumps(root))
+    assert "fill_value" in refused(lambda: best(store), "damaged")
+
+
+def _in_member(name: str, **changes: Any) -> Callable[[dict], None]:
+    return lambda members: members[name].update(changes)
+
+
+def _grid(*chunks: Any) -> dict[str, Any]:
+    return {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _in_member("one/occupancy", shape=[10**15, 2, 2]),
+        _in_member("one/occupancy", shape=[-3, 2, 2]),
+        _in_member("one/occupancy", shape="3"),
+        _in_member("one/occupancy", chunk_grid=_grid(2**20, 2**20, 2)),
+        _in_member("one/occupancy", chunk_grid=_grid(0, 1, 1)),
+        _in_member("one/occupancy", data_type="object"),
+        _in_member("one/occupancy", codecs=[{"name": "gzip", "configuration": {"level": 1}}]),
+        _in_member("one/occupancy", dimension_names=["device", "tile", "__import__('os') or a"]),
+        _in_member("one/occupancy", dimension_names=["device", "tile", "x" * 1000]),
+        _in_member("one/occupancy", node_type="group"),
+        _in_member("one/tile", chunk_grid=_grid(1)),
+        _in_member("one", attributes={"coordinates": ["tile"]}),
+        _in_member("chunk_index", attributes={"groups": {"one": [0, 10**15]}}),
+        _in_member("chunk_index", attributes={"groups": {"../one": [0, 1]}}),
+        lambda members: members.update({"one/../../x": members["one/tile"]}),
+        lambda members: members.update({"one/a\x1b[2Jb": members["one/tile"]}),
+        lambda members: members.pop("chunk_index"),
+        lambda members: members.pop("one"),
+    ],
+)
+def test_metadata__that_no_sweep_writes_is_refused(store: Path, change) -> None:
+    root = json.loads((store / "zarr.json").read_text())
+    members = root["consolidated_metadata"]["metadata"]
+    change(members)
+    (store / "zarr.json").write_text(json.dumps(root_document(root["attributes"], members)))
+    for action in (open_groups, open_store, best):
+        refused(lambda action=action: action(store), "zarr.json is damaged")
+    assert [damage.key for damage in verify(store)] == ["zarr.json"]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"record": {}},
+        {"record": []},
+        {"record": {"identity": {}, "kernels": {"a": {"text": "x", "sha256": "0"}}}},
+        {"record": {"identity": {}, "measured": 3}},
+        {"record": {"identity": "x", "plan": {"name": "a", "variant": 1}}},
+        {"run": None},
+        {"run": {"finished": 3}},
+        {"layout_sha256": 5},
+    ],
+)
+def test_root_record__that_no_sweep_writes_is_refused(store: Path, attributes) -> None:
+    rewrite_root(store, **attributes)
+    refused(lambda: inspect(store), "zarr.json is damaged")
+
+
+def test_nested_documents__do_not_exhaust_the_stack(store: Path) -> None:
+    (store / "one/tile/zarr.json").write_text("[" * 200_000)
+    assert [d.key for d in verify(store)] == ["one/tile/zarr.json"]
+    (store / "zarr.json").write_text("[" * 200_000)
+    refused(lambda: inspect(store), "not JSON")
+
+
+@pytest.mark.parametrize("position", [-2, 10**18])
+def test_index__that_points_outside_the_grid_is_refused(store: Path, position: int) -> None:
+    array = open_groups(store)["one"].index.arrays["chunk_minimum_position"]
+    values = np.full(array.chunking.chunks, position, np.int64)
+    file = store / "chunk_minimum_position/c.0.0"
+    file.write_bytes(b"".join(Chunking(values.shape, values.shape, "int64").encode((0, 0), values)))
+    refused(lambda: best(store), "'chunk_minimum_position' of its index is damaged")
+
+
+# Chunks
+
+
+def sealed(body: bytes) -> bytes:
+    return bytes(body) + google_crc32c.value(bytes(body)).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("size", [20, 100_000])
+def test_blosc_headers__are_checked_before_decoding(size: int) -> None:
+    """With a checksum that fits: nothing is read past the chunk's end, nothing too large made."""
+    chunking = Chunking((size,), (size,), "float64")
+    values = np.arange(size) % 7 * 1.5
+    body = bytearray(b"".join(chunking.encode((0,), values))[:-4])
+    numbers = [0, 1, 15, len(body) + 100, 8 * size - 8, 8 * size + 8, 2**31, 2**32 - 1]
+    for at in range(4, min(len(body), 28), 4):
+        for number in numbers:
+            mutated = bytearray(body)
+            struct.pack_into("<I", mutated, at, number)
+            try:
+                chunking.decode(sealed(mutated), np.arange(3))
+                found = chunking.decode(sealed(mutated))
+            except ValueError as error:
+                assert "header" in str(error) or "decompressed" in str(error)
+            else:
+                assert found.shape == values.shape
+    for cut in (body[:3], body[:16], body[:-1], body + b"x"):
+        with pytest.raises(ValueError, match="header does not fit"):
+            chunking.decode(sealed(bytes(cut)))
+
+
+def test_numbers_of_texts__are_checked_before_decoding() -> None:
+    chunking = Chunking((2,), (2,), "string")
+    for body in (b"\xff\xff\xff\xff", b"\x02\0\0\0", b"\x02\0\0\0\xff\xff\0\0a\0\0\0\0",
+                 b"\x02\0\0\0\x01\0\0\0\xff\0\0\0\0"):  # fmt: skip
+        with pytest.raises(ValueError, match="header|buffer|decode"):
+            chunking.decode(sealed(body))
+
+
+def test_chunk__that_does_not_fit_is_damaged(store: Path, capsys) -> None:
+    for file in (store / "one/execution_time").glob("c.*"):
+        body = bytearray(file.read_bytes()[:-4])
+        struct.pack_into("<I", body, 12, len(body) + 4096)
+        file.write_bytes(sealed(body))
+    problems = {damage.problem for damage in verify(store)}
+    assert problems == {"its header does not fit the declared chunk"}
+    assert main(["top", str(store), "60", "--where", "occupancy >= 0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    refused(lambda: open_store(store)["one/execution_time"].load(), "header does not fit")
+
+
+# Links
+
+
+def _link(target: str) -> Callable[[Path], None]:
+    return lambda place: place.symlink_to(target)
+
+
+KINDS = {
+    "link": _link("../../victim"),
+    "dangling": _link("../../nothing"),
+    "zeros": _link("/dev/zero"),
+    "pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["lock", "journal.jsonl", "zarr.json", "c.0", "damaged.json"])
+def test_links_and_pipes__in_a_store_are_refused(tmp_path: Path, kind: str, name: str) -> None:
+    path, victim = tmp_path / "a.zarr", tmp_path / "victim"
+    victim.write_text("years of work")
+    with open_or_create(path, layout()) as opened:
+        fill(opened)
+    place = path / "chunk_index" / name
+    place.unlink(missing_ok=True)
+    KINDS[kind](place)
+    damaged = [damage.key for damage in verify(path)]
+    assert damaged == ([f"chunk_index/{name}"] if name[0] in "jzc" else [])
+    assert victim.read_text() == "years of work" and not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["lock", "journal.jsonl"])
+def test_links_and_pipes__are_not_written_through(tmp_path: Path, kind: str, name: str) -> None:
+    path, victim = tmp_path / "a.zarr", tmp_path / "victim"
+    victim.write_text("years of work")
+    start(path)
+    place = path / "chunk_index" / name
+    place.unlink(missing_ok=True)
+    KINDS[kind](place)
+    refused(lambda: open_or_create(path, layout()), "a link or a special file, which no store has")
+    assert victim.read_text() == "years of work" and not (tmp_path / "nothing").exists()
+
+
+def test_linked_directories__are_refused(store: Path, tmp_path: Path) -> None:
+    for name in ("one/execution_time", "chunk_index", "chunk_minimum"):
+        (store / name).rename(tmp_path / "elsewhere")
+        (store / name).symlink_to(tmp_path / "elsewhere")
+        before = sorted(os.listdir(tmp_path / "elsewhere"))
+        assert verify(store)
+        assert sorted(os.listdir(tmp_path / "elsewhere")) == before  # and no note behind the link
+        (store / name).unlink()
+        (tmp_path / "elsewhere").rename(store / name)
+    assert verify(store) == []
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"pid": 10**30, "host": "a\x1b]0;owned\x07\nb", "since": "\u202e" * 300},
+        {"pid": True, "host": ["x" * 10**4]},
+        {"pid": -1, "boot": {}, "since": None},
+    ],
+)
+def test_locks__of_nobody(tmp_path: Path, owner: dict[str, Any]) -> None:
+    from sweep.store.lock import is_alive_here, this_process
+
+    start(tmp_path / "a.zarr")
+    lock = tmp_path / "a.zarr/chunk_index/lock"
+    lock.write_text(json.dumps({"host": "elsewhere", "boot": "another", **owner}))
+    assert len(refused(lambda: open_or_create(tmp_path / "a.zarr", layout()))) < 3000
+    assert is_alive_here({**this_process(), "pid": owner["pid"]}) is False
