@@ -136,7 +136,7 @@ class Expression:
         return tuple(_expression(self.text, part) for part in conjuncts(self._steps))
 
     def bounds(self, names: Mapping[str, Bounds]) -> Bounds:
-        """Return between which numbers the value lies; see :mod:`sweep.expressions.bounds`.
+        """Return the smallest and the largest value; see :mod:`sweep.expressions.bounds`.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ _SHOWN = 72  # characters of the text that a message repeats
 
 
 class ExpressionError(SweepError):
-    """An expression cannot be read, or cannot be evaluated with the values it is given.
+    """An expression cannot be read, or cannot be evaluated with the values that were passed.
 
     Parameters
     ----------

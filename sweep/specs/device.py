@@ -57,7 +57,7 @@ class Device:
     sha256 : str
         SHA-256 of the text.
     path : Path or None
-        Where the file lies, ``None`` where it came from elsewhere.
+        The file, ``None`` if the text did not come from one.
     """
 
     key: str
@@ -92,7 +92,7 @@ class Device:
         return {name: self.values[path] for name, path in LIMITS_OF_DEVICE.items()}
 
     def assumed(self, prefixes: Sequence[str]) -> tuple[str, ...]:
-        """Return the dotted paths of assumed values below any of the given paths.
+        """Return the dotted paths of assumed values below any of some paths.
 
         Parameters
         ----------

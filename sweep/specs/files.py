@@ -168,11 +168,11 @@ def lint(
     """
     findings: list[Finding] = []
     for path in paths:
-        given = Path(path)
-        inside = sorted(given.glob("*.toml")) if given.is_dir() else []
-        if given.is_dir() and not inside:
-            findings.append(Finding(str(given), "", "a directory without .toml files"))
-        for file in inside or ([] if given.is_dir() else [given]):
+        entry = Path(path)
+        files = sorted(entry.glob("*.toml")) if entry.is_dir() else [entry]
+        if not files:
+            findings.append(Finding(str(entry), "", "a directory without .toml files"))
+        for file in files:
             findings += _lint_file(file, model_parameters)
     return findings
 
@@ -217,7 +217,7 @@ def _check_models(
 
 
 def kind_of(text: str, path: Path) -> Kind | None:
-    """Return what a file describes, by its tables, else by the folder it lies in."""
+    """Return what a file describes, by its tables, else by its folder."""
     try:
         names = set(load_toml(text))
     except ValueError:

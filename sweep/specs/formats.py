@@ -77,7 +77,7 @@ class Key:
     default : str
         What an optional expression stands for when it is absent, as it would be written.
     together : str
-        Another optional key of the section that must then be given too.
+        Another optional key of the section that is then needed too.
     section : str
         The table that holds the key; ``""`` is the top of the file.
     unit_suffix : str

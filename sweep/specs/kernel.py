@@ -83,7 +83,7 @@ class Kernel:
     sha256 : str
         SHA-256 of the text.
     path : Path or None
-        Where the file lies, ``None`` where it came from elsewhere.
+        The file, ``None`` if the text did not come from one.
     stages : tuple of Stage
         Stretches of its code, in order; empty where the file gives totals only.
     measured : Measured or None

@@ -100,7 +100,7 @@ def _parse(report: Report, here: str, text: Any) -> Source | None:
 
 
 def is_below(path: str, prefix: str) -> bool:
-    """Whether a dotted path is ``prefix`` or lies below it."""
+    """Whether a dotted path is ``prefix`` or starts with it."""
     return path == prefix or path.startswith(prefix + ".")
 
 

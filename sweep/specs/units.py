@@ -84,9 +84,9 @@ def to_base(value: float, name: str) -> float:
     return value * unit.factor
 
 
-def convert(value: float, given: Unit, wanted: Unit) -> float:
+def convert(value: float, unit: Unit, wanted: Unit) -> float:
     """Return ``value`` of one unit in another unit of the same dimension.
 
     The result is rounded to 12 digits: it is printed for a person to copy into a file.
     """
-    return float(f"{value * (given.factor / wanted.factor):.12g}")
+    return float(f"{value * (unit.factor / wanted.factor):.12g}")
