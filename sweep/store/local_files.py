@@ -189,8 +189,8 @@ class LocalFiles:
     def keys(self) -> Iterator[str]:
         """Yield the places of all files in the store."""
         for directory, _, names in os.walk(self.root):
-            for name in names:
-                yield os.path.relpath(os.path.join(directory, name), self.root).replace(os.sep, "/")
+            inside = os.path.relpath(directory, self.root).replace(os.sep, "/")
+            yield from (name if inside == "." else f"{inside}/{name}" for name in names)
 
     def total_bytes(self) -> int:
         """Return the size of all files [B]."""

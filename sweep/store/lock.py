@@ -149,11 +149,9 @@ def directory_lock(directory: Path) -> Iterator[None]:
 
 def process_start(pid: int) -> str | None:
     """Return when a living process began, in the system's own ticks; ``None`` if unknown."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")
-    except OSError:
-        return None
-    return text.rpartition(")")[2].split()[19]  # field 22; the name in parentheses may hold spaces
+    text = _if_readable(lambda: Path(f"/proc/{pid}/stat").read_text(encoding="latin-1"))
+    # Field 22; the name in parentheses may hold spaces.
+    return None if text is None else text.rpartition(")")[2].split()[19]
 
 
 def _opened(path: Path) -> tuple[int, bool]:
@@ -198,28 +196,21 @@ def parsed_owner(content: bytes) -> dict[str, Any]:
 
 def this_process() -> dict[str, Any]:
     """Return what names this process in a lock."""
-    pid = os.getpid()
+    pid, boot = os.getpid(), Path("/proc/sys/kernel/random/boot_id")
     return {
         "pid": pid,
         "start": process_start(pid),
         "host": socket.gethostname(),
-        "boot": _boot_id(),
-        "pids": _process_numbers(),
+        "boot": _if_readable(lambda: boot.read_text().strip()),
+        # The system's list of processes: a container has one of its own.
+        "pids": _if_readable(lambda: os.readlink("/proc/self/ns/pid")),
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _boot_id() -> str | None:
+def _if_readable(read: Callable[[], str]) -> str | None:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
-
-
-def _process_numbers() -> str | None:
-    """Return what names the system's list of processes: a container has one of its own."""
-    try:
-        return os.readlink("/proc/self/ns/pid")
+        return read()
     except OSError:
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -156,47 +156,44 @@ def _look(
     files: Files, array: StoredArray, keys: Sequence[str], unwritten: Collection[str]
 ) -> list[Damage]:
     """Look at some chunks of an array."""
-    found = []
-    for key in keys:
-        try:
-            if (data := _read(files, key)) is not None:
-                array.chunking.check(data)
-            elif key not in unwritten:
-                found.append(Damage(key, MISSING))
-        except ValueError as error:
-            if isinstance(error, StoreError):
-                raise
-            found.append(Damage(key, str(error)))
-    return found
-
-
-def _read(files: Files, key: str) -> bytes | None:
-    """Return a file's bytes, None without it; ``ValueError`` says why it cannot be read."""
-    try:
-        return files.get(key)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if isinstance(files, BucketFiles):  # no answer says nothing about the object
-            reason = error.strerror or error
-            raise StoreError(f"cannot read '{files.root / key}': {reason}") from error
-        raise ValueError(f"it cannot be read: {error.strerror or error}") from error
+    problems = {key: _problem(files, key, array.chunking.check) for key in keys}
+    return [
+        Damage(key, problem)
+        for key, problem in problems.items()
+        if problem and not (problem == MISSING and key in unwritten)
+    ]
 
 
 def _document(files: Files, name: str, expected: Document) -> list[Damage]:
+    """Look at a document, which repeats what the root says of a group or an array."""
+
+    def check(data: bytes) -> None:
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            raise ValueError("it is not JSON") from None
+        if found != expected:
+            raise ValueError("it says something else than the root")
+
     key = f"{name}/{ROOT_DOCUMENT}"
+    problem = _problem(files, key, check)
+    return [Damage(key, problem)] if problem else []
+
+
+def _problem(files: Files, key: str, check: Callable[[bytes], None]) -> str:
+    """Return what is wrong with a file, nothing where ``check`` accepts its bytes."""
     try:
-        data = _read(files, key)
-        if data is None:
-            return [Damage(key, MISSING)]
-        if json.loads(data) != expected:
-            return [Damage(key, "it says something else than the root")]
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, StoreError):
-            raise
-        is_read = isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
-        return [Damage(key, "it is not JSON" if is_read else str(error))]
-    return []
+        check(files.get(key))
+    except FileNotFoundError:
+        return MISSING
+    except OSError as error:
+        reason = error.strerror or error
+        if isinstance(files, BucketFiles):  # no answer says nothing about the object
+            raise StoreError(f"cannot read '{files.root / key}': {reason}") from error
+        return f"it cannot be read: {reason}"
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _unwritten(

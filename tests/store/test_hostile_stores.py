@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,6 +288,23 @@ def test_links_and_pipes__are_not_written_through(tmp_path: Path, kind: str, nam
     KINDS[kind](place)
     refused(lambda: open_or_create(path, layout()), "a link or a special file, which no store has")
     assert victim.read_text() == "years of work" and not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_links_and_pipes__are_no_root(store: Path, kind: str) -> None:
+    (store.parent.parent / "victim").write_text("years of work")
+    (store / "zarr.json").unlink()
+    KINDS[kind](store / "zarr.json")
+    for action in (inspect, best, verify, open_store):
+        refused(lambda action=action: action(store))
+    refused(lambda: open_or_create(store, layout(), overwrite=True))
+
+
+@pytest.mark.parametrize("url", ["memory://a/b", "s3://b/../x.zarr", "s3://b/x.zarr"])
+def test_buckets__without_their_library(url: str, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    for action in (inspect, verify, lambda url: open_or_create(url, layout())):
+        assert "pip install" in refused(lambda action=action: action(url)) or ".." in url
 
 
 def test_linked_directories__are_refused(store: Path, tmp_path: Path) -> None:
