@@ -120,16 +120,10 @@ def test_local_memory__lies_thread_by_thread():
     assert not found.assumed
 
 
-@pytest.mark.parametrize(
-    ("index", "bytes_", "stride"),
-    [
-        ("mov.u32 %r5, %r1;", 4, 1),
-        ("mov.u32 %r5, %r1;", 8, 1),
-        ("mov.u32 %r5, %r2;", 4, 0),
-        ("mul.lo.u32 %r5, %r1, 33;", 4, 33),
-        ("mul.lo.u32 %r5, %r1, 32;", 4, 32),
-    ],
-)
+@pytest.mark.parametrize(("index", "bytes_", "stride"), [
+    ("mov.u32 %r5, %r1;", 4, 1), ("mov.u32 %r5, %r1;", 8, 1), ("mov.u32 %r5, %r2;", 4, 0),
+    ("mul.lo.u32 %r5, %r1, 33;", 4, 33), ("mul.lo.u32 %r5, %r1, 32;", 4, 32),
+])  # fmt: skip
 def test_shared_memory__strides_in_words(index, bytes_, stride):
     found = shape(f"""{index} mov.u32 %r6, tile; mad.lo.s32 %r7, %r5, {bytes_}, %r6;
         ld.shared.b{8 * bytes_} {"%f1" if bytes_ == 4 else "%rd9"}, [%r7];""")

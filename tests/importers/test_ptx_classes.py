@@ -143,19 +143,13 @@ def test_matrix_accesses__are_counted_by_their_registers():
     assert all(s.assumed == "a warp accesses a matrix together" for s in kernel(body).accesses())
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "has_clue"),
-    [
-        ("frobnicate.f32 %f1, %f2;", "fp32", True),
-        ("frobnicate.rn.f64 %fd1, %fd2;", "fp64", True),
-        ("frobnicate.b32 %r1, %r2;", "integer", True),
-        ("frobnicate.e4m3x4 %r1, %r2;", "fp32", True),
-        ("frobnicate;", "integer", False),
-        ("frobnicate.sync.aligned %r1;", "integer", False),
-        ("ld2.global.v2.f32 {%f1, %f2}, [%rd1];", "global", True),
-        ("st2.shared.b64 [%r1], %rd1;", "shared", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind", "has_clue"), [
+    ("frobnicate.f32 %f1, %f2;", "fp32", True), ("frobnicate.rn.f64 %fd1, %fd2;", "fp64", True),
+    ("frobnicate.b32 %r1, %r2;", "integer", True), ("frobnicate.e4m3x4 %r1, %r2;", "fp32", True),
+    ("frobnicate;", "integer", False), ("frobnicate.sync.aligned %r1;", "integer", False),
+    ("ld2.global.v2.f32 {%f1, %f2}, [%rd1];", "global", True),
+    ("st2.shared.b64 [%r1], %rd1;", "shared", True),
+])  # fmt: skip
 def test_unknown_opcodes__are_counted_by_what_they_tell(text, kind, has_clue):
     found = kernel(f"{text}\n{text}")
     (unknown,) = found.unknown

@@ -121,17 +121,13 @@ def test_mistakes__are_one_line(capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "the file is empty"),
-        (b".version 7.0\n\xff\xfe", "line 2: no text in UTF-8: byte 13 is wrong"),
-        (b"\x00" * 100, "line 1: the character U+0000 is not PTX"),
-        (b".version 7.0\n.target sm_80\n.entry k() {\n  add.s32 a, b\n", "line 4: 'add.s32' does"),
-        (b"/" * (16 * 2**20 + 1), "larger than 16777216 bytes, the most that is read"),
-    ],
-    ids=["empty", "binary", "null", "cut", "large"],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", "the file is empty"),
+    (b".version 7.0\n\xff\xfe", "line 2: no text in UTF-8: byte 13 is wrong"),
+    (b"\x00" * 100, "line 1: the character U+0000 is not PTX"),
+    (b".version 7.0\n.target sm_80\n.entry k() {\n  add.s32 a, b\n", "line 4: 'add.s32' does"),
+    (b"/" * (16 * 2**20 + 1), "larger than 16777216 bytes, the most that is read"),
+], ids=["empty", "binary", "null", "cut", "large"])  # fmt: skip
 def test_hostile_files__are_one_line_with_their_place(capsys, tmp_path, content, message):
     path = tmp_path / "bad.ptx"
     path.write_bytes(content)

@@ -181,19 +181,16 @@ def test_branches__by_their_share():
     assert half["integer"] == pytest.approx(1 + 2 + 0.5 + 1 + 1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"branches": {"THEM": 0.5}}, "no conditional branch to 'THEM'; did you mean 'THEN'"),
-        ({"branches": {"JOIN": 0.5}}, "no conditional branch to 'JOIN'"),
-        ({"branches": {"THEN": 1.5}}, "share of branch THEN = 1.5: outside the range 0 to 1"),
-        ({"branches": {"THEN": float("nan")}}, "share of branch THEN = nan"),
-        ({"trips": {"THEN": 2}}, "no loop at 'THEN' .there is none"),
-        ({"trips": {"THEN": -2}}, "trip count THEN = -2: outside the range"),
-        ({"block": (0, 1, 1)}, "a block of 0 x 1 x 1"),
-        ({"stages": "all"}, "stages 'all': one of tasks, barriers, none"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"branches": {"THEM": 0.5}}, "no conditional branch to 'THEM'; did you mean 'THEN'"),
+    ({"branches": {"JOIN": 0.5}}, "no conditional branch to 'JOIN'"),
+    ({"branches": {"THEN": 1.5}}, "share of branch THEN = 1.5: outside the range 0 to 1"),
+    ({"branches": {"THEN": float("nan")}}, "share of branch THEN = nan"),
+    ({"trips": {"THEN": 2}}, "no loop at 'THEN' .there is none"),
+    ({"trips": {"THEN": -2}}, "trip count THEN = -2: outside the range"),
+    ({"block": (0, 1, 1)}, "a block of 0 x 1 x 1"),
+    ({"stages": "all"}, "stages 'all': one of tasks, barriers, none"),
+])  # fmt: skip
 def test_options__wrong_ones_are_named(options, message):
     with pytest.raises(PtxError, match=message):
         kernel(DIAMOND, **options)

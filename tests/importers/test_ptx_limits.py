@@ -79,15 +79,11 @@ def test_many_of_everything__stay_readable():
     assert sum(u.count for u in found.unknown) == MOST_UNKNOWN + 20
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "".join(f"@%p1 bra L{i};\n" for i in range(N)) + LABELS + "E: ret;",
-        LABELS + "E: add.s32 %r1, %r1, 1;\n" + "".join(f"@%p1 bra L{i};\n" for i in range(N)),
-        "".join(f"@%p1 bra E;\nL{i}: @%p2 bra F;\n" for i in range(N)) + "E: F: ret;",
-    ],
-    ids=["forward", "back", "exits"],
-)
+@pytest.mark.parametrize("body", [
+    "".join(f"@%p1 bra L{i};\n" for i in range(N)) + LABELS + "E: ret;",
+    LABELS + "E: add.s32 %r1, %r1, 1;\n" + "".join(f"@%p1 bra L{i};\n" for i in range(N)),
+    "".join(f"@%p1 bra E;\nL{i}: @%p2 bra F;\n" for i in range(N)) + "E: F: ret;",
+], ids=["forward", "back", "exits"])  # fmt: skip
 def test_many_labels__cost_linear_time(body):
     start = time.process_time()
     options = {"branches": {"E": 0.5}} if "bra E" in body else {}

@@ -8,49 +8,23 @@ from sweep.importers.tuners.search_space import MOST_VALUES, listed
 from sweep.specs import load_kernel
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("[1, 2.5, -3]", [1, 2.5, -3]),
-        ("('a', \"b\", True)", ["a", "b", True]),
-        ("range(3)", [0, 1, 2]),
-        ("list(range(32, 128+1, 32))", [32, 64, 96, 128]),
-        ("[2**i for i in range(0, 6)]", [1, 2, 4, 8, 16, 32]),
-        ("[1] + [16*i for i in range(1,3)] + list(range(5, 3, -1))", [1, 16, 32, 5, 4]),
-        ("[i // 2 % 3 - 1 for i in [4, 10]]", [1, 1]),
-        (" []", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("[1, 2.5, -3]", [1, 2.5, -3]), ("('a', \"b\", True)", ["a", "b", True]),
+    ("range(3)", [0, 1, 2]), ("list(range(32, 128+1, 32))", [32, 64, 96, 128]),
+    ("[2**i for i in range(0, 6)]", [1, 2, 4, 8, 16, 32]),
+    ("[1] + [16*i for i in range(1,3)] + list(range(5, 3, -1))", [1, 16, 32, 5, 4]),
+    ("[i // 2 % 3 - 1 for i in [4, 10]]", [1, 1]), (" []", []),
+])  # fmt: skip
 def test_values__as_python_has_them(text, expected):
     assert listed(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "__import__('os').getcwd()",
-        "open('x')",
-        "[x]",
-        "[i for i in range(3) if i]",
-        "[i for i in range(3) for j in range(3)]",
-        "[[i] for i in range(3)]",
-        "[0].copy()",
-        "{1, 2}",
-        "[1] * 3",
-        "7",
-        "range()",
-        "range(1.5)",
-        f"range({MOST_VALUES + 1})",
-        "[9**9**9]",
-        "[2**i for i in [1000]]",
-        "[1 // 0]",
-        "[1, 2",
-        "(" * 500,
-        "list(3)",
-        "[lambda: 1]",
-        "[i := 3]",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "__import__('os').getcwd()", "open('x')", "[x]", "[i for i in range(3) if i]",
+    "[i for i in range(3) for j in range(3)]", "[[i] for i in range(3)]", "[0].copy()", "{1, 2}",
+    "[1] * 3", "7", "range()", "range(1.5)", f"range({MOST_VALUES + 1})", "[9**9**9]",
+    "[2**i for i in [1000]]", "[1 // 0]", "[1, 2", "(" * 500, "list(3)", "[lambda: 1]", "[i := 3]",
+])  # fmt: skip
 def test_values__what_is_refused(text):
     with pytest.raises(ValueError, match="."):
         listed(text)

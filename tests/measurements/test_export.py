@@ -179,17 +179,14 @@ def chosen(rows: list[tuple], **axes: tuple) -> Chosen:
     return Chosen("k", "d", "m", tuple(axes), axes, rows, [1.0] * len(rows))
 
 
-@pytest.mark.parametrize(
-    ("rows", "axes"),
-    [
-        ([(1, 2), (3, 1)], {"x": (1, 2, 3), "y": (1, 2)}),
-        ([(-1, 2), (3, -5), (0, 0)], {"x": (-1, 0, 1, 3), "y": (-5, 0, 2)}),
-        ([("row", True), ("column", False)], {"kind": ("row", "column"), "on": (True, False)}),
-        ([(0.5, 1), (0.25, 2)], {"x": (0.25, 0.5, 1.0), "y": (1, 2)}),
-        ([(1, 1), (1, 2), (2, 1), (2, 2)], {"x": (1, 2, 3), "y": (1, 2)}),
-        ([(2, 1)], {"x": (1, 2), "y": (1, 2)}),
-    ],
-)
+@pytest.mark.parametrize(("rows", "axes"), [
+    ([(1, 2), (3, 1)], {"x": (1, 2, 3), "y": (1, 2)}),
+    ([(-1, 2), (3, -5), (0, 0)], {"x": (-1, 0, 1, 3), "y": (-5, 0, 2)}),
+    ([("row", True), ("column", False)], {"kind": ("row", "column"), "on": (True, False)}),
+    ([(0.5, 1), (0.25, 2)], {"x": (0.25, 0.5, 1.0), "y": (1, 2)}),
+    ([(1, 1), (1, 2), (2, 1), (2, 2)], {"x": (1, 2, 3), "y": (1, 2)}),
+    ([(2, 1)], {"x": (1, 2), "y": (1, 2)}),
+])  # fmt: skip
 def test_any_set_of_configurations_has_its_conditions(rows, axes):
     one = chosen(rows, **axes)
     texts = restriction_texts(one)
