@@ -1,8 +1,8 @@
 """Times at many pairs of clocks, predicted from a few of them: the models against plain rules.
 
 A kernel of which only times are known is taken for a mix of computation and memory traffic
-(``mix.toml``). The mix is the one whose predictions, by the model itself, come closest to the few
-times that are given; the others judge it.
+(``mix.toml``). The mix is the one whose predictions by the model itself are closest to the few
+given times; the other times serve as a test.
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ __all__ = ["Imported", "device_keys", "import_files", "measured_layout", "read_m
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import wrote, and what there is to know about it.
+    """The outcome of an import.
 
     Attributes
     ----------
     files : tuple of Path
         Kernel files, plans and the store.
     lines : tuple of str
-        What was read, in words.
+        A description of what was read.
     """
 
     files: tuple[Path, ...]
@@ -57,23 +57,23 @@ def import_files(
     columns: Columns | None = None,
     overwrite: bool = False,
 ) -> Imported:
-    """Read tuners' files and write what a sweep can use of them.
+    """Read tuners' files and write kernel files, plans and stores of measured times.
 
     Parameters
     ----------
     paths : sequence of path
         Search spaces (T1), caches of Kernel Tuner, T4 results, outputs of KTT, CSV tables; plain or
-        gzipped. Measured rows are held against the search space, if there is one.
+        gzipped. Measured rows are compared with the search space, if there is one.
     folder : path
         Where ``NAME.toml`` (the kernel file), ``NAME_plan.toml`` and ``NAME_measured.zarr`` go.
     kernel : str, optional
-        The kernel's name; by default what the files say.
+        The kernel's name; by default that in the files.
     device : str, optional
-        The device's name, for files that do not tell it.
+        The device's name, for files without it.
     layout : str
         ``"grid"``, ``"stacked"`` or ``"auto"``, of the store.
     columns : Columns, optional
-        What the columns of tables mean.
+        The meaning of the columns of tables.
     overwrite : bool
         Replace files that exist.
 
@@ -94,31 +94,27 @@ def import_files(
     lines: list[str] = []
     dataset = None
     if measured:
-        dataset, told = _labelled(measured, space, name, device, layout, columns)
-        lines += told
+        dataset, lines = _labelled(measured, space, name, device, layout, columns)
     key = key_of(name or str(dataset.attrs["kernel"] if dataset is not None else ""))
     folder = Path(folder)
     texts: dict[Path, str] = {}
     if space is not None:
         devices = list(map(str, dataset.device.values)) if dataset is not None else [device or ""]
-        told, texts = _files(replace(space, name=name or space.name), spaces[0][0], folder, key,
-                             devices)  # fmt: skip
-        lines = told + lines
+        named = replace(space, name=name or space.name)
+        described, texts = _files(named, spaces[0][0], folder, key, devices)
+        lines = described + lines
     store = folder / f"{key}_measured.zarr" if dataset is not None else None
-    _check_free([*texts, *([store] if store else [])], overwrite)
+    files = (*texts, *([store] if store else []))
+    for path in files:
+        if path.exists() and not overwrite:
+            raise TuningError(f"{path} exists: remove it, or replace it with --overwrite")
     folder.mkdir(parents=True, exist_ok=True)
     if dataset is not None and store is not None:
         with open_or_create(store, measured_layout(dataset), overwrite=overwrite) as opened:
             opened.complete()
     for path, text in texts.items():
         write_whole(path, text)
-    return Imported((*texts, *([store] if store else [])), tuple(lines))
-
-
-def _check_free(paths: Sequence[Path], overwrite: bool) -> None:
-    for path in paths:
-        if path.exists() and not overwrite:
-            raise TuningError(f"{path} exists: remove it, or replace it with --overwrite")
+    return Imported(files, tuple(lines))
 
 
 def _files(
@@ -159,7 +155,7 @@ def read_measured(
     paths, kernel, device, layout, columns
         As for :func:`import_files`.
     space : SearchSpace, optional
-        The search space that rows are held against.
+        The search space to which rows are compared.
 
     Raises
     ------
@@ -177,20 +173,17 @@ def _labelled(
     layout: str,
     columns: Columns | None,
 ) -> tuple[xr.Dataset, list[str]]:
-    parts = []
-    for source in sources:
-        part = read_measurements(source, columns)
-        parts.append(_on_device(source, part, device))
-    names = {kernel or part.kernel for part in parts}
+    parts = [_on_device(source, read_measurements(source, columns), device) for source in sources]
+    names = sorted({kernel or part.kernel for part in parts})
     if len(names) > 1:
         raise TuningError(
-            f"the files are of several kernels ({', '.join(sorted(names))}): import them one by"
+            f"the files are of several kernels ({', '.join(names)}): import them one by"
             " one, or say that it is one kernel (--kernel)"
         )
     measured = joined(parts)
     attributes = {
-        "title": f"{names.copy().pop()}: measured",
-        "kernel": key_of(names.pop()),
+        "title": f"{names[0]}: measured",
+        "kernel": key_of(names[0]),
         "source": [source.path.name for source in sources],
         "source_sha256": [source.sha256 for source in sources],
         "sweep_version": __version__,
@@ -203,24 +196,24 @@ def _labelled(
         layout=layout,
         attributes=attributes,
     )
-    return dataset, list(_told(sources, parts, dataset))
+    return dataset, list(_description(sources, parts, dataset))
 
 
 def _on_device(source: Source, part: Measurements, device: str | None) -> Measurements:
     """Return rows with the device that the user names; it must not contradict the file."""
     if device is None:
         return part
-    told = sorted({str(name) for name in part.device if name})
-    if len(told) > 1:
-        raise source.error(f"rows of several devices ({', '.join(told)}): --device names only one")
+    known = sorted({str(name) for name in part.device if name})
+    if len(known) > 1:
+        raise source.error(f"rows of several devices ({', '.join(known)}): --device names only one")
     return replace(part, device=np.full(len(part), device))
 
 
 def device_keys(names: Any) -> dict[str, str]:
-    """Return the key of a device file for each name that a tuner gives a device.
+    """Return the key of a device file for each name of a device in a tuner's file.
 
-    A name is known if it is a key, or the name in a device file, apart from the maker's name and
-    the brand; any other becomes a key by itself.
+    A name is known if it is a key, or the name in a device file, regardless of maker and brand; any
+    other is turned into a key.
     """
     known = {_bare(load_device(key).name): key for key in list_devices()}
     wanted = sorted({str(name) for name in np.unique(names) if str(name)})
@@ -234,23 +227,23 @@ def _bare(name: str) -> str:
     return " ".join(w for w in words if w not in ("nvidia", "geforce", "amd", "radeon", "tesla"))
 
 
-def _told(
+def _description(
     sources: Sequence[Source], parts: Sequence[Measurements], dataset: xr.Dataset
 ) -> Iterator[str]:
-    """Yield what was read, in words."""
+    """Yield a description of what was read."""
     for source, part in zip(sources, parts, strict=True):
         failed = len(part) - int(np.count_nonzero(part.valid))
         yield f"{source.path.name}: {len(part):,} rows, {failed:,} without a time"
         yield from (f"  note: {note}" for note in part.notes)
     rows = sum(len(part) for part in parts)
     measured = dataset["status"].values != dataset["status"].attrs["flag_values"][-1]
-    held = int(np.count_nonzero(measured))
-    if held < rows:
-        yield f"  {rows - held:,} rows repeat a configuration: each has the mean of its times"
+    kept = int(np.count_nonzero(measured))
+    if kept < rows:
+        yield f"  {rows - kept:,} rows repeat a configuration: each has the mean of its times"
     if "within_conditions" in dataset:
         outside = int(np.count_nonzero(measured & (dataset["within_conditions"].values == 0)))
         if outside:
-            yield f"  {outside:,} of {held:,} rows violate the search space's conditions; kept"
+            yield f"  {outside:,} of {kept:,} rows violate the search space's conditions; kept"
     shape = ", ".join(f"{name} {size:,}" for name, size in dataset.sizes.items())
     yield f"measured: {shape} (devices: {', '.join(map(str, dataset.device.values))})"
     unknown = [str(d) for d in dataset.device.values if d not in list_devices()]
@@ -259,28 +252,26 @@ def _told(
 
 
 def measured_layout(dataset: xr.Dataset) -> StoreLayout:
-    """Return the layout of a store that holds a measured dataset."""
-
-    def attributes(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in values.items()}
-
+    """Return the layout of a store for a measured dataset."""
     coordinates = [
-        Coordinate(str(name), tuple(map(str, c.dims)), c.values, attributes(c.attrs))
+        Coordinate(str(name), tuple(map(str, c.dims)), c.values, _plain(c.attrs))
         for name, c in dataset.coords.items()
     ]
     variables = [
         Variable(str(name), tuple(map(str, v.dims)), v.shape, v.shape, v.dtype.name,
-                 attributes(v.attrs), v.values)
+                 _plain(v.attrs), v.values)
         for name, v in dataset.data_vars.items()
     ]  # fmt: skip
-    attrs = attributes(dataset.attrs)
+    attrs = _plain(dataset.attrs)
     group = GroupLayout(str(attrs["kernel"]), attrs, coordinates, variables, 0)
     record = {"identity": {"measured": attrs["source_sha256"]}, "measured": attrs["source"]}
     return StoreLayout([group], record, {"title": attrs["title"]})
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it."""
+    """Return a value without NumPy's types, for JSON."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""From profilers' files to a kernel file, with the measured time that predictions are held to."""
+"""Kernel files from profiles, with the measured time that anchors predictions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sweep.specs.writing import key_of
 __all__ = ["Profiled", "read_profile", "seconds"]
 
 LOW = 0.8
-"""Achieved over theoretical occupancy below which a user is told."""
+"""Achieved over theoretical occupancy below which there is a note."""
 
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -40,7 +40,7 @@ class Profiled:
     text : str
         The file.
     remarks : tuple of str
-        What the profile lacks and what is assumed for it.
+        Missing values of the profile and the assumptions for them.
     """
 
     key: str
@@ -65,16 +65,16 @@ def read_profile(
     ----------
     paths : sequence of path
         CSV output of Nsight Compute (``ncu --csv``, page details or raw) or of nvprof (``--csv``
-        with ``--metrics``, ``--events``, ``--print-gpu-trace`` or nothing), gzipped or not. What
-        one file lacks, the others may tell.
+        with ``--metrics``, ``--events``, ``--print-gpu-trace`` or nothing), gzipped or not. Files
+        complete each other.
     kernel : str, optional
         The kernel, where there are several.
     launch : int, optional
         Which of its launches, from 1 on; by default the mean over all.
     given : Given, optional
-        What is known besides: block, grid, registers, shared memory, iterations.
+        Values from the user: block, grid, registers, shared memory, iterations.
     device : str, optional
-        The device; by default what the profile tells, if there is a device file of that name.
+        The device; by default that of the profile, if there is a device file of that name.
     time : float, optional
         Measured time of a launch [s]; by default the profile's own.
     core_clock, memory_clock : float, optional
@@ -84,7 +84,7 @@ def read_profile(
     Raises
     ------
     SweepError
-        A file is wrong, the choice is open, or what a kernel file cannot do without is missing.
+        A file is wrong, a choice is missing, or a value that a kernel file needs.
     """
     launches = []
     for path in paths:
@@ -129,13 +129,13 @@ def _measured(
     notes += _occupancy(inputs, found)
     sources = [("time_ms", words), ("device", "derived: profile" if not device else GIVEN)]
     clocks = {}
-    told = round(inputs.core_clock / 1e6) if inputs.core_clock else None
+    profiled = round(inputs.core_clock / 1e6) if inputs.core_clock else None
     for clock, own in (("core", core_clock), ("memory", memory_clock)):
         nominal = found.values[f"clocks.{clock}_nominal"] / 1e6
         if own is not None:
             clocks[clock], why = own, GIVEN
-        elif clock == "core" and told is not None:
-            clocks[clock], why = told, "derived: profile, core clock of the launch"
+        elif clock == "core" and profiled is not None:
+            clocks[clock], why = profiled, "derived: profile, core clock of the launch"
         else:
             clocks[clock], why = nominal, f"assumed: the nominal clock of {found.key}"
             notes.append(

@@ -1,4 +1,4 @@
-"""A measured time held to its predictions: what the same launch takes at other clocks."""
+"""Predictions anchored to a measured time: the time of the same launch at other clocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Scaled", "clock_values", "predict", "scale"]
 Array = NDArray[np.float64]
 
 STEPS = 7
-"""Values of a clock, over the device's range, where none are asked for."""
+"""Default number of values of a clock, over the device's range."""
 
 CLOCKS = ("core_clock", "memory_clock")
 
@@ -65,7 +65,7 @@ def scale(
     select: Mapping[str, Any] | None = None,
     variant: str = "corrected",
 ) -> Answer:
-    """Return what a measured launch takes at other clocks: its time times the predicted ratio.
+    """Return the time of a measured launch at other clocks: its time times the predicted ratio.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def scale(
 
 
 def clock_values(device: Device, name: str, given: Any = None) -> Sequence[float] | Any:
-    """Return the values of a clock: what is given, else seven over the device's range [MHz]."""
+    """Return the values of a clock: those given, else seven over the device's range [MHz]."""
     if given is not None:
         return given
     clock = name.removesuffix("_clock")
@@ -161,7 +161,7 @@ def predict(
         layout="grid",
         origin="scale",
     )
-    # The clocks of the measurement need not be among those that are asked for.
+    # The clocks of the measurement need not be among the wanted ones.
     axes = {name: sorted({*map(float, plan.axes[name]), own[name]}) for name in CLOCKS}
     with_own = Plan(**{**_fields(plan), "axes": axes})
     texts = {"devices": {device.key: device.text}, "kernels": {kernel.key: kernel.text}}
