@@ -14,11 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sweep.errors import PlanError
-from sweep.evaluation.reducing import count_pieces
 from sweep.runs.execute import batch_size
-from sweep.runs.forecasting import Forecast, forecast
+from sweep.runs.forecasting import forecast
 from sweep.runs.rates import Rates, Sample, clock_pairs
-from sweep.runs.sharing import shares
 from sweep.space import Space
 
 __all__ = ["Cost", "Resources", "predict"]
@@ -90,7 +88,7 @@ class Cost:
     configurations, evaluations : int
         Of the plan; an evaluation is a configuration with one model.
     chunks, tasks, files : int
-        Units of work (chunks, or pieces of a question), tasks of a scheduler, and files written.
+        Chunks of the store, tasks of a scheduler, and files written; 0 for a question.
     result_bytes : int
         Results before compression [B].
     stored_bytes, worker_bytes : float
@@ -171,16 +169,21 @@ def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = 
     pairs = list(zip(expected.kernels, samples, strict=True))
     n_bytes = [kernel.n_bytes if stores else 0 for kernel in expected.kernels]
     stored = sum(n * s.stored for n, s in zip(n_bytes, samples, strict=True))
-    chunks, tasks = _counts(space, expected, resources, stores)
+    chunks = tasks = expected.n_chunks if stores else 0
+    if chunks and resources.workers:
+        tasks = math.ceil(chunks / batch_size(chunks, space.n_points, resources.slots))
     cpu = {
         "start": rates.start_s + (rates.store_s if stores else 0.0),
         "compilation": sum(s.first_s for s in samples),
         "evaluation": sum(k.n_points * s.point_s for k, s in pairs),
         "writing": sum(n * s.byte_s for n, s in zip(n_bytes, samples, strict=True)),
-        "scheduler": (chunks * rates.journal_s if stores else 0.0)
+        "scheduler": chunks * rates.journal_s
         + (tasks * rates.task_s if resources.workers else 0.0),
     }
     elapsed, enough = _elapsed(cpu, tasks, stored, rates, resources)
+    bottleneck = max(elapsed, key=lambda name: elapsed[name])
+    if bottleneck == "computing":
+        bottleneck = max(("evaluation", "writing"), key=lambda name: cpu[name])
     # Each worker loads Dask, this package and the passes.
     cpu["start"] += (rates.start_s + rates.dask_s) * (resources.workers or 0)
     cpu["compilation"] *= resources.processes
@@ -195,30 +198,15 @@ def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = 
         result_bytes=sum(n_bytes),
         stored_bytes=stored,
         worker_bytes=max(s.process_bytes for s in samples)
-        + max(s.thread_bytes for s in samples) * (resources.slots // resources.processes),
+        + (expected.memory_bytes * resources.slots // resources.processes if stores else 0),
         processes=resources.processes,
         slots=resources.slots,
         cpu_s=cpu,
         elapsed_s=elapsed,
-        bottleneck=_bottleneck(cpu, elapsed),
+        bottleneck=bottleneck,
         enough=enough,
         notes=notes,
     )
-
-
-def _counts(
-    space: Space, expected: Forecast, resources: Resources, stores: bool
-) -> tuple[int, int]:
-    """Return how many chunks, or pieces of a question, there are, and in how many tasks."""
-    if stores:
-        n = expected.n_chunks
-        size = batch_size(n, space.n_points, resources.slots) if resources.workers else 1
-        return n, math.ceil(n / size)
-    pieces = [count_pieces(kernel, ("device", "model")) for kernel in space.kernels]
-    if not resources.workers:
-        return sum(pieces), sum(pieces)
-    points = [kernel.n_points * len(space.plan.models) for kernel in space.kernels]
-    return sum(pieces), sum(map(shares, pieces, [resources.slots] * len(pieces), points))
 
 
 def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple[str, ...]]:
@@ -254,24 +242,19 @@ def _elapsed(
         if resources.is_local:
             start += rates.cluster_s + (workers - 1) * rates.worker_s
     work, scheduler = cpu["evaluation"] + cpu["writing"], cpu["scheduler"]
-    computing = work / max(min(resources.slots, cores, tasks), 1)
+    computing = work / min(resources.slots, cores, tasks or cores)
     if resources.cores:  # client and scheduler need one of them too
         computing = max(computing, (work + scheduler) / cores)
     transfer = stored / resources.bandwidth if resources.bandwidth else 0.0
     serial = max(scheduler, transfer)
-    most = max(tasks, 1)
-    return {
+    enough = tasks or resources.slots
+    if serial:
+        enough = min(enough, max(1, math.ceil(work / serial)))
+    elapsed = {
         "start": start,
         "compilation": cpu["compilation"] * crowded,
         "computing": computing,
         "scheduler": scheduler,
         "bandwidth": transfer,
-    }, min(most, max(1, math.ceil(work / serial))) if serial else most
-
-
-def _bottleneck(cpu: Mapping[str, float], elapsed: Mapping[str, float]) -> str:
-    """Return the part that takes most of the time; of computing, its larger half."""
-    largest = max(elapsed, key=lambda name: elapsed[name])
-    if largest == "computing":
-        return max(("evaluation", "writing"), key=lambda name: cpu[name])
-    return largest
+    }
+    return elapsed, enough

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
 from sweep import __version__
 from sweep.errors import PlanError
@@ -49,8 +50,8 @@ class Sample:
         To summarise, encode and write a byte of results [s].
     stored : float
         Bytes on disk for each byte of results [1].
-    process_bytes, thread_bytes : float
-        Memory of a process that has loaded the passes, and of each thread that computes [B].
+    process_bytes : float
+        Memory of a process that has computed some chunks, or questions [B].
     """
 
     kind: str
@@ -64,7 +65,6 @@ class Sample:
     byte_s: float
     stored: float
     process_bytes: float
-    thread_bytes: float
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -153,13 +153,7 @@ def settings_of(plan: Plan) -> str:
 
 def processor() -> str:
     """Return the processor's name with the number of its cores."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next(line.partition(":")[2].strip() for line in lines if "model name" in line)
-    except (OSError, ValueError, StopIteration):
-        pass  # the architecture's name is better than none
-    return f"{name} x {os.cpu_count()}"
+    return f"{llvm.get_host_cpu_name()} x {os.cpu_count()}"
 
 
 def calibration_path() -> Path:

@@ -7,15 +7,16 @@ on the machine disturb little; starting a cluster, which is mostly waiting, in e
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ from sweep.runs.job import Job, Unit
 from sweep.runs.rates import Rates, Sample, clock_pairs, processor, settings_of
 from sweep.runs.record import layout_of, texts_of
 from sweep.runs.workers import Workers, cluster
-from sweep.space import KernelSpace, Space, parse_plan, resolve
+from sweep.space import KernelSpace, Plan, Space, parse_plan, resolve
 from sweep.store import open_or_create, stored_bytes
 
 __all__ = ["calibrate"]
+
+Measured = tuple[dict[str, float], list[Sample]]
 
 CHILD = "import sweep.cli.running; from sweep.runs.sampling import main; main()"
 """Imports what the command imports, so that its start is measured too."""
@@ -66,66 +69,48 @@ def calibrate(space: Space) -> Rates:
         The sample failed, or processes cannot be started.
     """
     load = os.getloadavg()[0]
-    found: dict[str, Any] = {}
+    rates: dict[str, float] = {}
     samples: list[Sample] = []
-    for kind in ("question", "run"):
-        measured = _in_child(space, kind)
-        if any(sample["first_s"] > COMPILED_S for sample in measured["samples"]):
-            measured = _in_child(space, kind)  # the passes are on disk now, as for later commands
-        samples += [
-            Sample(**{**sample, "models": tuple(sample["models"])})
-            for sample in measured.pop("samples")
-        ]
-        found |= measured
-    found |= _in_child(space, "cluster")
-    return Rates(__version__, processor(), load, **found, samples=tuple(samples))
+    for kind in ("question", "run", "cluster"):
+        numbers, measured = _in_child(space, kind)
+        if any(sample.first_s > COMPILED_S for sample in measured):
+            # The passes are on disk now, as they will be for later commands.
+            numbers, measured = _in_child(space, kind)
+        rates |= numbers
+        samples += measured
+    return Rates(__version__, processor(), load, **rates, samples=tuple(samples))
 
 
-def _in_child(space: Space, kind: str) -> dict[str, Any]:
+def _in_child(space: Space, kind: str) -> Measured:
     record: Any = layout_of(space).record
-    request = {"plan": record["plan"], "texts": texts_of(record), "kind": kind}
+    request = pickle.dumps((kind, record["plan"], texts_of(record)))
     done = subprocess.run(
-        [sys.executable, "-c", CHILD],
-        input=json.dumps(request), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", CHILD], input=request, capture_output=True, check=False
+    )
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise PlanError(f"the plan cannot be sampled: {last}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise PlanError(f"the plan cannot be sampled: {lines[-1] if lines else done.returncode}")
+    found: Measured = pickle.loads(done.stdout)
     return found
 
 
 def main() -> None:
-    """Measure what the standard input asks for; write the numbers as JSON."""
-    request = json.load(sys.stdin)
-    kind = request["kind"]
-    sys.stdout.write(json.dumps(_cluster_rates() if kind == "cluster" else _samples(request, kind)))
-
-
-def _samples(request: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Sample every kernel of a plan."""
-    space = resolve(parse_plan(request["plan"]), request["texts"])
-    found: dict[str, Any] = {"start_s": time.process_time()}
-    if kind == "question":
-        measured = [_question_sample(space, kernel) for kernel in space.kernels]
+    """Measure what the standard input asks for; write the numbers to the standard output."""
+    kind, plan, texts = pickle.load(sys.stdin.buffer)
+    if kind == "cluster":
+        measured: Measured = _cluster_rates(), []
     else:
-        place = os.getcwd() if os.access(".", os.W_OK) else None
-        with tempfile.TemporaryDirectory(prefix=".sweep-sample-", dir=place) as name:
-            rates, measured = _run_samples(space, Path(name) / "sample.zarr")
-        found |= rates
-    found["samples"] = [
-        {
-            "kind": kind,
-            "kernel": kernel.kernel.key,
-            "sha256": kernel.kernel.sha256,
-            "models": space.plan.models,
-            "settings": settings_of(space.plan),
-            "clocks": clock_pairs(kernel),
-            **numbers,
-        }
-        for kernel, numbers in zip(space.kernels, measured, strict=True)
-    ]
-    return found
+        space = resolve(parse_plan(plan), texts)
+        start_s = time.process_time()
+        numbers, samples = (_run_samples if kind == "run" else _question_samples)(space)
+        measured = {"start_s": start_s, **numbers}, samples
+    sys.stdout.buffer.write(pickle.dumps(measured))
+
+
+def _sample(kind: str, kernel: KernelSpace, plan: Plan, **numbers: float) -> Sample:
+    own = {"byte_s": 0.0, "stored": 0.0, "process_bytes": _peak_bytes(), **numbers}
+    key, sha256 = kernel.kernel.key, kernel.kernel.sha256
+    return Sample(kind, key, sha256, plan.models, settings_of(plan), clock_pairs(kernel), **own)
 
 
 class _TimedJob(Job):
@@ -139,96 +124,90 @@ class _TimedJob(Job):
         return {"summary": summary, "write_s": spent, "bytes": n_bytes}
 
 
-def _run_samples(space: Space, path: Path) -> tuple[dict[str, float], list[dict[str, float]]]:
-    """Sample a run of every kernel with all threads."""
-    started = time.process_time()
-    layout = layout_of(space)
-    journal: list[float] = []
-    with open_or_create(path, layout) as store:
+def _run_samples(space: Space) -> Measured:
+    """Run some chunks of every kernel with all threads."""
+    place = os.getcwd() if os.access(".", os.W_OK) else None
+    started, layout = time.process_time(), layout_of(space)
+    with (
+        tempfile.TemporaryDirectory(prefix=".sweep-sample-", dir=place) as name,
+        open_or_create(path := Path(name) / "sample.zarr", layout) as store,
+    ):
         store_s = time.process_time() - started
         record: Any = layout.record
         job = _TimedJob(record["plan"], texts_of(record), store.writer, "sample", [space])
-        found = [_run_sample(job, kernel, store, path, journal) for kernel in space.kernels]
-    return {"store_s": store_s, "journal_s": sum(journal) / len(journal)}, found
+        samples, entries = [], []
+        for kernel in space.kernels:
+            finished: dict[Unit, dict[str, Any]] = {}
+            samples.append(_run_sample(job, kernel, finished, path))
+            entries += [[(*unit, result["summary"])] for unit, result in finished.items()]
+        journal_s = _cpu_seconds(lambda: list(map(store.mark_finished, entries)))
+    return {"store_s": store_s, "journal_s": journal_s / len(entries)}, samples
 
 
 def _run_sample(
-    job: _TimedJob, kernel: KernelSpace, store: Any, path: Path, journal: list[float]
-) -> dict[str, float]:  # fmt: skip
-    """Run some chunks of a kernel: at each place neighbours, which threads share."""
-    threads, grid, key = os.cpu_count() or 1, kernel.grid, kernel.kernel.key
-    found: list[tuple[int, dict[str, Any]]] = []
+    job: _TimedJob, kernel: KernelSpace, finished: dict[Unit, dict[str, Any]], path: Path
+) -> Sample:
+    """Run some chunks of a kernel: at each place neighbours, which share tables."""
+    key, grid, plan = kernel.kernel.key, kernel.grid, job.space().plan
+    cores, before = os.cpu_count() or 1, stored_bytes(path)
 
-    def done(unit: Unit, result: dict[str, Any]) -> None:
-        started = time.thread_time()
-        store.mark_finished([(*unit, result["summary"])])
-        journal.append(time.thread_time() - started)
-        found.append((unit[1], result))
+    def run(first: int, n: int) -> float:
+        units = [(key, first + i) for i in range(n)]
+        return _cpu_seconds(
+            lambda: execute(job, units, finished.__setitem__, threads=cores)
+        )  # fmt: skip
 
-    def spent(chunks: Sequence[int]) -> float:
-        started = time.process_time()
-        execute(job, [(key, chunk) for chunk in chunks], done, threads=threads)
-        return time.process_time() - started
-
-    started, before = time.process_time(), stored_bytes(path)
-    warm_up([kernel], job.space().plan)
-    loading_s, base = time.process_time() - started, _peak_bytes()
-    first_chunk_s = spent([0])
-    written = {0: found.pop()[1]["bytes"]}
-    cpu_s, end = 0.0, time.monotonic() + SECONDS
-    taken = min(4 * threads, grid.n_chunks)
+    first_s = _cpu_seconds(lambda: warm_up([kernel], plan)) + run(0, 1)
+    n_taken = min(4 * cores, grid.n_chunks)
+    points = n_bytes = cpu_s = write_s = n_chunks = 0.0
+    end = time.monotonic() + SECONDS
     for share in PLACES:
-        first = min(int(share * grid.n_chunks), grid.n_chunks - taken)
-        cpu_s += spent(range(first, first + taken))
+        first = min(int(share * grid.n_chunks), grid.n_chunks - n_taken)
+        cpu_s += run(first, n_taken)
+        taken = [finished[key, first + i] for i in range(n_taken)]
+        points += sum(grid.box(first + i).n_points for i in range(n_taken))
+        n_bytes += sum(result["bytes"] for result in taken)
+        write_s += sum(result["write_s"] for result in taken)
+        n_chunks += n_taken
         if time.monotonic() > end:
             break
-    written |= {chunk: result["bytes"] for chunk, result in found}
-    write_s = sum(result["write_s"] for _, result in found)
-    return {
-        "first_s": loading_s + max(first_chunk_s - cpu_s / len(found), 0.0),
-        "point_s": max(cpu_s - write_s, 0.0) / sum(grid.box(chunk).n_points for chunk, _ in found),
-        "byte_s": write_s / sum(result["bytes"] for _, result in found),
-        "stored": (stored_bytes(path) - before) / sum(written.values()),
-        "process_bytes": base,
-        "thread_bytes": max(_peak_bytes() - base, 0.0) / min(threads, taken),
-    }
+    on_disk = stored_bytes(path) - before
+    return _sample(
+        "run", kernel, plan,
+        first_s=max(first_s - cpu_s / n_chunks, 0.0),
+        point_s=max(cpu_s - write_s, 0.0) / points,
+        byte_s=write_s / n_bytes,
+        stored=on_disk / sum(result["bytes"] for result in finished.values()),
+    )  # fmt: skip
 
 
-def _question_sample(space: Space, kernel: KernelSpace) -> dict[str, float]:
-    """Ask a smaller and a larger part of a kernel's grid for its best configurations."""
-
-    def spent(part: KernelSpace) -> float:
-        started = time.process_time()
-        best(replace(space, kernels=(part,)))
-        return time.process_time() - started
-
-    few, many = (_part(kernel, limit) for limit in CONFIGURATIONS)
-    first_s, base = spent(few), _peak_bytes()
-    few_s, many_s = (min(spent(part), spent(part)) for part in (few, many))
-    point_s = few_s / few.n_points
-    if many.n_points > 2 * few.n_points:
-        point_s = max(many_s - few_s, 0.0) / (many.n_points - few.n_points)
-    return {
-        "first_s": max(first_s - point_s * few.n_points, 0.0),
-        "point_s": point_s,
-        "byte_s": 0.0,
-        "stored": 0.0,
-        "process_bytes": base,
-        "thread_bytes": max(_peak_bytes() - base, 0.0) / (os.cpu_count() or 1),
-    }
+def _question_samples(space: Space) -> Measured:
+    """Ask a smaller and a larger part of every kernel's grid for its best configurations."""
+    samples = []
+    for kernel in space.kernels:
+        few, many = (_part(kernel, limit) for limit in CONFIGURATIONS)
+        first_s, few_s, again_s, many_s = (
+            _cpu_seconds(partial(best, replace(space, kernels=(part,))))
+            for part in (few, few, few, many)
+        )
+        few_s = min(few_s, again_s)
+        point_s = few_s / few.n_points
+        if many.n_points > 2 * few.n_points:
+            point_s = max(many_s - few_s, 0.0) / (many.n_points - few.n_points)
+        first_s = max(first_s - point_s * few.n_points, 0.0)
+        samples.append(
+            _sample("question", kernel, space.plan, first_s=first_s, point_s=point_s)
+        )  # fmt: skip
+    return {}, samples
 
 
 def _part(kernel: KernelSpace, limit: int) -> KernelSpace:
     """Return about so many of a kernel's configurations, with all clocks if possible."""
-    while kernel.n_points > limit:
-        lengths = {
-            d.name: (d.kind not in ("core", "memory"), n)
-            for d, n in zip(kernel.grid.dimensions, kernel.grid.shape, strict=True)
-            if n > 1
-        }
-        name = max(lengths, key=lambda name: lengths[name])
-        kept = max(lengths[name][1] * limit // kernel.n_points, 1)
-        kernel = kernel.restricted({name: range(kept)})
+    lengths = zip(kernel.grid.dimensions, kernel.grid.shape, strict=True)
+    for dimension, n in sorted(lengths, key=lambda d: (d[0].kind in ("core", "memory"), -d[1])):
+        if kernel.n_points > limit:
+            kept = max(n * limit // kernel.n_points, 1)
+            kernel = kernel.restricted({dimension.name: range(kept)})
     return kernel
 
 
@@ -245,7 +224,7 @@ def _idle(unit: Unit) -> tuple[Unit, dict[str, Any]]:
 
 def _cluster_rates() -> dict[str, float]:
     """Measure how long worker processes take to start, and what tasks cost this process."""
-    started, before, in_tasks = time.perf_counter(), _cpu_seconds(), []
+    started, before, in_tasks = time.perf_counter(), sum(os.times()[:4]), []
     with cluster(Workers(processes=1)) as client:
         cluster_s = time.perf_counter() - started
         started = time.perf_counter()
@@ -254,14 +233,16 @@ def _cluster_rates() -> dict[str, float]:
         worker_s = time.perf_counter() - started
         for n_tasks in TASKS:
             units = [("kernel", number) for number in range(n_tasks)]
-            spent = time.process_time()
-            execute(_idle, units, lambda *_: None, points=10**7 * n_tasks**2, client=client)
-            in_tasks.append(time.process_time() - spent)
+            points = 10**7 * n_tasks**2
+            work = partial(execute, _idle, units, lambda *_: None, points=points, client=client)
+            in_tasks.append(_cpu_seconds(work))
     task_s = max(in_tasks[-1] - in_tasks[-2], 0.0) / (TASKS[-1] - TASKS[-2])
-    dask_s = max(_cpu_seconds() - before - sum(in_tasks), 0.0) / 2
+    dask_s = max(sum(os.times()[:4]) - before - sum(in_tasks), 0.0) / 2
     return {"cluster_s": cluster_s, "worker_s": worker_s, "dask_s": dask_s, "task_s": task_s}
 
 
-def _cpu_seconds() -> float:
-    """Return the CPU seconds of this process, and of its children that have ended."""
-    return sum(os.times()[:4])
+def _cpu_seconds(function: Callable[[], Any]) -> float:
+    """Return the CPU seconds of this process, all threads together, while a function runs."""
+    started = time.process_time()
+    function()
+    return time.process_time() - started
