@@ -1,4 +1,4 @@
-"""Have the units of a run computed, and hear of each one that is finished."""
+"""Compute the chunks of a run, or other units of work, in threads or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Done = Callable[[Unit, dict[str, Any]], None]
 MAX_TASKS = 20_000
 """Tasks of a whole run, about: each costs the scheduler some milliseconds and some memory."""
 TASK_POINTS = 16_000_000
-"""Configurations that a task takes: half a second of work or more, of which its some milliseconds
-are a small part."""
+"""Configurations of a task: half a second of work or more, so that the milliseconds that its
+scheduling takes are a small part."""
 TASKS_PER_SLOT = 8
-"""Tasks that every worker thread gets at least, so that all end at about the same time."""
+"""Fewest tasks for each worker thread, so that all threads end at about the same time."""
 IN_FLIGHT = 3
-"""Tasks per worker thread that a cluster holds: one computes, the next are there."""
-LOOK_S = 2.0
-"""How often to look who has joined or left."""
+"""Tasks per worker thread that a cluster holds: one runs, the next are ready to start."""
+CHECK_S = 2.0
+"""Time between two checks of which workers have joined or left."""
 
 
 def prepare(job: Job, client: Any = None) -> None:
-    """Compile on every worker what the run needs, before the clock starts.
+    """Compile on every worker what the run needs, before its time is measured.
 
     Parameters
     ----------
     job : Job
-        What will be run.
+        The run.
     client : distributed.Client, optional
         A cluster; by default this process alone.
 
@@ -52,12 +52,12 @@ def prepare(job: Job, client: Any = None) -> None:
     if client is None:
         job.warm_up()
         return
-    with _explained(), _shared(job, client) as shared:
-        # Tasks, because what a worker runs outside of them stops its heart for the time.
+    with _errors_explained(), _shared(job, client) as shared:
+        # Submitted as tasks: work outside of tasks would block a worker's heartbeat.
         options = {"allow_other_workers": True, "pure": False}
-        addresses = list(client.nthreads())
-        futures = [client.submit(_warm, shared, workers=a, **options) for a in addresses]
-        client.gather(futures)
+        client.gather(
+            [client.submit(Job.warm_up, shared, workers=a, **options) for a in client.nthreads()]
+        )
 
 
 def execute(
@@ -69,27 +69,27 @@ def execute(
     client: Any = None,
     threads: int | None = None,
 ) -> None:
-    """Run all units of work; ``done`` is called in this thread as each is finished.
+    """Run all units of work; call ``done`` in this thread as each is finished.
 
     Parameters
     ----------
     job : Work
-        Evaluates and writes one unit.
+        Computes one unit.
     units : sequence of Unit
-        What is missing.
+        The units that are missing.
     done : callable
-        Told the unit and its summary; it alone writes the journal.
+        Called with each unit and its summary; it alone writes the journal.
     points : int
-        Configurations of all units together: small ones share a task of a cluster.
+        Configurations of all units together: several small units share a task of a cluster.
     client : distributed.Client, optional
-        From :func:`sweep.runs.workers.cluster`; by default this process's threads.
+        From :func:`sweep.runs.workers.cluster`; by default this process's threads compute.
     threads : int, optional
         Threads of this process, all cores by default.
 
     Raises
     ------
     SweepError
-        The cluster failed. What ``done`` was told is finished all the same.
+        The cluster failed. The units for which ``done`` was called are finished all the same.
     """
     if not units:
         return
@@ -97,12 +97,12 @@ def execute(
         _in_threads(job, units, done, threads or os.cpu_count() or 1)
         return
     size = batch_size(len(units), points, _slots(client))
-    with _explained(), _shared(job, client) as shared:
+    with _errors_explained(), _shared(job, client) as shared:
         _on_cluster(shared, units, size, done, client)
 
 
 def batch_size(n_units: int, points: int, slots: int) -> int:
-    """Return how many units one task of a cluster takes.
+    """Return how many units one task of a cluster computes.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ def batch_size(n_units: int, points: int, slots: int) -> int:
     Returns
     -------
     int
-        As many as are worth a task; fewer where each thread would get too few tasks, more of very
-        many.
+        Enough units to be worth a task; fewer if each thread would get too few tasks, more if
+        there would be too many tasks.
     """
     enough = TASK_POINTS * n_units // max(points, 1)
     balanced = n_units // (max(slots, 1) * TASKS_PER_SLOT)
@@ -140,36 +140,36 @@ def _in_threads(job: Work, units: Sequence[Unit], done: Done, threads: int) -> N
 
 
 def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, client: Any) -> None:
-    """Run on a Dask cluster: a window of tasks in flight, summaries come back."""
+    """Run on a Dask cluster: a window of tasks in flight; only summaries come back."""
     batches = (units[i : i + size] for i in range(0, len(units), size))
     versions = package_versions()
     finished: SimpleQueue[Any] = SimpleQueue()
-    flying: set[Any] = set()
-    slots, looked = _slots(client), time.monotonic()
-    seen = looked  # when there was a worker
+    in_flight: set[Any] = set()
+    slots, checked = _slots(client), time.monotonic()
+    last_with_workers = checked
     while True:
-        for batch in islice(batches, max(IN_FLIGHT * slots - len(flying), 0)):
-            future = client.submit(_apply, shared, list(batch), versions, pure=False)
-            flying.add(future)
+        for batch in islice(batches, max(IN_FLIGHT * slots - len(in_flight), 0)):
+            future = client.submit(_compute_batch, shared, list(batch), versions, pure=False)
+            in_flight.add(future)
             future.add_done_callback(finished.put)
-        if slots and not flying:
+        if slots and not in_flight:
             return
         try:
-            future = finished.get(timeout=LOOK_S)
+            future = finished.get(timeout=CHECK_S)
         except Empty:
             pass
         else:
-            if future.done() and (results := _fetched(future)) is not None:
+            if future.done() and (results := _result(future)) is not None:
                 for unit, summary in results:
                     done(unit, summary)
-                flying.discard(future)
+                in_flight.discard(future)
                 future.release()
             else:  # its worker died with the result: another one computes it again
                 future.add_done_callback(finished.put)
-        if time.monotonic() > looked + LOOK_S:
-            slots, looked = _slots(client), time.monotonic()
-            seen = looked if slots else seen
-            if looked > seen + patience():
+        if time.monotonic() > checked + CHECK_S:
+            slots, checked = _slots(client), time.monotonic()
+            last_with_workers = checked if slots else last_with_workers
+            if checked > last_with_workers + patience():
                 raise SweepError(
                     f"the Dask cluster has had no workers for {patience():g} s; "
                     "the same command continues"
@@ -178,16 +178,16 @@ def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, clien
 
 @contextmanager
 def _shared(job: Work, client: Any) -> Iterator[Any]:
-    """Lend the job to all workers: as a task's result, which outlives those who hold it."""
-    future = client.submit(_same, job, pure=False)
+    """Send the job to all workers: as a task's result, which survives the workers that hold it."""
+    future = client.submit(_unchanged, job, pure=False)
     client.replicate([future])
     yield future
     future.release()
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Say in one line that a cluster failed."""
+def _errors_explained() -> Iterator[None]:
+    """Turn the errors of a cluster into one line."""
     from distributed import CancelledError, KilledWorker
 
     try:
@@ -203,12 +203,12 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def _fetched(future: Any) -> list[tuple[Unit, dict[str, Any]]] | None:
-    """Return a task's result, or ``None`` where it is lost or does not come."""
+def _result(future: Any) -> list[tuple[Unit, dict[str, Any]]] | None:
+    """Return a task's result, or ``None`` if it is lost or does not arrive."""
     from distributed import TimeoutError as NotYet
 
     try:
-        found: list[tuple[Unit, dict[str, Any]]] = pickle.loads(future.result(timeout=LOOK_S))
+        found: list[tuple[Unit, dict[str, Any]]] = pickle.loads(future.result(timeout=CHECK_S))
     except NotYet:
         return None
     return found
@@ -218,19 +218,15 @@ def _slots(client: Any) -> int:
     return sum(client.nthreads().values())
 
 
-def _same(job: Work) -> Work:
+def _unchanged(job: Work) -> Work:
     return job
 
 
-def _warm(job: Job) -> None:
-    job.warm_up()
+def _compute_batch(job: Work, units: Sequence[Unit], versions: Mapping[str, Any]) -> bytes:
+    """Compute a batch on a worker, which may have joined after the versions were compared.
 
-
-def _apply(job: Work, units: Sequence[Unit], versions: Mapping[str, Any]) -> bytes:
-    """Compute a batch on a worker, which may have joined after the others were looked at.
-
-    Returned pickled: of a nest of lists Dask measures and packs every part, which takes it longer
-    than all else that it does for a task.
+    Dask would measure and pack every part of nested lists, which takes longer than all its other
+    work for a task; so the result is pickled here.
     """
     if versions != (own := package_versions()):
         from distributed import get_worker

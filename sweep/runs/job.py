@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -22,73 +21,70 @@ Unit = tuple[str, int]
 """A kernel's name and the number of a chunk."""
 
 Work = Callable[[Unit], tuple[Unit, dict[str, Any]]]
-"""Does one unit and returns it with its summary; such as a :class:`Job`."""
+"""Computes one unit and returns it with its summary; such as a :class:`Job`."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs: plan and specs as text, and how to write.
+    """Everything a worker needs: plan and specs as text, and how to write.
 
-    Picklable and small; a worker lays the space out once per process.
+    It is picklable and small; each process makes the space of it once.
     """
 
     plan: Mapping[str, Any]
     texts: Mapping[str, Mapping[str, str]]
     writer: ChunkWriter
     digest: str
-    _local: list[Space] = field(default_factory=list, compare=False, repr=False)
+    _space: list[Space] = field(default_factory=list, compare=False, repr=False)
     _spare: list[Buffers] = field(default_factory=list, compare=False, repr=False)
-    _found: dict[str, tuple[Variable, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _variables: dict[str, tuple[Variable, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the laid-out space and buffers behind: the other side makes its own."""
-        return {**self.__dict__, "_local": [], "_spare": [], "_found": {}}
+        """Leave out the space and the buffers: the other process makes its own."""
+        return {**self.__dict__, "_space": [], "_spare": [], "_variables": {}}
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
     def space(self) -> Space:
-        """Return the space, laid out once per process."""
-        return self._local[0] if self._local else _resolved(self)
+        """Return the space, made once per process."""
+        if self._space:
+            return self._space[0]
+        with _RESOLVING:  # or every thread of a worker would do it at the start
+            return _resolve(self)
 
     def warm_up(self) -> None:
-        """Compile in this process what the units will need."""
+        """Compile in this process what the units need."""
         space = self.space()
         warm_up(space.kernels, space.plan)
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Evaluate and write one chunk; return its summary for the journal."""
-        with self._buffers() as buffers:
-            return unit, self._fill(unit, buffers)
-
-    def _variables(self, kernel: str) -> tuple[Variable, ...]:
-        if kernel not in self._found:
-            space = self.space()
-            self._found[kernel] = variables(space[kernel], space.plan)
-        return self._found[kernel]
-
-    @contextmanager
-    def _buffers(self) -> Iterator[Buffers]:
-        """Lend buffers that no other thread uses meanwhile."""
-        try:
-            held = self._spare.pop()
-        except IndexError:
-            held = Buffers()
-        yield held
-        self._spare.append(held)
-
-    def _fill(self, unit: Unit, buffers: Buffers) -> dict[str, Any]:
         kernel, chunk = unit
         space = self.space()
         part = space[kernel]
-        box = part.grid.box(chunk)
-        arrays = evaluate_box(part, space.plan, box, self._variables(kernel), buffers)
-        return self.store(unit, arrays)
+        try:
+            buffers = self._spare.pop()  # which no other thread uses meanwhile
+        except IndexError:
+            buffers = Buffers()
+        found = self._variables_of(kernel)
+        arrays = evaluate_box(part, space.plan, part.grid.box(chunk), found, buffers)
+        summary = self.store(unit, arrays)
+        self._spare.append(buffers)
+        return unit, summary
+
+    def _variables_of(self, kernel: str) -> tuple[Variable, ...]:
+        if kernel not in self._variables:
+            space = self.space()
+            self._variables[kernel] = variables(space[kernel], space.plan)
+        return self._variables[kernel]
 
     def store(
         self, unit: Unit, arrays: Mapping[str, Any], there: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Write a chunk's results, except for files that are there already.
+        """Write a chunk's results, except for files that exist already.
 
         Parameters
         ----------
@@ -106,28 +102,21 @@ class Job:
         """
         kernel, chunk = unit
         space = self.space()
-        part = space[kernel]
-        index = dict(zip(part.grid.names, part.grid.chunk_index(chunk), strict=True))
-        found = self._variables(kernel)
+        grid = space[kernel].grid
+        index = dict(zip(grid.names, grid.chunk_index(chunk), strict=True))
+        found = self._variables_of(kernel)
         for variable in found:
-            absent = [i for name, i in index.items() if name not in variable.dims]
-            if any(absent):
-                continue  # another chunk, first along what the variable does not depend on, has it
+            if any(i for name, i in index.items() if name not in variable.dims):
+                continue  # a chunk that is first along the absent dimensions writes the variable
             values = arrays[variable.name]
             own = tuple(index[d] for d in variable.dims if d != "model")
-            places = [own]
+            parts = {own: values}
             if "model" in variable.dims:
-                places = [(model, *own) for model in range(len(space.plan.models))]
-            for place in places:
+                parts = {(m, *own): value[np.newaxis] for m, value in enumerate(values)}
+            for place, part in parts.items():
                 if f"{kernel}/{variable.name}/{chunk_key(place)}" not in there:
-                    of_model = values[place[0]][np.newaxis] if len(place) > len(own) else values
-                    self.writer.write(kernel, variable.name, place, of_model)
-        return summarise(part.grid, space.plan, part.grid.box(chunk), found, arrays)
-
-
-def _resolved(job: Job) -> Space:
-    with _RESOLVING:  # or every thread of a worker would do it at the start
-        return _resolve(job)
+                    self.writer.write(kernel, variable.name, place, part)
+        return summarise(grid, space.plan, grid.box(chunk), found, arrays)
 
 
 _RESOLVING = Lock()

@@ -18,7 +18,15 @@ from sweep.runs.record import layout_of, plan_of, texts_of
 from sweep.runs.verifying import repair_noted
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space, load_plan, resolve
-from sweep.store import is_url, open_or_create, open_store, place_of, read_record
+from sweep.store import (
+    Store,
+    StoreLayout,
+    is_url,
+    open_or_create,
+    open_store,
+    place_of,
+    read_record,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -85,7 +93,7 @@ def run(
     *,
     overwrite: bool = False,
     break_lock: bool = False,
-    scheduler: str | None = None,
+    scheduler: Any = None,
     scheduler_file: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     threads: int | None = None,
@@ -106,8 +114,9 @@ def run(
         Replace the store of another run.
     break_lock : bool
         Take over the store's lock from a run of another machine that is surely gone.
-    scheduler : str, optional
-        Address of a Dask scheduler whose workers reach the store.
+    scheduler : str or distributed.deploy.Cluster, optional
+        Address of a Dask scheduler, or a Dask cluster, whose workers reach the store. Whoever can
+        connect to it can run code as the owner of this process.
     scheduler_file : path, optional
         File in which such a scheduler wrote its address (``dask scheduler --scheduler-file``).
     workers : int, optional
@@ -132,17 +141,18 @@ def run(
         The plan is wrong, no configuration of it can be valid, it does not fit, or the store
         cannot be used. Nothing is left half-written; an interrupted store can be continued.
     """
-    space = plan if isinstance(plan, Space) else resolve(
-        plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
-    path = store_path(space.plan, store)
-    if path is None and Workers(scheduler, scheduler_file, workers, threads).is_cluster:
-        raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
+    if not isinstance(plan, Space):
+        plan = resolve(plan if isinstance(plan, Plan) else load_plan(plan))
+    path = store_path(plan.plan, store)
+    computing = Workers(scheduler, scheduler_file, workers, threads)
+    if path is None and computing.is_cluster:
+        raise PlanError(f"{plan.plan.origin}: a run on a cluster needs a store")
     return run_space(
-        space,
+        plan,
         path,
         overwrite=overwrite,
         break_lock=break_lock,
-        workers=Workers(scheduler, scheduler_file, workers, threads),
+        workers=computing,
         limit=limit,
         progress=progress,
     )
@@ -158,7 +168,7 @@ def run_space(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run a space that is laid out already; see :func:`run`."""
+    """Run a space that is made already; see :func:`run`."""
     workers = workers or Workers()
     expected = forecast(space)
     is_new = path is None or overwrite or not (path / "zarr.json").exists()
@@ -169,56 +179,50 @@ def run_space(
         raise PlanError(f"'{path}' is in the memory of this process: other processes cannot see it")
     if path is None:
         return Finished(space, None, expected, 0, 0, 0.0)
-    computed, resumed, seconds = _fill(space, path, overwrite, break_lock, workers, progress)
-    return Finished(space, path, expected, computed, resumed, seconds)
-
-
-def _fill(
-    space: Space,
-    path: Path,
-    overwrite: bool,
-    break_lock: bool,
-    workers: Workers,
-    progress: Progress | None,
-) -> tuple[int, int, float]:
-    """Compute what a store lacks; return configurations computed now and before, and seconds."""
     layout = layout_of(space)
-    points = {k.kernel.key: k.grid for k in space.kernels}
-    total = space.n_points
-    mended = 0
-    if not overwrite and (path / "zarr.json").exists():
-        mended = repair_noted(path, space, layout, workers.threads, break_lock)
+    repaired = 0 if is_new else repair_noted(path, space, layout, workers.threads, break_lock)
     # The cluster first: an address that is wrong leaves no store behind.
     with (
         cluster(workers) as client,
         open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as store,
     ):
-        units = store.missing()
-        todo = sum(points[kernel].box(chunk).n_points for kernel, chunk in units)
-        before = total - todo
-        if not units and store.is_finished:
-            return mended, total - mended, 0.0
-        record: Any = layout.record
-        job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
-        count = before
+        computed, seconds = _compute_missing(space, layout, store, client, workers, progress)
+    resumed = space.n_points - computed - repaired
+    return Finished(space, path, expected, computed + repaired, resumed, seconds)
 
-        def done(unit: Unit, summary: dict[str, Any]) -> None:
-            nonlocal count
-            kernel, chunk = unit
-            store.mark_finished([(kernel, chunk, summary)])
-            count += points[kernel].box(chunk).n_points
-            if progress is not None:
-                progress(count, total, before)
 
-        if units:
-            prepare(job, client)
-        if progress is not None:
-            progress(count, total, before)
-        started = time.perf_counter()
-        execute(job, units, done, points=todo, client=client, threads=workers.threads)
-        store.complete({"configurations": total})
-        seconds = time.perf_counter() - started
-    return todo + mended, before - mended, seconds
+def _compute_missing(
+    space: Space,
+    layout: StoreLayout,
+    store: Store,
+    client: Any,
+    workers: Workers,
+    progress: Progress | None,
+) -> tuple[int, float]:
+    """Compute the chunks that a store lacks; return how many configurations, and seconds."""
+    units = store.missing()
+    if not units and store.is_finished:
+        return 0, 0.0
+    sizes = {(name, i): space[name].grid.box(i).n_points for name, i in units}
+    total, todo = space.n_points, sum(sizes.values())
+    count = before = total - todo
+    report = progress or (lambda *_: None)
+
+    def done(unit: Unit, summary: dict[str, Any]) -> None:
+        nonlocal count
+        store.mark_finished([(*unit, summary)])
+        count += sizes[unit]
+        report(count, total, before)
+
+    record: Any = layout.record
+    job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
+    if units:
+        prepare(job, client)
+    report(before, total, before)
+    started = time.perf_counter()
+    execute(job, units, done, points=todo, client=client, threads=workers.threads)
+    store.complete({"configurations": total})
+    return todo, time.perf_counter() - started
 
 
 def rerun(

@@ -85,7 +85,7 @@ class Here:
         pass
 
     def submit(self, function, *arguments, **options):
-        self.tasks += function is executing._apply
+        self.tasks += function is executing._compute_batch
         return Done(function(*arguments))
 
 
@@ -117,9 +117,11 @@ def test_tasks_are_those_of_a_run(monkeypatch, workers):
     cost = predict(space, rates(), Resources(workers=workers))
     client = Here(workers)
     # What is shared is the job itself here.
-    monkeypatch.setattr(executing, "_same", lambda job: Done(job))
+    monkeypatch.setattr(executing, "_unchanged", lambda job: Done(job))
     monkeypatch.setattr(
-        executing, "_apply", lambda job, units, versions: pickle.dumps([(u, {}) for u in units])
+        executing,
+        "_compute_batch",
+        lambda job, units, versions: pickle.dumps([(u, {}) for u in units]),
     )
     units = [(k.kernel.key, i) for k in space.kernels for i in range(k.grid.n_chunks)]
     seen = []

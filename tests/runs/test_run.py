@@ -24,7 +24,7 @@ from sweep.runs.forecasting import forecast
 from sweep.runs.running import rerun, run, store_path
 from sweep.space import resolve
 from sweep.specs import load_device, load_kernel
-from sweep.store import inspect, lock, open_store, writing
+from sweep.store import inspect, lock, open_store, writer
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +317,7 @@ def test_clock_that_goes_backwards__changes_nothing(reference, tmp_path, monkeyp
             return datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=next(cls.days))
 
     seconds = iter(range(10**9, 0, -3600))
-    monkeypatch.setattr(writing, "datetime", Backwards)
+    monkeypatch.setattr(writer, "datetime", Backwards)
     monkeypatch.setattr(lock, "datetime", Backwards)
     monkeypatch.setattr(time, "time", lambda: float(next(seconds)))
     with pytest.raises(Stop):
