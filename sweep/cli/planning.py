@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
-from typing import TYPE_CHECKING
 
 from sweep.errors import PlanError
-
-if TYPE_CHECKING:
-    from sweep.runs.predicting import Cost
+from sweep.runs.forecasting import check_valid, counted, human_bytes, parse_bytes
+from sweep.runs.predicting import Cost, Resources, predict
+from sweep.runs.rates import load_rates, save_rates
+from sweep.runs.sampling import calibrate
+from sweep.space import load_plan, resolve
 
 __all__ = ["parse_bandwidth", "plan"]
 
@@ -18,12 +20,6 @@ BANDWIDTH = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([
 
 def plan(arguments: argparse.Namespace) -> int:
     """Predict a run."""
-    from sweep.runs.forecasting import check_valid
-    from sweep.runs.predicting import Resources, predict
-    from sweep.runs.rates import load_rates, save_rates
-    from sweep.runs.sampling import calibrate
-    from sweep.space import load_plan, resolve
-
     bandwidth = parse_bandwidth(arguments.bandwidth) if arguments.bandwidth is not None else None
     resources = Resources(arguments.workers, arguments.threads, arguments.cores, bandwidth)
     space = resolve(load_plan(arguments.plan))
@@ -34,8 +30,6 @@ def plan(arguments: argparse.Namespace) -> int:
     stores = space.plan.store is not False and not arguments.no_store
     cost = predict(space, rates, resources, stores=stores)
     if arguments.format == "json":
-        import json
-
         print(json.dumps(cost.as_dict(), indent=1))
         return 0
     print(_table(cost, resources.workers is not None))
@@ -53,8 +47,6 @@ def parse_bandwidth(text: str) -> float:
     PlanError
         It is none, or not above zero.
     """
-    from sweep.runs.forecasting import parse_bytes
-
     found = BANDWIDTH.fullmatch(text.strip())
     number = float(found[1]) if found else 0.0
     if found is None or not 0 < number < float("inf"):
@@ -66,8 +58,6 @@ def parse_bandwidth(text: str) -> float:
 
 
 def _table(cost: Cost, on_workers: bool) -> str:
-    from sweep.runs.forecasting import counted, human_bytes
-
     threads = counted(cost.slots // cost.processes, "thread")
     who = f"{counted(cost.processes, 'worker')} of {threads}" if on_workers else threads
     what = "a run" if cost.kind == "run" else "a question that stores nothing"
