@@ -13,8 +13,8 @@ from sweep.runs.execute import execute
 from sweep.runs.extension_job import ExtensionJob
 from sweep.runs.forecasting import check_fits, forecast
 from sweep.runs.job import Job, Unit
-from sweep.runs.overlap import Overlap, overlap_of
 from sweep.runs.record import layout_of, plan_of, texts_of
+from sweep.runs.reuse import Reuse, reuse_of
 from sweep.runs.running import Finished, Progress
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import (
@@ -90,7 +90,7 @@ def extend(
     if info.record["identity"] == layout.record["identity"]:
         return Finished(space, _named(store), expected, 0, total, 0.0)
     old = resolve(plan_of(info.record), texts_of(info.record))
-    overlap = overlap_of(old, space, info.record, str(store))
+    reuse = reuse_of(old, space, info.record, str(store))
     check_fits(expected, path, limit)
     past = {**info.run, "plan": info.record["plan"]}
     history = [*past.pop("history", []), past]
@@ -101,7 +101,7 @@ def extend(
         if inspect(store) != info:
             raise StoreError(f"'{store}' was replaced meanwhile; try again")
         with _larger(beside, layout, break_lock) as larger:
-            seconds = _build(space, overlap, path, larger, layout, history, threads, progress)
+            seconds = _build(space, reuse, path, larger, layout, history, threads, progress)
         exchange(path, beside, lock)
     finally:
         lock.release()
@@ -122,7 +122,7 @@ def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
 
 def _build(
     space: Space,
-    overlap: Overlap,
+    reuse: Reuse,
     path: Path,
     larger: Store,
     layout: StoreLayout,
@@ -156,6 +156,6 @@ def _build(
     started = time.perf_counter()
     if progress is not None:
         progress(count, total, before)
-    execute(ExtensionJob(job, path, overlap), units, done, threads=threads)
+    execute(ExtensionJob(job, path, reuse), units, done, threads=threads)
     larger.complete({"configurations": total, "history": history})
     return time.perf_counter() - started

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sweep.evaluation import Variable, evaluate_box, variables
 from sweep.runs.job import Job, Unit
-from sweep.runs.overlap import Overlap
+from sweep.runs.reuse import Reuse
 from sweep.space import Box, Dimension, Grid, KernelSpace, Plan
 from sweep.store import StoredArray, StoredGroup, chunk_key, files_of, open_groups
 
@@ -31,13 +31,13 @@ class ExtensionJob:
         Evaluates and writes chunks of the larger plan.
     source : Path
         The store that is extended.
-    overlap : Overlap
+    reuse : Reuse
         What it has.
     """
 
     job: Job
     source: Path
-    overlap: Overlap
+    reuse: Reuse
     _stored: dict[str, StoredGroup] = field(default_factory=dict, compare=False, repr=False)
 
     def _arrays(self, kernel: str) -> dict[str, StoredArray]:
@@ -50,14 +50,14 @@ class ExtensionJob:
         """Write one chunk; return its summary for the journal."""
         kernel, chunk = unit
         space = self.job.space()
-        places = self.overlap.places.get(kernel)
+        places = self.reuse.places.get(kernel)
         if places is None:
             return self.job(unit)
         part = space[kernel]
         box = part.grid.box(chunk)
         at = [places[n][s] for n, s in zip(part.grid.names, box.slices, strict=True)]
         known = [np.flatnonzero(a >= 0) for a in at]
-        if any(not k.size for k in known) or (self.overlap.models < 0).all():
+        if any(not k.size for k in known) or (self.reuse.models < 0).all():
             return self.job(unit)
         found = variables(part, space.plan)
         n_models = len(space.plan.models)
@@ -86,7 +86,7 @@ class ExtensionJob:
         for inside in _rest(known, box.shape):
             got = _evaluated(part, plan, box, inside, found)
             _put(arrays, got, found, part.grid.names, everything, inside)
-        fresh = np.flatnonzero(self.overlap.models < 0)
+        fresh = np.flatnonzero(self.reuse.models < 0)
         if fresh.size:
             names = tuple(plan.models[i] for i in fresh)
             options = {m: o for m, o in plan.options.items() if m in names}
@@ -105,9 +105,9 @@ class ExtensionJob:
     ) -> None:
         """Read what the older store has."""
         stored = self._arrays(kernel)
-        old = np.flatnonzero(self.overlap.models >= 0)
+        old = np.flatnonzero(self.reuse.models >= 0)
         inside = {"model": old, **dict(zip(names, known, strict=True))}
-        places = {"model": self.overlap.models[old]}
+        places = {"model": self.reuse.models[old]}
         places |= {n: a[k] for n, a, k in zip(names, at, known, strict=True)}
         for variable in found:
             if variable.name not in stored:
@@ -138,7 +138,7 @@ class ExtensionJob:
                 continue
             models = [-1]
             if "model" in variable.dims:
-                models = np.flatnonzero(self.overlap.models >= 0).tolist()
+                models = np.flatnonzero(self.reuse.models >= 0).tolist()
             cut = array.chunking
             sizes = zip(own, cut.shape[-len(own) :], cut.chunks[-len(own) :], strict=True)
             old = [_chunk_at(places[n], extents[n], size, extent) for n, size, extent in sizes]
@@ -146,7 +146,7 @@ class ExtensionJob:
             if len(before) < len(old):
                 continue
             for model in models:
-                lead = (int(self.overlap.models[model]),) if model >= 0 else ()
+                lead = (int(self.reuse.models[model]),) if model >= 0 else ()
                 now = ((model,) if model >= 0 else ()) + tuple(index[n] for n in own)
                 key = f"{kernel}/{variable.name}/{chunk_key(now)}"
                 held = f"{kernel}/{variable.name}/{chunk_key((*lead, *before))}"

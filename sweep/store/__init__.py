@@ -108,7 +108,7 @@ def open_store(
     -------
     xarray.DataTree
         Unfinished stores open too: what is not written yet reads as NaN, codes as 255.
-        :func:`inspect` tells.
+        :func:`inspect` says which it is.
 
     Raises
     ------

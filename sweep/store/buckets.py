@@ -26,11 +26,11 @@ SCHEMES = {"s3": "s3", "gs": "gs", "az": "az", "memory": "s3"}
 """The schemes, and what to install for each."""
 
 RETRIES = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
-"""How often a request is repeated that fails by the server's fault or is told to slow down."""
+"""How often a request is repeated that fails by the server's fault or is asked to slow down."""
 TIMEOUTS = {"connect_timeout": "10s", "timeout": "60s"}
 
 Mark = Mapping[str, str]
-"""What tells one content of an object from the next."""
+"""What distinguishes one content of an object from the next."""
 
 
 class ChangedError(OSError):
@@ -131,7 +131,7 @@ class ObjectPath(os.PathLike[str]):
                 yield from batch
 
     def read(self) -> tuple[bytes, Mark]:
-        """Return an object and what tells this content from another; may raise ``OSError``."""
+        """Return an object and the mark of this content; may raise ``OSError``."""
         obstore = _library(self.url)
         with _as_os_errors():
             found = obstore.get(self.client, self.key)
@@ -142,7 +142,7 @@ class ObjectPath(os.PathLike[str]):
         return self.read()[0]
 
     def mark(self) -> Mark:
-        """Return what tells this content from another, without reading it."""
+        """Return what distinguishes this content from another, without reading it."""
         obstore = _library(self.url)
         with _as_os_errors():
             return _mark(obstore.head(self.client, self.key))

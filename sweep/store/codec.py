@@ -123,7 +123,7 @@ class Chunking:
         return product(*map(range, self.counts))
 
     def extent(self, index: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the part of a chunk that lies inside the array.
+        """Return the shape of the part of a chunk that is inside the array.
 
         Raises
         ------

@@ -23,7 +23,7 @@ from sweep.errors import StoreError
 from sweep.store.address import Files
 from sweep.store.buckets import BucketFiles, read_all
 from sweep.store.layout import CHUNK_INDEX
-from sweep.store.local_files import LocalFiles, explained, open_inside, write_all
+from sweep.store.local_files import explained, open_inside, write_all
 
 Entry = tuple[str, int, Mapping[str, Any]]
 """Group, number of the chunk, summary."""
@@ -145,7 +145,7 @@ def _lines(files: Files, binding: str) -> Iterator[bytes]:
 
 
 class Journal:
-    """An open journal; see :class:`LocalJournal` and :class:`BucketJournal`.
+    """An open journal on a disk.
 
     Parameters
     ----------
@@ -171,6 +171,20 @@ class Journal:
         self._path = files.root / journal_key(files, binding)
         found, self._length = read_journal(files, binding, counts, summaries=False)
         self.finished = dict.fromkeys(found)
+        self._durable = files.durable
+        self._open(files, binding)
+
+    def _open(self, files: Files, binding: str) -> None:
+        with explained(f"write '{self._path}'"):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            self._descriptor = open_inside(files.root, journal_key(files, binding), flags)
+            try:
+                os.ftruncate(self._descriptor, self._length)
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+        if self._length == 0:
+            self._write(journal_header(binding))
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Enter finished chunks, in one write.
@@ -186,32 +200,7 @@ class Journal:
             self.finished.update(dict.fromkeys((g, int(c)) for g, c, _ in entries))
 
     def flush(self) -> None:
-        """Write entries that were collected."""
-
-    def close(self) -> None:
-        """Write what is left; closing twice does no harm."""
-        self.flush()
-
-    def _write(self, data: bytes) -> None:
-        raise NotImplementedError
-
-
-class LocalJournal(Journal):
-    """An open journal on a disk, which takes entries at once."""
-
-    def __init__(self, files: LocalFiles, binding: str, counts: Mapping[str, int]) -> None:
-        super().__init__(files, binding, counts)
-        self._durable = files.durable
-        with explained(f"write '{self._path}'"):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._descriptor = open_inside(files.root, journal_key(files, binding), flags)
-            try:
-                os.ftruncate(self._descriptor, self._length)
-            except BaseException:
-                os.close(self._descriptor)
-                raise
-        if self._length == 0:
-            self._write(journal_header(binding))
+        """Do nothing: entries are written at once."""
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -241,14 +230,18 @@ class BucketJournal(Journal):
         counts: Mapping[str, int],
         check: Callable[[], None],
     ) -> None:
-        super().__init__(files, binding, counts)
-        self._files, self._key, self._check = files, journal_key(files, binding), check
-        self._header = journal_header(binding)
+        self._check = check
         self._pending: list[bytes] = []
         self._began = self._flushed = time.monotonic()
+        self._header = journal_header(binding)
+        self._root = files.root / journal_key(files, binding)
+        super().__init__(files, binding, counts)
         with explained(f"read '{self._path}'"):
-            last = (journal_parts(files, binding) or [""])[-1].rpartition("/")[2]
+            last = max(self._root.below(), default="")
         self._number = int(last.partition(".")[0]) + 1 if last else 0
+
+    def _open(self, files: Files, binding: str) -> None:
+        pass
 
     def flush(self) -> None:
         """Write the entries that were collected.
@@ -261,7 +254,7 @@ class BucketJournal(Journal):
         if not self._pending:
             return
         self._check()
-        part = self._files.root / f"{self._key}/{self._number:08}.jsonl"
+        part = self._root / f"{self._number:08}.jsonl"
         content = b"".join([self._header, *self._pending])
         with explained(f"write '{part}'"):
             try:
@@ -272,6 +265,10 @@ class BucketJournal(Journal):
         self._number += 1
         self._pending = []
         self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Write what is left; closing twice does no harm."""
+        self.flush()
 
     def _write(self, data: bytes) -> None:
         self._pending.append(data)

@@ -66,7 +66,7 @@ def open_inside(root: str | os.PathLike[str], key: str, flags: int) -> int:
     Raises
     ------
     OSError
-        As :func:`os.open`, or it is or lies behind a link, or is a pipe, a device or a directory.
+        As :func:`os.open`, or it is a link or behind one, or is a pipe, a device or a directory.
     """
     path = _inside(root, key)
     try:

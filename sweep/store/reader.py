@@ -397,5 +397,5 @@ def _index(
 
 def _damaged(root: os.PathLike[str], name: str) -> StoreError:
     return StoreError(
-        f"'{root}': '{name}' of its index is damaged: `sweep verify --repair` mends it"
+        f"'{root}': '{name}' of its index is damaged: `sweep verify --repair` repairs it"
     )

@@ -231,7 +231,7 @@ def repairing(
         version = info.record["identity"].get("sweep_version", "another version")
         raise StoreError(
             f"'{path}' was computed by sweep {version}, whose results this version does not "
-            "reproduce to the bit: mend it with that version, or use `sweep rerun`"
+            "reproduce to the bit: repair it with that version, or use `sweep rerun`"
         )
     lock = acquire_lock(info.path, path, break_lock)
     try:

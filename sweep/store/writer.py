@@ -21,7 +21,6 @@ from sweep.store.journal import (
     BucketJournal,
     Entry,
     Journal,
-    LocalJournal,
     journal_entries,
     journal_header,
     journal_key,
@@ -128,8 +127,8 @@ class Store:
         self.writer = ChunkWriter.of(self._files, layout, info.binding)
         if isinstance(lock, Lease) and isinstance(self._files, BucketFiles):
             self._journal = BucketJournal(self._files, info.binding, info.counts, lock.check)
-        elif lock is not None and not isinstance(self._files, BucketFiles):
-            self._journal = LocalJournal(self._files, info.binding, info.counts)
+        elif lock is not None:
+            self._journal = Journal(self._files, info.binding, info.counts)
 
     def __enter__(self) -> Store:
         """Return the store itself."""

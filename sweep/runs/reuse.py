@@ -1,4 +1,4 @@
-"""Where an older space lies in a larger one: which results are there already."""
+"""Which results of an older space a larger one can reuse, and where they are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweep import __version__
 from sweep.errors import StoreError
 from sweep.space import Dimension, KernelSpace, Plan, Space
 
-__all__ = ["Overlap", "overlap_of"]
+__all__ = ["Reuse", "reuse_of"]
 
 Array = NDArray[Any]
 
@@ -22,7 +22,7 @@ SETTINGS = ("variant", "precision", "outputs", "derive", "constraints")
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Reuse:
     """Which of a space's points an older space has, and where.
 
     Attributes
@@ -38,7 +38,7 @@ class Overlap:
     places: Mapping[str, Mapping[str, Array]]
 
 
-def overlap_of(old: Space, new: Space, record: Mapping[str, Any], where: str) -> Overlap:
+def reuse_of(old: Space, new: Space, record: Mapping[str, Any], where: str) -> Reuse:
     """Find an older space within a larger one.
 
     Parameters
@@ -72,7 +72,7 @@ def overlap_of(old: Space, new: Space, record: Mapping[str, Any], where: str) ->
         if known[key].kernel.sha256 != space.kernel.sha256:
             raise StoreError(f"'{where}': the file of kernel '{key}' has changed since its run")
         places[key] = _of_kernel(space, known[key], where, new)
-    return Overlap(models, places)
+    return Reuse(models, places)
 
 
 def _check_settings(old: Plan, new: Plan, where: str) -> None:
