@@ -36,9 +36,10 @@ from typing import Any
 from benchmarks.spaces import space
 from sweep import query
 from sweep.evaluation import evaluate_box, variables
+from sweep.evaluation.planned import Planned
+from sweep.runs.distributing import on_cluster
 from sweep.runs.execute import batch_size, execute
 from sweep.runs.job import Unit
-from sweep.runs.planned import Planned
 from sweep.runs.record import layout_of
 from sweep.runs.running import run
 from sweep.runs.summaries import summarise
@@ -163,8 +164,10 @@ def written(points: int, workers: int, directory: Path) -> Spent:
 def asked(points: int, workers: int) -> Spent:
     """Return what a question without a store takes."""
     with processes(workers) as client:
-        query.best(Planned(space("clocks", 1 << 26), client=client))  # compiles on every worker
-        planned = Planned(space("clocks", points), client=client)
+        query.best(
+            Planned(space("clocks", 1 << 26), distribute=on_cluster(client))
+        )  # compiles on every worker
+        planned = Planned(space("clocks", points), distribute=on_cluster(client))
         query.best(planned)
         with measured(client) as spent:
             query.best(planned)

@@ -26,10 +26,10 @@ from benchmarks.peak import own_peak
 from benchmarks.spaces import KINDS, space
 from benchmarks.storing import THREADS
 from sweep.evaluation.chunk import blocks, canonical, tables_of
-from sweep.evaluation.reducing import Reduction, pieces
+from sweep.evaluation.reducing import pieces, reduce_in_threads
 from sweep.evaluation.tables import pack, restrict
 from sweep.models import get_model, model_names
-from sweep.runs.sharing import reduce_in_threads
+from sweep.reduction import Reduction
 from sweep.space import KernelSpace, Plan, Space
 
 __all__ = ["limit_row"]
@@ -48,14 +48,14 @@ def question(kernel: KernelSpace) -> Reduction:
     """Return the question for the smallest execution time of everything."""
     lengths = zip(("model", *kernel.grid.names), (1, *kernel.grid.shape), strict=True)
     indices = {name: np.arange(n) for name, n in lengths}
-    return Reduction(kernel.kernel.key, ("execution_time",), (1,), ("model", "device"), indices, 2)
+    return Reduction(kernel.kernel.key, ("execution_time",), (1,), ("model", "device"), indices)
 
 
 def ours(whole: Space) -> float:
     """Return the smallest time, as a question finds it."""
     kernel = whole.kernels[0]
-    found = reduce_in_threads(kernel, whole.plan, question(kernel), THREADS, None)
-    return min(float(kept.columns[0][0]) for part in found for _, kept in part.result())
+    found = reduce_in_threads(kernel, whole.plan, question(kernel), THREADS)
+    return min(float(kept.columns[0][0]) for kept in found)
 
 
 def packed_parts(kernel: KernelSpace, plan: Plan, model: str) -> Iterator[Any]:

@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks import evaluation, numpy_models, numpy_sequences
 from benchmarks.spaces import kernel_space
 from sweep.evaluation import evaluate
-from sweep.query.select import front
+from sweep.fronts import front
 from sweep.space import Plan
 
 HEADER = ("what", "ours", "against", "theirs", "ratio")

@@ -45,7 +45,7 @@ def open_data(name: str) -> Any:
         # Queries of a path use the store's index.
         return place_of(name) if is_url(name) else Path(name)
     from sweep.cli.progress import ReductionBar
-    from sweep.runs.planned import Planned
+    from sweep.evaluation.planned import Planned
     from sweep.space import load_plan
 
     return Planned.of(load_plan(name), progress=ReductionBar())
@@ -55,11 +55,13 @@ def open_data(name: str) -> Any:
 def planned(space: Space, workers: Workers) -> Iterator[Any]:
     """Yield the results of a space, computed by whom one likes as they are asked for."""
     from sweep.cli.progress import ReductionBar
-    from sweep.runs.planned import Planned
+    from sweep.evaluation.planned import Planned
+    from sweep.runs.distributing import on_cluster
     from sweep.runs.workers import cluster
 
     with cluster(workers) as client:
-        yield Planned(space, workers.threads, client, ReductionBar())
+        distribute = None if client is None else on_cluster(client)
+        yield Planned(space, workers.threads, distribute, ReductionBar())
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweep.errors import QueryError
 from sweep.query import Answer, Row, best, pareto
-from sweep.query.render import scaled
+from sweep.query.answer import scaled
 
 __all__ = ["Front", "best_text", "fronts_of", "fronts_text", "report"]
 

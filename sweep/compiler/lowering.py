@@ -14,12 +14,14 @@ import ast
 import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import FunctionType
 from typing import Any, cast
 
 from sweep._jit import EquationInfo, joined
 from sweep.compiler.source import source_of
 
-__all__ = ["straight", "straight_tree"]
+__all__ = ["plain", "straight", "straight_tree"]
 
 
 def straight(
@@ -79,6 +81,24 @@ def straight_tree(
     assert isinstance(header, ast.FunctionDef)
     header.body = statements
     return header, namespace
+
+
+@cache
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a compiled function as Python runs it, together with all that it calls."""
+    python = getattr(function, "py_func", None)
+    if python is None:
+        return function
+    called = {name: python.__globals__.get(name) for name in python.__code__.co_names}
+    names = {n: plain(v) for n, v in called.items() if hasattr(v, "py_func")}
+    found = FunctionType(
+        python.__code__,
+        {**python.__globals__, **names},
+        python.__name__,
+        python.__defaults__,
+        python.__closure__,
+    )
+    return found
 
 
 class _Rewriter(ast.NodeTransformer):

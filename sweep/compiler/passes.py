@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from sweep._jit import compile_pass, joined
-from sweep.compiler.lowering import straight
+from sweep.compiler.lowering import plain, straight
 from sweep.compiler.reductions import TAKERS
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models import get_model
@@ -44,6 +44,7 @@ __all__ = [
     "TILE",
     "forget_passes",
     "get_pass",
+    "get_plain_pass",
     "get_reducing_pass",
     "input_names",
     "nominal",
@@ -171,6 +172,9 @@ def reducing_source(
 ) -> str:
     """Return the source of a pass that keeps no results: ``take`` sees each tile of a row.
 
+    The pass begins with its tile number ``first``. It returns the number of the tile for which
+    there was no room, or -1 at the end.
+
     Parameters
     ----------
     model, form, outputs, length
@@ -183,24 +187,26 @@ def reducing_source(
     point = _point_source(model, constant, outputs, length)
     rows = " ".join(f"row_{name}," for name in outputs)
     skips = constant["launch_status"] and "status" not in outputs
+    is_wanted = "tile >= first" + (" and in_launch_status == 0.0" if skips else "")
     is_tiled = "True" if form == "sizes" else f"n > {TILE}"
-    deeper = "    " if skips else ""
     lines = [
-        f"def reduce_{model.name}(tables, stride, shape, n, n_rows, outer, inner, state, "
+        f"def reduce_{model.name}(tables, stride, shape, n, n_rows, first, outer, inner, state, "
         f"{arguments}):",
         f"    is_tiled = {is_tiled}",
+        "    tile = -1",
         *_row_source(constant, "n_rows"),
-        *(["            if in_launch_status == 0.0:"] if skips else []),
-        *(f"{deeper}            row_{name} = out_{name}[: stop - start]" for name in outputs),
-        f"{deeper}            for j in range(stop - start):",
-        *(f"{deeper}                {line}" for line in point),
-        f"{deeper}            base = 0",
-        f"{deeper}            for d in range(n_outer):",
-        f"{deeper}                base += outer[d, index[d]]",
-        f"{deeper}            if not take(state, ({rows}), base, inner, start, is_tiled):",
-        f"{deeper}                return False",
+        "            tile += 1",
+        f"            if {is_wanted}:",
+        *(f"                row_{name} = out_{name}[: stop - start]" for name in outputs),
+        "                for j in range(stop - start):",
+        *(f"                    {line}" for line in point),
+        "                base = 0",
+        "                for d in range(n_outer):",
+        "                    base += outer[d, index[d]]",
+        f"                if not take(state, ({rows}), base, inner, start, is_tiled):",
+        "                    return tile",
     ]
-    return "\n".join([*lines, _NEXT_ROW, "    return True\n"])
+    return "\n".join([*lines, _NEXT_ROW, "    return -1\n"])
 
 
 def _constants(
@@ -329,6 +335,33 @@ def _straight_body(name: str, variant: str, length: int) -> tuple[Callable[..., 
     return straight(model.bodies[variant], [i.sequence for i in model.inputs], length)
 
 
+@cache
+def get_plain_pass(
+    model: str, variant: str, form: str, outputs: tuple[str, ...], length: int = 0
+) -> Callable[..., Any]:
+    """Return the same pass as Python runs it, without compilation: for a few configurations.
+
+    It does the same operations on numbers of the same type, and its results are the same to the
+    bit.
+    """
+    described = get_model(model)
+    names: dict[str, Any] = {
+        "np": np,
+        "body": plain_body(model, variant, length),
+        "finish": plain(_finish),
+    }
+    exec(compile(pass_source(described, form, outputs, length), "<plain pass>", "exec"), names)
+    found: Callable[..., Any] = names[f"evaluate_{model}"]
+    return found
+
+
+def plain_body(name: str, variant: str, length: int) -> Callable[..., Any]:
+    """Return a model's body as Python runs it."""
+    model = get_model(name)
+    sequences = [i.sequence for i in model.inputs]
+    return plain(straight(model.bodies[variant], sequences, length))
+
+
 def get_reducing_pass(
     model: str,
     variant: str,
@@ -380,5 +413,5 @@ def _compiled(
 def forget_passes() -> None:
     """Forget all passes of this process: the next use of each compiles it again."""
     with _COMPILING:
-        for built in (_build, _build_reducing, _straight_body):
+        for built in (_build, _build_reducing, _straight_body, get_plain_pass):
             built.cache_clear()

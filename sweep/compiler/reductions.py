@@ -1,31 +1,77 @@
-"""What a reducing pass does with a tile of results: keep the smallest, keep a front, count.
+"""What a reducing pass does with a tile of results: keep the smallest, gather a front, count.
 
 Each ``take_...`` function gets a tile's results while they lie in the first level cache, looks at
 all of them in a loop that vectorises, and at single points only where that loop found any that can
-matter. All minimise (the caller multiplies by -1 to maximise); NaN means that there is nothing.
-Whatever is equal is ordered by position.
+matter. All minimise (the caller multiplies by -1 to maximise); NaN means that there is nothing. Of
+equal values the first position counts.
+
+A state is what a pass writes to, from one block of a grid to the next. A front is not kept by the
+pass: it gathers the points that the front so far does not beat, and :func:`sweep.fronts.front`
+drops what they beat among themselves.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sweep._jit import compiled
-from sweep.compiler.front_of_three import KILLERS, take_front_of_three
+from sweep.fronts import merge_fronts
+from sweep.reduction import NOWHERE, Keep, Kept
 
 __all__ = [
     "TAKERS",
+    "Counts",
+    "Front",
+    "Gathered",
+    "LeastOfEach",
+    "Smallest",
     "take_counts",
-    "take_front_of_two",
+    "take_front",
     "take_histogram",
     "take_least_of_each",
     "take_smallest",
 ]
 
+Array = np.ndarray[Any, Any]
+
+LEVELS = 16
+"""Parts of a front, in the order of the first objective, at whose ends it is known which is the
+smallest third objective up to each second one."""
+KILLERS = 8
+"""Points of a front that a whole tile is tested against, as far as there are as many."""
+ROOM = 1 << 14
+"""Points that are gathered before those that others beat are dropped."""
+
+
+# ---------------------------------------------------------------------------- the smallest
+
+
+class Smallest:
+    """The smallest of a group, ascending: ``held[0]`` of them."""
+
+    def __init__(self, keep: Keep, signs: tuple[int, ...], dtype: Any) -> None:
+        self.values = np.full(keep.n, np.inf, dtype)
+        self.positions = np.full(keep.n, -1, np.int64)
+        self.held, self.signs = np.zeros(1, np.int64), np.array(signs, dtype)
+
+    def arguments(self) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        return self.values, self.positions, self.held, self.signs
+
+    def make_room(self) -> None:
+        """Do nothing: there is always room."""
+
+    def kept(self, group: int) -> Kept:
+        """Return what was kept of the group."""
+        n = int(self.held[0])
+        return Kept(np.full(n, group), (self.values[:n].copy(),), self.positions[:n].copy())
+
 
 @compiled
 def take_smallest(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
-    """Keep the N smallest, ascending: state ``(values, positions, held, signs)``."""
+    """Keep the N smallest, ascending, of the state of :class:`Smallest`."""
     values, positions, held, signs = state
     row, sign, size = rows[0], signs[0], values.size
     last = values[size - 1]  # infinite until there are N
@@ -60,12 +106,35 @@ def take_smallest(state, rows, base, inner, start, is_tiled):  # type: ignore[no
     return True
 
 
+class LeastOfEach:
+    """The smallest of each point of the inner loop by itself, and the second smallest value.
+
+    ``groups`` and ``inner`` are what each point adds to the group's number, and to the position.
+    """
+
+    def __init__(self, groups: Array, inner: Array, signs: tuple[int, ...], dtype: Any) -> None:
+        self.groups, self.inner = groups, inner
+        self.values = np.full((2, len(inner)), np.nan, dtype)
+        self.positions, self.signs = np.full(len(inner), -1, np.int64), np.array(signs, dtype)
+
+    def arguments(self) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        return self.values[0], self.values[1], self.positions, self.signs
+
+    def make_room(self) -> None:
+        """Do nothing: there is always room."""
+
+    def kept(self, group: int) -> Kept:
+        """Return what was kept of the points' groups; ``group`` is the number of the first."""
+        positions = np.stack([self.positions + self.inner, np.full(len(self.inner), NOWHERE)])
+        groups = np.stack([group + self.groups] * 2)
+        is_there = ~np.isnan(self.values)
+        return Kept(groups[is_there], (self.values[is_there],), positions[is_there])
+
+
 @compiled
 def take_least_of_each(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
-    """Keep the smallest along the rows, for each point of the inner loop by itself.
-
-    State ``(least, second, positions, signs)``; NaN where nothing was seen.
-    """
+    """Keep the smallest along the rows, of the state of :class:`LeastOfEach`."""
     least, second, positions, signs = state
     row, sign, n = rows[0], signs[0], rows[0].size
     bests, others, places = (least[start : start + n], second[start : start + n],
@@ -81,77 +150,193 @@ def take_least_of_each(state, rows, base, inner, start, is_tiled):  # type: igno
     return True
 
 
+# ---------------------------------------------------------------------------- fronts
+
+
+class Front:
+    """The front of a group so far, and the points gathered since that it does not beat.
+
+    Two objectives are three whose third one is the second again. ``columns`` and ``positions`` are
+    the front in the order of the objectives; ``heights`` are its second objectives, ascending;
+    ``least`` are, for each level, the smallest third objectives of the level's points up to each
+    height, NaN without any; ``limits`` are the first objectives at the ends of the levels.
+    """
+
+    def __init__(self, signs: tuple[int, ...], dtype: Any, gathered: Gathered) -> None:
+        self.signs, self.gathered = np.array(signs, dtype), gathered
+        self._settle(np.empty((len(signs), 0), dtype), np.empty(0, np.int64))
+
+    def _settle(self, columns: Array, positions: Array) -> None:
+        """Keep the front of points, and lay out what tests new ones."""
+        front = merge_fronts(list(columns), positions)
+        front = front[np.lexsort(columns[::-1, front])]
+        self.columns = np.ascontiguousarray(columns[:, front])
+        self.positions = positions[front]
+        n, last = len(front), self.columns[-1]
+        self.heights = np.sort(self.columns[1])
+        places = np.searchsorted(self.heights, self.columns[1])
+        self.least = np.full((LEVELS, n), np.nan, columns.dtype)
+        self.limits = np.full(LEVELS, -np.inf, columns.dtype)
+        lowest = np.full(n, np.nan, columns.dtype)
+        start = 0
+        for level in range(LEVELS):
+            stop = (level + 1) * n // LEVELS
+            np.fmin.at(lowest, places[start:stop], last[start:stop])
+            self.least[level] = np.fmin.accumulate(lowest)
+            self.limits[level] = self.columns[0, stop - 1] if stop else -np.inf
+            start = stop
+
+    def arguments(self) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        mine = self.columns, self.positions, self.heights, self.least, self.limits
+        return *mine, *self.gathered.arguments(), self.signs
+
+    def make_room(self) -> None:
+        """Drop what is beaten."""
+        columns, positions = self.gathered.taken(len(self.signs))
+        if positions.size:
+            self._settle(
+                np.concatenate([self.columns, columns], axis=1),
+                np.concatenate([self.positions, positions]),
+            )
+
+    def kept(self, group: int) -> Kept:
+        """Return what was kept of the group."""
+        return Kept(np.full(len(self.positions), group), tuple(self.columns), self.positions)
+
+
+class Gathered:
+    """Points that may be on a front: memory of one thread, shared by its groups in turn."""
+
+    def __init__(self, dtype: Any, tile: int) -> None:
+        self._columns, self._positions = np.empty((3, ROOM), dtype), np.empty(ROOM, np.int64)
+        self._held, self._alive = np.zeros(1, np.int64), np.empty(tile, np.bool_)
+
+    def arguments(self) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        return self._columns, self._positions, self._held, self._alive
+
+    def taken(self, objectives: int) -> tuple[Array, Array]:
+        """Return the points, and hold none any more."""
+        n, self._held[0] = int(self._held[0]), 0
+        return self._columns[:objectives, :n], self._positions[:n]
+
+
 @compiled
-def _insert_step(xs, ys, positions, held, x, y, position):  # type: ignore[no-untyped-def]
-    """Insert a point into a staircase (x ascending, y descending); False if there is no room."""
-    low, high = 0, held[0]
+def _count_up_to(heights, y):  # type: ignore[no-untyped-def]
+    """Return how many of ascending heights are not above one."""
+    low, high = 0, heights.size
     while low < high:
         middle = (low + high) // 2
-        if xs[middle] > x:
-            high = middle
-        else:
+        if heights[middle] <= y:
             low = middle + 1
-    first = last = low
-    if low > 0 and ys[low - 1] <= y:
-        if xs[low - 1] == x and ys[low - 1] == y and position < positions[low - 1]:
-            positions[low - 1] = position
-        return True
-    if low > 0 and xs[low - 1] == x:
-        first = low - 1
-    while last < held[0] and ys[last] >= y:
-        last += 1
-    shift = 1 - (last - first)
-    if held[0] + shift > xs.size:
-        return False
-    if shift > 0:
-        for i in range(held[0] - 1, last - 1, -1):
-            xs[i + 1], ys[i + 1], positions[i + 1] = xs[i], ys[i], positions[i]
-    elif shift < 0:
-        for i in range(last, held[0]):
-            xs[i + shift], ys[i + shift] = xs[i], ys[i]
-            positions[i + shift] = positions[i]
-    xs[first], ys[first], positions[first] = x, y, position
-    held[0] += shift
-    return True
+        else:
+            high = middle
+    return low
 
 
 @compiled
-def take_front_of_two(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
-    """Keep a front: state ``(columns, positions, held, signs, alive)``; False if it is full."""
-    columns, positions, held, signs, alive = state
-    row_x, row_y = rows
-    sign_x, sign_y = signs[0], signs[1]
-    xs, ys = columns[0], columns[1]
+def _is_beaten(x, y, z, heights, least, limits):  # type: ignore[no-untyped-def]
+    """Whether a front is known to beat a point or to equal it: always rightly, mostly known."""
+    levels = -1
+    for level in range(LEVELS):
+        levels += limits[level] <= x
+    at = _count_up_to(heights, y)
+    return levels >= 0 and at > 0 and least[levels, at - 1] <= z
+
+
+@compiled
+def _place_of(columns, x, y, z):  # type: ignore[no-untyped-def]
+    """Return where a front has a point, -1 if it has not."""
+    m, low, high = columns.shape[0] - 1, 0, columns.shape[1]
+    while low < high:
+        middle = (low + high) // 2
+        a, b, c = columns[0, middle], columns[1, middle], columns[m, middle]
+        if a < x or (a == x and (b < y or (b == y and c < z))):
+            low = middle + 1
+        else:
+            high = middle
+    found = low < columns.shape[1] and columns[0, low] == x
+    found = found and columns[1, low] == y and columns[m, low] == z
+    return low if found else -1
+
+
+@compiled
+def take_front(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
+    """Gather what may be on a front, of the state of :class:`Front`; False if there is no room."""
+    columns, positions, heights, least, limits, gathered, at, held, alive, signs = state
+    last = len(rows) - 1
+    row_x, row_y, row_z = rows[0], rows[1], rows[last]
+    sign_x, sign_y, sign_z = signs[0], signs[1], signs[last]
     n = row_x.size
-    # Points equal to one of the front stay, for the sake of the smaller position.
     for j in range(n):
-        x, y = sign_x * row_x[j], sign_y * row_y[j]
-        alive[j] = (x == x) & (y == y)
-    size = held[0]
+        alive[j] = (row_x[j] == row_x[j]) & (row_y[j] == row_y[j]) & (row_z[j] == row_z[j])
+    killers, size = columns, positions.size
+    if size == 0:
+        killers, size = gathered, held[0]
     for k in range(min(KILLERS, size)):
-        # The killer that stands for a step of the staircase: evenly spread, both ends included.
-        at = k * (size - 1) // max(min(KILLERS, size) - 1, 1)
-        kill_x, kill_y = xs[at], ys[at]
+        # Evenly spread over the front, both ends included.
+        i = k * (size - 1) // max(min(KILLERS, size) - 1, 1)
+        kill_x, kill_y, kill_z = killers[0, i], killers[1, i], killers[last, i]
         for j in range(n):
-            x, y = sign_x * row_x[j], sign_y * row_y[j]
-            alive[j] &= (x < kill_x) | (y < kill_y) | ((x == kill_x) & (y == kill_y))
+            x, y, z = sign_x * row_x[j], sign_y * row_y[j], sign_z * row_z[j]
+            # Those with an equal last objective stay: they may equal the point.
+            alive[j] &= (x < kill_x) | (y < kill_y) | (z <= kill_z)
     left = 0
     for j in range(n):
         left += alive[j]
     if left == 0:
         return True
+    if held[0] + left > at.size:
+        return False
     for j in range(n):
-        if alive[j]:
-            x, y = sign_x * row_x[j], sign_y * row_y[j]
-            if not _insert_step(xs, ys, positions, held, x, y, base + inner[start + j]):
-                return False
+        if not alive[j]:
+            continue
+        x, y, z = sign_x * row_x[j], sign_y * row_y[j], sign_z * row_z[j]
+        position = base + inner[start + j]
+        if _is_beaten(x, y, z, heights, least, limits):
+            place = _place_of(columns, x, y, z) if is_tiled else -1
+            if place >= 0 and position < positions[place]:
+                positions[place] = position
+            continue
+        gathered[0, held[0]], gathered[1, held[0]], gathered[last, held[0]] = x, y, z
+        at[held[0]] = position
+        held[0] += 1
     return True
+
+
+# ---------------------------------------------------------------------------- counts
+
+
+class Counts:
+    """How often a pass saw each code of each variable, or how many values are in each bin.
+
+    ``counts`` has a line for each variable, of :attr:`Keep.width` numbers. ``cuts`` are filled up
+    with infinity to a power of two; ``place`` is the memory of a tile.
+    """
+
+    def __init__(self, keep: Keep, variables: int, tile: int) -> None:
+        self.counts = np.zeros((variables, keep.width), np.int64)
+        self.cuts = np.full(1 << len(keep.cuts).bit_length(), np.inf)
+        self.cuts[: len(keep.cuts)] = keep.cuts
+        self.place = np.empty(tile, np.int64)
+
+    def arguments(self) -> tuple[Array, ...]:
+        """Return what a pass writes to."""
+        return self.counts, self.cuts, self.place
+
+    def make_room(self) -> None:
+        """Do nothing: there is always room."""
+
+    def kept(self, group: int) -> Kept:
+        """Return the counts of the group."""
+        return Kept.counted([group], self.counts[np.newaxis])
 
 
 @compiled
 def take_counts(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
-    """Count codes: state ``(counts,)``, one line of 256 for every row of codes."""
-    (counts,) = state
+    """Count codes, of the state of :class:`Counts`."""
+    counts = state[0]
     for i in range(len(rows)):
         row = rows[i]
         for j in range(row.size):
@@ -161,7 +346,7 @@ def take_counts(state, rows, base, inner, start, is_tiled):  # type: ignore[no-u
 
 @compiled
 def take_histogram(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
-    """Count numbers by bin: state ``(counts, cuts, place)``, see :class:`._state.Counts`."""
+    """Count numbers by bin, of the state of :class:`Counts`."""
     counts, cuts, place = state
     size, n_lines = cuts.size, counts.shape[1]
     for i in range(len(rows)):
@@ -185,9 +370,8 @@ def take_histogram(state, rows, base, inner, start, is_tiled):  # type: ignore[n
 TAKERS: dict[str, Any] = {
     "smallest": take_smallest,
     "least_of_each": take_least_of_each,
-    "front_of_two": take_front_of_two,
-    "front_of_three": take_front_of_three,
-    "counts": take_counts,
-    "histogram": take_histogram,
+    "front": take_front,
+    "codes": take_counts,
+    "bins": take_histogram,
 }
-"""By the name of what a pass keeps."""
+"""By what a pass keeps: a kind of :class:`sweep.reduction.Keep`, or the least of each point."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sweep.compiler.passes import get_pass
+from sweep.compiler.passes import get_pass, get_plain_pass
 from sweep.evaluation.memo import Memo, Workspace
 from sweep.evaluation.tables import Shared, form_of, pack, pass_inputs, restrict
 from sweep.evaluation.variables import Variable, variables
@@ -334,16 +334,18 @@ def fill_model(
     outputs: tuple[str, ...],
     arrays: list[np.ndarray],
     form: str | None = None,
+    is_compiled: bool = True,
 ) -> None:
     """Fill the output arrays of one model over a box, block by block."""
     model, shared = get_model(name), Shared()
     for index in blocks(shape):
         packed = shared.pack(inputs, model, index, index, form)
-        compiled = get_pass(name, plan.variant, packed.form, outputs, packed.length)
+        get = get_pass if is_compiled else get_plain_pass
+        fill = get(name, plan.variant, packed.form, outputs, packed.length)
         rows = (packed.n_rows, packed.n_inner)
         views = [array.reshape(shape)[index].reshape(rows) for array in arrays]
         with np.errstate(all="ignore"):
-            compiled(*packed.arguments, *views)
+            fill(*packed.arguments, *views)
 
 
 def blocks(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:

@@ -1,21 +1,24 @@
 """Reduction of a grid without its results: compiled passes that keep only what was asked for.
 
-A question's grid is cut into pieces. Whoever has time takes a piece and adds it to an accumulator
-of its own; accumulators hold a few numbers for each group, whatever the number of configurations,
-and merge in any order into the same answer.
+A question's grid is cut into pieces. Each thread takes pieces and adds them to its accumulator,
+which holds a few numbers for each group, whatever the number of configurations. What accumulators
+keep merges in any order into the same answer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sweep.compiler.passes import TILE, get_reducing_pass
-from sweep.compiler.reduction_state import Counts, Kept, Key, Least, State
+from sweep.compiler.reductions import Counts, Front, Gathered, LeastOfEach, Smallest
 from sweep.evaluation.chunk import (
     BLOCK,
     LAUNCH_SOURCES,
@@ -33,22 +36,23 @@ from sweep.evaluation.tables import Packed, Shared, form_of
 from sweep.evaluation.variables import variables
 from sweep.evaluation.workloads import grid_axes
 from sweep.models import get_model
+from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, count_parts, cut_box
 
 __all__ = [
     "Accumulator",
-    "Kept",
-    "Least",
     "Piece",
-    "Reduction",
-    "clock_names",
+    "Progress",
     "count_pieces",
     "pieces",
+    "reduce_in_threads",
     "reducible",
+    "restricted",
 ]
 
 Array = np.ndarray[Any, Any]
 Index = tuple[slice, ...]
+State = Smallest | LeastOfEach | Front | Counts
 
 PIECE = 1 << 24
 """Configurations of a piece over clocks: some ten milliseconds."""
@@ -64,86 +68,51 @@ OWN_TABLES = 1 << 22
 """Configurations of a piece from which on it has tables of its own."""
 SIZES = 64
 """Values along an axis from which on it is worth to be the inner loop."""
-ROOM = 256
-"""Points of a front to begin with."""
 
-
-@dataclass(frozen=True)
-class Reduction:
-    """A question to one kernel's grid.
-
-    Attributes
-    ----------
-    kernel : str
-        The kernel's name.
-    objectives : tuple of str
-        Names of one to three variables.
-    signs : tuple of int
-        1 to minimise, -1 to maximise each.
-    by : tuple of str
-        Dimensions that form groups, ``"model"`` among them.
-    indices : mapping
-        Selected indices along every dimension, ascending.
-    n : int
-        How many of the smallest to keep; 0 for the front that nothing dominates.
-    each : bool
-        Whether both clocks are among the groups: then only the smallest, and the second smallest
-        value, of every group are kept.
-    counts : bool
-        Whether to count instead: how often each code is there, or how many numbers lie between the
-        ``cuts``.
-    cuts : tuple of float, optional
-        Borders of bins, ascending; a number equal to a border lies above it.
-    """
-
-    kernel: str
-    objectives: tuple[str, ...]
-    signs: tuple[int, ...]
-    by: tuple[str, ...]
-    indices: Mapping[str, Array]
-    n: int = 0
-    each: bool = False
-    counts: bool = False
-    cuts: tuple[float, ...] | None = None
-
-    @property
-    def keeps(self) -> str:
-        """What a pass keeps."""
-        if self.counts:
-            return "counts" if self.cuts is None else "histogram"
-        if self.each:
-            return "least_of_each"
-        if self.n:
-            return "smallest"
-        return {2: "front_of_two", 3: "front_of_three"}[len(self.objectives)]
+Progress = Callable[[int, int], None]
+"""Told evaluations done and evaluations in all, from any thread."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A box of the selected grid that belongs to one group of each model."""
+    """A box of the selected grid that belongs to one group of each model.
+
+    ``models`` has the number of each model in the plan, and that of its group. Where each pair of
+    clocks is a group, it is the first of the groups.
+    """
 
     box: Box
-    models: tuple[tuple[int, Key], ...]
+    models: tuple[tuple[int, int], ...]
 
 
 def reducible(space: KernelSpace, plan: Plan, reduction: Reduction) -> bool:
     """Whether compiled passes can answer: everything is a model's, and groups are large."""
-    own = {v.name: v for v in variables(space, plan)}
-    for name in reduction.objectives:
+    keep, own = reduction.keep, {v.name: v for v in variables(space, plan)}
+    for name in reduction.variables:
         variable = own.get(name)
-        is_code = reduction.counts and reduction.cuts is None
-        if variable is None or variable.is_code != is_code:
+        if variable is None or variable.is_code != (keep.kind == "codes"):
             return False
         if variable.source in LAUNCH_SOURCES and variable.model is None:
             return False
-    by = [d for d in reduction.by if not (reduction.each and d in clock_names(space))]
+    by = reduction.by
+    if keeps_each(space, reduction):
+        by = _without_clocks(space, by)
+        pairs = math.prod(len(reduction.indices[d]) for d in clock_names(space))
+        if form_of((1, pairs)) != "clocks" or pairs > MOST_PAIRS:
+            return False
     groups = math.prod(len(reduction.indices[d]) for d in by)
     points = math.prod(len(i) for i in reduction.indices.values())
-    if reduction.each:
-        pairs = [len(reduction.indices[d]) for d in clock_names(space)]
-        if form_of((1, math.prod(pairs))) != "clocks" or math.prod(pairs) > MOST_PAIRS:
-            return False
-    return reduction.n <= MOST_KEPT and points >= FEW * groups
+    return keep.n <= MOST_KEPT and points >= FEW * groups
+
+
+def keeps_each(space: KernelSpace, reduction: Reduction) -> bool:
+    """Whether each pair of clocks is a group by itself, of which only the best is wanted."""
+    clocks = clock_names(space)
+    return reduction.keep.value_only and bool(clocks) and set(clocks) <= set(reduction.by)
+
+
+def _without_clocks(space: KernelSpace, by: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in by if name not in clock_names(space))
 
 
 def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
@@ -156,22 +125,21 @@ def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
     reduction : Reduction
         The question.
     """
-    alone = clock_names(space) if reduction.each else ()
-    by = [name for name in reduction.by if name not in alone]
-    grouped = [name for name in by if name != "model"]
-    axes = [space.grid.names.index(name) for name in grouped]
+    by = reduction.by
+    if keeps_each(space, reduction):
+        by = _without_clocks(space, by)
+    axes = [(name, axis) for axis, name in enumerate(space.grid.names) if name in by]
     models = reduction.indices["model"].tolist()
     found: list[Piece] = []
     limit = 0
-    for chosen in np.ndindex(*(space.grid.shape[axis] for axis in axes)):
+    for chosen in np.ndindex(*(space.grid.shape[axis] for _, axis in axes)):
         start, stop = [0] * len(space.grid.shape), list(space.grid.shape)
-        for axis, i in zip(axes, chosen, strict=True):
-            start[axis], stop[axis] = i, i + 1
-        label = dict(zip(grouped, chosen, strict=True))
-        keys = tuple(
-            (model, tuple(int({**label, "model": i}[name]) for name in by))
-            for i, model in enumerate(models)
-        )
+        place = dict.fromkeys(reduction.by, 0)
+        for (name, axis), i in zip(axes, chosen, strict=True):
+            start[axis], stop[axis], place[name] = i, i + 1, i
+        groups = [reduction.groups([{**place, "model": i}[name] for name in reduction.by])
+                  for i in range(len(models))]  # fmt: skip
+        keys = tuple((model, int(group[0])) for model, group in zip(models, groups, strict=True))
         whole = Box(tuple(start), tuple(stop))
         limit = limit or _limit(space, whole)  # the same for all groups
         found += [Piece(box, keys) for box in cut_box(whole, limit)]
@@ -227,15 +195,16 @@ class Accumulator:
     plan: Plan
     reduction: Reduction
     shape: tuple[int, ...]
-    _states: dict[tuple[int, Key], Any] = field(default_factory=dict)
+    _states: dict[tuple[int, int], State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Lay out what every pass needs."""
         own = {v.name: v for v in variables(self.space, self.plan)}
-        found = [own[name] for name in self.reduction.objectives]
+        found = [own[name] for name in self.reduction.variables]
         self._sources = tuple(v.source for v in found)
         self._tiles = [np.empty(TILE, v.dtype) for v in found]
-        self._make = Maker()
+        self._make, self._each = Maker(), keeps_each(self.space, self.reduction)
+        self._gathered = Gathered(np.dtype(self.plan.precision), TILE)
         self._grid_axes = grid_axes(self.space)
         self._shared: dict[str, Shared] = {}
         self._varying: dict[str, frozenset[str]] = {}
@@ -265,27 +234,22 @@ class Accumulator:
                 self._pass(inputs, piece.box, index, own, last)
         return piece.box.n_points * len(piece.models)
 
-    def _empty(self) -> State | Counts:
-        dtype = np.dtype(self.plan.precision)
-        if self.reduction.counts:
-            return Counts.empty(len(self._sources), self.reduction.cuts)
-        if not self.reduction.each:
-            return State.empty(self.reduction.signs, dtype, self.reduction.n or ROOM)
-        pairs = math.prod(canonical(self.space, self.space.grid.whole)[-2:])
-        state = State.empty(self.reduction.signs, dtype, pairs)
-        state.columns = np.full((2, pairs), np.nan, dtype)
-        return state
+    def _empty(self) -> State:
+        keep, signs, dtype = self.reduction.keep, self.reduction.signs, self.plan.precision
+        if keep.is_count:
+            return Counts(keep, len(self._sources), TILE)
+        if self._each:
+            return LeastOfEach(*self._pairs(), signs, dtype)
+        if keep.kind == "front":
+            return Front(signs, dtype, self._gathered)
+        return Smallest(keep, signs, dtype)
 
     def _pass(
-        self,
-        inputs: Mapping[str, Array],
-        box: Box,
-        index: Index,
-        own: tuple[int, Key],
+        self, inputs: Mapping[str, Array], box: Box, index: Index, own: tuple[int, int],
         last: int | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Reduce a block of a box with one model."""
-        model, keeps = own[0], self.reduction.keeps
+        model, state = own[0], self._states[own]
         name = self.plan.models[model]
         packed = self._packed(inputs, box, index, name, last)
         compiled = get_reducing_pass(
@@ -293,22 +257,24 @@ class Accumulator:
             self.plan.variant,
             packed.form,
             self._sources,
-            keeps,
+            "least_of_each" if self._each else self.reduction.keep.kind,
             packed.length,
             packed.varying,
         )
         outer, inner = self._positions(box, index, model, packed.stride.shape[1], last)
-        while True:
-            state = self._states[own].arguments(keeps)
+        tile = 0
+        while tile >= 0:
             with np.errstate(all="ignore"):
-                if compiled(*packed.arguments, packed.n_rows, outer, inner, state, *self._tiles):
-                    return
-            self._states[own] = self._states[own].grown()
+                tile = compiled(
+                    *packed.arguments, packed.n_rows, tile, outer, inner, state.arguments(),
+                    *self._tiles,
+                )  # fmt: skip
+            state.make_room()
 
     def _last_axis(self, box: Box) -> int | None:
         """Return the dimension over which the inner loop of the form ``sizes`` runs, if any."""
         shape = canonical(self.space, box)
-        if math.prod(shape[-2:]) > 1 or is_small(self.space) or self.reduction.each:
+        if math.prod(shape[-2:]) > 1 or is_small(self.space) or self._each:
             return None
         found = max(self._grid_axes, key=lambda axis: box.shape[axis], default=None)
         return found if found is not None and box.shape[found] >= SIZES else None
@@ -357,37 +323,76 @@ class Accumulator:
         (outer[0] if n_outer else inner)[:] += model * step
         return outer, inner
 
-    def result(self) -> list[Any]:
-        """Return what is left: ``(key, Kept)`` of groups, or :class:`Least` of all clocks.
-
-        Of a question that counts ``(key, counts)``, a line for each variable. A group that models
-        share has a part from each.
-        """
-        if self.reduction.counts:
-            return [(key, state.counts) for (_, key), state in self._states.items()]
-        return self._least() if self.reduction.each else self._kept()
-
-    def _least(self) -> list[Least]:
-        """Return the smallest of each pair of clocks, where both are among the groups."""
-        whole = self.space.grid.whole
+    def _pairs(self) -> tuple[Array, Array]:
+        """Return what each pair of clocks adds to the group's number, and to the position."""
+        whole, reduction = self.space.grid.whole, self.reduction
         n_outer = len(canonical(self.space, whole)) - 2
         _, inner = self._positions(whole, canonical_index(self.space, whole), 0, n_outer)
-        return [
-            Least(key, state.columns[0], state.columns[1], state.positions + inner)
-            for (_, key), state in self._states.items()
-        ]
+        clocks = clock_names(self.space)
+        places = np.indices([len(reduction.indices[name]) for name in clocks])
+        of_clock = dict(zip(clocks, places.reshape(len(clocks), -1), strict=True))
+        nothing = np.zeros(inner.size, np.int64)
+        return reduction.groups([of_clock.get(name, nothing) for name in reduction.by]), inner
 
-    def _kept(self) -> list[tuple[Key, Kept]]:
-        """Return what is left of each group."""
-        for state in self._states.values():
-            state.settle()
-        return [
-            (
-                key,
-                Kept(
-                    tuple(column[: state.held[0]].copy() for column in state.columns),
-                    state.positions[: state.held[0]].copy(),
-                ),
-            )
-            for (_, key), state in self._states.items()
-        ]
+    def kept(self) -> list[Kept]:
+        """Return what was kept; a group that models share has a part from each."""
+        return [state.kept(group) for (_, group), state in self._states.items()]
+
+
+def restricted(space: KernelSpace, reduction: Reduction) -> KernelSpace:
+    """Return a kernel's grid with only what a question selects."""
+    return space.restricted({n: reduction.indices[n].tolist() for n in space.grid.names})
+
+
+def reduce_in_threads(
+    space: KernelSpace,
+    plan: Plan,
+    reduction: Reduction,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> list[Kept]:
+    """Let each thread take pieces until none is left; return what all have kept.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's whole grid.
+    plan : Plan
+        Models, variant, precision and options.
+    reduction : Reduction
+        What to keep.
+    threads : int, optional
+        How many; all cores by default.
+    progress : callable, optional
+        Told how far it is.
+    """
+    part = restricted(space, reduction)
+    waiting, lock = iter(pieces(part, reduction)), threading.Lock()
+    stopped = threading.Event()
+    done, total = 0, part.n_points * len(reduction.indices["model"])
+
+    def work(mine: Accumulator) -> None:
+        nonlocal done
+        while not stopped.is_set():
+            with lock:
+                piece = next(waiting, None)
+            if piece is None:
+                return
+            points = mine.add(piece)
+            with lock:
+                done += points
+                if progress is not None:
+                    progress(done, total)
+
+    shape = space.grid.shape
+    found = [
+        Accumulator(part, plan, reduction, shape) for _ in range(threads or os.cpu_count() or 1)
+    ]
+    with ThreadPoolExecutor(len(found), thread_name_prefix="sweep-reduce") as pool:
+        futures = [pool.submit(work, mine) for mine in found]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            stopped.set()
+    return [kept for mine in found for kept in mine.kept()]

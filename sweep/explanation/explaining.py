@@ -20,7 +20,7 @@ from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.hardware.power import voltage_at
 from sweep.models import get_model
 from sweep.models.base import HEAD, Model
-from sweep.query.render import scaled
+from sweep.query.answer import scaled
 
 __all__ = ["explain"]
 

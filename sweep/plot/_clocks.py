@@ -17,7 +17,7 @@ from sweep.plot._maps import (
     axis_of,
     best_map,
     draw_map,
-    one_view,
+    one_kernel,
     over_dims,
     selected,
     where_we_are,
@@ -63,7 +63,7 @@ def clocks_plot(
         The question does not fit the results, several kernels, devices or models remain, or the
         clocks were not swept.
     """
-    view = one_view(
+    part = one_kernel(
         data,
         ["execution_time"],
         ["min"],
@@ -72,19 +72,19 @@ def clocks_plot(
         single=("device", "model"),
         what="a plot over the clocks",
     )
-    dims = view.grid.dims
+    dims = part.grid.dims
     if not {"core_clock", "core_clock_ratio"} & set(dims) or not (
         {"memory_clock", "memory_clock_ratio"} & set(dims)
     ):
-        raise QueryError(f"the clocks of kernel '{view.grid.kernel}' were not swept: no such axes")
-    x, y = axis_of(view, "core_clock"), axis_of(view, "memory_clock")
-    over = over_dims(view, (x.dim, y.dim))
-    model = (selected(view, "model") or [None])[0]
+        raise QueryError(f"the clocks of kernel '{part.grid.kernel}' were not swept: no such axes")
+    x, y = axis_of(part, "core_clock"), axis_of(part, "memory_clock")
+    over = over_dims(part, (x.dim, y.dim))
+    model = (selected(part, "model") or [None])[0]
     with style():
         figure = Picture(figsize=(11.0, 5.4), layout="constrained")
-        title(figure, f"Time and energy over the clocks: {where_we_are(view)}")
+        title(figure, f"Time and energy over the clocks: {where_we_are(part)}")
         maps = [
-            best_map(data, view, x, y, variable=name, sense="min", select=select, where=where)
+            best_map(data, part, x, y, variable=name, sense="min", select=select, where=where)
             for name in WORDS
         ]
         for axes, side, found, other in zip(
@@ -92,8 +92,8 @@ def clocks_plot(
         ):
             words = [WORDS[found.variable], ", ".join(over)]
             subtitle(axes, " over ".join(filter(None, words)), 4.2)
-            handles = draw_map(axes, found, view.grid, model, over)
-            handles[1:1] = _mark_other(axes, found, other, view.grid) + _frame_close(axes, found)
+            handles = draw_map(axes, found, part.grid, model, over)
+            handles[1:1] = _mark_other(axes, found, other, part.grid) + _frame_close(axes, found)
             legend(figure, handles, f"outside lower {side}", 0.5)
         return laid_out(figure)
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.query.render import number, scaled
+from sweep.query.answer import number, scaled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

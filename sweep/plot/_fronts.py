@@ -11,16 +11,16 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fronts import knee
 from sweep.plot._figure import Picture, colour_of, laid_out, scale_axis, spell, style
 from sweep.plot._legend import label, legend, remark, title
-from sweep.plot._maps import one_view, over_dims, selected, spelt, where_we_are
+from sweep.plot._maps import one_kernel, over_dims, selected, spelt, where_we_are
 from sweep.query import Row, pareto
+from sweep.query.answer import scaled
 from sweep.query.grid import Grid
-from sweep.query.question import ask
-from sweep.query.render import scaled
-from sweep.query.sample import cloud
-from sweep.query.select import knee
-from sweep.query.view import SENSES, View
+from sweep.query.kernel_part import SENSES, KernelPart
+from sweep.query.question import lay_out
+from sweep.query.reduce import cloud
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def pareto_plot(
     objectives, senses = list(objectives), list(senses)
     if len(objectives) != 2 or len(senses) != 2:
         raise QueryError(f"a Pareto plot has two objectives, not {len(objectives)}")
-    view = one_view(
+    part = one_kernel(
         data,
         objectives,
         senses,
@@ -89,13 +89,13 @@ def pareto_plot(
     )
     if colour not in (None, "device", "model"):
         raise QueryError(f"colours tell apart 'device' or 'model', not '{colour}'")
-    by = [d for d in ("device", "model") if len(selected(view, d)) > 1]
-    narrowed = {**(select or {}), "kernel": view.grid.kernel}
+    by = [d for d in ("device", "model") if len(selected(part, d)) > 1]
+    narrowed = {**(select or {}), "kernel": part.grid.kernel}
     answer = pareto(data, objectives, senses, by=by, where=where, select=narrowed)
-    clouds = cloud(ask(data, objectives, senses, by, where, narrowed), CLOUD)
-    names = [view.grid.resolve(name) for name in objectives]
+    clouds = cloud(lay_out(data, objectives, senses, by, where, narrowed), CLOUD)
+    names = [part.grid.resolve(name) for name in objectives]
     columns = [answer.column(name) for name in names]
-    scales = [scaled(c, view.grid.units(n)) for c, n in zip(columns, names, strict=True)]
+    scales = [scaled(c, part.grid.units(n)) for c, n in zip(columns, names, strict=True)]
     fronts = []
     for key in dict.fromkeys(tuple(row[d] for d in by) for row in answer):
         rows = [row for row in answer if tuple(row[d] for d in by) == key]
@@ -107,7 +107,7 @@ def pareto_plot(
         fronts.append(Front(dict(zip(by, key, strict=True)), rows, points, dots))
     missing = [note for note in answer.notes if note.startswith("no valid")]
     with style():
-        return _draw(view, names, senses, [unit for _, unit in scales], colour, fronts, missing)
+        return _draw(part, names, senses, [unit for _, unit in scales], colour, fronts, missing)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Front:
 
 
 def _draw(
-    view: View,
+    part: KernelPart,
     names: Sequence[str],
     senses: Sequence[str],
     units: Sequence[str],
@@ -137,14 +137,14 @@ def _draw(
     fixed = {d: v for d, v in fronts[0].labels.items() if d not in varying} if fronts else {}
     words = [f"{'on' if dim == 'device' else 'by'} {value}" for dim, value in fixed.items()]
     shown = [name.replace("_", " ") for name in names]
-    text = f"{shown[1].capitalize()} against {shown[0]}: {where_we_are(view)}"
+    text = f"{shown[1].capitalize()} against {shown[0]}: {where_we_are(part)}"
     title(figure, " ".join([text, *words]))
-    _prepare_axes(axes, view.grid, names, senses, units, fronts)
+    _prepare_axes(axes, part.grid, names, senses, units, fronts)
     share = SHOWN // max(1, len(fronts))
     colour = colour or (varying or ["device"])[0]
     handles: list[Any] = []
     for front in fronts:
-        look = _look(view, {d: front.labels[d] for d in varying}, colour)
+        look = _look(part, {d: front.labels[d] for d in varying}, colour)
         dots = _within(axes, front.dots)
         x, y = (column[:: max(1, len(column) // share)] for column in dots)
         axes.scatter(x, y, s=6, color=look["color"], alpha=0.16, lw=0, rasterized=True, zorder=2)
@@ -154,7 +154,7 @@ def _draw(
         at = knee(*signed)
         axes.plot(*(values[at] for values in front.points), **KNEE, ms=12, zorder=5)
         named = ", ".join(str(front.labels[dim]) for dim in varying) or "Pareto front"
-        said = _knee_words(view, names, front.rows[at])
+        said = _knee_words(part, names, front.rows[at])
         if len(fronts) == 1:
             _annotate(axes, senses, [values[at] for values in front.points], said)
         elif len(fronts) <= KNEES_NAMED:
@@ -222,11 +222,11 @@ def _beyond(axes: Axes, fronts: Sequence[Front]) -> str:
     return f"; {share:.0f} % lie farther off" if share >= 1 else ""
 
 
-def _look(view: View, labels: Mapping[str, Any], colour: str) -> dict[str, Any]:
+def _look(part: KernelPart, labels: Mapping[str, Any], colour: str) -> dict[str, Any]:
     """Return colour and line style of a front, steady under other selections."""
     look: dict[str, Any] = {"color": colour_of(0), "linestyle": "-"}
     for dim, value in labels.items():
-        index = view.grid.coordinates[dim].values.tolist().index(value)
+        index = part.grid.coordinates[dim].values.tolist().index(value)
         if dim == colour:
             look["color"] = colour_of(index)
         else:
@@ -243,10 +243,10 @@ def _stairs(x: Array, y: Array) -> tuple[Array, Array]:
     return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
 
 
-def _knee_words(view: View, names: Sequence[str], row: Row) -> list[str]:
+def _knee_words(part: KernelPart, names: Sequence[str], row: Row) -> list[str]:
     """Return a knee's values, then its configuration, coordinate by coordinate."""
-    grid = view.grid
-    dims = [d for d in over_dims(view, ("device", "model")) if row.get(d) is not None]
+    grid = part.grid
+    dims = [d for d in over_dims(part, ("device", "model")) if row.get(d) is not None]
     values = " and ".join(spell(row[name], grid.units(name)) for name in names)
     return [values, *(spelt(row, dim, grid) for dim in dims)]
 

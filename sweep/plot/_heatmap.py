@@ -11,7 +11,7 @@ from sweep.plot._maps import (
     axis_of,
     best_map,
     draw_map,
-    one_view,
+    one_kernel,
     over_dims,
     selected,
     where_we_are,
@@ -57,22 +57,22 @@ def heatmap(
         The question does not fit the results, or several kernels, devices or models remain.
     """
     single = [dim for dim in ("device", "model") if dim not in (x, y)]
-    view = one_view(
+    part = one_kernel(
         data, [variable], [sense], select=select, where=where, single=single, what="a heat map"
     )
-    across, up = axis_of(view, x), axis_of(view, y)
+    across, up = axis_of(part, x), axis_of(part, y)
     found = best_map(
-        data, view, across, up, variable=variable, sense=sense, select=select, where=where
+        data, part, across, up, variable=variable, sense=sense, select=select, where=where
     )
-    models = selected(view, "model")
+    models = selected(part, "model")
     with style():
         figure = Picture(figsize=(7.4, 5.4), layout="constrained")
         axes = figure.add_subplot()
-        over = over_dims(view, (across.dim, up.dim))
+        over = over_dims(part, (across.dim, up.dim))
         model = models[0] if len(models) == 1 else None
-        handles = draw_map(axes, found, view.grid, model, over)
+        handles = draw_map(axes, found, part.grid, model, over)
         name = found.variable.replace("_", " ")
-        title(figure, f"{name.capitalize()} of {where_we_are(view, (x, y))}")
+        title(figure, f"{name.capitalize()} of {where_we_are(part, (x, y))}")
         if over:
             best = "smallest" if sense == "min" else "largest"
             subtitle(axes, f"{best} over {', '.join(over)}", 5.6)

@@ -9,7 +9,7 @@ import numpy as np
 from sweep.errors import QueryError
 from sweep.plot._figure import PALETTE, TIED, Picture, laid_out, log_ticks, style
 from sweep.query import Answer
-from sweep.query.render import scaled
+from sweep.query.answer import scaled
 
 __all__ = ["histogram_plot"]
 

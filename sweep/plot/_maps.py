@@ -29,10 +29,10 @@ from sweep.plot._figure import (
 from sweep.plot._legend import invalid_patch, label, remark
 from sweep.plot._regions import borders, innermost, run_length
 from sweep.query import Row, best
+from sweep.query.answer import scaled
 from sweep.query.grid import Grid
-from sweep.query.question import ask
-from sweep.query.render import scaled
-from sweep.query.view import View
+from sweep.query.kernel_part import KernelPart
+from sweep.query.question import lay_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ __all__ = [
     "axis_of",
     "best_map",
     "draw_map",
-    "one_view",
+    "one_kernel",
     "over_dims",
     "where_we_are",
 ]
@@ -84,7 +84,7 @@ class Map:
     row: Row | None
 
 
-def one_view(
+def one_kernel(
     data: Any,
     objectives: Sequence[str],
     senses: Sequence[str],
@@ -93,8 +93,8 @@ def one_view(
     where: Any,
     single: Sequence[str],
     what: str,
-) -> View:
-    """Return the question's only view, with a single value of each dimension in ``single``.
+) -> KernelPart:
+    """Return the question's only part, with a single value of each dimension in ``single``.
 
     Raises
     ------
@@ -102,29 +102,29 @@ def one_view(
         Several kernels, or several values of such a dimension, are selected; the message lists
         them.
     """
-    views = ask(data, objectives, senses, (), where, select).views
-    if len(views) > 1:
-        names = ", ".join(view.grid.kernel for view in views)
+    parts = lay_out(data, objectives, senses, (), where, select).parts
+    if len(parts) > 1:
+        names = ", ".join(part.grid.kernel for part in parts)
         raise QueryError(f"{what} shows one kernel: select one of {names}")
-    (view,) = views
+    (part,) = parts
     for dim in single:
-        if dim in view.grid.axes and len(selected(view, dim)) > 1:
-            names = ", ".join(map(str, selected(view, dim)))
+        if dim in part.grid.axes and len(selected(part, dim)) > 1:
+            names = ", ".join(map(str, selected(part, dim)))
             raise QueryError(f"{what} shows one {dim}: select one of {names}")
-    return view
+    return part
 
 
-def selected(view: View, dim: str) -> list[Any]:
+def selected(part: KernelPart, dim: str) -> list[Any]:
     """Return the selected values of a dimension, or the scalar coordinate's."""
-    coordinate = view.grid.coordinates.get(dim)
+    coordinate = part.grid.coordinates.get(dim)
     if coordinate is None:
         return []
-    if dim in view.grid.axes:
-        return view.grid.axis_values(dim)[view.grouping.places(dim)].tolist()
+    if dim in part.grid.axes:
+        return part.grid.axis_values(dim)[part.grouping.places(dim)].tolist()
     return [coordinate.values.item()] if coordinate.values.ndim == 0 else []
 
 
-def axis_of(view: View, name: str) -> Axis:
+def axis_of(part: KernelPart, name: str) -> Axis:
     """Return an axis; a clock in MHz may stand for the ratio that is the dimension.
 
     Raises
@@ -132,39 +132,39 @@ def axis_of(view: View, name: str) -> Axis:
     QueryError
         There is no such dimension; the message lists them.
     """
-    grid = view.grid
+    grid = part.grid
     dim = name if name in grid.axes else f"{name}_ratio"
     if dim not in grid.axes:
         known = ", ".join(grid.axes)
         raise QueryError(f"'{name}' is no dimension of kernel '{grid.kernel}' (known: {known})")
-    keys = selected(view, dim)
+    keys = selected(part, dim)
     shown = keys
     if dim != name:
         coordinate = grid.coordinates[name]
-        index = tuple(view.selection.indices[d] for d in coordinate.dims)
+        index = tuple(part.selection.indices[d] for d in coordinate.dims)
         values = coordinate.values[np.ix_(*index)].reshape(-1, len(keys))
         shown = values[0].tolist()
     return Axis(name, dim, keys, shown, label(grid.long_name(name), grid.units(name)))
 
 
-def where_we_are(view: View, without: Sequence[str] = ()) -> str:
+def where_we_are(part: KernelPart, without: Sequence[str] = ()) -> str:
     """Return kernel, device and model for a title."""
-    parts = [view.grid.kernel]
+    parts = [part.grid.kernel]
     for dim, text in (("device", "on {}"), ("model", "({})")):
-        values = [] if dim in without else selected(view, dim)
+        values = [] if dim in without else selected(part, dim)
         if len(values) == 1:
             parts.append(text.format(values[0]))
     return " ".join(parts)
 
 
-def over_dims(view: View, without: Sequence[str]) -> list[str]:
+def over_dims(part: KernelPart, without: Sequence[str]) -> list[str]:
     """Return the dimensions with several selected values that are not shown."""
-    return [dim for dim in view.grid.axes if dim not in without and len(selected(view, dim)) > 1]
+    return [dim for dim in part.grid.axes if dim not in without and len(selected(part, dim)) > 1]
 
 
 def best_map(
     data: Any,
-    view: View,
+    part: KernelPart,
     x: Axis,
     y: Axis,
     *,
@@ -185,14 +185,14 @@ def best_map(
     shape = (len(y.keys), len(x.keys))
     if shape[0] * shape[1] > MAX_CELLS:
         raise QueryError(f"{shape[0]} x {shape[1]} cells are more than a map shows: select fewer")
-    narrowed = {**(select or {}), "kernel": view.grid.kernel}
+    narrowed = {**(select or {}), "kernel": part.grid.kernel}
     answer = best(data, variable, by=(y.dim, x.dim), sense=sense, select=narrowed, where=where)
     place_x = {key: i for i, key in enumerate(x.keys)}
     place_y = {key: i for i, key in enumerate(y.keys)}
     statuses, regimes = np.full(shape, "", object), np.full(shape, "", object)
     values = np.full(shape, np.nan)
     owner = np.full(shape, -1)
-    name = view.grid.resolve(variable)
+    name = part.grid.resolve(variable)
     for i, row in enumerate(answer):
         cell = place_y[row[y.dim]], place_x[row[x.dim]]
         owner[cell], statuses[cell], regimes[cell] = i, row["status"], row.get("regime") or ""

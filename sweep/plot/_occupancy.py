@@ -24,10 +24,10 @@ from sweep.plot._figure import (
     style,
 )
 from sweep.plot._legend import invalid_patch, label, legend, remark, subtitle, title
-from sweep.plot._maps import one_view, over_dims, selected, spelt, where_we_are
+from sweep.plot._maps import one_kernel, over_dims, selected, spelt, where_we_are
 from sweep.query import Row, best
-from sweep.query.render import scaled
-from sweep.query.view import View
+from sweep.query.answer import scaled
+from sweep.query.kernel_part import KernelPart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ def occupancy_plot(
     QueryError
         The question does not fit the results, or several kernels or devices remain.
     """
-    view = one_view(
+    part = one_kernel(
         data,
         ["execution_time"],
         ["min"],
@@ -78,13 +78,13 @@ def occupancy_plot(
         what="an occupancy plot",
     )
     if x is None:
-        x = "block_size" if "block_size" in view.grid.axes else "threads_per_block"
-    narrowed = {**(select or {}), "kernel": view.grid.kernel}
+        x = "block_size" if "block_size" in part.grid.axes else "threads_per_block"
+    narrowed = {**(select or {}), "kernel": part.grid.kernel}
     series = {
         model: _best_by(
-            data, view, x, narrowed | ({} if model is None else {"model": model}), where
+            data, part, x, narrowed | ({} if model is None else {"model": model}), where
         )
-        for model in selected(view, "model") or [None]
+        for model in selected(part, "model") or [None]
     }
     without = {model: _reason(rows) for model, rows in series.items() if not _is_drawn(rows)}
     if len(without) < len(series):
@@ -94,7 +94,7 @@ def occupancy_plot(
     values = sorted({value for rows in series.values() for value in rows})
     remarks = [f"{model}: no valid configuration ({why})" for model, why in without.items()]
     with style():
-        return _draw(view, x, values, series, remarks)
+        return _draw(part, x, values, series, remarks)
 
 
 def _is_drawn(rows: Mapping[Any, Row]) -> bool:
@@ -108,10 +108,10 @@ def _reason(rows: Mapping[Any, Row]) -> str:
 
 
 def _best_by(
-    data: Any, view: View, x: str, select: Mapping[str, Any], where: str | None
+    data: Any, part: KernelPart, x: str, select: Mapping[str, Any], where: str | None
 ) -> dict[Any, Row]:
     """Return the best row for each value of a dimension or of ``threads_per_block``."""
-    grid = view.grid
+    grid = part.grid
     by: Sequence[str] = (x,)
     if x not in grid.axes:
         if grid.kind(grid.resolve(x)) != "float":
@@ -121,7 +121,7 @@ def _best_by(
     answer = best(data, by=by, select=select, where=where, include=include)
     found: dict[Any, Row] = {}
     for row in answer:
-        value = row[x] if row[x] is not None else _value_at(view, x, row)
+        value = row[x] if row[x] is not None else _value_at(part, x, row)
         if value != value:
             continue  # an invalid launch has no such number, hence no place along the axis
         if value not in found or _time(row) < _time(found[value]):
@@ -129,13 +129,13 @@ def _best_by(
     return found
 
 
-def _value_at(view: View, x: str, row: Row) -> Any:
+def _value_at(part: KernelPart, x: str, row: Row) -> Any:
     """Return a launch variable where no configuration is valid, from the group's labels."""
-    grid = view.grid
+    grid = part.grid
     points = {}
     for dim in map(str, grid.variables[grid.resolve(x)].dims):
         known = grid.coordinates[dim].values.tolist()
-        at = known.index(row[dim]) if row[dim] is not None else view.selection.indices[dim][0]
+        at = known.index(row[dim]) if row[dim] is not None else part.selection.indices[dim][0]
         points[dim] = np.array([at])
     return grid.gather([grid.resolve(x)], points)[grid.resolve(x)].item()
 
@@ -145,15 +145,15 @@ def _time(row: Row) -> float:
 
 
 def _draw(
-    view: View,
+    part: KernelPart,
     x: str,
     values: Sequence[Any],
     series: Mapping[Any, Mapping[Any, Row]],
     remarks: Sequence[str],
 ) -> Picture:
     figure = Picture(figsize=(7.4, 6.8), layout="constrained")
-    grid = view.grid
-    title(figure, f"Time and occupancy over {x.replace('_', ' ')}: {where_we_are(view)}")
+    grid = part.grid
+    title(figure, f"Time and occupancy over {x.replace('_', ' ')}: {where_we_are(part)}")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     place = {value: i for i, value in enumerate(values)}
     times = [_time(row) for rows in series.values() for row in rows.values()]
@@ -178,7 +178,7 @@ def _draw(
     implied = [
         str(d) for d in known if d != "device"
     ]  # threads that follow from one parameter alone
-    over = over_dims(view, ("model", x, *(implied if len(implied) == 1 else ())))
+    over = over_dims(part, ("model", x, *(implied if len(implied) == 1 else ())))
     if over:
         subtitle(above, f"each point: smallest time over {', '.join(over)}", 5.8)
     first = next(iter(series.values()))
@@ -197,7 +197,7 @@ def _draw(
     }
     if finite:
         row = min((row for rows in series.values() for row in rows.values()), key=_time)
-        where = ", ".join(spelt(row, dim, grid) for dim in over_dims(view, ()))
+        where = ", ".join(spelt(row, dim, grid) for dim in over_dims(part, ()))
         text = f"fastest: {spell(min(finite), 's')} at {where}" if where else "fastest"
         handles.append(Line2D([], [], **star, markeredgecolor="black", label=text))
     handles += [*limiters, *reasons, *map(remark, remarks)]

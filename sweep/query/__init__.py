@@ -1,19 +1,24 @@
-"""Questions to results: best, top, Pareto front, summary.
+"""Questions to results: best, top, Pareto front, summary, histogram, comparisons.
 
-Results are a DataTree or Dataset in memory, a lazy one, or the path of a store. They are read in
-blocks, so that memory does not grow with the number of configurations; nothing here compiles.
+Results are a DataTree or Dataset in memory, a lazy one, the path of a store, or a plan that nobody
+has run. They are reduced group by group, so that memory does not grow with the number of
+configurations; nothing here compiles.
 """
 
 from __future__ import annotations
 
 from sweep.query.agreement import compare_models
 from sweep.query.answer import Answer, Row
-from sweep.query.ask import best, pareto, top
-from sweep.query.changed import changed_configurations, changed_table
-from sweep.query.changes import changes, changes_table, compare_results
-from sweep.query.histogram import histogram
-from sweep.query.selection import parse_selection
-from sweep.query.summary import summary
+from sweep.query.changes import (
+    changed_configurations,
+    changed_table,
+    changes,
+    changes_table,
+    compare_results,
+)
+from sweep.query.counts import histogram, summary
+from sweep.query.filters import parse_selection
+from sweep.query.optima import best, pareto, top
 from sweep.query.validation import misses, paired, validate, validation
 
 __all__ = [

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.query.answer import Answer, Row
+from sweep.query.filters import select_grid
 from sweep.query.grid import Grid, grids_of
-from sweep.query.selection import select_grid
 
 __all__ = ["PairOfModels", "average_ranks", "compare_models", "model_pairs", "spearman"]
 

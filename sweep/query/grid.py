@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
 from sweep.fields import COMMON_FIELDS, STACKED
-from sweep.query.source import Source
+from sweep.reduction import Reducible
 from sweep.store import StoredArray, StoredGroup, files_of, is_url, open_groups
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Grid:
         The kernel's key.
     dataset : xarray.Dataset or StoredGroup
         Its results.
+    planned : Reducible, optional
+        Reduces the results, which nobody has computed.
 
     Attributes
     ----------
@@ -87,8 +89,10 @@ class Grid:
         What the store that it was opened from knows of its chunks.
     """
 
-    def __init__(self, kernel: str, dataset: xr.Dataset | StoredGroup) -> None:
-        self.kernel = kernel
+    def __init__(
+        self, kernel: str, dataset: xr.Dataset | StoredGroup, planned: Reducible | None = None
+    ) -> None:
+        self.kernel, self.planned = kernel, planned
         self.dataset: Any = dataset  # of either kind: they are asked for the same
         self.index: GroupIndex | None = dataset.index if isinstance(dataset, StoredGroup) else None
         # The variable that depends on most keeps the documented order; a dataset's own does not.
@@ -359,8 +363,8 @@ def grids_of(data: Any) -> list[Grid]:
     """
     if isinstance(data, str | os.PathLike):
         return _of_store(*_identity(data))
-    if isinstance(data, Source):
-        data = data.results
+    planned = data if isinstance(data, Reducible) else None
+    data = data if planned is None else planned.results
     import xarray as xr
 
     if isinstance(data, xr.Dataset):
@@ -376,7 +380,7 @@ def grids_of(data: Any) -> list[Grid]:
     if not any(dataset.data_vars for dataset in found.values()):
         raise QueryError("there are no results to query")
     # A store lists its groups by name, a tree in memory does not: the order must not depend on it.
-    return [Grid(kernel, found[kernel]) for kernel in sorted(found)]
+    return [Grid(kernel, found[kernel], planned) for kernel in sorted(found)]
 
 
 def _identity(data: str | os.PathLike[str]) -> tuple[Any, tuple[Any, ...]]:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.fields import STACKED
+from sweep.query.filters import Selection
 from sweep.query.grid import Grid
-from sweep.query.selection import Selection
 
 __all__ = ["BlockGroups", "Grouping"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
+from sweep.query.filters import Selection, select_grid
 from sweep.query.grid import CLOCKS, Grid
-from sweep.query.selection import Selection, select_grid
 
 __all__ = ["Paired", "pair"]
 

@@ -13,9 +13,10 @@ from sweep.errors import QueryError
 from sweep.fields import STACKED
 from sweep.query.answer import Answer, Row
 from sweep.query.grid import CLOCKS, AbsentError, Grid
-from sweep.query.view import View
+from sweep.query.kernel_part import KernelPart
+from sweep.query.question import Question
 
-__all__ = ["Chosen", "answer_of"]
+__all__ = ["answer_of"]
 
 Array = NDArray[Any]
 
@@ -25,64 +26,62 @@ SHOWN = ("execution_time", "power", "energy", "occupancy")
 EXPLAINING = ("regime", "bound")
 
 
-class Chosen:
-    """Rows in order, each a position or, for a group without one, its labels and the reason.
-
-    Parameters
-    ----------
-    positions : sequence of int
-        Positions over all views; -1 for a group without a valid configuration.
-    extra : mapping
-        Columns known before anything is read: name to one value per row.
-    absent : sequence of mapping or None
-        For the rows at -1 what is known of the group.
-    """
-
-    def __init__(
-        self,
-        positions: Sequence[int],
-        extra: Mapping[str, Sequence[Any]],
-        absent: Sequence[Mapping[str, Any] | None] | None = None,
-    ) -> None:
-        self.positions = np.asarray(positions, np.int64)
-        self.extra = dict(extra)
-        self.absent = [None] * len(self.positions) if absent is None else list(absent)
-
-
 def answer_of(
+    question: Question,
     title: str,
-    views: Sequence[View],
-    offsets: Array,
-    chosen: Chosen,
+    positions: Array,
+    extra: Mapping[str, Sequence[Any]],
+    absent: Mapping[int, Mapping[str, Any]] | None = None,
     *,
-    by: Sequence[str] = (),
     include: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Answer:
-    """Return the answer with a row for every chosen position, all columns filled."""
-    coordinates = _coordinate_columns([view.grid for view in views], by)
-    shown = _shown(views, include)
-    first = [name for name in ("rank",) if name in chosen.extra]
-    last = [name for name in chosen.extra if name not in first]
+    """Return the answer with a row for every position, all columns filled.
+
+    Parameters
+    ----------
+    question : Question
+        What was asked.
+    title : str
+        The question in words.
+    positions : array of int
+        Positions over all kernels, in the order of the rows.
+    extra : mapping
+        Columns known before anything is read: name to one value for each row.
+    absent : mapping, optional
+        For rows whose position says nothing, what is known of the group.
+    include : sequence of str
+        Further variables to show.
+    notes : sequence of str
+        Notes besides those on assumed values.
+    """
+    absent = absent or {}
+    grids = [part.grid for part in question.parts]
+    coordinates = _coordinate_columns(grids, question.by)
+    shown = _shown(question.parts, include)
+    first = [name for name in ("rank",) if name in extra]
+    last = [name for name in extra if name not in first]
     columns = tuple(
         dict.fromkeys([*first, *coordinates, *shown, *last, "status", "rests_on_assumed"])
     )
-    rows: list[Row] = [
-        Row(dict.fromkeys(columns) | dict(absent or {}) | {"rests_on_assumed": []}, coordinates)
-        for absent in chosen.absent
+    rows = [
+        Row(
+            dict.fromkeys(columns) | dict(absent.get(i, {})) | {"rests_on_assumed": []}, coordinates
+        )
+        for i in range(len(positions))
     ]
-    owners = np.searchsorted(offsets, chosen.positions, side="right") - 1
-    for number, view in enumerate(views):
-        mine = np.flatnonzero((owners == number) & (chosen.positions >= 0))
+    owners = np.searchsorted(question.offsets, positions, side="right") - 1
+    owners[list(absent)] = -1
+    for number, (part, _, offset) in enumerate(question.numbered()):
+        mine = np.flatnonzero(owners == number)
         if mine.size:
-            values = _values(view, chosen.positions[mine] - offsets[number], shown)
-            for name, column in values.items():
+            for name, column in _values(part, positions[mine] - offset, shown).items():
                 for i, value in zip(mine.tolist(), column, strict=True):
                     rows[i][name] = value
-    for name, known in chosen.extra.items():
+    for name, known in extra.items():
         for row, value in zip(rows, known, strict=True):
             row[name] = value
-    units = _units([view.grid for view in views], columns)
+    units = _units(grids, columns)
     return Answer(title, columns, rows, units, tuple(coordinates), (*notes, *_assumed_note(rows)))
 
 
@@ -101,22 +100,22 @@ def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
     ]
 
 
-def _shown(views: Sequence[View], include: Sequence[str]) -> list[str]:
+def _shown(parts: Sequence[KernelPart], include: Sequence[str]) -> list[str]:
     """Return the full names of the variables to show: objectives first, explanations last."""
-    names = dict.fromkeys(name for view in views for name in view.objectives)
-    names |= dict.fromkeys(n for n in SHOWN if any(n in v.grid.variables for v in views))
+    names = dict.fromkeys(name for part in parts for name in part.objectives)
+    names |= dict.fromkeys(n for n in SHOWN if any(n in part.grid.variables for part in parts))
     for wanted in include:
-        names |= dict.fromkeys(_resolve_anywhere(views, wanted))
-    names |= dict.fromkeys(n for n in EXPLAINING if any(n in v.grid.variables for v in views))
+        names |= dict.fromkeys(_resolve_anywhere(parts, wanted))
+    names |= dict.fromkeys(n for n in EXPLAINING if any(n in part.grid.variables for part in parts))
     return list(names)
 
 
-def _resolve_anywhere(views: Sequence[View], name: str) -> list[str]:
+def _resolve_anywhere(parts: Sequence[KernelPart], name: str) -> list[str]:
     """Return the full names that a name has in the kernels; an error if it has none anywhere."""
     found, refused = [], None
-    for view in views:
+    for part in parts:
         try:
-            found.append(view.grid.resolve(name))
+            found.append(part.grid.resolve(name))
         except AbsentError as error:
             refused = error
     if not found:
@@ -124,14 +123,14 @@ def _resolve_anywhere(views: Sequence[View], name: str) -> list[str]:
     return found
 
 
-def _values(view: View, positions: Array, shown: Sequence[str]) -> dict[str, list[Any]]:
+def _values(part: KernelPart, positions: Array, shown: Sequence[str]) -> dict[str, list[Any]]:
     """Return column to values at positions of one kernel's grid, as Python scalars."""
-    grid = view.grid
-    points = view.points(positions)
+    grid = part.grid
+    points = part.points(positions)
     present = [name for name in shown if name in grid.variables]
-    assumed = ["assumed", *(["power_assumed"] if view.uses_power else [])]
+    assumed = ["assumed", *(["power_assumed"] if part.uses_power else [])]
     assumed = [name for name in assumed if name in grid.variables]
-    coordinates = [n for n in grid.coordinates if n != STACKED or n in view.by]
+    coordinates = [n for n in grid.coordinates if n != STACKED or n in part.by]
     gathered = grid.gather([*coordinates, *present, *assumed], points)
     columns: dict[str, list[Any]] = {"kernel": [grid.kernel] * len(positions)}
     for name in (*coordinates, *present):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from sweep.query.agreement import spearman
 from sweep.query.answer import Answer, Row
+from sweep.query.filters import select_kernels
 from sweep.query.grid import grids_of
 from sweep.query.pairing import Paired, pair
 from sweep.query.ranking import errors, found_by, kendall, scale_factor
-from sweep.query.selection import select_kernels
 
 __all__ = ["TOP", "misses", "paired", "validate", "validation"]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
+from sweep.evaluation.planned import Planned
 from sweep.runs.execute import execute, prepare
 from sweep.runs.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.runs.job import Job, Unit
-from sweep.runs.planned import Planned
 from sweep.runs.record import layout_of, plan_of, texts_of
 from sweep.runs.verifying import repair_noted
 from sweep.runs.workers import Workers, cluster

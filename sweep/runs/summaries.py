@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.evaluation import Variable
-from sweep.query.select import front
+from sweep.fronts import front
 from sweep.space import Box, Grid, Plan
 
 __all__ = ["FRONT_POINTS", "summarise"]

@@ -8,10 +8,10 @@ import pytest
 import sweep
 from sweep import query
 from sweep.evaluation import chunk, evaluate, reducing, tables
+from sweep.evaluation.planned import Planned
 from sweep.evaluation.tables import Shared, pack
 from sweep.evaluation.workloads import grid_axes
 from sweep.models import get_model, model_names
-from sweep.runs.planned import Planned
 from sweep.space import Plan, resolve
 
 AXES = {

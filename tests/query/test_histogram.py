@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 import sweep
 from sweep import query
 from sweep.cli import main
-from sweep.compiler.reduction_state import Counts
-from sweep.compiler.reductions import take_counts, take_histogram
+from sweep.compiler.passes import TILE
+from sweep.compiler.reductions import Counts, take_counts, take_histogram
 from sweep.errors import QueryError
 from sweep.evaluation import evaluate, reducing
+from sweep.evaluation.planned import Planned
 from sweep.plot import histogram_plot
 from sweep.query.grid import forget_stores
-from sweep.runs.planned import Planned
+from sweep.reduction import CODES, Keep
 from sweep.runs.running import run
 from sweep.space import Plan, resolve
 
@@ -204,26 +205,26 @@ def test_summary_without_regimes():
 
 def test_compiled_passes_answer(spaces, monkeypatch):
     seen = []
-    counted = Planned.counted
+    reduce = Planned.reduce
 
-    def noted(self, asked):
-        found = counted(self, asked)
+    def noted(self, reduction):
+        found = reduce(self, reduction)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(Planned, "counted", noted)
+    monkeypatch.setattr(Planned, "reduce", noted)
     space, results, _ = spaces["clocks"]
     sweep.summary(space)
     sweep.histogram(space, "regime", by=["model"])
     sweep.histogram(space, "execution_time", by=["device"])
-    assert seen == [True] * 6
+    assert seen == [True] * 14
     for question in (
         {"variable": "regime", "where": "occupancy > 0.3"},
         {"variable": "execution_time", "select": {"core_clock": (500, 900)}},
     ):
         expected = query.histogram(results, **question)
         assert sweep.histogram(space, **question).to_json() == expected.to_json()
-    assert seen == [True] * 6, "a condition and a mask are read"
+    assert seen == [True] * 14, "a condition and a mask are read"
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 100])
@@ -286,8 +287,8 @@ def test_own_variables_of_a_model(spaces):
 def test_pass_sorts_any_number(values, borders, dtype):
     cuts = np.sort(np.array(borders))
     row = np.array(values, dtype)
-    state = Counts.empty(1, tuple(cuts.tolist()))
-    take_histogram(state.arguments("histogram"), (row,), 0, np.zeros(1, np.int64), 0, False)
+    state = Counts(Keep("bins", cuts=tuple(cuts.tolist())), 1, TILE)
+    take_histogram(state.arguments(), (row,), 0, np.zeros(1, np.int64), 0, False)
     good = row[~np.isnan(row)].astype(float)
     expected = np.bincount(np.searchsorted(cuts, good, side="right"), minlength=len(cuts) + 1)
     assert state.counts[0, :-1].tolist() == expected.tolist()
@@ -296,21 +297,21 @@ def test_pass_sorts_any_number(values, borders, dtype):
 
 def test_pass_counts_codes():
     rows = tuple(np.random.default_rng(1).integers(0, 256, (2, 999)).astype(np.uint8))
-    state = Counts.empty(2, None)
-    take_counts(state.arguments("counts"), rows, 0, np.zeros(1, np.int64), 0, False)
+    state = Counts(CODES, 2, TILE)
+    take_counts(state.arguments(), rows, 0, np.zeros(1, np.int64), 0, False)
     assert (state.counts == [np.bincount(row, minlength=256) for row in rows]).all()
 
 
 @pytest.mark.slow
 def test_workers_count_alike(spaces, monkeypatch):
-    from sweep.runs import sharing
+    from sweep.runs import distributing
     from sweep.runs.workers import Workers, cluster
 
     monkeypatch.setattr(reducing, "PIECE", 500)
-    monkeypatch.setattr(sharing, "SMALLEST", 1)
+    monkeypatch.setattr(distributing, "SMALLEST", 1)
     space, results, _ = spaces["clocks"]
     with cluster(Workers(processes=2)) as client:
-        planned = Planned(space, client=client)
+        planned = Planned(space, distribute=distributing.on_cluster(client))
         for name in ("regime", "execution_time"):
             expected = query.histogram(results, name).to_json()
             assert query.histogram(planned, name).to_json() == expected

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 import sweep
 from sweep import query
+from sweep.compiler import reductions as taking
 from sweep.compiler.passes import TILE, get_reducing_pass
 from sweep.errors import PlanError
 from sweep.evaluation import evaluate, reducing
-from sweep.runs.planned import Planned
+from sweep.evaluation.planned import Planned
 from sweep.space import Box, Plan, cut_box, resolve
 
 CLOCKS = {
@@ -54,14 +55,14 @@ def spaces():
 def reductions(monkeypatch):
     """What was reduced instead of read."""
     seen = []
-    ask = Planned.reduced
+    reduce = Planned.reduce
 
-    def noted(self, asked):
-        found = ask(self, asked)
+    def noted(self, reduction):
+        found = reduce(self, reduction)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(Planned, "reduced", noted)
+    monkeypatch.setattr(Planned, "reduce", noted)
     return seen
 
 
@@ -157,7 +158,7 @@ def test_rows_longer_than_a_tile():
 
 
 def test_fronts_grow_as_needed(spaces, monkeypatch):
-    monkeypatch.setattr(reducing, "ROOM", 1)
+    monkeypatch.setattr(taking, "ROOM", TILE)
     space, results = spaces["clocks"]
     for objectives in (["execution_time", "energy"], ["execution_time", "energy", "power"]):
         senses = ["max", "min", "max"][: len(objectives)]
@@ -305,16 +306,20 @@ def test_open_a_trillion():
 @pytest.mark.slow
 def test_workers_reduce_alike(spaces, monkeypatch):
     """Two processes give the answers of this one, whatever share of the pieces each had."""
-    from sweep.runs import sharing
+    from sweep.runs import distributing
     from sweep.runs.workers import Workers, cluster
 
     monkeypatch.setattr(reducing, "PIECE", 500)
-    monkeypatch.setattr(sharing, "SMALLEST", 1)
+    monkeypatch.setattr(distributing, "SMALLEST", 1)
     told = []
     space, results = spaces["clocks"]
     clocks = ("core_clock_ratio", "memory_clock_ratio")
     with cluster(Workers(processes=2)) as client:
-        planned = Planned(space, client=client, progress=lambda *now: told.append(now))
+        planned = Planned(
+            space,
+            distribute=distributing.on_cluster(client),
+            progress=lambda *now: told.append(now),
+        )
         assert query.best(planned).to_json() == query.best(results).to_json()
         assert query.best(planned, by=clocks).to_json() == query.best(results, by=clocks).to_json()
         assert query.pareto(planned).to_json() == query.pareto(results).to_json()

@@ -11,7 +11,7 @@ import pytest
 from support import synthetic
 
 import sweep.query
-from sweep.query import Answer, Row, best, pareto, render, summary, top
+from sweep.query import Answer, Row, answer, best, pareto, summary, top
 
 TREE = synthetic.three_kernels()
 ONE = synthetic.dataset()
@@ -76,7 +76,7 @@ def test_table__prefixes_suit_a_column_or_are_left_out():
     ],
 )
 def test_number__is_written_as_people_write_it(value, text):
-    assert render.number(value) == text
+    assert answer.number(value) == text
 
 
 @pytest.mark.parametrize(

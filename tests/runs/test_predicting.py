@@ -18,7 +18,8 @@ from sweep.cli import main
 from sweep.cli.planning import parse_bandwidth
 from sweep.errors import PlanError
 from sweep.evaluation import variables
-from sweep.evaluation.reducing import Reduction, count_pieces, pieces
+from sweep.evaluation.reducing import count_pieces, pieces
+from sweep.reduction import Reduction
 from sweep.runs import execute as executing
 from sweep.runs import sampling
 from sweep.runs.predicting import Resources, predict
@@ -151,7 +152,7 @@ def test_pieces_are_counted_without_making_them(monkeypatch, by):
     space = resolve(Plan(**WIDE))["matrixmul_shared"]
     names = zip(("model", *space.grid.names), (2, *space.grid.shape), strict=True)
     indices = {name: np.arange(n) for name, n in names}
-    question = Reduction("matrixmul_shared", ("execution_time",), (1,), by, indices, 2)
+    question = Reduction("matrixmul_shared", ("execution_time",), (1,), by, indices)
     assert count_pieces(space, by) == len(pieces(space, question))
 
 

@@ -1,8 +1,9 @@
-"""``sel``-like filters: which coordinate values a question is about.
+"""What a question is about: ``select`` picks coordinate values, ``where`` is a condition.
 
-A filter names coordinates and gives one value, a list of values, or a range (a slice or a pair of
-numbers, both ends included, None for an open end). On a dimension it picks indices; on another
-coordinate, such as the clocks in MHz where the dimension is a ratio, it becomes a mask.
+A selection names coordinates and gives one value, a list of values, or a range (a slice or a pair
+of numbers, both ends included, None for an open end). On a dimension it picks indices; on another
+coordinate, such as the clocks in MHz where the dimension is a ratio, it becomes a mask. A condition
+is a safe expression over coordinates and results, evaluated block by block.
 """
 
 from __future__ import annotations
@@ -10,17 +11,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
+from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.query.grid import AbsentError, Coordinate, Grid, grids_of
 
-__all__ = ["Selection", "clearest", "parse_selection", "select_grid", "select_kernels"]
+__all__ = [
+    "Condition",
+    "Selection",
+    "clearest",
+    "parse_selection",
+    "select_grid",
+    "select_kernels",
+]
 
 Array = NDArray[Any]
 
@@ -38,6 +47,18 @@ class Selection:
     indices: Mapping[str, Array]
     masks: Sequence[tuple[tuple[str, ...], Array]]
     axes: Mapping[str, Array] = field(default_factory=dict)
+
+    def with_indices(self, **indices: Array) -> Selection:
+        """Return the same with other indices along some dimensions."""
+        return replace(self, indices={**self.indices, **indices})
+
+    def narrowed(self, grid: Grid, name: str, chosen: Array) -> Selection:
+        """Return what remains with only some values of a dimension, or of a list's parameter."""
+        if name not in grid.stacked:
+            return self.with_indices(**{name: chosen})
+        found = self.indices[STACKED]
+        kept = found[np.isin(grid.stacked[name].places[found], chosen)]
+        return replace(self.with_indices(**{STACKED: kept}), axes={**self.axes, name: chosen})
 
 
 def clearest(refused: Sequence[AbsentError]) -> AbsentError:
@@ -75,8 +96,11 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
         The kernel has no such coordinate or not one of the wanted values; the message lists the
         available ones.
     """
-    indices = {d: np.arange(n) for d, n in grid.sizes.items()}
-    axes = {name: np.arange(len(axis.values)) for name, axis in grid.stacked.items()}
+    remaining = Selection(
+        {d: np.arange(n) for d, n in grid.sizes.items()},
+        [],
+        {name: np.arange(len(axis.values)) for name, axis in grid.stacked.items()},
+    )
     masks = []
     for name, wanted in select.items():
         if name == "kernel":
@@ -91,17 +115,15 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
             )
         if name in grid.stacked:
             values = Coordinate((name,), grid.stacked[name].values, coordinate.units)
-            kept = _matches(grid.kernel, name, values, wanted)
-            axes[name] = np.flatnonzero(kept)
-            found = indices[STACKED]
-            indices[STACKED] = found[kept[grid.stacked[name].places[found]]]
+            kept = np.flatnonzero(_matches(grid.kernel, name, values, wanted))
+            remaining = remaining.narrowed(grid, name, kept)
             continue
         mask = _matches(grid.kernel, name, coordinate, wanted)
         if coordinate.dims == (name,):
-            indices[name] = np.flatnonzero(mask)
+            remaining = remaining.with_indices(**{name: np.flatnonzero(mask)})
         else:
             masks.append((coordinate.dims, mask))
-    return Selection(indices, masks, axes)
+    return replace(remaining, masks=masks)
 
 
 def _as_list(wanted: Any) -> list[Any]:
@@ -180,6 +202,86 @@ def _missing(kernel: str, name: str, value: str, coordinate: Coordinate, hint: s
         f"kernel '{kernel}' has no {name} = {value}{unit}{hint}"
         f" (available: {', '.join(available)}{unit})"
     )
+
+
+class Condition:
+    """A condition bound to one kernel's grid.
+
+    Codes compare as their meanings (``bound != 'memory'``). Where the condition cannot be evaluated
+    (a division by zero, say) it is not satisfied.
+
+    Parameters
+    ----------
+    expression : Expression
+        The parsed condition.
+    grid : Grid
+        The kernel it is asked of.
+
+    Raises
+    ------
+    AbsentError
+        The kernel has no such coordinate or variable; the message names the nearest.
+    """
+
+    def __init__(self, expression: Expression, grid: Grid) -> None:
+        self.expression = expression
+        self.grid = grid
+        self.coordinates = tuple(
+            n for n in sorted(expression.names) if n in grid.coordinates and n != "kernel"
+        )
+        rest = sorted(expression.names - {"kernel", *self.coordinates})
+        self.variables = {name: self._resolve(name) for name in rest}
+
+    def _resolve(self, name: str) -> str:
+        try:
+            full = self.grid.resolve(name)
+        except AbsentError as error:
+            if "ambiguous" in str(error):
+                raise
+            known = ["kernel", *self.grid.coordinates, *self.grid.variables]
+            raise AbsentError(
+                f"kernel '{self.grid.kernel}' has no coordinate or variable '{name}'"
+                f"{nearest(name, known)}, which `{self.expression.text}` asks for"
+            ) from None
+        if self.grid.kind(full) == "text":
+            raise QueryError(f"'{name}' is a text about the answer and no part of a condition")
+        return full
+
+    def mask(self, index: Mapping[str, slice | Array]) -> Array:
+        """Return where the condition holds in a block, with as many axes as the grid."""
+        values: dict[str, Any] = {"kernel": self.grid.kernel}
+        values = {name: values[name] for name in values if name in self.expression.names}
+        for name in self.coordinates:
+            values[name] = self.grid.coordinate_at(name, index)
+        read = self.grid.read(list(self.variables.values()), index)
+        codes = {}
+        for name, full in self.variables.items():
+            if self.grid.kind(full) == "code":
+                codes[name] = read[full]
+            else:
+                values[name] = read[full].astype(np.float64)
+        return self._with_meanings(values, codes)
+
+    def _with_meanings(self, values: dict[str, Any], codes: Mapping[str, Array]) -> Array:
+        """Evaluate once per combination of meanings: there are few, and a string a point is big."""
+        if not codes:
+            mask = self._evaluate(values)
+            return mask.reshape((1,) * (len(self.grid.dims) - mask.ndim) + mask.shape)
+        name, *others = codes
+        rest = {other: codes[other] for other in others}
+        meanings = self.grid.meanings(self.variables[name])
+        mask = np.zeros((1,) * len(self.grid.dims), bool)
+        for code in np.unique(codes[name]):
+            part = self._with_meanings({**values, name: str(meanings[int(code)])}, rest)
+            mask = mask | ((codes[name] == code) & part)
+        return mask
+
+    def _evaluate(self, values: Mapping[str, Any]) -> Array:
+        value, fault = self.expression.evaluate(values)
+        value = np.asarray(value)
+        if value.dtype.kind not in "biuf":
+            raise QueryError(f"`{self.expression.text}` is a text, not a condition")
+        return (value != 0) & ~np.asarray(fault)
 
 
 def parse_selection(words: Sequence[str], data: Any = None) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""A question laid over one kernel's grid: what is selected, grouped, reduced, and read by block."""
+"""The part of a question that concerns one kernel: what is selected, grouped and read by block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -11,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
-from sweep.query.condition import Condition
+from sweep.query.filters import Condition, Selection, select_grid
 from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid
 from sweep.query.grouping import Grouping
-from sweep.query.selection import Selection, select_grid
-from sweep.query.source import Asked, Counted, Kept, Least, Source, group_numbers
+from sweep.reduction import Keep, Reduction
 
-__all__ = ["Block", "Slab", "View"]
+__all__ = ["SENSES", "Block", "KernelPart", "Slab"]
 
 Array = NDArray[Any]
 
-TARGET = 1 << 20  # points in a block: temporaries stay near the cache, overhead stays small
-SENSES = {"min": 1.0, "max": -1.0}
+TARGET = 1 << 20
+"""Configurations of a block: temporaries stay near the cache, overhead stays small."""
+SENSES = {"min": 1, "max": -1}
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Slab:
     positions: Any
 
 
-class View:
-    """One kernel's share of a question.
+class KernelPart:
+    """The part of a question that concerns one kernel.
 
     Parameters
     ----------
@@ -98,15 +99,10 @@ class View:
             if name not in grid.variables or grid.kind(name) != "code":
                 known = f"codes: {', '.join(grid.names('code'))}"
                 raise AbsentError(f"kernel '{grid.kernel}' has no code '{name}' ({known})")
-        used = [
-            *self.objectives,
-            *codes,
-            *(self.condition.variables.values() if self.condition else ()),
-        ]
+        used = (*self.objectives, *codes, *self._of_condition)
         self.uses_power = bool(POWER_VARIABLES & set(used))
         self.selection = self._of_one_model(select_grid(grid, select), used)
         self.grouping = Grouping(grid, self.by, self.selection)
-        self.groups = self.grouping.size
 
     def _is_dimension(self, name: str) -> bool:
         if name in self.grid.dims or name in self.grid.stacked:
@@ -132,8 +128,12 @@ class View:
         if not kept:
             told = ", ".join(f"'{name}' is of {model}" for name, model in owners.items() if model)
             raise AbsentError(f"no selected model gives all that is asked for: {told}")
-        indices = {**selection.indices, "model": np.array(kept)}
-        return Selection(indices, selection.masks, selection.axes)
+        return selection.with_indices(model=np.array(kept))
+
+    @property
+    def _of_condition(self) -> tuple[str, ...]:
+        """The variables that the condition reads."""
+        return tuple(self.condition.variables.values()) if self.condition else ()
 
     @property
     def status_names(self) -> tuple[str, ...]:
@@ -141,15 +141,28 @@ class View:
         names = ("status", "power_status") if self.uses_power else ("status",)
         return tuple(name for name in names if name in self.grid.variables)
 
-    def labels(self) -> list[tuple[Any, ...]]:
-        """Return the coordinate values of each group, as Python scalars, in group order."""
-        return self.grouping.labels()
+    def reduction(self, keep: Keep, names: Sequence[str]) -> Reduction | None:
+        """Return the description for whoever reduces whole grids; None where conditions remain."""
+        if self.condition is not None or self.selection.masks or self.grouping.parameters:
+            return None
+        of = tuple(names) if keep.kind == "codes" else self.objectives
+        return Reduction(self.grid.kernel, of, self.signs, self.by, self.selection.indices, keep)
+
+    def narrowed(self, groups: Array, *, keeps_condition: bool = True) -> KernelPart:
+        """Return the part about some of the groups and, it may be, others of the same values."""
+        found = copy.copy(self)
+        places = np.unravel_index(groups, self.grouping.shape) if self.by else ()
+        for name, of_groups in zip(self.by, places, strict=True):
+            chosen = self.grouping.places(name)[np.unique(of_groups)]
+            found.selection = found.selection.narrowed(self.grid, name, chosen)
+        found.grouping = Grouping(self.grid, self.by, found.selection)
+        found.condition = self.condition if keeps_condition else None
+        return found
 
     def blocks(self, codes: Sequence[str] = ()) -> list[Block]:
         """Return the boxes to read: whole chunks, merged up to a good size, empty ones left out."""
-        names = [*self.objectives, *self.status_names, *codes]
-        names += list(self.condition.variables.values()) if self.condition else []
-        cuts = self.grid.boundaries(names)
+        names = codes or (*self.objectives, *self.status_names)
+        cuts = self.grid.boundaries([*names, *self._of_condition])
         parts: list[list[tuple[int, int]]] = []
         for dim in self.grid.dims:
             edges = np.searchsorted(self.selection.indices[dim], cuts[dim])
@@ -157,7 +170,8 @@ class View:
         sizes = [max((b - a for a, b in part), default=0) for part in parts]
         for axis in reversed(range(len(parts))):
             others = int(np.prod([n for i, n in enumerate(sizes) if i != axis], dtype=np.int64))
-            parts[axis] = _merged(parts[axis], max(sizes[axis], TARGET // max(others, 1)))
+            limit = max(sizes[axis], TARGET // max(others, 1))
+            parts[axis] = list(_joined(parts[axis], limit))
             sizes[axis] = max((b - a for a, b in parts[axis]), default=0)
         return [Block(ranges) for ranges in product(*parts)]
 
@@ -183,17 +197,18 @@ class View:
         return mask
 
     def slab(self, block: Block, codes: Sequence[str] = ()) -> Slab | None:
-        """Read a block; None if no configuration in it is asked for."""
+        """Read a block's numbers, or the codes to count; None if nothing in it is asked for."""
         index = self._index(block)
         satisfied = self._satisfied(index)
         if not satisfied.any():
             return None
-        read = self.grid.read([*self.objectives, *self.status_names, *codes], index)
+        objectives, statuses = ((), ()) if codes else (self.objectives, self.status_names)
+        read = self.grid.read([*objectives, *statuses, *codes], index)
         valid = satisfied
-        for name in self.status_names:
+        for name in statuses:
             valid = valid & (read[name] == 0)
         columns = []
-        for name, sign in zip(self.objectives, self.signs, strict=True):
+        for name, sign in zip(objectives, self.signs, strict=False):
             values = read[name] if read[name].dtype.kind == "f" else read[name].astype(np.float64)
             values = -values if sign < 0 else values
             columns.append(np.where(valid, values, values.dtype.type(np.nan)))
@@ -206,73 +221,6 @@ class View:
             positions=groups.positions,
         )
 
-    def reasons(self, block: Block) -> tuple[Array, Array, Array]:
-        """Return why configurations of a block have no value: groups, reasons, satisfied.
-
-        A reason is the status, or 256 plus the power status where the configuration has a time, or
-        -1 where there is no configuration.
-        """
-        index = self._index(block)
-        names = self.status_names
-        read = self.grid.read(names, index)
-        reasons = np.full((1,) * len(self.grid.dims), 256, np.int64)
-        if "power_status" in names:
-            reasons = 256 + read["power_status"].astype(np.int64)
-        if "status" in names:
-            reasons = np.where(read["status"] != 0, read["status"], reasons)
-        satisfied = self._satisfied(index)
-        groups = self.grouping.of(block.ranges)
-        return groups.ids, groups.rows(reasons.astype(np.int64), -1), groups.rows(satisfied, False)
-
-    def reason_name(self, reason: int) -> str:
-        """Return the meaning of a reason, as answers show it."""
-        if reason < 256:
-            return str(self.grid.meanings("status")[reason])
-        if reason == 256:
-            return "no value"
-        return f"power: {self.grid.meanings('power_status')[reason - 256]}"
-
-    def kept(self, source: Source, n: int, least: bool) -> Iterable[Kept | Least] | None:
-        """Return what a source leaves of each group; None if it has to be read instead."""
-        if self.condition is not None or self.selection.masks or self.grouping.parameters:
-            return None
-        signs = tuple(int(sign) for sign in self.signs)
-        dims, indices = self.grid.dims, self.selection.indices
-        if any(not len(indices[d]) for d in dims):
-            return ()
-        return source.reduced(
-            Asked(self.grid.kernel, dims, self.objectives, signs, self.by, indices, n, least)
-        )
-
-    def counted(
-        self, source: Source, names: Sequence[str], cuts: Array | None
-    ) -> Iterable[tuple[int, Array]] | None:
-        """Return groups and parts of their counts as a source gives them, None to be read."""
-        if self.condition is not None or self.selection.masks or self.grouping.parameters:
-            return None
-        dims, indices = self.grid.dims, self.selection.indices
-        if any(not len(indices[d]) for d in dims):
-            return ()
-        given = None if cuts is None else tuple(cuts.tolist())
-        full = self.objectives if cuts is not None else tuple(names)
-        asked = Counted(self.grid.kernel, dims, full, self.by, indices, given)
-        parts = source.counted(asked)
-        if parts is None:
-            return None
-        found: dict[int, Array] = {}
-        for key, counts in parts:
-            group = int(group_numbers(key, self.grouping.shape)[0])
-            found[group] = found.get(group, 0) + counts
-        if cuts is not None:
-            each = int(np.prod([len(indices[d]) for d in dims], dtype=object)) // self.groups
-            for counts in found.values():  # what has no number was not always looked at
-                counts[:, -1] = each - counts[:, :-1].sum(axis=1)
-        return found.items()
-
-    def group_ids(self, block: Block) -> Array:
-        """Return the groups of a block, in the order of a slab's rows."""
-        return self.grouping.of(block.ranges).ids
-
     def points(self, positions: Array) -> dict[str, Array]:
         """Return the index per dimension of positions in the whole grid."""
         if not self.grid.dims:
@@ -281,12 +229,8 @@ class View:
         return dict(zip(self.grid.dims, parts, strict=True))
 
 
-def _merged(parts: Sequence[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
-    """Join neighbouring ranges while they stay within the limit."""
-    return list(_joined(parts, limit))
-
-
 def _joined(parts: Sequence[tuple[int, int]], limit: int) -> Iterator[tuple[int, int]]:
+    """Join neighbouring ranges while they stay within the limit."""
     current: tuple[int, int] | None = None
     for start, stop in parts:
         if current is not None and stop - current[0] <= limit:

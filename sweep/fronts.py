@@ -1,161 +1,33 @@
-"""Selection on plain arrays: the minimum with its runner-up, the N best, the Pareto front.
+"""The front of points that no other point beats, of one to three objectives.
 
-Nothing here knows of datasets, dimensions or files. All functions minimise (to maximise, negate),
-NaN means "no configuration here", and infinities are numbers like any other. Whatever is equal is
-ordered by position: the first wins, and of several equal points a front keeps only the first.
-Partial results of blocks merge into the result of the whole, in any order of the blocks.
+Nothing here knows of datasets, dimensions or files. All objectives are minimised (to maximise,
+negate), NaN means that there is no point, and infinities are numbers like any other. Of several
+equal points a front keeps only the first. Fronts of parts merge into the front of the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Minima",
-    "first_min",
-    "front",
-    "knee",
-    "merge_best",
-    "merge_fronts",
-    "merge_minima",
-    "n_best",
-    "no_minima",
-    "of_two",
-    "relative_distance",
-    "spread",
-]
+__all__ = ["front", "knee", "merge_fronts", "spread"]
 
 Array = NDArray[Any]
 Columns = Sequence[Array]
 
-LEAF = 16  # points compared pair by pair, a power of two
-SAMPLE = 2048  # points whose front supplies the killers
-KILLERS = 8  # each costs a pass over what the others left
-WIDE = 256  # points of a sample's front from which on no few of them dominate much
-FEW = 128  # a killer must dominate one in so many points to be worth its pass
-
-
-class Minima(NamedTuple):
-    """The smallest value of each group, where it is, and the second smallest.
-
-    Shapes are (groups,). A group without values has NaN and position -1; one with a single value
-    has no runner-up (NaN). The runner-up is another configuration, if need be with the same value.
-    """
-
-    value: Array
-    position: Array
-    runner_up: Array
-
-
-def no_minima(groups: int, dtype: Any = np.float64) -> Minima:
-    """Return the minima of ``groups`` groups that have no values yet."""
-    nothing = np.full(groups, np.nan, dtype)
-    return Minima(nothing, np.full(groups, -1, np.int64), nothing.copy())
-
-
-def of_two(values: Array, positions: Array) -> Minima:
-    """Return the minima of a single group from its smallest values, at most two, ascending."""
-    found = no_minima(1, values.dtype)
-    if values.size:
-        found.value[0], found.position[0] = values[0], positions[0]
-    if values.size > 1:
-        found.runner_up[0] = values[1]
-    return found
-
-
-def first_min(values: Array) -> Minima:
-    """Return the first minimum of every row and the runner-up.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (groups, configurations)
-        NaN where there is none. Left as it was, though written to in between.
-
-    Returns
-    -------
-    Minima
-        Positions count along the row.
-    """
-    groups, size = values.shape
-    if size == 0:
-        return no_minima(groups, values.dtype)
-    value = np.fmin.reduce(values, axis=1)
-    position = np.argmax(values == value[:, None], axis=1)
-    if not values.flags.writeable:
-        values = values.copy()
-    rows = np.arange(groups)
-    values[rows, position] = np.nan
-    runner_up = np.fmin.reduce(values, axis=1)
-    values[rows, position] = value
-    return Minima(value, np.where(np.isnan(value), -1, position), runner_up)
-
-
-def merge_minima(first: Minima, second: Minima) -> Minima:
-    """Return the minima of two disjoint sets of configurations, group by group.
-
-    Positions must be comparable: of equal values the one with the smaller position wins.
-    """
-    better = (second.value < first.value) | (
-        (second.value == first.value) & (second.position < first.position)
-    )
-    better |= np.isnan(first.value) & ~np.isnan(second.value)
-    loser = np.where(better, first.value, second.value)
-    return Minima(
-        np.where(better, second.value, first.value),
-        np.where(better, second.position, first.position),
-        np.fmin(np.fmin(first.runner_up, second.runner_up), loser),
-    )
-
-
-def relative_distance(best: float, runner_up: float) -> float | None:
-    """Return how far the runner-up is from the best, relative to the best.
-
-    0.0 for a tie, None where there is no runner-up or the ratio has no meaning (the best is zero or
-    infinite).
-    """
-    if np.isnan(best) or np.isnan(runner_up):
-        return None
-    if best == runner_up:
-        return 0.0
-    if best == 0 or np.isinf(best) or np.isinf(runner_up):
-        return None
-    return float(abs(float(runner_up) - float(best)) / abs(float(best)))
-
-
-def n_best(values: Array, n: int, bound: float = np.inf) -> Array:
-    """Return the indices of the ``n`` smallest values, in ascending order.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (configurations,)
-        NaN where there is none.
-    n : int
-        How many at most.
-    bound : float
-        Larger values are known not to be wanted.
-
-    Returns
-    -------
-    ndarray of int
-        At most ``n`` indices; equal values stand in the order of their indices.
-    """
-    found = np.flatnonzero(values <= bound)
-    if found.size > n:
-        kept = values[found]
-        threshold = np.partition(kept, n - 1)[n - 1]
-        below = found[kept < threshold]
-        equal = found[kept == threshold][: n - below.size]
-        found = np.sort(np.concatenate([below, equal]))
-    return found[np.argsort(values[found], kind="stable")]
-
-
-def merge_best(values: Array, positions: Array, n: int) -> Array:
-    """Return the indices of the ``n`` best of gathered candidates, by value, then position."""
-    return np.lexsort((positions, values))[:n]
+LEAF = 16
+"""Points compared pair by pair, a power of two."""
+SAMPLE = 2048
+"""Points whose front supplies the killers: points that dominate many others."""
+KILLERS = 8
+"""Most killers; each costs a pass over what the others left."""
+WIDE = 256
+"""Points of a sample's front from which on no few of them dominate much."""
+FEW = 128
+"""A killer must dominate one in so many points to be worth its pass."""
 
 
 def front(columns: Columns, killers: Columns = ()) -> Array:

@@ -18,16 +18,16 @@ def _of_plans(question: F) -> F:
     """Let a question take a plan or a space too, evaluated and reduced without being stored."""
 
     @wraps(question)
-    def asked(data: Any, *arguments: Any, **options: Any) -> Any:
-        # Whoever has a plan has imported its room; whoever has not need not load a compiler.
-        room = sys.modules.get("sweep.space")
-        if room is not None and isinstance(data, room.Plan | room.Space):
-            from sweep.runs.planned import Planned
+    def answered(data: Any, *arguments: Any, **options: Any) -> Any:
+        # Whoever has a plan has imported sweep.space; everybody else need not load a compiler.
+        space = sys.modules.get("sweep.space")
+        if space is not None and isinstance(data, space.Plan | space.Space):
+            from sweep.evaluation.planned import Planned
 
             data = Planned.of(data)
         return question(data, *arguments, **options)
 
-    return asked  # type: ignore[return-value]
+    return answered  # type: ignore[return-value]
 
 
 best = _of_plans(query.best)

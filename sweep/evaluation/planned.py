@@ -1,10 +1,12 @@
-"""A plan's results without computing them: evaluated where they are indexed, chunk or no chunk."""
+"""A plan's results without computing all: evaluated as they are read, or reduced at once."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +14,19 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from sweep.errors import PlanError
-from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.chunk import (
+    LAUNCH_SOURCES,
+    canonical_parts,
+    evaluate_box,
+    fill_model,
+    is_small,
+    launch_values,
+    tables_of,
+)
 from sweep.evaluation.dataset import labelled, tree_of
-from sweep.evaluation.points import evaluate_points
+from sweep.evaluation.reducing import Progress, reduce_in_threads, reducible
 from sweep.evaluation.variables import Variable, variables
+from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
 
 if TYPE_CHECKING:
@@ -23,7 +34,7 @@ if TYPE_CHECKING:
 
     import xarray as xr
 
-__all__ = ["open_plan"]
+__all__ = ["Distribute", "Planned", "evaluate_points", "open_plan"]
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -33,6 +44,69 @@ MOST_BYTES = 16 << 30
 """Most bytes of results that one read evaluates; who wants more has forgotten to select."""
 REMEMBERED = 2
 """Reads whose results a thread keeps: variables are read one after the other."""
+FEW_POINTS = 500
+"""Points of a model that are evaluated one by one in Python: to compile a pass takes as long as
+some thousand of them."""
+
+Distribute = Callable[[Space, Reduction, Progress | None], list[Kept]]
+"""Has a kernel's grid reduced elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """The results of a space that nobody has computed: questions evaluate and reduce it.
+
+    Attributes
+    ----------
+    space : Space
+        What is asked about.
+    threads : int, optional
+        Threads of this process; all cores by default.
+    distribute : callable, optional
+        Reduces on a cluster. What passes cannot reduce is still read in this process.
+    progress : callable, optional
+        Told how far a question is.
+    """
+
+    space: Space
+    threads: int | None = None
+    distribute: Distribute | None = None
+    progress: Progress | None = None
+
+    @classmethod
+    def of(cls, plan: Plan | Space, **options: Any) -> Planned:
+        """Return the results of a plan, or of a space that is laid out already."""
+        return cls(plan if isinstance(plan, Space) else resolve(plan), **options)
+
+    def __getitem__(self, kernel: str) -> Any:
+        """Return one kernel's lazy results."""
+        return self.results[kernel]
+
+    @cached_property
+    def results(self) -> Any:
+        """The results as a tree whose variables are evaluated as they are read."""
+        return open_plan(self.space)
+
+    def reduce(self, reduction: Reduction) -> list[Kept] | None:
+        """Reduce one kernel's grid in compiled passes; None where they cannot answer."""
+        kernel, plan, keep = self.space[reduction.kernel], self.space.plan, reduction.keep
+        names = reduction.variables
+        if keep.kind == "codes" and "status" not in names:
+            # With it a pass looks at launches that cannot be, too.
+            reduction = replace(reduction, variables=(*names, "status"))
+        if not reducible(kernel, plan, reduction):
+            return None
+        if self.distribute is not None:
+            kept = self.distribute(self.space, reduction, self.progress)
+        else:
+            kept = reduce_in_threads(kernel, plan, reduction, self.threads, self.progress)
+        if not keep.is_count:
+            return kept
+        groups, (counts,), _ = keep.merged(kept)
+        if keep.kind == "bins":  # not every configuration without a number was looked at
+            points = math.prod(map(len, reduction.indices.values())) // math.prod(reduction.shape)
+            counts[..., -1] = points - counts[..., :-1].sum(axis=-1)
+        return [Kept.counted(groups, counts[:, : len(names)])]
 
 
 def open_plan(plan: Plan | Space | str | os.PathLike[str]) -> xr.DataTree:
@@ -176,3 +250,103 @@ class _Evaluator:
         results = self._remembered("points", points, zeros.size)[variable.name]
         values = results[given["model"], np.arange(zeros.size)] if "model" in given else results
         return values.reshape(arrays[0].shape)
+
+
+# ---------------------------------------------------------------------------- single points
+
+
+def evaluate_points(
+    space: KernelSpace, plan: Plan, points: Indices, wanted: Sequence[Variable]
+) -> dict[str, Array]:
+    """Evaluate all models of a plan at single points of a grid.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid.
+    plan : Plan
+        Models, variant, precision and options.
+    points : mapping
+        The points' index along every dimension of the grid, arrays of one length.
+    wanted : sequence of Variable
+        What to compute.
+
+    Returns
+    -------
+    dict
+        Variable name to an array over the points; with the model first for what all models give.
+    """
+    size = len(next(iter(points.values())))
+    models = (len(plan.models),)
+    found = {
+        v.name: np.empty((*(models if "model" in v.dims else ()), size), v.dtype) for v in wanted
+    }
+    for chosen, box in _together(space, points):
+        local = [
+            points[name][chosen] - start
+            for name, start in zip(space.grid.names, box.start, strict=True)
+        ]
+        index = canonical_parts(space, local, np.zeros(len(chosen), np.int64))
+        for name, model, values in _results(space, plan, box, index, wanted):
+            if model is None:
+                found[name][chosen] = values
+            else:
+                found[name][model, chosen] = values
+    return found
+
+
+def _together(space: KernelSpace, points: Indices) -> Iterator[tuple[Array, Box]]:
+    """Yield points that share tables, and the box that the tables cover."""
+    size = len(next(iter(points.values())))
+    if is_small(space):
+        yield np.arange(size), space.grid.whole
+        return
+    dimensions = space.grid.dimensions
+    launches = np.stack(
+        [points[d.name] for d in dimensions if d.kind not in ("core", "memory")], axis=1
+    )
+    unique, inverse = np.unique(launches, axis=0, return_inverse=True)
+    for number, launch in enumerate(unique.tolist()):
+        indices = iter(launch)
+        ranges = [
+            (0, len(d)) if d.kind in ("core", "memory") else (i := next(indices), i + 1)
+            for d in dimensions
+        ]
+        start, stop = zip(*ranges, strict=True)
+        yield np.flatnonzero(inverse.ravel() == number), Box(start, stop)
+
+
+def _results(
+    space: KernelSpace,
+    plan: Plan,
+    box: Box,
+    index: tuple[Array, ...],
+    wanted: Sequence[Variable],
+) -> Iterator[tuple[str, int | None, Array]]:
+    """Yield name, model (where the variable has that dimension) and values at points of a box."""
+    tables = tables_of(space, plan, box)
+    size = len(index[0])
+    shape = (1,) * (len(index) - 1) + (size,)
+    launched = [v for v in wanted if v.model is None and v.source in LAUNCH_SOURCES]
+    for variable in launched:
+        values, status = (_at(table, index) for table in launch_values(variable, tables.launch))
+        yield variable.name, None, np.where(status == 0, values, 0 if variable.is_code else np.nan)
+    for i, name in enumerate(plan.models):
+        own = [v for v in wanted if v.model in (None, name) and v not in launched]
+        if not own:
+            continue
+        inputs = {
+            key: _at(table, index).reshape(shape) for key, table in tables.inputs(name).items()
+        }
+        arrays = [np.empty(size, v.dtype) for v in own]
+        sources = tuple(v.source for v in own)
+        fill_model(inputs, plan, name, shape, sources, arrays, "rows", size > FEW_POINTS)
+        for variable, array in zip(own, arrays, strict=True):
+            yield variable.name, None if variable.model else i, array
+
+
+def _at(table: Array, index: tuple[Array, ...]) -> Array:
+    """Return a table, with length 1 along what it does not depend on, at points."""
+    return table[
+        tuple(0 if extent == 1 else part for extent, part in zip(table.shape, index, strict=True))
+    ] * np.ones(len(index[0]))

@@ -1,0 +1,354 @@
+"""How often each value or code occurs: summaries, histograms, and why groups are empty.
+
+Counts are integers and do not depend on who counts: the index of a store, blocks that are read, or
+compiled passes that reduce a plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError
+from sweep.fields import POWER_STATUS
+from sweep.query.answer import Answer, Row
+from sweep.query.filters import select_kernels
+from sweep.query.grid import UNWRITTEN, AbsentError, grids_of
+from sweep.query.kernel_part import SENSES
+from sweep.query.question import Question, check_rows, lay_out, title_of
+from sweep.query.reduce import reduce
+from sweep.reduction import BEST, CODES, Keep
+
+__all__ = ["histogram", "summary", "why_empty"]
+
+Array = NDArray[Any]
+
+BINS = 30
+MOST_BINS = 10_000
+MINIMA = ("execution_time", "energy")
+CODED = ("status", "regime")
+
+
+def summary(
+    data: Any,
+    *,
+    by: Sequence[str] | None = None,
+    where: str | None = None,
+    select: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Return what results hold, per kernel, device and model.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    by, where, select
+        As in :func:`sweep.query.best`.
+
+    Returns
+    -------
+    Answer
+        Per group: ``points``, ``valid`` (how many have a time), ``statuses`` (invalid
+        configurations per status), ``regimes`` (share of the valid ones) and the smallest execution
+        time and energy.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results.
+    """
+    questions = [lay_out(data, ["execution_time"], ["min"], by, where, select)]
+    question = questions[0]
+    try:
+        questions.append(lay_out(data, ["energy"], ["min"], question.by, where, select))
+    except AbsentError:
+        pass
+    minima: list[dict[Any, float]] = [{}, {}]
+    for found, of in zip(minima, questions, strict=False):
+        kept, keys = reduce(of, BEST), list(of.groups)
+        for row in np.flatnonzero(np.diff(kept.groups, prepend=-1)).tolist():
+            found[keys[kept.groups[row]]] = float(kept.columns[0][row])
+    counts, (of_status, of_regime) = _counts(question, CODES, CODED), _meanings(question, CODED)
+    timed = _counts(question, Keep("bins"))[:, 0] if of_status is None else counts[:, 0]
+    rows = []
+    for number, labels in question.ordered():
+        statuses, regimes = counts[number]
+        points, valid = int(timed[number].sum()), int(timed[number, 0])
+        # The statuses of what has no time, and the regimes of what has one.
+        statuses[0] = 0
+        regimes[0] -= points - valid
+        time, energy = (found.get(tuple(labels.values())) for found in minima)
+        own = {
+            "points": points,
+            "valid": valid,
+            "execution_time": time,
+            "energy": energy,
+            "statuses": dict(_commonest_first(_named(of_status, statuses))),
+            "regimes": {
+                name: n / valid for name, n in _commonest_first(_named(of_regime, regimes))
+            },
+        }
+        rows.append(Row(labels | own, question.by))
+    columns = (*question.by, "points", "valid", *MINIMA, "statuses", "regimes")
+    units = {name: grid.units(name) for name in MINIMA for grid in [question.parts[0].grid]}
+    title = title_of("summary", question.by, where, select)
+    return Answer(title, columns, rows, units, question.by, question.notes)
+
+
+def _commonest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _meanings(question: Question, names: Sequence[str]) -> list[Array | None]:
+    """Return the meanings of codes; None for one that no kernel has."""
+    grids = [part.grid for part in question.parts]
+    having = ([grid for grid in grids if name in grid.variables] for name in names)
+    return [of[0].meanings(name) if of else None for name, of in zip(names, having, strict=True)]
+
+
+def _named(meanings: Array | None, counts: Array) -> dict[str, int]:
+    if meanings is None:
+        return {}
+    return {str(meanings[code]): int(counts[code]) for code in np.flatnonzero(counts)}
+
+
+def _counts(question: Question, keep: Keep, names: Sequence[str] = ()) -> Array:
+    """Return the counts of a question: an array over groups, names and codes, or bins."""
+    found = np.zeros((len(question.groups), max(len(names), 1), keep.width), np.int64)
+    kept = reduce(question, keep, names)
+    found[kept.groups] = kept.columns[0]
+    return found
+
+
+# ---------------------------------------------------------------------------- histograms
+
+
+def histogram(
+    data: Any,
+    variable: str = "execution_time",
+    bins: int | Sequence[float] | None = None,
+    *,
+    within: tuple[float, float] | None = None,
+    log: bool = False,
+    by: Sequence[str] | None = None,
+    where: str | None = None,
+    select: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Return how many configurations of every group have a variable in each bin, or each code.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    variable : str
+        A number, which is sorted into bins, or a code such as ``regime``, ``status`` or ``bound``,
+        each of whose meanings is counted.
+    bins : int or sequence of float, optional
+        How many bins (30 by default), or their borders in base units, ascending. A bin holds its
+        lower border, the last one both.
+    within : pair of float, optional
+        Lower and upper end of the bins in base units; by default the smallest and the largest
+        number of all groups.
+    log : bool
+        Whether bins are equally wide on a logarithmic axis.
+    by, where, select
+        As in :func:`sweep.query.best`.
+
+    Returns
+    -------
+    Answer
+        A row per group and bin: ``lowest`` and ``highest``, its borders (absent below the first and
+        above the last), ``count``, and ``share`` of the group's configurations that have a number.
+        Those that have none are a row without borders. Of a code a row per group and meaning, with
+        the share of all the group's configurations.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results, or the bins are none.
+    """
+    if not isinstance(variable, str):
+        raise QueryError(f"the variable must be a name, not {variable!r}")
+    grids = select_kernels(grids_of(data), dict(select or {}))
+    known = [g for g in grids if variable in g.variables]
+    if known and known[0].kind(variable) == "code":
+        if bins is not None or within is not None or log:
+            raise QueryError(f"'{variable}' is a code: its meanings are counted, without bins")
+        question = lay_out(data, [], [], by, where, select, codes=[variable])
+        columns: tuple[str, ...] = (variable, "count", "share")
+        units: dict[str, str] = {}
+        found = _code_rows(question, variable)
+        what = f"shares of {variable}"
+    else:
+        borders = _borders(data, variable, bins, within, log, where, select)
+        question = lay_out(data, [variable], ["min"], by, where, select)
+        columns = ("lowest", "highest", "count", "share")
+        first = question.parts[0]
+        units = dict.fromkeys(columns[:2], first.grid.units(first.objectives[0]))
+        found = _bin_rows(question, borders)
+        what = f"histogram of {variable}"
+    rows = [
+        Row(labels | dict(zip(columns, values, strict=True)), question.by)
+        for labels, values in found
+    ]
+    title = title_of(what, question.by, where, select)
+    return Answer(title, (*question.by, *columns), rows, units, question.by, question.notes)
+
+
+def _code_rows(question: Question, name: str) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
+    """Yield for each group and meaning the group's labels, the meaning, its count and share."""
+    counts = _counts(question, CODES, [name])[:, 0]
+    meanings = question.parts[0].grid.meanings(name)
+    codes = np.flatnonzero(counts.sum(axis=0)).tolist()
+    for number, labels in question.ordered():
+        line, n = counts[number], int(counts[number].sum())
+        for code in codes:
+            share = line[code] / n if n else None
+            yield labels, (str(meanings[code]), int(line[code]), share)
+
+
+def _bin_rows(
+    question: Question, borders: Array
+) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
+    """Yield for each group and bin the group's labels, both borders, the count and the share."""
+    # The last bin holds its upper border too.
+    cuts = np.append(borders[:-1], np.nextafter(borders[-1], np.inf))
+    keep = Keep("bins", cuts=tuple(cuts.tolist()))
+    check_rows(len(question.groups) * keep.width, "name fewer dimensions in `by`, or bins")
+    counts = _counts(question, keep)[:, 0]
+    total = counts.sum(axis=0)
+    edges = [None, *borders.tolist(), None]
+    shown = [i for i in range(len(cuts) + 1) if total[i] or 0 < i < len(cuts)]
+    for number, labels in question.ordered():
+        line, n = counts[number], int(counts[number, :-1].sum())
+        for i in shown:
+            yield labels, (edges[i], edges[i + 1], int(line[i]), line[i] / n if n else None)
+        if total[-1]:
+            yield labels, (None, None, int(line[-1]), None)
+
+
+def _borders(
+    data: Any,
+    variable: str,
+    bins: int | Sequence[float] | None,
+    within: tuple[float, float] | None,
+    log: bool,
+    where: str | None,
+    select: Mapping[str, Any] | None,
+) -> Array:
+    """Return the borders of the bins."""
+    if bins is not None and not isinstance(bins, int | np.integer):
+        if within is not None or log:
+            raise QueryError("bins that are given by their borders have neither range nor scale")
+        borders = np.asarray(bins, np.float64)
+        if borders.ndim != 1 or borders.size < 2 or not (np.diff(borders) > 0).all():
+            raise QueryError(f"borders of bins must be two or more ascending numbers, not {bins!r}")
+        return borders
+    n = BINS if bins is None else int(bins)
+    if isinstance(bins, bool) or not 1 <= n <= MOST_BINS:
+        raise QueryError(f"the number of bins must be a whole number from 1 to {MOST_BINS:,}, "
+                         f"not {bins!r}")  # fmt: skip
+    if within is None:
+        ends = []
+        for sense, sign in SENSES.items():
+            question = lay_out(data, [variable], [sense], (), where, select)
+            ends += [sign * float(value) for value in reduce(question, BEST).columns[0][:1]]
+        if not ends:
+            raise QueryError(f"no configuration has a number for '{variable}'")
+        low, high = ends
+        if low == high:  # one value: a bin on either side
+            low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+    else:
+        low, high = (float(end) for end in within)
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise QueryError(f"bins need a lower end below a finite upper end, not {low:g} to {high:g}")
+    if log and low <= 0:
+        raise QueryError(f"logarithmic bins begin above 0, not at {low:g}; give a range")
+    borders = np.geomspace(low, high, n + 1) if log else np.linspace(low, high, n + 1)
+    if not (np.diff(borders) > 0).all():
+        raise QueryError(f"{n} bins from {low:g} to {high:g} are narrower than numbers; take fewer")
+    return borders
+
+
+# ---------------------------------------------------------------------------- empty groups
+
+
+def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Return why groups have no valid configuration.
+
+    Parameters
+    ----------
+    question : Question
+        What was asked.
+    empty : set of int
+        Numbers of groups without an answer.
+
+    Returns
+    -------
+    reasons : dict
+        Number to the commonest status among the configurations that selection and condition leave;
+        where a condition on results leaves nothing because all are invalid, among all of them.
+    notes : tuple of str
+        Names the groups that have nothing to do with the question: none of their configurations
+        satisfies the condition.
+    """
+    if not empty:
+        return {}, ()
+    satisfied = _reasons(question, sorted(empty))
+    nothing = [number for number in satisfied if not satisfied[number]]
+    # Where a condition on results is never satisfied, the reason is that there are none.
+    on_results = {
+        int(number)
+        for part, numbers, _ in question.numbered()
+        if part.condition and part.condition.variables
+        for number in numbers
+    }
+    for number, reasons in _reasons(
+        question, [n for n in nothing if n in on_results], keeps_condition=False
+    ).items():
+        if "no value" not in reasons:
+            satisfied[number] = reasons
+    found = {n: _commonest_first(known)[0][0] for n, known in satisfied.items() if known}
+    missing = [number for number in satisfied if number not in found]
+    note = f"no configuration satisfies the condition{question.named(missing)}"
+    return found, (note,) if missing else ()
+
+
+def _reasons(
+    question: Question, numbers: Sequence[int], *, keeps_condition: bool = True
+) -> dict[int, Counter[str]]:
+    """Return how often each reason for having no value occurs in groups."""
+    found: dict[int, Counter[str]] = {number: Counter() for number in numbers}
+    if not found:
+        return found
+    whole = question.narrowed(numbers, keeps_condition=keeps_condition)
+    for part in whole.parts:
+        of_part = Question([part], question.by)
+        names = part.status_names
+        keep = CODES if names else Keep("bins")
+        counts = _counts(of_part, keep, names)
+        for key, number in of_part.groups.items():
+            known = found.get(question.groups[key])
+            if known is not None:
+                known.update(_reasons_of(part.grid.meanings, names, counts[number]))
+    return found
+
+
+def _reasons_of(meanings: Any, names: Sequence[str], counts: Array) -> dict[str, int]:
+    """Return the reasons that a group's counts of codes stand for."""
+    if not names:
+        return {"no value": int(counts[0, -1])} if counts[0, -1] else {}
+    of_status, of_power = counts[0].copy(), counts[-1].copy()
+    timed, of_status[0] = int(of_status[0]), 0
+    reasons = _named(meanings("status"), of_status)
+    if len(names) > 1:  # those that have a time
+        of_power[[POWER_STATUS["no_time"], UNWRITTEN]] = 0
+        timed, of_power[0] = int(of_power[0]), 0
+        reasons |= {
+            f"power: {word}": n for word, n in _named(meanings("power_status"), of_power).items()
+        }
+    return reasons | ({"no value": timed} if timed else {})

@@ -1,0 +1,239 @@
+"""Reduction of results to what a question keeps, by whatever is quickest.
+
+A plan that nobody has computed reduces itself. The index of a store answers for whole chunks and
+says which of the others can matter. Everything else is read in blocks, a few at a time: NumPy,
+decompression and dask release the interpreter while they work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.fronts import front, spread
+from sweep.query.chunk_index import SoFar, chunks_of
+from sweep.query.kernel_part import Block, KernelPart, Slab
+from sweep.query.question import Question
+from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
+
+__all__ = ["cloud", "reduce"]
+
+Array = NDArray[Any]
+T = TypeVar("T")
+R = TypeVar("R")
+
+KILLERS = 8
+"""Points of the front so far that a new block is tested against first."""
+MAX_BLOCKS = 64
+"""Blocks, spread over the space, that are read of large results for a picture."""
+
+
+def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
+    """Return what is left of each group of a question.
+
+    Parameters
+    ----------
+    question : Question
+        The kernels' parts, and the groups that they share.
+    keep : Keep
+        What to keep of each group.
+    names : sequence of str
+        The codes to count; a kernel without one has none of it.
+
+    Returns
+    -------
+    Kept
+        In the order of groups, values and positions; groups without anything are absent.
+        Positions count over all kernels.
+    """
+    collected = Collected(keep)
+    for part, numbers, offset in question.numbered():
+        so_far = SoFar(collected, len(question.groups), numbers, offset)
+        for found in _parts(part, keep, names, so_far):
+            collected.add(Kept(numbers[found.groups], found.columns, found.positions + offset))
+    return collected.merge() or _nothing(keep, max(len(names), 1))
+
+
+def _nothing(keep: Keep, lines: int) -> Kept:
+    none = np.empty(0, np.int64)
+    columns = (np.empty((0, lines, keep.width), np.int64) if keep.is_count else np.empty(0),)
+    return Kept(none, columns, none)
+
+
+def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: SoFar) -> Iterator[Kept]:
+    """Yield parts of what is kept of one kernel, by its own groups and positions."""
+    present = [name for name in names if name in part.grid.variables]
+    if keep.is_count and part.condition is None:
+        yield from _absent(part, keep, names)
+    is_empty = not all(len(chosen) for chosen in part.selection.indices.values())
+    if is_empty or (names and not present):
+        return
+    reduction = part.reduction(keep, present)
+    planned = part.grid.planned
+    known = None if planned is None or reduction is None else planned.reduce(reduction)
+    if known is None:
+        chunks = chunks_of(part)
+        if chunks is None:
+            index: list[Kept] = []
+            blocks = iter(part.blocks(present))
+        else:
+            index, blocks = chunks.reduced(keep, present, so_far)
+        read = each(partial(_of_block, part, keep, present, so_far), blocks)
+        known = chain(index, filter(None, read))
+    for found in known:
+        yield _lines(found, names, present) if keep.kind == "codes" else found
+
+
+def _lines(found: Kept, names: Sequence[str], present: Sequence[str]) -> Kept:
+    """Return counts with a line for each name, also for those that a kernel does not have."""
+    if len(names) == len(present):
+        return found
+    counts = np.zeros((len(found.groups), len(names), found.columns[0].shape[-1]), np.int64)
+    counts[:, [names.index(name) for name in present]] = found.columns[0]
+    return Kept.counted(found.groups, counts)
+
+
+def _absent(part: KernelPart, keep: Keep, names: Sequence[str]) -> Iterator[Kept]:
+    """Yield the counts of what a list of configurations leaves out, as a grid would have it."""
+    absent = part.grouping.absent()
+    if absent is None:
+        return
+    counts = np.zeros((len(absent), max(len(names), 1), keep.width), np.int64)
+    if keep.kind == "bins":
+        counts[:, 0, -1] = absent
+    for line, name in enumerate(names):
+        code = 0
+        if name == "status":
+            code = int(np.flatnonzero(part.grid.meanings(name) == part.grid.absent)[0])
+        counts[:, line, code] = absent
+    yield Kept.counted(np.arange(len(absent)), counts)
+
+
+def _of_block(
+    part: KernelPart, keep: Keep, names: Sequence[str], so_far: SoFar, block: Block
+) -> Kept | None:
+    """Read a block and reduce it."""
+    slab = part.slab(block, names)
+    if slab is None:
+        return None
+    if keep.is_count:
+        return _counted(slab, keep, names)
+    if keep.kind == "front":
+        return _fronts(slab, so_far)
+    bounds = so_far.limits()[0][slab.groups]
+    rows, columns, values = smallest(slab.columns[0], keep.n, bounds, value_only=keep.value_only)
+    positions = slab.positions(rows, np.maximum(columns, 0))
+    return Kept(slab.groups[rows], (values,), np.where(columns < 0, NOWHERE, positions))
+
+
+def _counted(slab: Slab, keep: Keep, names: Sequence[str]) -> Kept:
+    counts = np.zeros((len(slab.groups), max(len(names), 1), keep.width), np.int64)
+    for row, asked in enumerate(slab.satisfied):
+        for line, name in enumerate(names):
+            counts[row, line] = np.bincount(slab.codes[name][row][asked], minlength=keep.width)
+        if not names:
+            values = slab.columns[0][row][asked]
+            kept = values[~np.isnan(values)].astype(np.float64)
+            places = np.searchsorted(keep.cuts, kept, side="right")
+            counts[row, 0] = np.bincount(places, minlength=keep.width)
+            counts[row, 0, -1] = values.size - kept.size
+    return Kept.counted(slab.groups, counts)
+
+
+def _fronts(slab: Slab, so_far: SoFar) -> Kept:
+    rows, chosen = [], []
+    for row, group in enumerate(slab.groups.tolist()):
+        held = so_far.front(group)
+        killers: list[Array] = []
+        if held is not None:  # a few points, spread along the front
+            few = spread(np.arange(len(held[1])), KILLERS)
+            killers = [column[few] for column in held[0]]
+        chosen.append(front([column[row] for column in slab.columns], killers))
+        rows.append(np.full(len(chosen[-1]), row))
+    at = np.concatenate(rows), np.concatenate(chosen)
+    columns = tuple(column[at] for column in slab.columns)
+    return Kept(slab.groups[at[0]], columns, slab.positions(*at))
+
+
+def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield ``function(item)`` in the order of the items, with a few items in work at a time.
+
+    Memory stays bounded: a new item begins only when a result has been taken and used. Which items
+    are left may therefore depend on the results.
+    """
+    remaining = iter(items)
+    first = list(islice(remaining, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    workers = max(2, min(available or 1, 8))
+    with ThreadPoolExecutor(workers, thread_name_prefix="sweep-query") as pool:
+        ready = [*first, *islice(remaining, workers - 2)]
+        pending: deque[Future[R]] = deque(pool.submit(function, item) for item in ready)
+        try:
+            while pending:
+                yield pending.popleft().result()
+                pending.extend(pool.submit(function, item) for item in islice(remaining, 1))
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+# ---------------------------------------------------------------------------- a sample
+
+
+def cloud(question: Question, n: int) -> dict[tuple[Any, ...], tuple[Array, ...]]:
+    """Return some valid configurations of each group for a picture, always the same ones.
+
+    Parameters
+    ----------
+    question : Question
+        What was asked; its objectives give the columns.
+    n : int
+        About how many in all.
+
+    Returns
+    -------
+    dict
+        The group's values of ``by`` to one array per objective, in the objectives' own sign.
+    """
+    found: dict[int, list[tuple[Array, ...]]] = {}
+    for part, numbers, _ in question.numbered():
+        blocks = part.blocks()
+        chosen = np.linspace(0, len(blocks) - 1, min(len(blocks), MAX_BLOCKS)).astype(int)
+        share = max(1, n // (len(chosen) * len(question.parts)))
+        for thinned in each(partial(_thinned, part, share), [blocks[i] for i in chosen]):
+            for group, columns in thinned:
+                found.setdefault(int(numbers[group]), []).append(columns)
+    keys = {number: key for key, number in question.groups.items()}
+    return {
+        keys[number]: tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        for number, parts in sorted(found.items())
+    }
+
+
+def _thinned(part: KernelPart, share: int, block: Block) -> list[tuple[int, tuple[Array, ...]]]:
+    """Return some valid configurations of a block, group by group."""
+    slab = part.slab(block)
+    if slab is None:
+        return []
+    found = []
+    per_group = max(1, share // len(slab.groups))
+    for row, group in enumerate(slab.groups.tolist()):
+        columns = [column[row] for column in slab.columns]
+        valid = np.flatnonzero(~np.logical_or.reduce([np.isnan(c) for c in columns]))
+        # An odd step, since axes often have an even number of values: it meets all of them.
+        step = max(1, valid.size // per_group) | 1
+        points = valid[::step]
+        signed = zip(columns, part.signs, strict=True)
+        found.append((group, tuple(sign * column[points] for column, sign in signed)))
+    return found
