@@ -347,19 +347,12 @@ def get_plain_pass(
     described = get_model(model)
     names: dict[str, Any] = {
         "np": np,
-        "body": plain_body(model, variant, length),
+        "body": plain(_straight_body(model, variant, length)[0]),
         "finish": plain(_finish),
     }
     exec(compile(pass_source(described, form, outputs, length), "<plain pass>", "exec"), names)
     found: Callable[..., Any] = names[f"evaluate_{model}"]
     return found
-
-
-def plain_body(name: str, variant: str, length: int) -> Callable[..., Any]:
-    """Return a model's body as Python runs it."""
-    model = get_model(name)
-    sequences = [i.sequence for i in model.inputs]
-    return plain(straight(model.bodies[variant], sequences, length))
 
 
 def get_reducing_pass(

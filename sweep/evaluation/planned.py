@@ -44,7 +44,7 @@ MOST_BYTES = 16 << 30
 """Most bytes of results that one read evaluates; who wants more has forgotten to select."""
 REMEMBERED = 2
 """Reads whose results a thread keeps: variables are read one after the other."""
-FEW_POINTS = 500
+FEW_POINTS = 2000
 """Points of a model that are evaluated one by one in Python: to compile a pass takes as long as
 some thousand of them."""
 

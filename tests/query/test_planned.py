@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sweep
-from sweep import query
+from sweep import evaluation, query
 from sweep.compiler import reductions as taking
 from sweep.compiler.passes import TILE, get_reducing_pass
 from sweep.errors import PlanError
-from sweep.evaluation import evaluate, reducing
+from sweep.evaluation import chunk, evaluate, reducing
+from sweep.evaluation import planned as planned_results
 from sweep.evaluation.planned import Planned
 from sweep.space import Box, Plan, cut_box, resolve
 
@@ -203,10 +204,36 @@ def test_variable_of_one_model(spaces, reductions):
     assert all(reductions)
 
 
+def test_rows_are_complete_without_another_compilation(spaces, monkeypatch):
+    """The winning points are evaluated in Python: the same numbers, to the bit."""
+
+    def refused(*key):
+        raise AssertionError(f"a pass of all variables is compiled: {key}")
+
+    for space, results in spaces.values():
+        answers = [query.best(results).to_json(), query.pareto(results).to_json()]
+        with monkeypatch.context() as patch:
+            patch.setattr(chunk, "get_pass", refused)
+            assert [sweep.best(space).to_json(), sweep.pareto(space).to_json()] == answers
+
+
+@pytest.mark.parametrize("variant", ["corrected", "printed"])
+def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
+    models = sorted(sweep.model_names())
+    space = laid_out(models=models, variant=variant, precision="float64")
+    for kernel in space.kernels:
+        places = np.unravel_index(np.arange(0, kernel.n_points, 29), kernel.grid.shape)
+        points = dict(zip(kernel.grid.names, places, strict=True))
+        wanted, found = evaluation.variables(kernel, space.plan), []
+        for few in (10**9, 0):
+            monkeypatch.setattr(planned_results, "FEW_POINTS", few)
+            found.append(planned_results.evaluate_points(kernel, space.plan, points, wanted))
+        for name, values in found[0].items():
+            assert values.tobytes() == found[1][name].tobytes(), name
+
+
 def test_tables_of_large_spaces(spaces, monkeypatch):
     """Where tables over the whole grid are too large, each piece has its own."""
-    from sweep.evaluation import chunk
-
     monkeypatch.setattr(chunk, "WHOLE_TABLES", 1)
     for space, results in spaces.values():
         fresh = resolve(space.plan)
