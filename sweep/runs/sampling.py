@@ -23,9 +23,9 @@ from typing import Any
 from sweep import __version__
 from sweep.errors import PlanError
 from sweep.evaluation import warm_up
-from sweep.runs.asking import best
 from sweep.runs.execute import execute
 from sweep.runs.job import Job, Unit
+from sweep.runs.questions import best
 from sweep.runs.rates import Rates, Sample, clock_pairs, processor, settings_of
 from sweep.runs.record import layout_of, texts_of
 from sweep.runs.workers import Workers, cluster
