@@ -274,10 +274,18 @@ def take_front(state, rows, base, inner, start, is_tiled):  # type: ignore[no-un
     killers, size = columns, positions.size
     if size == 0:
         killers, size = gathered, held[0]
+    if size == 0:  # some of the tile itself, written where nothing is held
+        size = min(KILLERS, n)
+        for k in range(size):
+            i = k * (n - 1) // max(size - 1, 1)
+            x, y, z = sign_x * row_x[i], sign_y * row_y[i], sign_z * row_z[i]
+            gathered[0, k], gathered[1, k], gathered[last, k] = x, y, z
     for k in range(min(KILLERS, size)):
         # Evenly spread over the front, both ends included.
         i = k * (size - 1) // max(min(KILLERS, size) - 1, 1)
         kill_x, kill_y, kill_z = killers[0, i], killers[1, i], killers[last, i]
+        if not (kill_x == kill_x and kill_y == kill_y and kill_z == kill_z):
+            continue
         for j in range(n):
             x, y, z = sign_x * row_x[j], sign_y * row_y[j], sign_z * row_z[j]
             # Those with an equal last objective stay: they may equal the point.
