@@ -37,13 +37,12 @@ from sweep.evaluation.variables import variables
 from sweep.evaluation.workloads import grid_axes
 from sweep.models import get_model
 from sweep.reduction import Kept, Reduction
-from sweep.space import Box, KernelSpace, Plan, count_parts, cut_box
+from sweep.space import Box, KernelSpace, Plan, cut_box
 
 __all__ = [
     "Accumulator",
     "Piece",
     "Progress",
-    "count_pieces",
     "pieces",
     "reduce_in_threads",
     "reducible",
@@ -144,23 +143,6 @@ def pieces(space: KernelSpace, reduction: Reduction) -> list[Piece]:
         limit = limit or _limit(space, whole)  # the same for all groups
         found += [Piece(box, keys) for box in cut_box(whole, limit)]
     return found
-
-
-def count_pieces(space: KernelSpace, by: Sequence[str]) -> int:
-    """Return how many pieces a question by some dimensions has, without making them.
-
-    Parameters
-    ----------
-    space : KernelSpace
-        The kernel's grid, restricted to what is selected.
-    by : sequence of str
-        Dimensions that form groups.
-    """
-    axes = [i for i, name in enumerate(space.grid.names) if name in by]
-    stop = [1 if axis in axes else n for axis, n in enumerate(space.grid.shape)]
-    groups = math.prod(space.grid.shape[axis] for axis in axes)
-    box = Box((0,) * len(stop), tuple(stop))
-    return groups * count_parts(box, _limit(space, box))
 
 
 def clock_names(space: KernelSpace) -> tuple[str, ...]:

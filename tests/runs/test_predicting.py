@@ -18,8 +18,6 @@ from sweep.cli import main
 from sweep.cli.planning import parse_bandwidth
 from sweep.errors import PlanError
 from sweep.evaluation import variables
-from sweep.evaluation.reducing import count_pieces, pieces
-from sweep.reduction import Reduction
 from sweep.runs import execute as executing
 from sweep.runs import sampling
 from sweep.runs.predicting import Resources, predict
@@ -140,20 +138,6 @@ def test_tasks_are_those_of_a_run(monkeypatch, workers):
 def test_parts_are_counted_without_cutting(shape, start, limit):
     box = Box(tuple(start[: len(shape)]), tuple(a + n for a, n in zip(start, shape, strict=False)))
     assert count_parts(box, limit) == sum(1 for _ in cut_box(box, limit))
-
-
-@pytest.mark.parametrize("by", [(), ("device", "model"), ("model", "tile")])
-def test_pieces_are_counted_without_making_them(monkeypatch, by):
-    import numpy as np
-
-    from sweep.evaluation import reducing
-
-    monkeypatch.setattr(reducing, "PIECE", 1000)
-    space = resolve(Plan(**WIDE))["matrixmul_shared"]
-    names = zip(("model", *space.grid.names), (2, *space.grid.shape), strict=True)
-    indices = {name: np.arange(n) for name, n in names}
-    question = Reduction("matrixmul_shared", ("execution_time",), (1,), by, indices)
-    assert count_pieces(space, by) == len(pieces(space, question))
 
 
 # ---------------------------------------------------------------------------- seconds
