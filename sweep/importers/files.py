@@ -25,6 +25,7 @@ MAX_RATIO = 200
 """Most bytes that each byte of an archive may unpack to, beyond `ALWAYS_UNPACKED`."""
 
 ALWAYS_UNPACKED = 1 << 22
+MAX_MESSAGE = 1000
 GZIP = b"\x1f\x8b"
 
 
@@ -68,8 +69,9 @@ class Source:
             raise self.error(f"not valid JSON: {error}") from None
 
     def error(self, message: str) -> TuningError:
-        """Return an error about this file."""
-        return TuningError(f"{self.path}: {message}")
+        """Return an error about this file; a long message is cut."""
+        shown = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
+        return TuningError(f"{self.path}: {shown}")
 
 
 def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:

@@ -92,12 +92,12 @@ def read_profile(
         try:
             launches += launches_of(source.text)
         except ProfileError as error:
-            raise ProfileError(f"{source.path}: {error}") from None
+            raise ProfileError(f"{source.path}: {str(error)[:1000]}") from None
     names = [Path(path).name for path in paths]
     try:
         inputs = inputs_of(chosen(launches, kernel, launch), given)
     except ProfileError as error:
-        raise ProfileError(f"{', '.join(names)}: {error}") from None
+        raise ProfileError(f"{', '.join(names)}: {str(error)[:1000]}") from None
     notes: list[str] = []
     measured, sources = _measured(inputs, device, time, core_clock, memory_clock, notes)
     text = kernel_text(inputs, sources=names, measured=measured, measured_sources=sources)

@@ -192,6 +192,16 @@ def test_a_small_archive_of_a_large_file_is_refused_before_it_is_unpacked():
         read_source(CACHE, most=1000)
 
 
+def test_a_grid_of_too_many_points_is_refused():
+    names = [f"x{i}" for i in range(20)]
+    rows = [",".join([str(i)] * 20 + ["2"]) for i in range(20)]
+    Path("wide.csv").write_text("\n".join([",".join([*names, "time_ms"]), *rows]))
+    found = measured(Path("wide.csv"))
+    assert measured_dataset(found, devices={"": "d"}).sizes["configuration"] == 20
+    with pytest.raises(TuningError, match="a grid has at most 268,435,456 points"):
+        measured_dataset(found, devices={"": "d"}, layout="grid")
+
+
 def test_a_pipe_is_no_file():
     os.mkfifo("pipe")
     with pytest.raises(TuningError, match="pipe: not a regular file"):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["axes_of", "joined", "measured_dataset"]
 
+MOST_POINTS = 1 << 28
+"""Most points of a grid of measurements."""
+
 LAYOUTS = ("auto", "grid", "stacked")
 
 
@@ -139,6 +142,8 @@ def measured_dataset(
     shape = tuple(len(values) for values in axes.values())
     if layout == "auto":
         layout = "grid" if 2 * len(configurations) >= math.prod(shape) else "stacked"
+    if layout == "grid" and len(keys) * math.prod(shape) > MOST_POINTS:
+        raise TuningError(f"a grid has at most {MOST_POINTS:,} points: use the layout 'stacked'")
     if layout == "grid":
         places = np.ravel_multi_index(tuple(configurations.T), shape)
         whole = np.arange(len(keys))[:, np.newaxis] * math.prod(shape) + places
