@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from sweep.importers.ptx.analysis import (
     Analysis,
@@ -31,7 +32,7 @@ LONGEST = 1000
 
 _CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
-_GIVEN = "assumed: given when the PTX was read"
+_GIVEN = "given when the PTX was read"
 
 
 def kernel_text(
@@ -148,6 +149,8 @@ class _Writer:
         self.analysis = analysis
         self.costs = costs
         self.formulas = Formulas(analysis.counts)
+        self.top: dict[str, dict[str, Any]] = {"sizes": {}, "parameters": {}}
+        self.top["derived"] = self.formulas.derived
         self.is_staged = analysis.how != "none"
         self.tables: list[tuple[str, dict[str, float | str], list[str]]] = []
         target = f"PTX ISA {analysis.version} for {analysis.target}"
@@ -166,30 +169,27 @@ class _Writer:
         self.file.comments += self._comments()
         self._code()
         self._loops()
-        sizes: dict[str, float] = {}
-        parameters, launch = self._launch(grid, sizes)
-        resources = self._resources(registers, dynamic_shared, sizes)
+        launch = self._launch(grid)
+        resources = self._resources(registers, dynamic_shared)
         for loop in self.analysis.counts.loops:
             if loop.trips is None:
-                sizes[loop.size] = 1
                 why = f"one iteration of the loop at {loop.loop.label}: the text does not tell"
-                self.file.sources[f"sizes.{loop.size}"] = f"assumed: {why}"
-        why = "assumed: PTX does not tell what a cache serves"
-        self.file.sources["cache.l2_hit_rate"] = why
-        optional = (
-            ("sizes", sizes),
-            ("parameters", parameters),
-            ("derived", self.formulas.derived),
-        )
-        for name, values in optional:
-            if values:
-                self.file.table(f"[{name}]", values)
+                self._assume("sizes", loop.size, 1, why)
+        self.file.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
+        for name in ("sizes", "parameters", "derived"):
+            if self.top[name]:
+                self.file.table(f"[{name}]", self.top[name])
         self.file.table("[launch]", launch)
         self.file.table("[resources]", resources)
         for table in self.tables:
             self.file.table(*table)
         self.file.table("[cache]", {"l2_hit_rate": 0})
         return self.file.text()
+
+    def _assume(self, table: str, name: str, value: float | list[int], why: str) -> None:
+        """Add a size or parameter."""
+        self.top[table][name] = value
+        self.file.sources[f"{table}.{name}"] = f"assumed: {why}"
 
     def _comments(self) -> Iterator[str]:
         analysis = self.analysis
@@ -218,51 +218,41 @@ class _Writer:
                 share = f"computation instruction proportion P = {proportion:.4f}"
                 yield f"On {self.costs.device}: {share}."
 
-    def _launch(
-        self, grid: tuple[int, ...] | None, sizes: dict[str, float]
-    ) -> tuple[dict[str, list[int]], dict[str, float | str]]:
-        """Return the parameters and the launch, and add the sizes that it needs."""
+    def _launch(self, grid: tuple[int, ...] | None) -> dict[str, float | str]:
+        """Return the launch, and add the sizes and parameters that it needs."""
         block, most = self.analysis.block, self.analysis.max_threads
-        parameters: dict[str, list[int]] = {}
-        launch: dict[str, float | str] = {}
+        threads = "block_size" if block is None else str(math.prod(block))
         if block is None:
-            most = most or BLOCK_SIZES[-1]
-            parameters["block_size"] = [n for n in BLOCK_SIZES if n <= most] or [most]
-            self.file.sources["parameters.block_size"] = "assumed: a range to search"
-            launch["threads_per_block"] = threads = "block_size"
-            if self.analysis.max_threads is not None:
+            sizes = [n for n in BLOCK_SIZES if n <= (most or BLOCK_SIZES[-1])]
+            self._assume("parameters", threads, sizes or [most or 1], "a range to search")
+            if most is not None:
                 self.file.constraints.append(f"block_size <= {most}")
-        else:
-            threads = str(math.prod(block))
-            launch["threads_per_block"] = int(threads)
         if grid is None:
-            sizes["threads"] = TOTAL_THREADS
-            why = "assumed: PTX does not tell how many threads there are"
-            self.file.sources["sizes.threads"] = why
-            launch["blocks"] = f"ceil(threads / {threads})"
+            why = "PTX does not tell how many threads there are"
+            self._assume("sizes", "threads", TOTAL_THREADS, why)
         else:
-            sizes["grid_blocks"] = math.prod(grid)
-            self.file.sources["sizes.grid_blocks"] = _GIVEN
-            launch["blocks"] = "grid_blocks"
-        if block is not None and block[1] * block[2] > 1:
-            launch |= {"block_x": block[0], "block_y": block[1]}
-        return parameters, launch
+            self._assume("sizes", "grid_blocks", math.prod(grid), _GIVEN)
+        blocks = f"ceil(threads / {threads})" if grid is None else "grid_blocks"
+        launch: dict[str, float | str] = {"threads_per_block": threads, "blocks": blocks}
+        if block is not None:
+            launch["threads_per_block"] = math.prod(block)
+            if block[1] * block[2] > 1:
+                launch |= {"block_x": block[0], "block_y": block[1]}
+        return launch
 
     def _resources(
-        self, registers: int | None, dynamic_shared: int | None, sizes: dict[str, float]
+        self, registers: int | None, dynamic_shared: int | None
     ) -> dict[str, float | str]:
         """Return the resources, and add the sizes that they need."""
         what = "estimate, the most 32-bit registers that are live at once (a 64-bit one is two)"
-        path = "resources.registers_per_thread"
-        self.file.sources[path] = f"derived: {what}" if registers is None else _GIVEN
+        source = f"derived: {what}" if registers is None else f"assumed: {_GIVEN}"
+        self.file.sources["resources.registers_per_thread"] = source
         count = self.analysis.registers if registers is None else registers
         result: dict[str, float | str] = {"registers_per_thread": count}
         fixed = self.analysis.shared_bytes
         if self.analysis.has_dynamic_shared or dynamic_shared:
-            sizes["dynamic_shared_bytes"] = dynamic_shared or 0
-            why = "given when the PTX was read" if dynamic_shared else "none"
-            path = "sizes.dynamic_shared_bytes"
-            self.file.sources[path] = f"assumed: {why}: the launch sets it"
+            why = f"{_GIVEN if dynamic_shared else 'none'}: the launch sets it"
+            self._assume("sizes", "dynamic_shared_bytes", dynamic_shared or 0, why)
             total = f"{fixed} + dynamic_shared_bytes" if fixed else "dynamic_shared_bytes"
             result["shared_memory_bytes"] = total
         elif fixed:
