@@ -38,7 +38,7 @@ from benchmarks.storing import (
     run_fresh,
 )
 from sweep.query import best, pareto, top
-from sweep.query.grid import forget_stores
+from sweep.query.grid import grids_of_store
 
 BLOCK_SIZES = (4096, 8192, 16384, 32768, 65536)
 """Points of a NumPy block to choose from: about the size of the first or second level cache."""
@@ -236,7 +236,7 @@ def query_rows(kind: str, points: int, rounds: int, store: Path) -> list[Row]:
     functions = {name: question for name, (question, _) in questions.items()}
     functions["scan"] = partial(scan_best, store, kernel)
     in_turn(functions, 1)  # imports
-    found = in_turn(functions, rounds, before=forget_stores)
+    found = in_turn(functions, rounds, before=grids_of_store.cache_clear)
     scan = f"{statistics.median(found['scan']):.2g} s"
     rows = [
         (

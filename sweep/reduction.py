@@ -28,6 +28,7 @@ __all__ = [
     "Kept",
     "Reducible",
     "Reduction",
+    "SoFar",
     "smallest",
 ]
 
@@ -241,6 +242,29 @@ class Collected:
         if start == stop:
             return None
         return [column[start:stop] for column in kept.columns], kept.positions[start:stop]
+
+
+class SoFar:
+    """What is known of one kernel's groups up to now, by its own groups and positions."""
+
+    def __init__(self, collected: Collected, groups: int, numbers: Array, offset: int) -> None:
+        self.collected, self._groups = collected, groups
+        self._numbers, self._offset = numbers, offset
+        self._limits: tuple[Any, Array, Array] | None = None
+
+    def limits(self) -> tuple[Array, Array]:
+        """Return for each group a value and a position, as :meth:`Collected.limits`."""
+        kept, known = self.collected.kept, self._limits
+        if known is None or known[0] is not kept:
+            values, positions = self.collected.limits(self._groups)
+            known = kept, values[self._numbers], positions[self._numbers] - self._offset
+            self._limits = known
+        return known[1], known[2]
+
+    def front(self, group: int) -> tuple[list[Array], Array] | None:
+        """Return columns and positions of a group's front."""
+        found = self.collected.front(int(self._numbers[group]))
+        return None if found is None else (found[0], found[1] - self._offset)
 
 
 def smallest(

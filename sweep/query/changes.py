@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,14 +92,7 @@ class Change:
         """Whether no configuration that was best is best still."""
         if self.optimum is None:
             return bool(np.isfinite(self.before).any() != np.isfinite(self.after).any())
-        was, now = self.best()
-        return not bool((was & now).any())
-
-    @property
-    def front_changes(self) -> int | None:
-        """Configurations that entered or left the time-energy front; ``None`` without energy."""
-        fronts = self.fronts()
-        return None if fronts is None else len(fronts[0] ^ fronts[1])
+        return not bool(np.logical_and(*self.best()).any())
 
     def fronts(self) -> tuple[set[int], set[int]] | None:
         """Return the configurations on the time-energy fronts before and after."""
@@ -130,7 +124,7 @@ class Change:
 
     def row(self, tolerance: float) -> Row:
         """Return the change as a row of the answer."""
-        ratio = self.ratio
+        ratio, fronts = self.ratio, self.fronts()
         changed = int((np.abs(ratio - 1.0) > tolerance).sum())
         invalid = int((np.isfinite(self.before) & ~np.isfinite(self.after)).sum())
         valid = int((~np.isfinite(self.before) & np.isfinite(self.after)).sum())
@@ -149,7 +143,7 @@ class Change:
                 "largest_speedup": max(float(1.0 - ratio.min()), 0.0) if ratio.size else None,
                 "optimum_change": self.optimum,
                 "optimum_moved": "yes" if self.moved else "no",
-                "front_changes": self.front_changes,
+                "front_changes": None if fronts is None else len(fronts[0] ^ fronts[1]),
                 "worst_regime": self.worst_regime(),
                 "verdict": "slower" if self.fails(tolerance) else "ok",
             },
@@ -195,8 +189,12 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
     sizes = [int(np.prod([grid.sizes[d] for d in inner], dtype=object)) for grid in (old, new)]
     names = [n for n in (name, "regime", "energy") if n in old.variables and n in new.variables]
     axes = tuple(_columns(old, dim, places[dim][0]) for dim in inner)
-    for m in range(len(places["model"][0]) if "model" in places else 1):
-        for d in range(len(places["device"][0]) if "device" in places else 1):
+    labels: dict[str, list[Any]] = {
+        dim: old.coordinates[dim].values[places[dim][0]].tolist() if dim in places else [None]
+        for dim in ("model", "device")  # measured times have no model
+    }
+    for m, model in enumerate(labels["model"]):
+        for d, device in enumerate(labels["device"]):
             group = {"model": slice(m, m + 1), "device": slice(d, d + 1)}
             sides = []
             for grid, side in ((old, 0), (new, 1)):
@@ -206,35 +204,29 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
                 read = grid.read(names, index)
                 order = [grid.dims.index(dim) for dim in old.dims]
                 whole = [1 if dim in group else len(index[dim]) for dim in old.dims]
-                sides.append(
-                    {n: np.broadcast_to(v.transpose(order), whole).ravel() for n, v in read.items()}
-                )
+                flat = {
+                    n: np.broadcast_to(v.transpose(order), whole).ravel() for n, v in read.items()
+                }
+                if "regime" in flat:
+                    flat["regime"] = grid.meanings("regime")[flat["regime"]].astype(str)
+                sides.append(flat)
             one, other = sides
-            regimes = [
-                grid.meanings("regime")[side["regime"]].astype(str) if "regime" in side else None
-                for grid, side in ((old, one), (new, other))
-            ]
             yield Change(
                 objective,
                 old.units(name),
                 old.kernel,
-                _label(old, places, "device", d),
-                _label(old, places, "model", m),
+                device,
+                model,
                 one[name],
                 other[name],
-                regimes[0],
-                regimes[1],
+                one.get("regime"),
+                other.get("regime"),
                 one.get("energy"),
                 other.get("energy"),
                 sizes[0] - math.prod(shape),
                 sizes[1] - math.prod(shape),
                 axes,
             )
-
-
-def _label(grid: Grid, places: Mapping[str, tuple[Array, Array]], dim: str, i: int) -> str | None:
-    """Return a common label of a dimension; measured times have no model."""
-    return str(grid.coordinates[dim].values[places[dim][0][i]]) if dim in places else None
 
 
 def _columns(grid: Grid, dim: str, index: Array) -> dict[str, Array]:
@@ -254,13 +246,10 @@ def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
     return first, second
 
 
-def _labels(grid: Grid, dim: str) -> list[Any]:
+def _labels(grid: Grid, dim: str) -> list[tuple[Any, ...]]:
     """Return the labels of a dimension; those of a list are its parameters' values."""
-    if dim == STACKED and grid.stacked:
-        columns = (grid.coordinates[name].values.tolist() for name in sorted(grid.stacked))
-        return list(zip(*columns, strict=True))
-    labels: list[Any] = grid.coordinates[dim].values.tolist()
-    return labels
+    columns = _columns(grid, dim, np.arange(grid.sizes[dim]))
+    return list(zip(*(columns[name].tolist() for name in sorted(columns)), strict=True))
 
 
 def compare_results(
@@ -304,9 +293,6 @@ def _check_tolerance(tolerance: float) -> None:
     """Refuse a tolerance that is none."""
     if not 0 <= tolerance < np.inf:
         raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
-
-
-# ---------------------------------------------------------------------------- configurations
 
 
 def changed_configurations(
@@ -363,14 +349,10 @@ def changed_table(found: Sequence[Change], n: int, tolerance: float) -> Answer:
 
 def _named(change: Change, n: int, tolerance: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of one group: the optima, then what changed most, then the fronts."""
-    events: dict[int, list[str]] = {}
-
-    def note(number: Any, event: str) -> None:
-        events.setdefault(int(number), []).append(event)
-
+    events: dict[int, list[str]] = defaultdict(list)
     for best, event in zip(change.best(), ("best before", "best after"), strict=True):
         if best.any():
-            note(np.argmax(best), event)
+            events[int(np.argmax(best))].append(event)
     was, now = np.isfinite(change.before), np.isfinite(change.after)
     size = np.where(was ^ now, np.inf, 0.0)
     both = was & now
@@ -378,11 +360,13 @@ def _named(change: Change, n: int, tolerance: float) -> Iterator[dict[str, Any]]
     size[both] = np.where(np.abs(ratio - 1.0) > tolerance, np.abs(np.log(ratio)), 0.0)
     for number in np.argsort(-size, kind="stable")[:n]:
         if size[number] > 0.0:
-            note(number, _event(change, int(number)))
+            events[int(number)].append(_event(change, int(number)))
     fronts = change.fronts()
     if fronts is not None:
         for number in sorted(fronts[0] ^ fronts[1])[:n]:
-            note(number, "left the front" if number in fronts[0] else "joined the front")
+            events[int(number)].append(
+                "left the front" if number in fronts[0] else "joined the front"
+            )
     for number, happened in events.items():
         yield _row_of(change, number, ", ".join(happened))
 

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from sweep.fields import POWER_STATUS
 from sweep.fronts import spread
 from sweep.query.kernel_part import Block, KernelPart
-from sweep.reduction import NOWHERE, Collected, Keep, Kept
+from sweep.reduction import NOWHERE, Keep, Kept, SoFar
 from sweep.store import GroupIndex
 
-__all__ = ["Chunks", "SoFar", "chunks_of"]
+__all__ = ["Chunks", "chunks_of"]
 
 Array = NDArray[Any]
 
@@ -37,29 +37,6 @@ FRONT = ("execution_time", "energy")
 """Objectives, minimised, of which the index has Pareto fronts."""
 COUNTED = ("status", "power_status", "regime")
 """Codes that the index counts."""
-
-
-class SoFar:
-    """What is known of one kernel's groups up to now, by its own groups and positions."""
-
-    def __init__(self, collected: Collected, groups: int, numbers: Array, offset: int) -> None:
-        self.collected, self._groups = collected, groups
-        self._numbers, self._offset = numbers, offset
-        self._limits: tuple[Any, Array, Array] | None = None
-
-    def limits(self) -> tuple[Array, Array]:
-        """Return for each group a value and a position, as :meth:`Collected.limits`."""
-        kept, known = self.collected.kept, self._limits
-        if known is None or known[0] is not kept:
-            values, positions = self.collected.limits(self._groups)
-            known = kept, values[self._numbers], positions[self._numbers] - self._offset
-            self._limits = known
-        return known[1], known[2]
-
-    def front(self, group: int) -> tuple[list[Array], Array] | None:
-        """Return columns and positions of a group's front."""
-        found = self.collected.front(int(self._numbers[group]))
-        return None if found is None else (found[0], found[1] - self._offset)
 
 
 @dataclass(frozen=True)
@@ -227,11 +204,9 @@ class Chunks:
             return [], iter(self.part.blocks())
         if keep.kind == "front":
             return self._fronts(known, so_far)
-        if not keep.value_only:
-            return [], self._unbeaten(known[0], known[0].lowest, so_far)
-        return self._minima(known[0]), self._unbeaten(
-            known[0], np.where(self.is_exact(0), np.nan, known[0].lowest), so_far
-        )
+        answers = self._minima(known[0]) if keep.value_only else []
+        is_open = ~self.is_exact(0) if keep.value_only else np.ones(self.shape, bool)
+        return answers, self._unbeaten(known[0], is_open, so_far)
 
     def _minima(self, bounds: Bounds) -> list[Kept]:
         """Return the smallest and second smallest of the cells that need no reading."""
@@ -243,8 +218,9 @@ class Chunks:
                  np.full(np.count_nonzero(second), NOWHERE)),
         ]  # fmt: skip
 
-    def _unbeaten(self, bounds: Bounds, lowest: Array, so_far: SoFar) -> Iterator[Block]:
-        """Yield the blocks that can hold one of the smallest of their groups."""
+    def _unbeaten(self, bounds: Bounds, is_open: Array, so_far: SoFar) -> Iterator[Block]:
+        """Yield the blocks of open cells that can hold one of the smallest of their groups."""
+        lowest = np.where(is_open, bounds.lowest, np.nan)
         by_candidate = lowest.reshape(-1, self.shape[-1])
         positions = bounds.position.reshape(by_candidate.shape)
 
@@ -261,16 +237,10 @@ class Chunks:
     def _in_order(
         self, first: Array, matters: Callable[[Array], Array], so_far: SoFar
     ) -> Iterator[Block]:
-        """Yield the blocks of candidates, the most promising first, as long as they can matter.
+        """Yield the blocks of candidates, in the order of ``first``, as long as they can matter.
 
-        Parameters
-        ----------
-        first : array of shape (candidates,)
-            What to order by, ascending; candidates with NaN are left out.
-        matters : callable
-            Given numbers of candidates, returns which of them can still change the answer.
-        so_far : SoFar
-            May rule out more than before each time.
+        Those with NaN are left out. ``matters`` returns which of some candidates can still change
+        the answer; what is known by then may rule out more than before.
         """
         left = np.argsort(first, kind="stable")
         left = left[: np.count_nonzero(~np.isnan(first))]
@@ -282,8 +252,6 @@ class Chunks:
                 continue
             yield self.block(int(left[0]))
             left = left[1:]
-
-    # ------------------------------------------------------------------------ fronts
 
     def _indexed_fronts(self) -> tuple[Array, Array, Sequence[Array]] | None:
         """Return counts, starts and points of the index's fronts where the question is of them."""
@@ -357,8 +325,6 @@ class Chunks:
             return np.asarray(found[candidates])
 
         return self._in_order(first, matters, so_far)
-
-    # ------------------------------------------------------------------------ counts
 
     def _counts(self, keep: Keep, names: Sequence[str]) -> tuple[list[Kept], Iterator[Block]]:
         """Return the counts of candidates that the index knows whole, and the others' blocks."""

@@ -32,8 +32,8 @@ __all__ = [
     "Grid",
     "AbsentError",
     "POWER_VARIABLES",
-    "forget_stores",
     "grids_of",
+    "grids_of_store",
 ]
 
 Array = NDArray[Any]
@@ -362,7 +362,7 @@ def grids_of(data: Any) -> list[Grid]:
         There are no results in it.
     """
     if isinstance(data, str | os.PathLike):
-        return _of_store(*_identity(data))
+        return grids_of_store(*_identity(data))
     planned = data if isinstance(data, Reducible) else None
     data = data if planned is None else planned.results
     import xarray as xr
@@ -391,14 +391,9 @@ def _identity(data: str | os.PathLike[str]) -> tuple[Any, tuple[Any, ...]]:
     return (Path(data), ()) if mark is None and not is_url(data) else (files.root, (mark,))
 
 
-def forget_stores() -> None:
-    """Forget what is kept of stores that were opened; the next question opens them anew."""
-    _of_store.cache_clear()
-
-
 @lru_cache(maxsize=4)
-def _of_store(path: Path, _: tuple[Any, ...]) -> list[Grid]:
-    """Return the grids of a store, with what it knows of their chunks; opened once."""
+def grids_of_store(path: Path, _: tuple[Any, ...]) -> list[Grid]:
+    """Return the grids of a store, opened once; ``cache_clear`` forgets what is kept of stores."""
     groups = open_groups(path)
     if not any(group.data_vars for group in groups.values()):
         raise QueryError("there are no results to query")

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.fronts import front, spread
-from sweep.query.chunk_index import SoFar, chunks_of
+from sweep.query.chunk_index import chunks_of
 from sweep.query.kernel_part import Block, KernelPart, Slab
 from sweep.query.question import Question
-from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
+from sweep.reduction import NOWHERE, Collected, Keep, Kept, SoFar, smallest
 
 __all__ = ["cloud", "reduce"]
 

@@ -18,7 +18,7 @@ from sweep.errors import QueryError
 from sweep.evaluation import evaluate, reducing
 from sweep.evaluation.planned import Planned
 from sweep.plot import histogram_plot
-from sweep.query.grid import forget_stores
+from sweep.query.grid import grids_of_store
 from sweep.reduction import CODES, Keep
 from sweep.runs.running import run
 from sweep.space import Plan, resolve
@@ -252,7 +252,7 @@ def test_lists_answer_like_grids():
 
 def test_index_answers_without_reading(spaces, monkeypatch):
     _, results, path = spaces["clocks"]
-    forget_stores()
+    grids_of_store.cache_clear()
     from sweep.store import StoredArray
 
     read = []
