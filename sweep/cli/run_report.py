@@ -13,8 +13,7 @@ from typing import Any
 from sweep.errors import QueryError
 from sweep.query import Answer, Row, best, pareto
 from sweep.query.answer import scaled
-
-__all__ = ["Front", "best_text", "fronts_of", "fronts_text", "report"]
+from sweep.query.grid import CLOCKS, Grid, grids_of
 
 WIDTH = 110
 MOST_ROWS = 48
@@ -50,20 +49,18 @@ class Front:
         return 1.0 - float(self.thriftiest["energy"] / self.fastest["energy"])
 
 
-def report(results: Any, figure: Path | None, source: str, store: Path | None = None) -> str:
+def report(results: Any, figure: Path | None, source: str) -> str:
     """Return the answers that a run ends with, and save its figure.
 
     Parameters
     ----------
-    results : xarray.DataTree
-        Results of a run.
+    results : path or whatever else queries take
+        Results of a run; the path of a store, whose index then answers what it can.
     figure : Path, optional
         Where to save the figure: time and energy over the clocks, or the Pareto front, of the
         kernel, device and model whose front spans most. None is drawn where there is no energy.
     source : str
         What the commands at the end ask: the store, or the plan that keeps none.
-    store : Path, optional
-        The store that holds the results, whose index answers what it can.
 
     Returns
     -------
@@ -71,20 +68,24 @@ def report(results: Any, figure: Path | None, source: str, store: Path | None = 
         Best configuration per kernel, device and model, fronts in three points each, the figure's
         path, and commands to go on with.
     """
-    asked = results if store is None else store
-    answer = best(asked)
+    answer = best(results)
     parts = [best_text(results, answer)]
-    fronts, notes = fronts_of(asked)
+    fronts, notes = fronts_of(results)
     if fronts:
         parts.append(fronts_text(fronts, notes))
     # The front that spans most has most to tell.
     shown = max(fronts, key=lambda front: front.saving).key if fronts else _first(answer)
     if shown is not None:
-        last = []
+        grid = _grids(results)[shown[0]]
+        lines = _commands(grid, source, shown, bool(fronts))
         if fronts and figure is not None:
-            last = _figure_line(results, asked, figure, shown)
-        parts.append("\n".join([*last, *_commands(results, source, shown, bool(fronts))]))
+            lines.insert(0, _figure_line(results, grid, figure, shown))
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _grids(results: Any) -> dict[str, Grid]:
+    return {grid.kernel: grid for grid in grids_of(results)}
 
 
 def best_text(results: Any, answer: Answer) -> str:
@@ -98,11 +99,12 @@ def best_text(results: Any, answer: Answer) -> str:
         return "\n".join(["No configuration has a time.", *_absent(answer)])
     models = list(dict.fromkeys(row["model"] for row in valid))
     width = max(len(_time(row)) for row in valid)
+    grids = _grids(results)
     table: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for row in valid:
-        dataset = results[row["kernel"]]
-        place = (row["device"], _configuration(dataset, row), _clocks(row))
-        cells = table.setdefault(_titled(dataset), {}).setdefault(place, {})
+        grid = grids[row["kernel"]]
+        place = (row["device"], _configuration(grid, row), _clocks(row))
+        cells = table.setdefault(_titled(grid), {}).setdefault(place, {})
         bound = f" {row['bound']}" if len(models) < 3 and row.get("bound") else ""
         cells[row["model"]] = _time(row).rjust(width) + bound
     rows: list[tuple[str, ...]] = [("device", "configuration", "core/memory", *models)]
@@ -133,31 +135,24 @@ def best_text(results: Any, answer: Answer) -> str:
     )
 
 
-def _titled(dataset: Any) -> str:
+def _titled(grid: Grid) -> str:
     """Return a kernel's name with the problem sizes that were not swept."""
     sizes = [
-        f"{name}={float(coordinate):.15g}"
-        for name, coordinate in sorted(dataset.coords.items())
-        if not coordinate.ndim and coordinate.dtype.kind in "iuf" and name not in CLOCKS
+        f"{name}={coordinate.values.item():.15g}"
+        for name, coordinate in sorted(grid.coordinates.items())
+        if not coordinate.dims and coordinate.values.dtype.kind in "iuf" and name not in CLOCKS
     ]
-    return f"{dataset.attrs['kernel']} ({', '.join(sizes)})" if sizes else dataset.attrs["kernel"]
+    return f"{grid.kernel} ({', '.join(sizes)})" if sizes else grid.kernel
 
 
-CLOCKS = ("core_clock", "memory_clock", "core_clock_ratio", "memory_clock_ratio")
-
-
-def _configuration(dataset: Any, row: Row) -> str:
-    values = [(name, row[name]) for name in _axes(dataset) if name not in CLOCKS]
+def _configuration(grid: Grid, row: Row) -> str:
+    values = [(name, row[name]) for name in _swept(grid) if name not in CLOCKS]
     return " ".join(f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in values) or "-"
 
 
-def _axes(dataset: Any) -> list[str]:
-    """Return sizes, parameters and clocks that were swept (a store has more dimensions)."""
-    found: list[str] = []
-    for dim in dataset.dims:
-        if dim in dataset.coords and dim not in ("model", "device"):
-            found += dataset.coords[dim].attrs.get("stacks", [dim])
-    return found
+def _swept(grid: Grid) -> list[str]:
+    """Return sizes, parameters and clocks that were swept."""
+    return [name for name in grid.axes if name not in ("model", "device")]
 
 
 def _clocks(row: Row) -> str:
@@ -294,36 +289,36 @@ def _first(answer: Answer) -> Key | None:
     return None
 
 
-def _figure_line(results: Any, asked: Any, path: Path, shown: Key) -> list[str]:
+def _figure_line(results: Any, grid: Grid, path: Path, shown: Key) -> str:
     """Save the figure; return the line that names it."""
     from sweep.plot import clocks_plot, pareto_plot, save
 
     kernel, device, model = shown
     select = {"kernel": kernel, "device": device}
-    dims = set(results[kernel].dims)
+    dims = set(grid.dims)
     try:
         if all({f"{clock}_clock", f"{clock}_clock_ratio"} & dims for clock in ("core", "memory")):
-            picture = clocks_plot(asked, select={**select, "model": model})
+            picture = clocks_plot(results, select={**select, "model": model})
         else:
-            picture = pareto_plot(asked, select=select)
+            picture = pareto_plot(results, select=select)
         save(picture, path)
     except QueryError as error:
-        return [f"No figure: {error}"]
-    return [f"Figure: {path} ({picture.get_suptitle()})"]
+        return f"No figure: {error}"
+    return f"Figure: {path} ({picture.get_suptitle()})"
 
 
-def _commands(results: Any, source: str, shown: Key, has_energy: bool) -> list[str]:
+def _commands(grid: Grid, source: str, shown: Key, has_energy: bool) -> list[str]:
     """Return commands that ask on about one kernel on one device."""
     kernel, device, model = shown
     place = f"kernel={kernel} device={device}"
-    given = shlex.quote(source)
-    coords = results[kernel].coords
-    dims = [name for name in _axes(results[kernel]) if len(set(coords[name].values.tolist())) > 1]
-    lines = [f"sweep explain {given} {place} model={model}"]
-    lines.append(
-        f"sweep pareto {given} {place} model={model}" if has_energy
-        else f"sweep top {given} 10 {place}"
-    )  # fmt: skip
+    data = shlex.quote(source)
+    dims = [name for name in _swept(grid) if len(set(grid.axis_values(name).tolist())) > 1]
+    lines = ["Next:", f"  sweep explain {data} {place} model={model}"]
+    if has_energy:
+        lines.append(f"  sweep pareto {data} {place} model={model}")
+    else:
+        lines.append(f"  sweep top {data} 10 {place}")
     if len(dims) > 1:
-        lines.append(f"sweep plot {given} heatmap -x {dims[0]} -y {dims[1]} {place} model={model}")
-    return ["Next:", *(f"  {line}" for line in lines)]
+        axes = f"-x {dims[0]} -y {dims[1]}"
+        lines.append(f"  sweep plot {data} heatmap {axes} {place} model={model}")
+    return lines

@@ -103,8 +103,8 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
 
         print()
         source = str(path) if path is not None else arguments.plan
-        with planned(space, workers) if path is None else nullcontext(finished.results) as results:
-            print(report(results, _figure_path(path, space), source, path))
+        with planned(space, workers) if path is None else nullcontext(path) as results:
+            print(report(results, _figure_path(path, space), source))
     return 0
 
 

@@ -18,8 +18,8 @@ from support import synthetic
 
 from sweep import plot
 from sweep.errors import QueryError
-from sweep.plot import _figure, _legend, _regions
-from sweep.query import best, pareto
+from sweep.plot import draw, maps
+from sweep.query import best, histogram, pareto
 
 CORE = tuple(np.linspace(0.5, 1.1, 9).round(4))
 MEMORY = tuple(np.linspace(0.6, 1.0, 5).round(4))
@@ -33,7 +33,7 @@ ONE = {"device": "gtx_980", "model": "hong_kim"}
 def legend_texts(figure: Figure) -> str:
     legends = [child for child in figure.get_children() if isinstance(child, Legend)]
     texts = [text.get_text() for legend in legends for text in legend.get_texts()]
-    return "\n".join(texts).replace(_figure.TIED, " ")
+    return "\n".join(texts).replace(draw.TIED, " ")
 
 
 def star(axes) -> tuple[float, float]:
@@ -58,7 +58,7 @@ def test_borders__lie_between_different_codes(codes):
                 if code and grid[other] and code != grid[other]:
                     start = (column - 0.5 + right, row - 0.5 + down)
                     expected.add((start, (start[0] + down, start[1] + right)))
-    found = {tuple(map(tuple, segment)) for segment in _regions.borders(grid).tolist()}
+    found = {tuple(map(tuple, segment)) for segment in maps.borders(grid).tolist()}
     assert found == expected
 
 
@@ -66,9 +66,9 @@ def test_borders__lie_between_different_codes(codes):
 def test_innermost__is_in_the_region(rows):
     mask = np.array(rows)
     if mask.any():
-        row, column = _regions.innermost(mask)
+        row, column = maps.innermost(mask)
         assert mask[row, column]
-        length = _regions.run_length(mask, row, column)
+        length = maps.run_length(mask, row, column)
         line = "".join("x" if inside else " " for inside in mask[row])
         parts = [(i, part) for i, part in enumerate(line.split(" "))]
         assert length in {len(part) for _, part in parts}
@@ -80,7 +80,7 @@ def test_innermost__is_in_the_region(rows):
 def test_innermost__is_the_middle_of_a_square():
     mask = np.zeros((9, 9), bool)
     mask[2:7, 3:8] = True
-    assert _regions.innermost(mask) == (4, 5)
+    assert maps.innermost(mask) == (4, 5)
 
 
 def test_heatmap__shows_the_best_over_the_rest():
@@ -106,8 +106,8 @@ def test_heatmap__says_what_it_shows():
     assert figure.get_suptitle() == "Execution time of matrix_multiply on gtx_980 (hong_kim)"
     assert axes.get_title() == "smallest over tile, memory_clock_ratio"
     assert axes.get_xlabel() == "block size"
-    assert axes.get_ylabel().replace(_figure.TIED, " ") == "core clock [MHz]"
-    label = bar.get_ylabel().replace(_figure.TIED, " ")
+    assert axes.get_ylabel().replace(draw.TIED, " ") == "core clock [MHz]"
+    label = bar.get_ylabel().replace(draw.TIED, " ")
     assert label == "predicted execution time of the kernel [µs]"
     assert axes.get_yticklabels()[0].get_text() == "563"  # MHz, where the dimension is a ratio
     texts = legend_texts(figure)
@@ -122,9 +122,9 @@ def test_heatmap__draws_regime_borders_between_the_optima():
     regimes = np.array([row["regime"] or "" for row in answer]).reshape(len(CORE), -1)
     codes = np.unique(regimes, return_inverse=True)[1].reshape(regimes.shape)
     lines = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)]
-    assert len(_regions.borders(np.where(regimes == "", 0, codes))) > 5
+    assert len(maps.borders(np.where(regimes == "", 0, codes))) > 5
     for line in lines:
-        assert len(line.get_segments()) == len(_regions.borders(np.where(regimes == "", 0, codes)))
+        assert len(line.get_segments()) == len(maps.borders(np.where(regimes == "", 0, codes)))
 
 
 def test_heatmap__of_one_regime_says_so():
@@ -253,7 +253,7 @@ def test_clocks_plot__marks_both_optima():
         (row,) = best(DATA, variable, by=(), select=ONE)
         x, y = star(axes)
         assert CORE[x] == row["core_clock_ratio"] and MEMORY[y] == row["memory_clock_ratio"]
-        assert axes.get_xlabel().replace(_figure.TIED, " ") == "core clock [MHz]"
+        assert axes.get_xlabel().replace(draw.TIED, " ") == "core clock [MHz]"
     texts = legend_texts(figure)
     assert "smallest energy: here " in texts and "% more" in texts
     assert "within 5 % of the best" in texts
@@ -293,6 +293,23 @@ def test_occupancy_plot__over_the_threads_of_kernels_without_a_block_size():
     assert "no valid configuration (block too large)" in legend_texts(same)
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda data: plot.heatmap(data, "layout", "core_clock", select=ONE),
+        lambda data: plot.heatmap(data, "core_clock", "memory_clock", select=ONE),
+        lambda data: plot.pareto_plot(data, select=ONE),
+        lambda data: plot.occupancy_plot(data, "layout", select=ONE),
+        lambda data: plot.histogram_plot(histogram(data, "execution_time", by=("layout",))),
+    ],
+    ids=["axis", "best", "knee", "occupancy", "groups"],
+)
+def test_words_from_files_are_no_formulas(draw, tmp_path):
+    data = synthetic.dataset(parameters={"layout": ("$\\nosuch$", "$x^$", "a$b")})
+    path = plot.save(draw(data), tmp_path / "a.svg")
+    assert "$\\nosuch$" in path.read_text() or "$x^$" in path.read_text()
+
+
 def test_save__writes_the_same_file_twice(tmp_path):
     figure = plot.heatmap(DATA, "block_size", "tile", select=ONE)
     for suffix in ("png", "svg", "pdf"):
@@ -329,11 +346,11 @@ def test_notebooks_display_pictures_without_pyplot():
 
 
 def test_ticks__are_short_and_right():
-    assert _figure.ticks([0.25, 0.5, 1.0]) == ["0.25", "0.5", "1"]
-    assert _figure.ticks([1 / 3]) == ["0.33"]
-    assert _figure.ticks([1e-9, 2e-9]) == ["1e-09", "2e-09"]
+    assert draw.ticks([0.25, 0.5, 1.0]) == ["0.25", "0.5", "1"]
+    assert draw.ticks([1 / 3]) == ["0.33"]
+    assert draw.ticks([1e-9, 2e-9]) == ["1e-09", "2e-09"]
 
 
 def test_label__is_balanced():
-    text = _legend.label("active warps over the most that a multiprocessor holds", "1")
+    text = draw.label("active warps over the most that a multiprocessor holds", "1")
     assert min(map(len, text.split("\n"))) > 15

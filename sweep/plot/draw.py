@@ -1,10 +1,11 @@
-"""What all pictures share: figure, colours, labels with units, scales, files."""
+"""What all pictures share: figure, colours, titles, legends, labels with units, scales, files."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
@@ -22,30 +25,6 @@ from sweep.query.answer import number, scaled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sweep.query.grid import Grid
-
-__all__ = [
-    "INVALID",
-    "LEAST_SPAN",
-    "PALETTE",
-    "TIED",
-    "Picture",
-    "colour_of",
-    "is_wide",
-    "laid_out",
-    "log_ticks",
-    "norm_of",
-    "regime_colours",
-    "regime_label",
-    "save",
-    "scale_axis",
-    "set_ticks",
-    "show",
-    "spell",
-    "style",
-    "ticks",
-]
 
 Array = NDArray[Any]
 
@@ -60,11 +39,17 @@ INVALID: dict[str, Any] = {
 }
 """How configurations without a result look."""
 
+STAR: dict[str, Any] = {"marker": "*", "mfc": "white", "linestyle": "none"}
+"""How the best looks."""
+
+GREY = "#8c8c8c"
+
 TIED = "\N{NO-BREAK SPACE}"  # between number and unit
 DECADES = 2.0  # a range wider than this gets a logarithmic axis
 COLOUR_DECADES = 1.0  # and this logarithmic colours: they tell fewer steps apart than lengths do
 LEAST_SPAN = 0.05  # of the smallest value: the least that the colours span
 TICKS = 9
+CHARACTERS_PER_INCH = 13.0  # of a legend's text, markers included
 STYLE: dict[str, Any] = {
     "font.size": 9.0,
     "axes.titlesize": 10.0,
@@ -78,6 +63,7 @@ STYLE: dict[str, Any] = {
     "legend.fontsize": 8.5,
     "legend.frameon": False,
     "svg.hashsalt": "sweep",
+    "text.parse_math": False,  # names and words come from files: `$` is a character like others
 }
 
 
@@ -100,14 +86,33 @@ def style() -> Iterator[None]:
         yield
 
 
-def laid_out(figure: Picture) -> Picture:
-    """Return the figure with its layout settled: every file of it will then be the same."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    return figure
+@contextmanager
+def picture(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+) -> Iterator[tuple[Picture, NDArray[Any]]]:
+    """Yield a new figure and its panels, an array of rows; draw into them in the block.
+
+    At the end of the block the layout is settled: every file of the figure is then the same.
+
+    Parameters
+    ----------
+    width, height : float
+        Of the figure [inches].
+    rows, columns : int
+        How many panels.
+    **options
+        Of ``Figure.subplots``.
+    """
+    with style():
+        figure = Picture(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, columns, squeeze=False, **options)
+        engine = figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
-def is_wide(values: Array, decades: float = DECADES) -> bool:
+def _is_wide(values: Array, decades: float = DECADES) -> bool:
     """Return whether values are all positive and spread over more than some decades."""
     finite = values[np.isfinite(values)]
     if finite.size == 0 or finite.min() <= 0:
@@ -119,16 +124,18 @@ def norm_of(values: Array) -> Normalize:
     """Return the colour scale for values; next to no difference must not look like one."""
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    if is_wide(values, COLOUR_DECADES):
+    if _is_wide(values, COLOUR_DECADES):
         return LogNorm(low, high)
     return Normalize(low, max(high, low + (LEAST_SPAN * abs(low) or 1.0)))
 
 
-def scale_axis(axes: Axes, axis: str, values: Array) -> None:
-    """Make an axis logarithmic if its values spread over more than two decades."""
-    if is_wide(values):
-        getattr(axes, f"set_{axis}scale")("log")
-        log_ticks(getattr(axes, f"{axis}axis"))
+def scale_axis(axes: Axes, axis: str, values: Array) -> bool:
+    """Make an axis logarithmic if its values spread over more than two decades, and say so."""
+    if not _is_wide(values):
+        return False
+    getattr(axes, f"set_{axis}scale")("log")
+    log_ticks(getattr(axes, f"{axis}axis"))
+    return True
 
 
 def set_ticks(axes: Axes, axis: str, values: Sequence[Any]) -> None:
@@ -174,14 +181,33 @@ def colour_of(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def regime_colours(grid: Grid, model: str | None) -> dict[str, str]:
-    """Return a colour for each of a model's regimes, the same in every picture."""
-    if "regime" not in grid.variables:
-        return {}
-    known = [str(name) for name in grid.meanings("regime") if not str(name).startswith("unknown")]
-    known = [name for name in known if name not in ("none", "not computed")]
-    mine = [name for name in known if model is None or name.startswith(f"{model}_")] or known
-    return {name: colour_of(i) for i, name in enumerate(mine)}
+def words(name: str) -> str:
+    """Return a name as people write it."""
+    return name.replace("_", " ")
+
+
+def title(figure: Figure, text: str) -> None:
+    """Write the title, in as many lines as it needs."""
+    width = int(figure.get_figwidth() * 9.5)
+    figure.suptitle("\n".join(textwrap.wrap(text, width)))
+
+
+def subtitle(axes: Axes, text: str, inches: float) -> None:
+    """Write what a panel shows above it, in as many lines as its width takes."""
+    lines = textwrap.wrap(text, int(inches * CHARACTERS_PER_INCH))
+    axes.set_title("\n".join(lines), color="#555555")
+
+
+def label(long_name: str, unit: str, width: int = 48) -> str:
+    r"""Return an axis label: the name with its unit, in lines of at most ``width``.
+
+    >>> label("core clock", "MHz")
+    'core clock\xa0[MHz]'
+    """
+    text = long_name if unit in ("", "1") else f"{long_name}{TIED}[{unit}]"
+    lines = -(-len(text) // width)
+    balanced = min(width, len(text) // lines + 8)  # no last line of a single word
+    return "\n".join(textwrap.wrap(text, balanced))
 
 
 def regime_label(regime: str, model: str | None) -> str:
@@ -190,13 +216,38 @@ def regime_label(regime: str, model: str | None) -> str:
     >>> regime_label("hong_kim_eq24", "hong_kim")
     'eq24'
     """
-    return regime.removeprefix(f"{model}_").replace("_", " ") if model else regime
+    return words(regime.removeprefix(f"{model}_")) if model else regime
 
 
-def spell(value: float, unit: str) -> str:
+def entry(text: str, **look: Any) -> Line2D:
+    """Return a legend entry: a text, beside the marker or line that it explains, if any."""
+    return Line2D([], [], label=text, **{"linestyle": "none", **look})
+
+
+def invalid_patch(reasons: Sequence[str]) -> Patch:
+    """Return the legend entry for hatched cells, with the reasons."""
+    names = ", ".join(dict.fromkeys(map(words, reasons)))
+    return Patch(**INVALID, label=f"no valid configuration ({names})")
+
+
+def legend(
+    figure: Figure, handles: Sequence[Any], loc: Any = "outside lower center", share: float = 1.0
+) -> None:
+    """Put a legend outside the axes, within a share of the figure's width."""
+    if not handles:
+        return
+    room = figure.get_figwidth() * share * CHARACTERS_PER_INCH
+    for handle in handles:
+        handle.set_label("\n".join(textwrap.wrap(str(handle.get_label()), int(room) - 8)))
+    longest = max(len(line) for h in handles for line in str(h.get_label()).split("\n"))
+    columns = max(1, min(len(handles), int(room // (longest + 8))))
+    figure.legend(handles=list(handles), loc=loc, ncols=columns)
+
+
+def quantity(value: float, unit: str) -> str:
     r"""Return a value with a readable unit.
 
-    >>> spell(2.5e-5, "s")
+    >>> quantity(2.5e-5, "s")
     '25\xa0µs'
     """
     factor, unit = scaled([value], unit)

@@ -1,0 +1,205 @@
+"""Results side by side: before and after, model by model, predicted and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from sweep.plot import draw
+from sweep.query.agreement import PairOfModels, model_pairs
+from sweep.query.changes import changes
+from sweep.query.pairing import Paired
+from sweep.query.ranking import scale_factor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[Any]
+
+POINTS = 20_000  # of a panel: more only blacken it
+FIRST = 10
+
+
+def changes_plot(
+    before: Any, after: Any, objective: str = "execution_time", *, tolerance: float = 0.01
+) -> draw.Picture:
+    """Draw how every group's best value and its configurations changed.
+
+    Parameters
+    ----------
+    before, after, objective, tolerance
+        As in :func:`sweep.query.compare_results`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row per kernel, device and model: a bar from the fastest-growing to the slowest-growing
+        configuration, a mark at the change of the best value, red where it is a regression.
+    """
+    found = changes(before, after, objective)
+    with draw.picture(9.0, min(1.6 + 0.24 * len(found), 16.0)) as (figure, panels):
+        axes = panels[0, 0]
+        for i, change in enumerate(found):
+            ratio = 100.0 * (change.ratio - 1.0)
+            if ratio.size:
+                axes.plot([ratio.min(), ratio.max()], [i, i], color="#bdbdbd", linewidth=4,
+                          solid_capstyle="butt")  # fmt: skip
+            best = np.nan if change.optimum is None else 100.0 * change.optimum
+            fails = change.fails(tolerance)
+            axes.plot(best, i, "D" if fails else "o", color=draw.PALETTE[5 if fails else 0],
+                      markersize=6)  # fmt: skip
+        axes.axvspan(-100.0 * tolerance, 100.0 * tolerance, color=draw.PALETTE[2], alpha=0.15)
+        names = [(change.kernel, change.device, change.model) for change in found]
+        labels = [", ".join(filter(None, parts)) for parts in names]
+        axes.set_yticks(range(len(found)), labels, fontsize=7)
+        axes.invert_yaxis()
+        axes.set_xlabel(f"change of {draw.words(objective)} [%]")
+        axes.set_title(
+            "bar: all configurations; dot: best value; diamond: slower than the tolerance (band)"
+        )
+    return figure
+
+
+def models_plot(
+    data: Any, objective: str = "execution_time", *, select: Mapping[str, Any] | None = None
+) -> draw.Picture:
+    """Draw the rank correlation of every pair of models, and the pair that agrees least.
+
+    Parameters
+    ----------
+    data, objective, select
+        As in :func:`sweep.query.compare_models`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left, a cell per kernel and device (rows) and pair of models (columns), a dot where both
+        have the same best configuration; right, the two predictions of the cell with the lowest
+        correlation, coloured by the first model's regime.
+    """
+    pairs = model_pairs(data, objective, select=select)
+    rows = list(dict.fromkeys((pair.kernel, pair.device) for pair in pairs))
+    height = min(3.0 + 0.22 * len(rows), 14.0)
+    with draw.picture(11.0, height, 1, 2, width_ratios=(1.0, 1.1)) as (figure, panels):
+        left, right = panels[0]
+        _draw_correlations(left, pairs, rows)
+        varied = [pair for pair in pairs if np.isfinite(pair.correlation)]
+        if varied:
+            _draw_pair(right, min(varied, key=lambda pair: pair.correlation), objective)
+        else:
+            right.set_axis_off()
+        draw.title(figure, f"Agreement of the models on {draw.words(objective)}")
+    return figure
+
+
+def _draw_correlations(
+    axes: Axes, pairs: Sequence[PairOfModels], rows: Sequence[tuple[str, str]]
+) -> None:
+    """Draw the rank correlations as a matrix, a dot where the best configuration is the same."""
+    columns = list(dict.fromkeys((pair.first, pair.second) for pair in pairs))
+    table = np.full((len(rows), len(columns)), np.nan)
+    for pair in pairs:
+        at = rows.index((pair.kernel, pair.device)), columns.index((pair.first, pair.second))
+        table[at] = pair.correlation
+        if pair.agrees_on_best:
+            axes.plot(at[1], at[0], "o", color="black", markeredgecolor="white", markersize=5)
+    axes.set_facecolor(draw.INVALID["facecolor"])
+    image = axes.imshow(table, cmap="RdBu", norm=TwoSlopeNorm(0, -1, 1), aspect="auto",
+                        interpolation="none")  # fmt: skip
+    axes.set_xticks(range(len(columns)), [f"{a}\n{b}" for a, b in columns], fontsize=7)
+    axes.set_yticks(range(len(rows)), [f"{k}, {d}" for k, d in rows], fontsize=7)
+    axes.set_title("rank correlation; dot: same best configuration")
+    axes.figure.colorbar(image, ax=axes, label="Spearman's rank correlation [1]", shrink=0.8)
+
+
+def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
+    """Draw one model's predictions over another's."""
+    x, y = pair.first_values, pair.second_values
+    _draw_points(axes, x, y, pair.first_regimes)
+    both = np.array([max(x.min(), y.min()), min(x.max(), y.max())])
+    if both[0] < both[1]:
+        axes.plot(both, both, "-", color=draw.GREY, linewidth=1.0, label="equal")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.ticklabel_format(style="sci", scilimits=(-3, 4))
+    draw.scale_axis(axes, "x", x)
+    draw.scale_axis(axes, "y", y)
+    unit = "s" if objective == "execution_time" else "1"
+    axes.set_xlabel(f"{draw.words(objective)}, {pair.first} [{unit}]")
+    axes.set_ylabel(f"{draw.words(objective)}, {pair.second} [{unit}]")
+    axes.set_title(f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})")
+    axes.legend(markerscale=4)
+
+
+def validation_plot(pairs: Sequence[Paired]) -> draw.Picture:
+    """Draw predicted against measured times, coloured by regime.
+
+    Parameters
+    ----------
+    pairs : sequence of Paired
+        From :func:`sweep.query.paired`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel per kernel and device (rows) and model (columns), on logarithmic axes. The lines are
+        equality, and equality after scaling by the median ratio; rings mark the ten best predicted,
+        a star the fastest that was measured.
+    """
+    rows = list(dict.fromkeys((pair.kernel, pair.device) for pair in pairs))
+    models = list(dict.fromkeys(pair.model for pair in pairs))
+    size = (1.2 + 4.2 * len(models), 0.6 + 3.9 * len(rows))
+    with draw.picture(*size, len(rows), len(models)) as (figure, panels):
+        for axes in panels.flat:
+            axes.set_axis_off()
+        for pair in pairs:
+            axes = panels[rows.index((pair.kernel, pair.device)), models.index(pair.model)]
+            axes.set_axis_on()
+            _draw_validation(axes, pair)
+        draw.title(figure, "Predicted against measured times")
+    return figure
+
+
+def _draw_validation(axes: Axes, pair: Paired) -> None:
+    """Draw one model's predictions over the measured times of a kernel on a device."""
+    axes.set_title(f"{pair.kernel} on {pair.device} ({pair.model})")
+    axes.set_xlabel("measured execution time [s]")
+    axes.set_ylabel("predicted execution time [s]")
+    timed = np.isfinite(pair.predicted)
+    if not timed.any():
+        axes.text(0.5, 0.5, "no predicted time", ha="center", transform=axes.transAxes)
+        return
+    x, y = pair.measured[timed], pair.predicted[timed]
+    regimes = pair.regimes[timed] if pair.regimes is not None else None
+    _draw_points(axes, x, y, regimes, pair.model)
+    ends = np.array([x.min(), x.max()])
+    axes.plot(ends, ends, "-", color=draw.GREY, linewidth=1.0, label="equal")
+    scaled = ends / scale_factor(y, x)
+    axes.plot(ends, scaled, "--", color=draw.GREY, linewidth=1.0, label="equal, scaled")
+    best = np.argsort(y, kind="stable")[:FIRST]
+    axes.plot(x[best], y[best], "o", markersize=6, markerfacecolor="none", color="black",
+              label=f"{len(best)} best predicted")  # fmt: skip
+    fastest = int(np.argmin(x))
+    axes.plot(x[fastest], y[fastest], **draw.STAR, ms=11, mec="black", label="fastest measured")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    draw.log_ticks(axes.xaxis)
+    draw.log_ticks(axes.yaxis)
+    axes.legend(markerscale=1.0, fontsize=6)
+
+
+def _draw_points(
+    axes: Axes, x: Array, y: Array, regimes: Array | None, model: str | None = None
+) -> None:
+    """Draw points, or a sample of many, in a colour for each regime."""
+    step = max(1, len(x) // POINTS)
+    x, y = x[::step], y[::step]
+    shown = np.full(len(x), "") if regimes is None else regimes[::step]
+    for i, name in enumerate(np.unique(shown)):
+        here = shown == name
+        axes.plot(x[here], y[here], ".", markersize=2.5, color=draw.colour_of(i),
+                  label=draw.regime_label(str(name), model) or None)  # fmt: skip

@@ -1,0 +1,253 @@
+"""The Pareto front before the cloud of configurations that it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError
+from sweep.fronts import knee
+from sweep.plot import draw
+from sweep.plot.subject import Subject
+from sweep.query import Answer, Row, pareto
+from sweep.query.answer import scaled
+from sweep.query.kernel_part import SENSES
+from sweep.query.question import lay_out
+from sweep.query.reduce import cloud
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[Any]
+
+CLOUD = 400_000  # configurations looked at
+SHOWN = 10_000  # and drawn, of those within the axes
+KNEES_NAMED = 4
+REAR_MARGIN = 1.2  # of the fronts' extent: room for dominated configurations
+IDEAL_MARGIN = 0.45  # and on the empty side for a single knee's words
+SLIM_MARGIN = 0.08
+KNEE: dict[str, Any] = {
+    "marker": "o",
+    "mfc": "none",
+    "mec": "black",
+    "mew": 1.3,
+    "linestyle": "none",
+}
+LINES = ("-", "--", ":", "-.")
+
+
+def pareto_plot(
+    data: Any,
+    objectives: Sequence[str] = ("execution_time", "energy"),
+    senses: Sequence[str] = ("min", "min"),
+    *,
+    colour: str | None = None,
+    select: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> draw.Picture:
+    """Draw the Pareto fronts of one kernel's devices and models before their configurations.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    objectives : sequence of str
+        Two variables: the horizontal and the vertical axis.
+    senses : sequence of str
+        ``min`` or ``max`` for each.
+    colour : str, optional
+        ``"device"`` or ``"model"``: what colours tell apart; line styles tell the other apart. By
+        default the device if there are several, else the model.
+    select, where
+        As in :func:`sweep.query.best`; one kernel must remain.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Small dots are configurations (a sample of them), large ones the front; a ring marks its
+        knee, where a step to either side costs the most.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results, or several kernels remain.
+    """
+    objectives, senses = list(objectives), list(senses)
+    if len(objectives) != 2 or len(senses) != 2:
+        raise QueryError(f"a Pareto plot has two objectives, not {len(objectives)}")
+    subject = Subject(data, "a Pareto plot", objectives, senses, select=select, where=where)
+    if colour not in (None, "device", "model"):
+        raise QueryError(f"colours tell apart 'device' or 'model', not '{colour}'")
+    by = [d for d in ("device", "model") if len(subject.selected(d)) > 1]
+    answer = pareto(data, objectives, senses, by=by, where=where, select=subject.select)
+    clouds = cloud(lay_out(data, objectives, senses, by, where, subject.select), CLOUD)
+    names = [subject.grid.resolve(name) for name in objectives]
+    scales = [scaled(answer.column(n), subject.grid.units(n)) for n in names]
+    fronts = _fronts(answer, by, names, senses, clouds, [factor for factor, _ in scales])
+    varied = [dim for dim in by if len({front.labels[dim] for front in fronts}) > 1]
+    colour = colour or ("model" if varied == ["model"] else "device")
+    missing = [note for note in answer.notes if note.startswith("no valid")]
+    with draw.picture(7.4, 6.0) as (figure, panels):
+        axes = panels[0, 0]
+        draw.title(figure, _title(subject, names, varied, fronts))
+        axes.grid(True, color="#e6e6e6", lw=0.7)
+        axes.set_axisbelow(True)
+        for i, name in enumerate("xy"):
+            getattr(axes, f"set_{name}label")(subject.label(names[i], scales[i][1]))
+            if fronts:
+                _set_limits(axes, name, senses[i], fronts, i)
+        handles = []
+        for front in fronts:
+            handle = _draw(axes, subject, front, varied, colour, SHOWN // len(fronts))
+            row = front.rows[front.knee]
+            units = [subject.grid.units(name) for name in names]
+            value = " and ".join(
+                draw.quantity(row[n], u) for n, u in zip(names, units, strict=True)
+            )
+            place = subject.spelt(row, subject.varied("device", "model"))
+            if len(fronts) == 1:
+                _annotate(axes, senses, front, value, place)
+            elif len(fronts) <= KNEES_NAMED:
+                handle.set_label(f"{handle.get_label()}; knee: {value} at {', '.join(place)}")
+            handles.append(handle)
+        if fronts:
+            handles.append(draw.entry("knee of a front", **KNEE, ms=9))
+            text = f"dominated configurations (a sample{_beyond(axes, fronts)})"
+            handles.append(draw.entry(text, marker="o", ms=3, color="#777777"))
+        else:
+            axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
+        draw.legend(figure, handles + [draw.entry(note) for note in missing])
+    return figure
+
+
+@dataclass(frozen=True)
+class Front:
+    """One front: labels, rows, the knee's place among them; points and cloud as axes show them."""
+
+    labels: dict[str, Any]
+    rows: list[Row]
+    knee: int
+    points: list[Array]
+    dots: list[Array]
+
+
+def _fronts(
+    answer: Answer,
+    by: Sequence[str],
+    names: Sequence[str],
+    senses: Sequence[str],
+    clouds: Mapping[tuple[Any, ...], Sequence[Array]],
+    factors: Sequence[float],
+) -> list[Front]:
+    """Return the fronts of an answer, one for each group, in the units of the axes."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in answer:
+        groups.setdefault(tuple(row[dim] for dim in by), []).append(row)
+    fronts = []
+    for key, rows in groups.items():
+        found = [np.array([row[name] for row in rows]) for name in names]
+        at = knee(*(SENSES[sense] * values for sense, values in zip(senses, found, strict=True)))
+        points, dots = (
+            [values / factor for values, factor in zip(columns, factors, strict=True)]
+            for columns in (found, clouds[key])
+        )
+        fronts.append(Front(dict(zip(by, key, strict=True)), rows, at, points, dots))
+    return fronts
+
+
+def _title(
+    subject: Subject, names: Sequence[str], varied: Sequence[str], fronts: Sequence[Front]
+) -> str:
+    """Return the title, with the device and the model that all fronts share."""
+    text = f"{draw.words(names[1]).capitalize()} against {draw.words(names[0])}: {subject.place()}"
+    for dim, value in fronts[0].labels.items() if fronts else ():
+        if dim not in varied:
+            text += f" {'on' if dim == 'device' else 'by'} {value}"
+    return text
+
+
+def _set_limits(axes: Axes, axis: str, sense: str, fronts: Sequence[Front], i: int) -> None:
+    """Turn an axis to the fronts: far dominated configurations may lie beyond."""
+    points = np.concatenate([front.points[i] for front in fronts])
+    dots = np.concatenate([front.dots[i] for front in fronts])
+    span = np.ptp(points) or abs(points[0]) or 1.0
+    near = (IDEAL_MARGIN if len(fronts) == 1 else SLIM_MARGIN) * span
+    far = REAR_MARGIN * span
+    if sense == "min":
+        low = max(points.min() - near, min(0.0, points.min()))
+        high = min(points.max() + far, dots.max() + 0.05 * span)
+    else:
+        low, high = max(points.min() - far, dots.min() - 0.05 * span), points.max() + near
+    if draw.scale_axis(axes, axis, points):
+        low, high = points.min() / 1.6, points.max() * 1.6
+    getattr(axes, f"set_{axis}lim")(low, high)
+
+
+def _draw(
+    axes: Axes,
+    subject: Subject,
+    front: Front,
+    varied: Sequence[str],
+    colour: str,
+    share: int,
+) -> Any:
+    """Draw one front, its knee and its cloud; return the legend's entry."""
+    # Colour and line style are steady under other selections.
+    look: dict[str, Any] = {"color": draw.colour_of(0), "linestyle": "-"}
+    for dim in varied:
+        index = subject.grid.coordinates[dim].values.tolist().index(front.labels[dim])
+        if dim == colour:
+            look["color"] = draw.colour_of(index)
+        else:
+            look["linestyle"] = LINES[index % len(LINES)]
+    dots = _within(axes, front.dots)
+    x, y = (column[:: max(1, len(column) // share)] for column in dots)
+    axes.scatter(x, y, s=6, color=look["color"], alpha=0.16, lw=0, rasterized=True, zorder=2)
+    # The border between what the front dominates and what it does not. Points come best first in
+    # x, so that it turns at the next point's x, whatever the senses.
+    x, y = front.points
+    axes.plot(np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1], lw=2.0, zorder=3, **look)
+    axes.plot(x, y, "o", ms=5, mec="white", mew=0.7, color=look["color"], zorder=4)
+    axes.plot(x[front.knee], y[front.knee], **KNEE, ms=12, zorder=5)
+    named = ", ".join(str(front.labels[dim]) for dim in varied) or "Pareto front"
+    return draw.entry(named, marker="o", mec="white", **look)
+
+
+def _within(axes: Axes, dots: Sequence[Array]) -> list[Array]:
+    """Return the configurations within the axes."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    x, y = dots
+    inside = (x >= left) & (x <= right) & (y >= bottom) & (y <= top)
+    return [x[inside], y[inside]]
+
+
+def _beyond(axes: Axes, fronts: Sequence[Front]) -> str:
+    """Return how many configurations of the sample lie beyond the axes, in words."""
+    everything = sum(len(front.dots[0]) for front in fronts)
+    inside = sum(len(_within(axes, front.dots)[0]) for front in fronts)
+    share = 100 * (1 - inside / everything)
+    return f"; {share:.0f} % lie farther off" if share >= 1 else ""
+
+
+def _annotate(
+    axes: Axes, senses: Sequence[str], front: Front, value: str, place: Sequence[str]
+) -> None:
+    """Write the knee's values and configuration into the ideal corner, which is always empty."""
+    x, y = (0.02 if sense == "min" else 0.98 for sense in senses)
+    lines = [f"knee: {value}", *(", ".join(place[i : i + 2]) for i in range(0, len(place), 2))]
+    axes.annotate(
+        "\n".join(lines),
+        (front.points[0][front.knee], front.points[1][front.knee]),
+        xytext=(x, y),
+        textcoords="axes fraction",
+        ha="left" if senses[0] == "min" else "right",
+        va="bottom" if senses[1] == "min" else "top",
+        fontsize=8.5,
+        arrowprops={"arrowstyle": "-", "color": "black", "lw": 0.8, "shrinkB": 6},
+        bbox={"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": "#bbbbbb"},
+        zorder=6,
+    )
