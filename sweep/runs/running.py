@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
-from sweep.evaluation.planned import Planned
 from sweep.runs.execute import execute, prepare
 from sweep.runs.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.runs.job import Job, Unit
@@ -30,6 +29,8 @@ from sweep.store import (
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from sweep.evaluation.planned import Planned
 
 __all__ = [
     "Finished",
@@ -75,7 +76,11 @@ class Finished:
     @property
     def results(self) -> xr.DataTree | Planned:
         """The results, to be asked: the store as a lazy tree, or the plan in its place."""
-        return Planned(self.space) if self.path is None else open_store(self.path)
+        if self.path is not None:
+            return open_store(self.path)
+        from sweep.evaluation.planned import Planned  # which imports xarray
+
+        return Planned(self.space)
 
 
 def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path | None:

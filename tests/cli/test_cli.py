@@ -105,6 +105,18 @@ def test_help_imports_nothing_heavy(tmp_path):
                    stdout=subprocess.DEVNULL)  # fmt: skip
 
 
+@pytest.mark.slow
+def test_a_run_without_a_report_imports_no_xarray(tmp_path):
+    write_plan(tmp_path / "small.toml")
+    code = (
+        "import sys\nfrom sweep.cli import main\nmain(['run', 'small.toml', '--no-report'])\n"
+        "heavy = {'xarray', 'pandas', 'dask', 'zarr', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+
+
 # ---------------------------------------------------------------------------- run and rerun
 
 
