@@ -63,24 +63,17 @@ def test_borders__lie_between_different_codes(codes):
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=6))
-def test_innermost__is_in_the_region(rows):
+def test_innermost__is_in_the_region_and_in_the_middle_of_a_square(rows):
     mask = np.array(rows)
     if mask.any():
         row, column = maps.innermost(mask)
         assert mask[row, column]
-        length = maps.run_length(mask, row, column)
         line = "".join("x" if inside else " " for inside in mask[row])
-        parts = [(i, part) for i, part in enumerate(line.split(" "))]
-        assert length in {len(part) for _, part in parts}
-        left = line[: column + 1].rsplit(" ", 1)[-1]
-        right = line[column:].split(" ", 1)[0]
-        assert length == len(left) + len(right) - 1
-
-
-def test_innermost__is_the_middle_of_a_square():
-    mask = np.zeros((9, 9), bool)
-    mask[2:7, 3:8] = True
-    assert maps.innermost(mask) == (4, 5)
+        left, right = line[: column + 1].rsplit(" ", 1)[-1], line[column:].split(" ", 1)[0]
+        assert maps.run_length(mask, row, column) == len(left) + len(right) - 1
+    square = np.zeros((9, 9), bool)
+    square[2:7, 3:8] = True
+    assert maps.innermost(square) == (4, 5)
 
 
 def test_heatmap__shows_the_best_over_the_rest():
@@ -343,12 +336,6 @@ def test_notebooks_display_pictures_without_pyplot():
     )
     picture = plot.occupancy_plot(DATA, select=ONE)
     assert picture._repr_png_().startswith(b"\x89PNG")
-
-
-def test_ticks__are_short_and_right():
-    assert draw.ticks([0.25, 0.5, 1.0]) == ["0.25", "0.5", "1"]
-    assert draw.ticks([1 / 3]) == ["0.33"]
-    assert draw.ticks([1e-9, 2e-9]) == ["1e-09", "2e-09"]
 
 
 def test_label__is_balanced():
