@@ -165,7 +165,7 @@ def test_command_prints_what_is_shown(block, quickstart, place):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_table_is_in_step_with_the_package(name):
-    """``python tests/readme_tables.py`` renews them."""
+    """``python tests/support/readme_tables.py`` renews them."""
     assert tables_in(TEXT)[name] == TABLES[name]()
 
 

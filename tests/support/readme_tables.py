@@ -1,4 +1,4 @@
-"""The README's tables, made from the package; ``python tests/readme_tables.py`` renews them."""
+"""The README's tables, generated from the package; ``python tests/support/readme_tables.py`` updates them."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 MARKED = re.compile(
-    r"(<!-- (\w+): made by tests/readme_tables.py -->\n)(.*?)(<!-- end -->)", re.DOTALL
+    r"(<!-- (\w+): made by tests/support/readme_tables.py -->\n)(.*?)(<!-- end -->)", re.DOTALL
 )
 
 
