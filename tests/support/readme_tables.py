@@ -1,4 +1,4 @@
-"""The README's tables, generated from the package; ``python tests/support/readme_tables.py`` updates them."""
+"""The README's generated tables; ``python tests/support/readme_tables.py`` updates them."""
 
 from __future__ import annotations
 
