@@ -14,6 +14,7 @@ __all__ = [
     "SweepError",
     "SpecError",
     "PlanError",
+    "ModelError",
     "StoreError",
     "QueryError",
     "TuningError",
@@ -61,6 +62,10 @@ class SpecError(SweepError):
 
 class PlanError(SweepError):
     """A plan is wrong, or what it asks for cannot be evaluated."""
+
+
+class ModelError(SweepError):
+    """A model's source has something that cannot be lowered: file and line are given."""
 
 
 class StoreError(SweepError):

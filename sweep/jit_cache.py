@@ -38,7 +38,7 @@ __all__ = ["LARGEST", "cache_directory", "keep_on_disk"]
 LARGEST = 256 << 20
 """Bytes that the cache may take; beyond it the files that were not used for longest go."""
 
-COMPILED_ROOMS = ("_jit.py", "compiler", "hardware", "models")
+COMPILED_ROOMS = ("jit.py", "compiler", "hardware")
 """The parts of the package in which compiled code, or the text of a pass, comes from."""
 
 HEADER = b"sweep compiled function 1\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sweep import jit_cache
-from sweep._jit import compile_pass
+from sweep.jit import compile_pass
 
 COUNT_COMPILATIONS = """
 import sweep

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep._jit import compiled
 from sweep.fronts import merge_fronts
+from sweep.jit import compiled
 from sweep.reduction import NOWHERE, Keep, Kept
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from sweep.explanation.operands import literal
 from sweep.explanation.sections import Line, Section
 from sweep.explanation.worked_inputs import Worked
 from sweep.models import get_model
-from sweep.models.base import HEAD, Model
+from sweep.models.base import Model
 from sweep.models.workload import Array, Stage, Workload
 
 __all__ = ["CAUSES", "LEAST", "bottlenecks", "breakdown", "causes"]
@@ -44,14 +43,11 @@ def breakdown(work: Workload, variant: str = "corrected") -> list[dict[str, floa
     """
     model = get_model("zhang_owens")
     inputs = model.prepare(work, variant)
-    names = (*HEAD, *(own.name for own in model.fields))
-    found = []
-    for k in range(len(work.stages)):
-        given = [(_number(inputs[i.symbol][k]),) if i.sequence else _number(inputs[i.symbol])
-                 for i in model.inputs]  # fmt: skip
-        with np.errstate(all="ignore"):
-            found.append(dict(zip(names, model.bodies[variant](*given), strict=True)))
-    return found
+    sequences = [i.symbol for i in model.inputs if i.sequence]
+    return [
+        model.evaluate(variant, {**inputs, **{name: inputs[name][k : k + 1] for name in sequences}})
+        for k in range(len(work.stages))
+    ]
 
 
 def causes(work: Workload, bottleneck: str, variant: str = "corrected") -> tuple[str, ...]:
@@ -112,11 +108,6 @@ def bottlenecks(worked: Worked, model: Model, variant: str) -> Iterator[Section]
             lines.append(Line(f"stage {stage.name}", max(times.values()), "s", text,
                               f"bound by {words(own)}: {text}"))  # fmt: skip
     yield Section(f"Bottleneck: {bottleneck}", tuple(lines), tuple(notes))
-
-
-def _number(value: Any) -> np.float64:
-    """Return an array's only number; by NumPy's arithmetic it divides by zero without raising."""
-    return np.float64(np.reshape(value, -1)[0])
 
 
 # ---------------------------------------------------------------------------- without a cause

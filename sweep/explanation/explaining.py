@@ -14,12 +14,12 @@ from sweep.explanation.configuration import Single, Source, single
 from sweep.explanation.operands import Comparison, literal
 from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Explanation, Line, Section
-from sweep.explanation.steps import Decision, Step, Trace
+from sweep.explanation.trace import Decision, Step, Trace
 from sweep.explanation.worked_inputs import Worked, scalar, work_out
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.hardware.power import voltage_at
 from sweep.models import get_model
-from sweep.models.base import HEAD, Model
+from sweep.models.base import Model
 from sweep.query.answer import scaled
 
 __all__ = ["explain"]
@@ -184,7 +184,7 @@ def _errata(comment: str, model: Model | None) -> list[str]:
 
 def _equations(body: Trace, model: Model) -> Section:
     steps = [s for s in body.steps if s.name not in CODES and s.kind != "code"]
-    told = {c for d in body.decisions(_regime_variable(body)) for c in d.comparisons}
+    told = {c for d in body.decisions("regime") for c in d.comparisons}
     lines = [_with_choice(step, _line(step, model), told) for step in steps]
     applied = dict.fromkeys(c for step in steps for c in _errata(step.comment, model))
     notes = [f"{code}: {model.errata[code]}." for code in applied]
@@ -213,7 +213,7 @@ def _sides(made: Comparison) -> str:
 def _regime(body: Trace, worked: Worked, model: Model) -> Section:
     """Return the conditions that chose the regime, each comparison with both sides."""
     lines = []
-    for decision in body.decisions(_regime_variable(body)):
+    for decision in body.decisions("regime"):
         codes = ", ".join(_errata(_comment_of(decision, body), model))
         name = f"({decision.number})" if decision.number else ""
         if not decision.number and decision.condition.isidentifier():
@@ -228,10 +228,6 @@ def _regime(body: Trace, worked: Worked, model: Model) -> Section:
     taken = _regime_name(worked, model)
     bound = BOUND.meaning(int(worked.results["bound"]))
     return Section(f"Regime: {taken}, bound by {bound}", tuple(lines))
-
-
-def _regime_variable(body: Trace) -> str:
-    return body.names[HEAD.index("regime")]
 
 
 def _comment_of(decision: Decision, body: Trace) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep._jit import Symbol
+from sweep.models.base import Symbol
 
 __all__ = [
     "Comparison",

@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from sweep._jit import Symbol
-from sweep.compiler.passes import _finish
+from sweep.compiler.lowering import lowered
+from sweep.compiler.source import finishing
 from sweep.evaluation.tables import model_inputs
 from sweep.evaluation.workloads import Launch, build_launch, build_workload
-from sweep.explanation.steps import Trace
-from sweep.explanation.trace import trace
+from sweep.explanation.trace import Trace, trace
 from sweep.fields import COMMON_FIELDS, Field
-from sweep.models.base import HEAD, Input, Model
+from sweep.models.base import HEAD, Input, Model, Symbol
 from sweep.models.workload import Workload
 from sweep.space import KernelSpace
 
 __all__ = ["Worked", "scalar", "work_out"]
 
 FINISH_SYMBOLS = {
-    "cycles": Symbol("execution cycles", "cycle", "execution time in core cycles"),
+    "execution_cycles": Symbol("execution cycles", "cycle", "execution time in core cycles"),
     "core_activity": Symbol("core_activity", "1", "activity of the core domain"),
     "memory_activity": Symbol("memory_activity", "1", "activity of the memory domain"),
     "launch_status": Symbol("launch_status", "1", "status of the launch"),
@@ -34,7 +33,6 @@ FINISH_SYMBOLS = {
     "core_watts": Symbol("P_core", "W", "C V^2 f of the core domain, at full activity"),
     "memory_watts": Symbol("P_memory", "W", "C V^2 f of the memory domain, at full activity"),
 }
-FINISH_RESULTS = ("status", "power_status", "execution_time", "power", "energy")
 
 
 @dataclass(frozen=True)
@@ -99,23 +97,22 @@ def work_out(
     status = int(inputs["launch_status"] or inputs["clock_status"])
     if status:
         return Worked(launch, workload, inputs, status, 1, None, None, {})
-    names = (*HEAD, *(own.name for own in model.fields))
-    symbols = [_symbol(COMMON_FIELDS[name]) for name in HEAD]
-    symbols += [_symbol(own) for own in model.fields]
+    arguments = {i.symbol: (model.symbols[i.symbol], _argument(inputs, i)) for i in model.inputs}
+    lengths = {len(value) for _, value in arguments.values() if isinstance(value, tuple)}
+    fields = [*(COMMON_FIELDS[name] for name in HEAD), *model.fields]
     body = trace(
-        model.bodies[variant],
-        [(model.symbols[i.symbol], _argument(inputs, i)) for i in model.inputs],
+        lowered(model.name, variant, max(lengths, default=0)),
+        arguments,
         symbols=model.symbols,
-        returns=symbols,
+        returns={own.name: _symbol(own) for own in fields},
     )
-    results = dict(zip(names, body.results, strict=True))
-    given = {**inputs, **results, "cycles": results["execution_cycles"]}
+    after, known = finishing(), {**inputs, **body.results}
     finished = trace(
-        _finish,
-        [(symbol, given[name]) for name, symbol in FINISH_SYMBOLS.items()],
-        returns=[_symbol(COMMON_FIELDS[name]) for name in FINISH_RESULTS],
+        after,
+        {name: (symbol, known[name]) for name, symbol in FINISH_SYMBOLS.items()},
+        returns={name: _symbol(COMMON_FIELDS[name]) for name in after.results},
     )
-    results.update(zip(FINISH_RESULTS, finished.results, strict=True))
+    results = {**body.results, **finished.results}
     return Worked(
         launch,
         workload,

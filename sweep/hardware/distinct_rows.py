@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep._jit import compiled
+from sweep.jit import compiled
 
 __all__ = ["HEADER", "INACTIVE", "Rows", "combinations", "rows_of"]
 
@@ -98,7 +98,7 @@ class Rows:
     Parameters
     ----------
     function : callable
-        A function of a row that returns three integers (see :func:`sweep._jit.compilable`).
+        A function of a row that returns three integers (see :func:`sweep.jit.compilable`).
     """
 
     def __init__(self, function: Callable[[Any], tuple[int, int, int]]) -> None:

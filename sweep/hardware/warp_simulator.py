@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep._jit import compilable
 from sweep.hardware.distinct_rows import HEADER, INACTIVE, Rows
+from sweep.jit import compilable
 
 __all__ = ["HALF_WARP", "LINE_BYTES", "bank_passes", "warp_transactions"]
 

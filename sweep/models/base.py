@@ -1,16 +1,31 @@
-"""What a paper's module hands to the rest of the package."""
+"""How a paper's module declares its model: symbols, equations, inputs, bodies.
+
+All of it is plain Python on numbers. What a body may consist of is documented in CONTRIBUTING;
+:mod:`sweep.compiler.lowering` reads the source of bodies and equations and refuses the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from sweep._jit import Symbol
-from sweep.fields import Field, Parameter
+import numpy as np
+
+from sweep.fields import POWER_STATUS, STATUS, Field, Parameter
 from sweep.models.workload import Array, Workload
 
-__all__ = ["HEAD", "VARIANTS", "Input", "Model"]
+__all__ = [
+    "HEAD",
+    "VARIANTS",
+    "EquationInfo",
+    "Input",
+    "Model",
+    "Symbol",
+    "equations",
+    "finish",
+    "symbols_of",
+]
 
 VARIANTS = ("corrected", "printed")
 """``printed`` follows the paper to the letter, ``corrected`` applies the documented errata."""
@@ -23,32 +38,135 @@ HEAD = (
     "regime",
     "bound",
 )
-"""What every body returns first, in this order; the model's own fields follow."""
+"""The results of every model; each model adds its own fields."""
+
+
+class Symbol(NamedTuple):
+    """One symbol of a paper: how it is printed, its unit and what it means."""
+
+    symbol: str
+    units: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class EquationInfo:
+    """What an equation function knows about itself.
+
+    ``kind`` is ``"equation"`` or ``"condition"`` (a regime's condition, which returns a truth
+    value).
+    """
+
+    model: str
+    number: str
+    result: Symbol
+    arguments: Mapping[str, Symbol]
+    kind: str
+
+
+def equations(
+    model: str, symbols: Mapping[str, Symbol]
+) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    """Return the decorator of one paper's equations.
+
+    Parameters
+    ----------
+    model : str
+        The model's name.
+    symbols : mapping
+        Every argument name (and result name) to its :class:`Symbol`. Docstrings are completed from
+        it, so that meaning and unit are written once.
+
+    Returns
+    -------
+    callable
+        ``decorator(number, result=None, kind="equation")``. ``result`` names the symbol of the
+        returned value (the function's own name by default). The decorated function stays plain
+        Python and has its :class:`EquationInfo` as the attribute ``info``.
+
+    Raises
+    ------
+    KeyError
+        An argument or result has no symbol.
+    """
+
+    def decorator(
+        number: str, result: str | None = None, kind: str = "equation"
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            arguments = {name: symbols[name] for name in _parameters(function)}
+            if kind == "condition":
+                returned = Symbol(f"condition ({number})", "1", "whether the case applies")
+            else:
+                returned = symbols[result or function.__name__]
+            info = EquationInfo(model, number, returned, arguments, kind)
+            function.__doc__ = _docstring(function.__doc__ or "", info)
+            function.info = info  # type: ignore[attr-defined]
+            return function
+
+        return wrap
+
+    return decorator
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def _docstring(text: str, info: EquationInfo) -> str:
+    """Append the units of arguments and result to an equation's own words."""
+    lines = [f"{text.strip()}", "", f"Equation ({info.number}) of {info.model}.", ""]
+    if info.arguments:
+        lines += ["Parameters", "----------"]
+    for name, symbol in info.arguments.items():
+        lines += [f"{name} : float", f"    ``{symbol.symbol}``: {symbol.meaning} [{symbol.units}]"]
+    kind = "bool" if info.kind == "condition" else "float"
+    lines += ["", "Returns", "-------", kind]
+    lines += [f"    ``{info.result.symbol}``: {info.result.meaning} [{info.result.units}]", ""]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Input:
-    """One argument of a model's body.
+    """A number that a model takes from kernel, device and clocks; a parameter of its bodies.
 
-    ``symbol`` is its key in the model's symbols; ``origin`` says in words where the number comes
-    from; ``device_keys`` are the dotted paths in the device file that it rests on. ``clocked``
-    inputs depend on the clocks; the others are constant along the clock axes. A ``sequence`` input
-    reaches the body as a tuple with one number per part of the kernel (period, stage, instruction
-    type); ``prepare`` gives it as a list of arrays, as long for all sequence inputs of the model.
-    A pass is compiled per length.
-
-    An input that depends on both the launch and the clocks is the product of two numbers:
-    ``prepare`` gives it at the nominal clocks, and what the clocks multiply it with under the name
-    ``factor``. The pass multiplies, so that no table has a number for each launch and pair of
-    clocks.
+    Attributes
+    ----------
+    symbol : str
+        The parameter's name in the bodies.
+    printed, units, meaning : str
+        The paper's symbol, its unit and what it means.
+    origin : str
+        Where the number comes from, in words.
+    device_keys : tuple of str
+        The dotted paths in the device file that it rests on. A key without a dot is one of the
+        model's own table: ``issue_cycles`` stands for ``model.NAME.issue_cycles``.
+    clocked : bool
+        Whether it depends on the clocks; the others are constant along the clock axes.
+    sequence : bool
+        Whether it has one number for each part of the kernel (period, stage, instruction type).
+        Bodies get a tuple; ``prepare`` gives a list of arrays. All sequences of a model are equally
+        long, and a pass is compiled for each length.
+    factor : str
+        For an input that depends on both the launch and the clocks: ``prepare`` gives it at the
+        nominal clocks, and what the clocks multiply it by under this name. The pass multiplies, so
+        that no table has a number for each pair of launch and clocks.
     """
 
     symbol: str
+    printed: str
+    units: str
+    meaning: str
     origin: str
     device_keys: tuple[str, ...] = ()
     clocked: bool = False
     sequence: bool = False
     factor: str = ""
+
+
+def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:
+    """Return the symbols of inputs by name."""
+    return {i.symbol: Symbol(i.printed, i.units, i.meaning) for i in inputs}
 
 
 @dataclass(frozen=True)
@@ -62,15 +180,17 @@ class Model:
     title, reference, doi : str
         The paper.
     symbols : mapping
-        Symbols of the paper by snake-case name.
+        Symbols of the paper by snake-case name, those of the inputs among them.
     inputs : tuple of Input
-        The arguments of the bodies, in their order.
+        What the bodies may have as parameters.
     fields : tuple of Field
-        The model's own outputs, in the order in which bodies return them after :data:`HEAD`.
+        The model's own results, besides those of :data:`HEAD`.
     regimes : mapping
         Permanent codes of the model's cases, unique over all models.
     bodies : mapping
-        Variant to the compiled function that joins the equations.
+        Variant to the plain Python function that joins the equations. Its parameters are inputs by
+        name; one called ``corrected`` is whether the variant is the corrected one. It returns a
+        dictionary of all results by name.
     prepare : callable
         ``prepare(workload, variant)`` returns the inputs by symbol, and their factors by name, as
         broadcastable arrays; an input that a device cannot give is NaN there.
@@ -95,3 +215,70 @@ class Model:
     parameters: tuple[Parameter, ...]
     errata: Mapping[str, str]
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Complete the keys of the model's own table in device files."""
+        inputs = []
+        for i in self.inputs:
+            keys = (key if "." in key else f"model.{self.name}.{key}" for key in i.device_keys)
+            inputs.append(replace(i, device_keys=tuple(keys)))
+        object.__setattr__(self, "inputs", tuple(inputs))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The names of what bodies return."""
+        return (*HEAD, *(own.name for own in self.fields))
+
+    def evaluate(self, variant: str, inputs: Mapping[str, Any]) -> dict[str, float]:
+        """Return the results of one configuration by name, computed by the body as plain Python.
+
+        Parameters
+        ----------
+        variant : str
+            ``"corrected"`` or ``"printed"``.
+        inputs : mapping
+            Inputs by symbol: a number or an array of one, for sequences several of them.
+        """
+        body = self.bodies[variant]
+        known: dict[str, Any] = {"corrected": variant == "corrected"}
+        for i in self.inputs:
+            if i.symbol in inputs:
+                value = inputs[i.symbol]
+                known[i.symbol] = tuple(map(_number, value)) if i.sequence else _number(value)
+        with np.errstate(all="ignore"):
+            results: dict[str, float] = body(*(known[name] for name in _parameters(body)))
+        return results
+
+
+def _number(value: Any) -> np.float64:
+    """Return an array's only number; by NumPy's arithmetic it divides by zero without raising."""
+    return np.float64(np.reshape(value, -1)[0])
+
+
+# ---------------------------------------------------------------------------- after every model
+
+MODEL_DOMAIN = float(STATUS["model_domain"])
+NO_TIME = float(POWER_STATUS["no_time"])
+LARGEST = float(np.finfo(np.float32).max)
+"""Most cycles of a valid configuration, in either precision: a store of float32 must not hold
+infinity as a result. Comparing with a number costs less than testing for infinity does."""
+
+
+def finish(  # type: ignore[no-untyped-def]
+    execution_cycles, core_activity, memory_activity, launch_status, clock_status,
+    power_input_status, static_power, core_hz, core_watts, memory_watts,
+):  # fmt: skip
+    """Return status, seconds, power by equation (1) and energy, from what every model gives."""
+    status = launch_status if launch_status != 0.0 else clock_status
+    sound = (execution_cycles > 0.0) and (execution_cycles <= LARGEST)
+    status = status if (status != 0.0 or sound) else MODEL_DOMAIN
+    time = execution_cycles / core_hz
+    power = static_power + core_activity * core_watts + memory_activity * memory_watts
+    power_status = power_input_status if status == 0.0 else NO_TIME
+    return {
+        "status": status,
+        "power_status": power_status,
+        "execution_time": time,
+        "power": power,
+        "energy": power * time,
+    }

@@ -48,54 +48,88 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep._jit import Symbol, equations, joined
 from sweep.fields import BOUND, Field, Parameter
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.workload import Array, Stage, Workload
 
-SYMBOLS = {
-    "blocks": Symbol("blocks", "1", "thread blocks of the grid"),
-    "active_blocks": Symbol("N_b", "1", "thread blocks resident on an SM"),
-    "active_sm": Symbol("active SMs", "1", "SMs that have work"),
-    "n_sm": Symbol("SMs", "1", "SMs of the device"),
-    "warps_per_block": Symbol("W_b", "1", "warps of a block"),
-    "instructions": Symbol("n", "1", "instructions of a warp, memory accesses included"),
-    "fp32": Symbol("n_fp32", "1", "single-precision instructions of a warp"),
-    "integer": Symbol("n_int", "1", "integer instructions of a warp"),
-    "special": Symbol("n_special", "1", "special functions and conversions of a warp"),
-    "fp64": Symbol("n_fp64", "1", "double-precision instructions of a warp"),
-    "accesses": Symbol("n_ls", "1", "accesses of a warp to shared and global memory"),
-    "wavefronts": Symbol("n_wave", "1", "passes of a warp's accesses through shared memory"),
-    "l1_sectors": Symbol("n_L1", "1", "time of accesses in the first-level cache, in sectors"),
-    "l2_sectors": Symbol("n_L2", "1", "sectors that it does not serve"),
-    "dram_sectors": Symbol("n_DRAM", "1", "sectors that L2 does not serve either"),
-    "chain": Symbol("n_chain", "1", "arithmetic instructions that a warp waits for"),
-    "shared_loads": Symbol("n_shared", "1", "loads from shared memory that a warp waits for"),
-    "cache_wait": Symbol("wait_cache", "cycle", "what a warp waits for loads that caches serve"),
-    "dram_loads": Symbol("n_miss", "1", "loads from DRAM that a warp waits for"),
-    "barriers": Symbol("n_bar", "1", "barriers of a warp"),
-    "issue_cycles": Symbol("t_issue", "cycle", "issue of an instruction, per SM"),
-    "fp32_cycles": Symbol("t_fp32", "cycle", "single-precision instruction, per SM"),
-    "integer_cycles": Symbol("t_int", "cycle", "integer instruction, per SM"),
-    "special_cycles": Symbol("t_special", "cycle", "special function, per SM"),
-    "fp64_cycles": Symbol("t_fp64", "cycle", "double-precision instruction, per SM"),
-    "unified": Symbol("unified", "1", "whether integers take single-precision lanes (0 or 1)"),
-    "load_store_cycles": Symbol("t_ls", "cycle", "access of a warp, per SM"),
-    "shared_cycles": Symbol("t_wave", "cycle", "pass through shared memory"),
-    "l1_cycles": Symbol("t_L1", "cycle", "sector through the first-level cache"),
-    "l2_cycles": Symbol("t_L2", "cycle", "sector from L2, of one SM"),
+INPUTS = (
+    Input("blocks", "blocks", "1", "thread blocks of the grid", "kernel launch"),
+    Input("active_blocks", "N_b", "1", "thread blocks resident on an SM", "occupancy rules"),
+    Input("active_sm", "active SMs", "1", "SMs that have work", "occupancy rules"),
+    Input("n_sm", "SMs", "1", "SMs of the device", "device", ("chip.sm_count",)),
+    Input("warps_per_block", "W_b", "1", "warps of a block", "kernel launch"),
+    Input("instructions", "n", "1", "instructions of a warp, memory accesses included",
+          "kernel instructions", sequence=True),
+    Input("fp32", "n_fp32", "1", "single-precision instructions of a warp",
+          "kernel instructions", sequence=True),
+    Input("integer", "n_int", "1", "integer instructions of a warp",
+          "kernel instructions", sequence=True),
+    Input("special", "n_special", "1", "special functions and conversions of a warp",
+          "kernel instructions", sequence=True),
+    Input("fp64", "n_fp64", "1", "double-precision instructions of a warp",
+          "kernel instructions", sequence=True),
+    Input("accesses", "n_ls", "1", "accesses of a warp to shared and global memory",
+          "kernel accesses", sequence=True),
+    Input("wavefronts", "n_wave", "1", "passes of a warp's accesses through shared memory",
+          "kernel shared accesses and banks", sequence=True),
+    Input("l1_sectors", "n_L1", "1", "time of accesses in the first-level cache, in sectors",
+          "kernel access patterns by the device's rule", sequence=True),
+    Input("l2_sectors", "n_L2", "1", "sectors that it does not serve",
+          "the same, less what L1 serves", sequence=True),
+    Input("dram_sectors", "n_DRAM", "1", "sectors that L2 does not serve either",
+          "the same, less what L2 serves", sequence=True),
+    Input("chain", "n_chain", "1", "arithmetic instructions that a warp waits for",
+          "kernel instructions", sequence=True),
+    Input("shared_loads", "n_shared", "1", "loads from shared memory that a warp waits for",
+          "kernel shared accesses", sequence=True),
+    Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
+          "kernel loads, over those under way at once, by the device's latencies",
+          ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
+    Input("dram_loads", "n_miss", "1", "loads from DRAM that a warp waits for",
+          "kernel loads, over those under way at once", sequence=True),
+    Input("barriers", "n_bar", "1", "barriers of a warp", "kernel stages", sequence=True),
+    Input("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM",
+          "device", ("issue_cycles",)),
+    Input("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM",
+          "device", ("fp32_cycles",)),
+    Input("integer_cycles", "t_int", "cycle", "integer instruction, per SM",
+          "device", ("integer_cycles",)),
+    Input("special_cycles", "t_special", "cycle", "special function, per SM",
+          "device", ("special_cycles",)),
+    Input("fp64_cycles", "t_fp64", "cycle", "double-precision instruction, per SM",
+          "device", ("fp64_cycles",)),
+    Input("unified", "unified", "1", "whether integers take single-precision lanes (0 or 1)",
+          "device", ("unified",)),
+    Input("load_store_cycles", "t_ls", "cycle", "access of a warp, per SM",
+          "device", ("load_store_cycles",)),
+    Input("shared_cycles", "t_wave", "cycle", "pass through shared memory",
+          "device", ("shared_cycles",)),
+    Input("l1_cycles", "t_L1", "cycle", "sector through the first-level cache",
+          "device", ("l1_cycles",)),
+    Input("l2_cycles", "t_L2", "cycle", "sector from L2, of one SM", "device", ("l2_cycles",)),
+    Input("alu_latency", "L_alu", "cycle", "latency of a dependent arithmetic instruction",
+          "device", ("alu_latency_cycles",)),
+    Input("shared_latency", "L_shared", "cycle", "latency of shared memory",
+          "device", ("shared_latency_cycles",)),
+    Input("launch_cycles", "L_launch", "cycle", "launching of a block",
+          "device", ("launch_cycles",)),
+    Input("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own",
+          "device", ("schedulers",)),
+    Input("parallelism", "ILP", "1", "independent instructions of a thread", "kernel parallelism"),
+    Input("dram_bandwidth", "bandwidth", "B/s", "sustained DRAM bandwidth",
+          "device, at the clock", ("chip.memory_bandwidth_GBps", "dram_share_fraction"),
+          clocked=True),
+    Input("dram_latency", "L_DRAM", "cycle", "latency of DRAM",
+          "device, at the clocks", ("dram_latency_cycles",), clocked=True),
+    Input("core_clock", "f", "Hz", "core clock",
+          "swept core clock; nominal as printed", clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
     "dram_cycles": Symbol("t_DRAM", "cycle", "sector from DRAM, of one SM"),
-    "dram_bandwidth": Symbol("bandwidth", "B/s", "sustained DRAM bandwidth"),
-    "core_clock": Symbol("f", "Hz", "core clock"),
-    "alu_latency": Symbol("L_alu", "cycle", "latency of a dependent arithmetic instruction"),
-    "shared_latency": Symbol("L_shared", "cycle", "latency of shared memory"),
-    "dram_latency": Symbol("L_DRAM", "cycle", "latency of DRAM"),
-    "launch_cycles": Symbol("L_launch", "cycle", "launching of a block"),
-    "schedulers": Symbol("m", "1", "schedulers of an SM, each with lanes of its own"),
     "own_lanes": Symbol("Z_own", "cycle", "what a warp's arithmetic takes longer on its own lanes"),
     "arithmetic_wait": Symbol("Z_A", "cycle", "what a warp alone waits for its arithmetic"),
-    "parallelism": Symbol("ILP", "1", "independent instructions of a thread"),
     "arithmetic": Symbol("A", "cycle", "demand of a warp on issue slots and arithmetic pipelines"),
     "load_store": Symbol("S", "cycle", "demand of a warp on the load-store pipeline"),
     "memory": Symbol("M", "cycle", "demand of a warp on L2 and DRAM"),
@@ -259,90 +293,90 @@ def is_latency_bound(warps, demand, wait):
     return warps * demand < wait
 
 
-def _body(corrected):
-    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
-
-    @joined
-    def body(
-        blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer,
-        special, fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain,
-        shared_loads, cache_wait, dram_loads, barriers, issue_cycles, fp32_cycles, integer_cycles,
-        special_cycles, fp64_cycles, unified, load_store_cycles, shared_cycles, l1_cycles,
-        l2_cycles, alu_latency, shared_latency, launch_cycles, schedulers, parallelism,
-        dram_bandwidth, dram_latency, core_clock,
-    ):  # fmt: skip
-        t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
-        N = warps(active_blocks, warps_per_block)
-        rounds = full_rounds(blocks, active_blocks, n_sm)
-        left = tail_blocks(blocks, rounds, active_blocks, n_sm)
-        has_tail = 1.0 if left > 0.0 else 0.0
-        N_tail = warps(max(left, 1.0), warps_per_block)
-        all_a = all_s = all_m = all_shared = all_l1 = all_dram = executed = 0.0
-        a = s = m = own = serial = serial_tail = 0.0
-        z = all_z = launch_cycles
-        for k in range(len(instructions)):
-            a_k = arithmetic(instructions[k], issue_cycles, fp32[k], fp32_cycles, integer[k],
-                             integer_cycles, special[k], special_cycles, fp64[k], fp64_cycles,
-                             unified)  # fmt: skip
-            s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
-                             l1_sectors[k], l1_cycles)  # fmt: skip
-            m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
-            own_k = own_lanes(a_k, schedulers)
-            z_k = arithmetic_wait(chain[k], alu_latency, parallelism, own_k)
-            z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, parallelism,
-                       cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
-            all_a += a_k
-            all_s += s_k
-            all_m += m_k
-            all_z += z_k
-            all_shared += wavefronts[k] * shared_cycles
-            all_l1 += l1_sectors[k] * l1_cycles
-            all_dram += dram_sectors[k] * t_dram
-            executed += instructions[k]
-            a += a_k
-            s += s_k
-            m += m_k
-            z += z_k
-            own += own_k
-            # Stages without a barrier between them are one.
-            ends = 1.0 if k == len(instructions) - 1 or barriers[k] > 0.0 else 0.0
+def body(
+    blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
+    fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
+    cache_wait, dram_loads, barriers, issue_cycles, fp32_cycles, integer_cycles, special_cycles,
+    fp64_cycles, unified, load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency,
+    shared_latency, launch_cycles, schedulers, parallelism, dram_bandwidth, dram_latency,
+    core_clock, corrected,
+):  # fmt: skip
+    """Join the equations."""
+    t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
+    N = warps(active_blocks, warps_per_block)
+    rounds = full_rounds(blocks, active_blocks, n_sm)
+    left = tail_blocks(blocks, rounds, active_blocks, n_sm)
+    has_tail = 1.0 if left > 0.0 else 0.0
+    N_tail = warps(max(left, 1.0), warps_per_block)
+    all_a = all_s = all_m = all_shared = all_l1 = all_dram = executed = 0.0
+    a = s = m = own = serial = serial_tail = 0.0
+    z = all_z = launch_cycles
+    for k in range(len(instructions)):
+        a_k = arithmetic(instructions[k], issue_cycles, fp32[k], fp32_cycles, integer[k],
+                         integer_cycles, special[k], special_cycles, fp64[k], fp64_cycles,
+                         unified)  # fmt: skip
+        s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
+                         l1_sectors[k], l1_cycles)  # fmt: skip
+        m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
+        own_k = own_lanes(a_k, schedulers)
+        z_k = arithmetic_wait(chain[k], alu_latency, parallelism, own_k)
+        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, parallelism,
+                   cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
+        all_a += a_k
+        all_s += s_k
+        all_m += m_k
+        all_z += z_k
+        all_shared += wavefronts[k] * shared_cycles
+        all_l1 += l1_sectors[k] * l1_cycles
+        all_dram += dram_sectors[k] * t_dram
+        executed += instructions[k]
+        a += a_k
+        s += s_k
+        m += m_k
+        z += z_k
+        own += own_k
+        # Stages without a barrier between them are one.
+        if k == len(instructions) - 1 or barriers[k] > 0.0:
             d = demand(a, s, m)
-            serial += ends * round_cycles(N, d, z, own)
-            serial_tail += ends * round_cycles(N_tail, d, z, own)
-            a *= 1.0 - ends
-            s *= 1.0 - ends
-            m *= 1.0 - ends
-            z *= 1.0 - ends
-            own *= 1.0 - ends
+            serial += round_cycles(N, d, z, own)
+            serial_tail += round_cycles(N_tail, d, z, own)
+            a = s = m = z = own = 0.0
 
-        longest = demand_printed(all_a, all_s, all_m)
-        D = demand(all_a, all_s, all_m) if corrected else longest
-        all_own = own_lanes(all_a, schedulers)
-        T = with_barriers(round_cycles(N, D, all_z, all_own), serial, active_blocks)
-        T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z, all_own), serial_tail,
-                                          max(left, 1.0))  # fmt: skip
-        bounded = exec_cycles_printed(blocks, warps_per_block, active_sm, D)
-        cycles = exec_cycles(rounds, T, T_tail) if corrected else bounded
+    longest = demand_printed(all_a, all_s, all_m)
+    D = demand(all_a, all_s, all_m) if corrected else longest
+    all_own = own_lanes(all_a, schedulers)
+    T = with_barriers(round_cycles(N, D, all_z, all_own), serial, active_blocks)
+    T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z, all_own), serial_tail,
+                                      max(left, 1.0))  # fmt: skip
+    bounded = exec_cycles_printed(blocks, warps_per_block, active_sm, D)
+    cycles = exec_cycles(rounds, T, T_tail) if corrected else bounded
 
-        waits = is_latency_bound(N, D, all_z) if corrected else False
-        by_arithmetic = all_a >= longest
-        by_load_store = all_s >= longest
-        # The load-store pipeline serves shared memory and L1: the one with more to do.
-        served = SHARED if all_shared >= all_l1 else MEMORY
-        component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
-        bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
-        regime = WAITING if waits else component
-        bound = LATENCY if waits else bottleneck
-        per_sm = blocks * warps_per_block / active_sm
-        CPI = cycles / (executed * per_sm)
-        core_activity = min(1.0, all_a * per_sm / cycles)
-        memory_activity = min(1.0, all_dram * per_sm / cycles)
-        return (
-            cycles, CPI, core_activity, memory_activity, regime, bound, all_a * per_sm,
-            all_s * per_sm, all_m * per_sm, all_z, min(1.0, longest * per_sm / cycles),
-        )  # fmt: skip
-
-    return body
+    waits = is_latency_bound(N, D, all_z) if corrected else False
+    by_arithmetic = all_a >= longest
+    by_load_store = all_s >= longest
+    # The load-store pipeline serves shared memory and L1: the one with more to do.
+    served = SHARED if all_shared >= all_l1 else MEMORY
+    component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
+    bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
+    regime = WAITING if waits else component
+    bound = LATENCY if waits else bottleneck
+    per_sm = blocks * warps_per_block / active_sm
+    CPI = cycles / (executed * per_sm)
+    core_activity = min(1.0, all_a * per_sm / cycles)
+    memory_activity = min(1.0, all_dram * per_sm / cycles)
+    return {
+        "execution_cycles": cycles,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "arithmetic_cycles": all_a * per_sm,
+        "load_store_cycles": all_s * per_sm,
+        "memory_cycles": all_m * per_sm,
+        "wait_cycles": all_z,
+        "utilisation": min(1.0, longest * per_sm / cycles),
+    }
 
 
 def _total(accesses, zero: Array) -> Array:
@@ -444,10 +478,6 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     }
 
 
-def _device(*keys: str) -> tuple[str, ...]:
-    return tuple(f"model.combined.{key}" for key in keys)
-
-
 def _cycles(key: str, least: float = 0.001, required: bool = True) -> Parameter:
     """Return a parameter in cycles by its key, which is a symbol with its unit."""
     symbol = SYMBOLS.get(key) or SYMBOLS.get(key.removesuffix("_cycles"))
@@ -459,7 +489,6 @@ _LATENCIES = {
     "l1_latency_cycles": ("L_L1", "latency of a load that the first-level cache serves"),
     "l2_latency_cycles": ("L_L2", "latency of a load that the L2 cache serves"),
 }
-_COUNTS = ("instructions", "fp32", "integer", "special", "fp64", "chain", "barriers")
 
 MODEL = Model(
     name="combined",
@@ -470,38 +499,7 @@ MODEL = Model(
     ),
     doi="",
     symbols=SYMBOLS,
-    inputs=(
-        Input("blocks", "kernel launch"),
-        Input("active_blocks", "occupancy rules"),
-        Input("active_sm", "occupancy rules"),
-        Input("n_sm", "device", ("chip.sm_count",)),
-        Input("warps_per_block", "kernel launch"),
-        *(Input(n, "kernel instructions", sequence=True) for n in _COUNTS[:5]),
-        Input("accesses", "kernel accesses", sequence=True),
-        Input("wavefronts", "kernel shared accesses and banks", sequence=True),
-        Input("l1_sectors", "kernel access patterns by the device's rule", sequence=True),
-        Input("l2_sectors", "the same, less what L1 serves", sequence=True),
-        Input("dram_sectors", "the same, less what L2 serves", sequence=True),
-        Input("chain", "kernel instructions", sequence=True),
-        Input("shared_loads", "kernel shared accesses", sequence=True),
-        Input("cache_wait", "kernel loads, over those under way at once, by the device's latencies",
-              _device("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
-        Input("dram_loads", "kernel loads, over those under way at once", sequence=True),
-        Input("barriers", "kernel stages", sequence=True),
-        *(Input(n, "device", _device(n)) for n in SCALARS[:4]),
-        Input("fp64_cycles", "device", _device("fp64_cycles")),
-        Input("unified", "device", _device("unified")),
-        *(Input(n, "device", _device(n)) for n in SCALARS[4:8]),
-        Input("alu_latency", "device", _device("alu_latency_cycles")),
-        Input("shared_latency", "device", _device("shared_latency_cycles")),
-        Input("launch_cycles", "device", _device("launch_cycles")),
-        Input("schedulers", "device", _device("schedulers")),
-        Input("parallelism", "kernel parallelism"),
-        Input("dram_bandwidth", "device, at the clock",
-              ("chip.memory_bandwidth_GBps", *_device("dram_share_fraction")), True),
-        Input("dram_latency", "device, at the clocks", _device("dram_latency_cycles"), True),
-        Input("core_clock", "swept core clock; nominal as printed", (), True),
-    ),
+    inputs=INPUTS,
     fields=(
         Field("arithmetic_cycles", "cycle", "cycles that an SM issues and computes", "A",
               "combined (1)"),
@@ -512,7 +510,7 @@ MODEL = Model(
         Field("utilisation", "1", "longest component over the time", "", "combined (5)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": _body(True), "printed": _body(False)},
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     parameters=(
         *(_cycles(key) for key in SCALARS[:8]),

@@ -40,38 +40,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep._jit import Symbol, equations, joined
 from sweep.fields import BOUND, Field, Parameter
 from sweep.hardware.clocks import bandwidth, latency, service_time
-from sweep.models.base import Input, Model
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.workload import Array, Workload
 
-SYMBOLS = {
-    "n": Symbol("N", "1", "active warps on an SM"),
-    "active_blocks_per_sm": Symbol("#Active_blocks_per_SM", "1", "active blocks on an SM"),
-    "active_sm": Symbol("#Active_SMs", "1", "SMs that have work"),
-    "n_sm": Symbol("#SM", "1", "SMs of the GPU"),
-    "blocks": Symbol("#Blocks", "1", "blocks of the grid"),
-    "threads_per_block": Symbol("#Threads_per_block", "1", "threads in a block"),
-    "threads_per_warp": Symbol("#Threads_per_warp", "1", "threads in a warp"),
-    "comp_insts": Symbol("#Comp_insts", "1", "computation instructions of a thread"),
-    "uncoal_mem_insts": Symbol("#Uncoal_Mem_insts", "1", "uncoalesced accesses of a thread"),
-    "coal_mem_insts": Symbol("#Coal_Mem_insts", "1", "coalesced accesses of a thread"),
+INPUTS = (
+    Input("n", "N", "1", "active warps on an SM", "occupancy rules"),
+    Input("active_blocks_per_sm", "#Active_blocks_per_SM", "1", "active blocks on an SM",
+          "occupancy rules"),
+    Input("active_sm", "#Active_SMs", "1", "SMs that have work", "occupancy rules"),
+    Input("n_sm", "#SM", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
+    Input("blocks", "#Blocks", "1", "blocks of the grid", "kernel launch"),
+    Input("threads_per_block", "#Threads_per_block", "1", "threads in a block", "kernel launch"),
+    Input("threads_per_warp", "#Threads_per_warp", "1", "threads in a warp",
+          "device", ("chip.warp_size",)),
+    Input("comp_insts", "#Comp_insts", "1", "computation instructions of a thread",
+          "kernel instructions, shared accesses and barriers"),
+    Input("uncoal_mem_insts", "#Uncoal_Mem_insts", "1", "uncoalesced accesses of a thread",
+          "kernel accesses that need several transactions a warp"),
+    Input("coal_mem_insts", "#Coal_Mem_insts", "1", "coalesced accesses of a thread",
+          "kernel accesses that need one transaction a warp"),
+    Input("synch_insts", "#Synch_insts", "1", "barriers of a thread", "kernel barriers"),
+    Input("uncoal_per_mw", "#Uncoal_per_mw", "1", "transactions of an uncoalesced access",
+          "kernel access patterns under the device's coalescing rule"),
+    Input("load_bytes_per_warp", "Load_bytes_per_warp", "B", "bytes of a warp's access",
+          "kernel access sizes, mean over the accesses"),
+    Input("issue_cycles", "Issue_cycles", "cycle", "cycles to issue one warp instruction",
+          "device", ("issue_cycles",)),
+    Input("core_freq", "Freq", "Hz", "clock of the SM processor", "swept core clock", clocked=True),
+    Input("mem_bandwidth", "Mem_Bandwidth", "B/s", "bandwidth between DRAM and GPU cores",
+          "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
+    Input("mem_ld", "Mem_LD", "cycle", "DRAM access latency",
+          "device, at the clocks", ("mem_ld_cycles",), clocked=True),
+    Input("departure_del_uncoal", "Departure_del_uncoal", "cycle",
+          "delay between two uncoalesced transactions", "device, at the clocks",
+          ("departure_del_uncoal_cycles",), clocked=True),
+    Input("departure_del_coal", "Departure_del_coal", "cycle",
+          "delay between two coalesced transactions", "device, at the clocks",
+          ("departure_del_coal_cycles",), clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
     "mem_insts": Symbol("#Mem_insts", "1", "memory instructions of a thread"),
     "total_insts": Symbol("#Total_insts", "1", "instructions of a thread"),
-    "synch_insts": Symbol("#Synch_insts", "1", "barriers of a thread"),
-    "uncoal_per_mw": Symbol("#Uncoal_per_mw", "1", "transactions of an uncoalesced access"),
-    "load_bytes_per_warp": Symbol("Load_bytes_per_warp", "B", "bytes of a warp's access"),
-    "issue_cycles": Symbol("Issue_cycles", "cycle", "cycles to issue one warp instruction"),
-    "core_freq": Symbol("Freq", "Hz", "clock of the SM processor"),
-    "mem_bandwidth": Symbol("Mem_Bandwidth", "B/s", "bandwidth between DRAM and GPU cores"),
-    "mem_ld": Symbol("Mem_LD", "cycle", "DRAM access latency"),
-    "departure_del_uncoal": Symbol(
-        "Departure_del_uncoal", "cycle", "delay between two uncoalesced transactions"
-    ),
-    "departure_del_coal": Symbol(
-        "Departure_del_coal", "cycle", "delay between two coalesced transactions"
-    ),
     "mem_l_uncoal": Symbol("Mem_L_Uncoal", "cycle", "latency of an uncoalesced warp access"),
     "mem_l_coal": Symbol("Mem_L_Coal", "cycle", "latency of a coalesced warp access"),
     "mem_l": Symbol("Mem_L", "cycle", "mean latency of a warp's access"),
@@ -314,98 +326,147 @@ COMPUTE, MEMORY, LATENCY, SYNCHRONISATION = (
 )
 
 
-def _body(corrected):  # fmt: skip
-    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+def corrected(
+    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
+    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
+    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
+):  # fmt: skip
+    """Join the equations, with the errata applied."""
+    mem_insts = uncoal_mem_insts + coal_mem_insts
+    total_insts = comp_insts + mem_insts
+    Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
+    Weight_coal = weight_coal(coal_mem_insts, uncoal_mem_insts)
+    Mem_L_Uncoal = mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal)
+    Mem_L_Coal = mem_l_coal(mem_ld)
+    Mem_L = mem_l(Mem_L_Uncoal, Weight_uncoal, Mem_L_Coal, Weight_coal)
+    Departure_delay = departure_delay(
+        departure_del_uncoal, uncoal_per_mw, Weight_uncoal, departure_del_coal, Weight_coal
+    )
+    MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
+    MWP_Without_BW = mwp_without_bw(MWP_full, n)
+    BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
+    MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
+    MWP = mwp(MWP_Without_BW, MWP_peak_BW, n)
+    Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
+    Comp_cycles = comp_cycles(issue_cycles, total_insts)
+    CWP_full = cwp_full(Mem_cycles, Comp_cycles)
+    CWP = cwp(CWP_full, n)
+    Rep = rep(blocks, active_blocks_per_sm, active_sm)
+    overlapped = MWP - 1.0
+    issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
+    Rep = max(1.0, Rep)  # HK-5
+    overlapped = max(overlapped, 0.0)  # HK-4
+    periods = max(mem_insts, 1.0)  # HK-9
+    waited = max(Mem_cycles, Mem_L)  # HK-9
+    every = n - 1.0  # HK-7
+    T22 = exec_cycles_app_22(waited, Comp_cycles, periods, every, Rep)
+    T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, periods, overlapped, Rep)
+    T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
+    Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
+    limited = is_cwp_limited(CWP, n)
+    least = T22 if limited else T24
+    memory_bound = T23 >= least  # HK-1, HK-3, HK-7
+    Exec = T23 if memory_bound else least
+    regime = EQ23 if memory_bound else (EQ22 if limited else EQ24)
+    bound = MEMORY if memory_bound else (LATENCY if limited else COMPUTE)
+    unlimited = max(MWP_Without_BW - 1.0, 0.0)
+    Free23 = exec_cycles_app_23(Mem_cycles, n, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep)
+    Free_synch = synch_cost(Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep)
+    Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
+    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
 
-    @joined
-    def body(
-        N, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
-        comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw,
-        load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth, mem_ld,
-        departure_del_uncoal, departure_del_coal,
-    ):  # fmt: skip
-        mem_insts = uncoal_mem_insts + coal_mem_insts
-        total_insts = comp_insts + mem_insts
-        Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
-        Weight_coal = weight_coal(coal_mem_insts, uncoal_mem_insts)
-        Mem_L_Uncoal = mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal)
-        Mem_L_Coal = mem_l_coal(mem_ld)
-        Mem_L = mem_l(Mem_L_Uncoal, Weight_uncoal, Mem_L_Coal, Weight_coal)
-        Departure_delay = departure_delay(
-            departure_del_uncoal, uncoal_per_mw, Weight_uncoal, departure_del_coal, Weight_coal
-        )
-        MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
-        MWP_Without_BW = mwp_without_bw(MWP_full, N)
-        BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
-        MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
-        MWP = mwp(MWP_Without_BW, MWP_peak_BW, N)
-        Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
-        Comp_cycles = comp_cycles(issue_cycles, total_insts)
-        CWP_full = cwp_full(Mem_cycles, Comp_cycles)
-        CWP = cwp(CWP_full, N)
-        Rep = rep(blocks, active_blocks_per_sm, active_sm)
-        overlapped = MWP - 1.0
-        issued = N * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
-        if corrected:
-            Rep = max(1.0, Rep)  # HK-5
-            overlapped = max(overlapped, 0.0)  # HK-4
+    no_memory = mem_insts == 0.0
+    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
+    Synch = 0.0 if no_memory else Synch
+    regime = NO_MEMORY if no_memory else regime
+    bound = COMPUTE if no_memory else bound
+    memory_busy = 0.0 if no_memory else memory_busy
+    Total = exec_cycles_with_synch(Exec, Synch)
+    bound = SYNCHRONISATION if Synch > Exec else bound
+    # The total, with the barriers (HK-6).
+    CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
 
-        if corrected:
-            periods = max(mem_insts, 1.0)  # HK-9
-            waited = max(Mem_cycles, Mem_L)  # HK-9
-            every = N - 1.0  # HK-7
-        else:
-            periods = mem_insts
-            waited = Mem_cycles
-            every = overlapped
-        T22 = exec_cycles_app_22(waited, Comp_cycles, periods, every, Rep)
-        T23 = exec_cycles_app_23(Mem_cycles, N, MWP, Comp_cycles, periods, overlapped, Rep)
-        T24 = exec_cycles_app_24(Mem_L, Comp_cycles, N, Rep)
-        Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
-        if corrected:
-            limited = is_cwp_limited(CWP, N)
-            least = T22 if limited else T24
-            memory_bound = T23 >= least  # HK-1, HK-3, HK-7
-            Exec = T23 if memory_bound else least
-            regime = EQ23 if memory_bound else (EQ22 if limited else EQ24)
-            bound = MEMORY if memory_bound else (LATENCY if limited else COMPUTE)
-            unlimited = max(MWP_Without_BW - 1.0, 0.0)
-            Free23 = exec_cycles_app_23(
-                Mem_cycles, N, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep
-            )
-            Free_synch = synch_cost(
-                Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep
-            )
-            Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
-        else:
-            few = is_few_warps(MWP, N, CWP)
-            memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
-            Exec = T22 if few else (T23 if memory_bound else T24)
-            regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
-            bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
-        memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
+    used = issued / Total
+    core_activity = min(1.0, Comp_cycles * used)
+    memory_activity = min(1.0, memory_busy * used)
+    return {
+        "execution_cycles": Total,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_warp_parallelism": MWP,
+        "computation_warp_parallelism": CWP,
+        "rounds": Rep,
+        "synchronisation_cycles": Synch,
+    }
 
-        no_memory = mem_insts == 0.0
-        Exec = exec_cycles_app_no_memory(Comp_cycles, N, Rep) if no_memory else Exec
-        Synch = 0.0 if no_memory else Synch
-        regime = NO_MEMORY if no_memory else regime
-        bound = COMPUTE if no_memory else bound
-        memory_busy = 0.0 if no_memory else memory_busy
-        Total = exec_cycles_with_synch(Exec, Synch)
-        bound = SYNCHRONISATION if Synch > Exec else bound
-        timed = Exec
-        if corrected:
-            timed = Total  # HK-6
-        CPI = cpi(timed, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
 
-        used = issued / Total
-        core_activity = min(1.0, Comp_cycles * used)
-        memory_activity = min(1.0, memory_busy * used)
-        return (
-            Total, CPI, core_activity, memory_activity, regime, bound, MWP, CWP, Rep, Synch
-        )  # fmt: skip
+def printed(
+    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
+    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
+    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
+):  # fmt: skip
+    """Join the equations as the paper has them."""
+    mem_insts = uncoal_mem_insts + coal_mem_insts
+    total_insts = comp_insts + mem_insts
+    Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
+    Weight_coal = weight_coal(coal_mem_insts, uncoal_mem_insts)
+    Mem_L_Uncoal = mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal)
+    Mem_L_Coal = mem_l_coal(mem_ld)
+    Mem_L = mem_l(Mem_L_Uncoal, Weight_uncoal, Mem_L_Coal, Weight_coal)
+    Departure_delay = departure_delay(
+        departure_del_uncoal, uncoal_per_mw, Weight_uncoal, departure_del_coal, Weight_coal
+    )
+    MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
+    MWP_Without_BW = mwp_without_bw(MWP_full, n)
+    BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
+    MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
+    MWP = mwp(MWP_Without_BW, MWP_peak_BW, n)
+    Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
+    Comp_cycles = comp_cycles(issue_cycles, total_insts)
+    CWP_full = cwp_full(Mem_cycles, Comp_cycles)
+    CWP = cwp(CWP_full, n)
+    Rep = rep(blocks, active_blocks_per_sm, active_sm)
+    overlapped = MWP - 1.0
+    issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
+    T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
+    T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, mem_insts, overlapped, Rep)
+    T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
+    Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
+    few = is_few_warps(MWP, n, CWP)
+    memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
+    Exec = T22 if few else (T23 if memory_bound else T24)
+    regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
+    bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
+    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
 
-    return body
+    no_memory = mem_insts == 0.0
+    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
+    Synch = 0.0 if no_memory else Synch
+    regime = NO_MEMORY if no_memory else regime
+    bound = COMPUTE if no_memory else bound
+    memory_busy = 0.0 if no_memory else memory_busy
+    Total = exec_cycles_with_synch(Exec, Synch)
+    bound = SYNCHRONISATION if Synch > Exec else bound
+    CPI = cpi(Exec, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+
+    used = issued / Total
+    core_activity = min(1.0, Comp_cycles * used)
+    memory_activity = min(1.0, memory_busy * used)
+    return {
+        "execution_cycles": Total,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_warp_parallelism": MWP,
+        "computation_warp_parallelism": CWP,
+        "rounds": Rep,
+        "synchronisation_cycles": Synch,
+    }
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array]:
@@ -452,10 +513,6 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     return inputs
 
 
-def _device(key: str) -> tuple[str, ...]:
-    return (f"model.hong_kim.{key}",)
-
-
 MODEL = Model(
     name="hong_kim",
     title="MWP/CWP: memory and computation warp parallelism",
@@ -465,29 +522,7 @@ MODEL = Model(
     ),
     doi="10.1145/1555754.1555775",
     symbols=SYMBOLS,
-    inputs=(
-        Input("n", "occupancy rules"),
-        Input("active_blocks_per_sm", "occupancy rules"),
-        Input("active_sm", "occupancy rules"),
-        Input("n_sm", "device", ("chip.sm_count",)),
-        Input("blocks", "kernel launch"),
-        Input("threads_per_block", "kernel launch"),
-        Input("threads_per_warp", "device", ("chip.warp_size",)),
-        Input("comp_insts", "kernel instructions, shared accesses and barriers"),
-        Input("uncoal_mem_insts", "kernel accesses that need several transactions a warp"),
-        Input("coal_mem_insts", "kernel accesses that need one transaction a warp"),
-        Input("synch_insts", "kernel barriers"),
-        Input("uncoal_per_mw", "kernel access patterns under the device's coalescing rule"),
-        Input("load_bytes_per_warp", "kernel access sizes, mean over the accesses"),
-        Input("issue_cycles", "device", _device("issue_cycles")),
-        Input("core_freq", "swept core clock", (), True),
-        Input("mem_bandwidth", "device, at the clock", ("chip.memory_bandwidth_GBps",), True),
-        Input("mem_ld", "device, at the clocks", _device("mem_ld_cycles"), True),
-        Input("departure_del_uncoal", "device, at the clocks",
-              _device("departure_del_uncoal_cycles"), True),
-        Input("departure_del_coal", "device, at the clocks",
-              _device("departure_del_coal_cycles"), True),
-    ),
+    inputs=INPUTS,
     fields=(
         Field("memory_warp_parallelism", "1", "memory warp parallelism", "MWP", "hong_kim (5)"),
         Field("computation_warp_parallelism", "1", "computation warp parallelism", "CWP",
@@ -497,7 +532,7 @@ MODEL = Model(
               "hong_kim (26)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": _body(True), "printed": _body(False)},
+    bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     parameters=(
         Parameter("issue_cycles", "Issue_cycles", "cycle", "cycles to issue a warp instruction",

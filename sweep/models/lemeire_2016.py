@@ -31,30 +31,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep._jit import Symbol, equations, joined
 from sweep.fields import BOUND, Field, Parameter
 from sweep.hardware.clocks import latency, service_time
-from sweep.models.base import Input, Model
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.workload import Array, Workload
 
-SYMBOLS = {
-    "n_cu": Symbol("NbrCUs", "1", "compute units of the GPU"),
-    "active_cu": Symbol("active CUs", "1", "compute units that have work"),
+INPUTS = (
+    Input("n_cu", "NbrCUs", "1", "compute units of the GPU", "device", ("chip.sm_count",)),
+    Input("active_cu", "active CUs", "1", "compute units that have work", "occupancy rules"),
+    Input("max_conc_wg", "MaxConcWG", "1", "most concurrent work groups on a compute unit",
+          "occupancy rules"),
+    Input("conc_wg", "concWG", "1", "concurrent work groups on a compute unit",
+          "occupancy rules, by local memory"),
+    Input("active_wg", "active work groups", "1", "by the occupancy rules", "occupancy rules"),
+    Input("max_conc_warps", "MaxConcWarps", "1", "most concurrent warps on a compute unit",
+          "occupancy rules"),
+    Input("wg", "WG", "1", "work groups", "kernel launch"),
+    Input("wg_size", "WGSize", "1", "work items of a work group", "kernel launch"),
+    Input("warp_size", "WarpSize", "1", "work items of a full warp", "device", ("chip.warp_size",)),
+    Input("instructions", "instructions", "1", "instructions of a work item, memory included",
+          "kernel instructions and accesses"),
+    Input("count", "n", "1", "instructions of a warp", "kernel instructions", sequence=True),
+    Input("issue", "lambda", "cycle", "issue latency", "device", ("latencies",), sequence=True),
+    Input("completion", "Lambda", "cycle", "completion latency",
+          "device", ("latencies",), sequence=True),
+    Input("local_count", "n_local", "1", "local memory requests of a warp, conflicts included",
+          "kernel shared accesses"),
+    Input("local_issue", "lambda_local", "cycle", "issue latency of local memory",
+          "device", ("local_memory",)),
+    Input("local_completion", "Lambda_local", "cycle", "completion latency of local memory",
+          "device", ("local_memory",)),
+    Input("memory_count", "n_global", "1", "global memory requests of a warp",
+          "kernel global accesses"),
+    Input("memory_issue", "lambda_global", "cycle", "mean issue latency of global memory",
+          "device, at the clocks", ("global_memory",), clocked=True, factor="issue_factor"),
+    Input("memory_completion", "Lambda_global", "cycle", "mean completion latency",
+          "device, at the clocks", ("global_memory",), clocked=True, factor="completion_factor"),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
     "n_pe": Symbol("NbrPEs", "1", "processing elements of a type on a compute unit"),
     "clock": Symbol("ClockFrequency", "Hz", "core clock"),
     "peak": Symbol("peak", "1/s", "peak instructions per second"),
     "max_local_mem": Symbol("MaxLocalMem", "B", "local memory of a compute unit"),
     "local_mem_size": Symbol("localMemSize", "B", "local memory of a work group"),
     "work_items": Symbol("workItems", "1", "work items"),
-    "wg_size": Symbol("WGSize", "1", "work items of a work group"),
-    "wg": Symbol("WG", "1", "work groups"),
-    "max_conc_wg": Symbol("MaxConcWG", "1", "most concurrent work groups on a compute unit"),
-    "active_wg": Symbol("active work groups", "1", "by the occupancy rules"),
-    "conc_wg": Symbol("concWG", "1", "concurrent work groups on a compute unit"),
-    "warp_size": Symbol("WarpSize", "1", "work items of a full warp"),
     "warps_wg": Symbol("warpsWG", "1", "warps of a work group"),
     "actual_warp_size": Symbol("actualWarpSize", "1", "mean work items of a warp"),
-    "max_conc_warps": Symbol("MaxConcWarps", "1", "most concurrent warps on a compute unit"),
     "conc_warps": Symbol("concWarps", "1", "concurrent warps on a compute unit"),
     "total_warps": Symbol("totalWarps", "1", "warps of the kernel"),
     "runs_cu": Symbol("runsCU", "1", "runs of a compute unit"),
@@ -66,8 +89,6 @@ SYMBOLS = {
     "nbr_instructions": Symbol("nbrInstructions", "1", "instructions of all work items"),
     "cpi_cu": Symbol("CPI_CU", "cycle", "cycles per work item's instruction on a compute unit"),
     "cpi_warp": Symbol("CPI_warp", "cycle", "cycles per warp instruction"),
-    "issue": Symbol("lambda", "cycle", "issue latency"),
-    "completion": Symbol("Lambda", "cycle", "completion latency"),
     "completion_l1": Symbol("Lambda_L1", "cycle", "completion latency of the cache"),
     "completion_l2": Symbol("Lambda_L2", "cycle", "completion latency behind the cache"),
     "cache_size": Symbol("CacheSize", "B", "size of the cache"),
@@ -83,16 +104,8 @@ SYMBOLS = {
     "n_branches": Symbol("branches", "1", "branches of the conditional"),
     "warp": Symbol("warp", "1", "number of the warp, from 0"),
     "branches_issued": Symbol("branches issued", "1", "branches that a warp issues"),
-    "count": Symbol("n", "1", "instructions of a warp"),
-    "local_count": Symbol("n_local", "1", "local memory requests of a warp, conflicts included"),
-    "memory_count": Symbol("n_global", "1", "global memory requests of a warp"),
-    "local_issue": Symbol("lambda_local", "cycle", "issue latency of local memory"),
-    "local_completion": Symbol("Lambda_local", "cycle", "completion latency of local memory"),
-    "memory_issue": Symbol("lambda_global", "cycle", "mean issue latency of global memory"),
-    "memory_completion": Symbol("Lambda_global", "cycle", "mean completion latency"),
     "pipeline": Symbol("sum n*lambda*w", "cycle", "time of a pipeline in a run"),
     "chain": Symbol("sum n*Lambda", "cycle", "one warp's chain of dependent instructions"),
-    "instructions": Symbol("instructions", "1", "instructions of a work item, memory included"),
 }
 _equation = equations("lemeire", SYMBOLS)
 
@@ -320,46 +333,52 @@ COMPUTE, MEMORY, SHARED, LATENCY = (
 )
 
 
-def _body(corrected):
-    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+def body(
+    n_cu, active_cu, max_conc_wg, conc_wg, active_wg, max_conc_warps, wg, wg_size, warp_size,
+    instructions, count, issue, completion, local_count, local_issue, local_completion,
+    memory_count, memory_issue, memory_completion, corrected,
+):  # fmt: skip
+    """Join the equations."""
+    WarpsWG = warps_wg(wg_size, warp_size)
+    size = actual_warp_size(wg_size, WarpsWG)
+    # Registers limit the concurrent work groups in the occupancy rules only (LE-3).
+    conc = active_wg if corrected else min(min(max_conc_wg, wg), conc_wg)
+    w = conc_warps(max_conc_warps, WarpsWG, conc)
+    total = total_warps(wg * wg_size, size)
+    runs = runs_cu(total, n_cu, w)
+    computation = 0.0
+    chain = chain_part(local_count, local_completion)
+    chain += chain_part(memory_count, memory_completion)
+    for i in range(len(count)):
+        computation += pipeline_part(count[i], issue[i], w)
+        chain += chain_part(count[i], completion[i])
+    local = pipeline_part(local_count, local_issue, w)
+    memory = pipeline_part(memory_count, memory_issue, w)
+    served = local + memory
+    run = max(max(computation, served), chain)
+    cycles = run * runs
 
-    @joined
-    def body(
-        n_cu, active_cu, max_conc_wg, local_wg, active_wg, max_conc_warps, WG, wg_size, warp_size,
-        instructions, count, issue, completion, local_count, local_issue, local_completion,
-        memory_count, memory_issue, memory_completion,
-    ):  # fmt: skip
-        WarpsWG = warps_wg(wg_size, warp_size)
-        size = actual_warp_size(wg_size, WarpsWG)
-        # Registers limit the concurrent work groups in the occupancy rules only (LE-3).
-        conc = active_wg if corrected else min(min(max_conc_wg, WG), local_wg)
-        w = conc_warps(max_conc_warps, WarpsWG, conc)
-        total = total_warps(WG * wg_size, size)
-        runs = runs_cu(total, n_cu, w)
-        computation = 0.0
-        chain = chain_part(local_count, local_completion)
-        chain += chain_part(memory_count, memory_completion)
-        for i in range(len(count)):
-            computation += pipeline_part(count[i], issue[i], w)
-            chain += chain_part(count[i], completion[i])
-        local = pipeline_part(local_count, local_issue, w)
-        memory = pipeline_part(memory_count, memory_issue, w)
-        served = local + memory
-        run = max(max(computation, served), chain)
-        cycles = run * runs
-
-        by_memory = served >= computation
-        longest = MEMORY_PIPELINE if by_memory else COMPUTATION
-        regime = CHAIN if chain >= max(computation, served) else longest
-        pipeline = (SHARED if local > memory else MEMORY) if by_memory else COMPUTE
-        bound = LATENCY if chain >= max(computation, served) else pipeline
-        CPI = cycles / (instructions * total / active_cu)
-        used = active_cu / n_cu / run
-        core_activity = min(1.0, computation * used)
-        memory_activity = min(1.0, memory * used)
-        return cycles, CPI, core_activity, memory_activity, regime, bound, w, runs, run, chain
-
-    return body
+    by_memory = served >= computation
+    longest = MEMORY_PIPELINE if by_memory else COMPUTATION
+    regime = CHAIN if chain >= max(computation, served) else longest
+    pipeline = (SHARED if local > memory else MEMORY) if by_memory else COMPUTE
+    bound = LATENCY if chain >= max(computation, served) else pipeline
+    CPI = cycles / (instructions * total / active_cu)
+    used = active_cu / n_cu / run
+    core_activity = min(1.0, computation * used)
+    memory_activity = min(1.0, memory * used)
+    return {
+        "execution_cycles": cycles,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "concurrent_warps": w,
+        "runs": runs,
+        "run_cycles": run,
+        "chain_cycles": chain,
+    }
 
 
 TYPES = {"fp32": "sp", "fp64": "dp", "special": "sf", "integer": "int", "conversion": "int",
@@ -467,10 +486,6 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     }
 
 
-def _device(*keys: str) -> tuple[str, ...]:
-    return tuple(f"model.lemeire.{key}" for key in keys)
-
-
 _WIDTHS = ("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")
 
 
@@ -487,29 +502,7 @@ MODEL = Model(
     ),
     doi="10.1109/PDP.2016.120",
     symbols=SYMBOLS,
-    inputs=(
-        Input("n_cu", "device", ("chip.sm_count",)),
-        Input("active_cu", "occupancy rules"),
-        Input("max_conc_wg", "occupancy rules"),
-        Input("conc_wg", "occupancy rules, by local memory"),
-        Input("active_wg", "occupancy rules"),
-        Input("max_conc_warps", "occupancy rules"),
-        Input("wg", "kernel launch"),
-        Input("wg_size", "kernel launch"),
-        Input("warp_size", "device", ("chip.warp_size",)),
-        Input("instructions", "kernel instructions and accesses"),
-        Input("count", "kernel instructions", sequence=True),
-        Input("issue", "device", _device("latencies"), sequence=True),
-        Input("completion", "device", _device("latencies"), sequence=True),
-        Input("local_count", "kernel shared accesses"),
-        Input("local_issue", "device", _device("local_memory")),
-        Input("local_completion", "device", _device("local_memory")),
-        Input("memory_count", "kernel global accesses"),
-        Input("memory_issue", "device, at the clocks", _device("global_memory"), True,
-              factor="issue_factor"),
-        Input("memory_completion", "device, at the clocks", _device("global_memory"), True,
-              factor="completion_factor"),
-    ),
+    inputs=INPUTS,
     fields=(
         Field("concurrent_warps", "1", "concurrent warps on a compute unit", "concWarps",
               "lemeire (V-B)"),
@@ -519,7 +512,7 @@ MODEL = Model(
               "lemeire (derived)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": _body(True), "printed": _body(False)},
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     parameters=(
         _rows("latencies", "latencies of an instruction type by ILP", "type_name", "ilp",

@@ -47,57 +47,76 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep._jit import Symbol, equations, joined
 from sweep.fields import BOUND, Field, Parameter
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.workload import Array, Stage, Workload
 
-SYMBOLS = {
-    "n_act": Symbol("N_act", "1", "active warps on an SM"),
-    "n_sm": Symbol("N_sm", "1", "SMs of the GPU"),
-    "active_sm": Symbol("active SMs", "1", "SMs that have work"),
-    "active_blocks_per_sm": Symbol("active blocks", "1", "active blocks on an SM"),
-    "blocks": Symbol("blocks", "1", "blocks of the grid"),
-    "warps_per_block": Symbol("warps a block", "1", "warps of a block"),
-    "instructions": Symbol("instructions", "1", "instructions of a thread"),
-    "warp_bytes": Symbol("N_thread*D_mem total", "B", "bytes of a warp: accessed, or moved (LS-6)"),
-    "n_thread": Symbol("N_thread", "1", "threads of a warp"),
-    "d_mem": Symbol("D_mem", "B", "bytes of a thread and memory access"),
-    "n_trans": Symbol("N_trans", "1", "transactions of a memory access instruction"),
+INPUTS = (
+    Input("n_act", "N_act", "1", "active warps on an SM", "occupancy rules"),
+    Input("n_sm", "N_sm", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
+    Input("active_sm", "active SMs", "1", "SMs that have work", "occupancy rules"),
+    Input("active_blocks_per_sm", "active blocks", "1", "active blocks on an SM",
+          "occupancy rules"),
+    Input("blocks", "blocks", "1", "blocks of the grid", "kernel launch"),
+    Input("warps_per_block", "warps a block", "1", "warps of a block", "kernel launch"),
+    Input("instructions", "instructions", "1", "instructions of a thread",
+          "kernel instructions and accesses"),
+    Input("warp_bytes", "N_thread*D_mem total", "B", "bytes of a warp: accessed, or moved (LS-6)",
+          "kernel accesses"),
+    Input("p", "P", "1", "computation instruction proportion",
+          "kernel instructions with the device's costs", ("class_cost", "t_mem_cycles")),
+    Input("a", "a", "1", "empirical parameter", "device", ("a",)),
+    Input("b", "b", "1", "empirical parameter", "device", ("b",)),
+    Input("c", "c", "1", "empirical parameter", "device", ("c",)),
+    Input("d", "d", "1", "empirical parameter", "device", ("d",)),
+    Input("m", "m", "1", "most warps on an SM", "device, or the occupancy table", ("m",)),
+    Input("n_thread", "N_thread", "1", "threads of a warp", "kernel launch"),
+    Input("c_i", "c_i", "cycle", "computation task of a period",
+          "kernel stages with the device's costs", ("class_cost",), sequence=True),
+    Input("c_previous", "c_(i-1)", "cycle", "computation task of the previous period",
+          "kernel stages with the device's costs", ("class_cost",), sequence=True),
+    Input("d_mem", "D_mem", "B", "bytes of a thread and memory access",
+          "kernel accesses, mean of the previous period", sequence=True),
+    Input("n_trans", "N_trans", "1", "transactions of a memory access instruction",
+          "kernel access patterns, mean of the previous period", sequence=True),
+    Input("moved_previous", "bytes_(i-1)", "B", "moved by a warp's previous memory task",
+          "kernel access patterns by the device's rule", sequence=True),
+    Input("weight", "repetitions", "1", "how often a period follows this predecessor",
+          "kernel stages and loops", sequence=True),
+    Input("moved_last", "bytes_k", "B", "moved by a warp's last memory task",
+          "kernel access patterns by the device's rule"),
+    Input("core_freq", "f", "Hz", "core clock", "swept core clock", clocked=True),
+    Input("gpu_bw", "GPU_bw", "B/s", "bandwidth of the GPU",
+          "device, at the memory clock", ("chip.memory_bandwidth_GBps",), clocked=True),
+    Input("t_mem_cycles", "t_mem", "cycle", "latency of a memory access",
+          "device, at the clocks", ("t_mem_cycles",), clocked=True),
+    Input("m_i", "m_i", "cycle", "memory access task of a period",
+          "kernel accesses, at the clocks", ("t_mem_cycles",), clocked=True, sequence=True,
+          factor="t_mem_factor"),
+    Input("m_previous", "m_(i-1)", "cycle", "memory access task of the previous period",
+          "kernel accesses, at the clocks", ("t_mem_cycles",), clocked=True, sequence=True,
+          factor="t_mem_factor"),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
     "t_mem": Symbol("t_mem", "s", "latency of a memory access"),
-    "t_mem_cycles": Symbol("t_mem", "cycle", "latency of a memory access"),
     "warp_bw": Symbol("Warp_bw", "B/s", "bandwidth of one warp during a memory access"),
-    "gpu_bw": Symbol("GPU_bw", "B/s", "bandwidth of the GPU"),
     "mpd": Symbol("MPD", "1", "memory access parallel degree"),
     "moved": Symbol("bytes", "B", "moved by a warp's memory task"),
-    "moved_previous": Symbol("bytes_(i-1)", "B", "moved by a warp's previous memory task"),
-    "moved_last": Symbol("bytes_k", "B", "moved by a warp's last memory task"),
     "service": Symbol("service", "cycle", "an SM's share of the bandwidth for these bytes"),
-    "p": Symbol("P", "1", "computation instruction proportion"),
-    "a": Symbol("a", "1", "empirical parameter"),
-    "b": Symbol("b", "1", "empirical parameter"),
-    "c": Symbol("c", "1", "empirical parameter"),
-    "d": Symbol("d", "1", "empirical parameter"),
-    "m": Symbol("m", "1", "most warps on an SM"),
     "n": Symbol("n", "1", "height of (4)"),
     "cpd1": Symbol("CPD1", "1", "computation parallel degree at low proportions"),
     "cpd2": Symbol("CPD2", "1", "computation parallel degree at high proportions"),
     "cpd": Symbol("CPD", "1", "computation parallel degree"),
-    "c_i": Symbol("c_i", "cycle", "computation task of a period"),
-    "m_i": Symbol("m_i", "cycle", "memory access task of a period"),
-    "c_previous": Symbol("c_(i-1)", "cycle", "computation task of the previous period"),
-    "m_previous": Symbol("m_(i-1)", "cycle", "memory access task of the previous period"),
     "hidden": Symbol("c_i/CPD", "cycle", "computation of one warp, of CPD at once"),
     "computing": Symbol("ceil(N_act*c_i/CPD)", "cycle", "computation of a period"),
     "t_c": Symbol("T_c", "cycle", "extra time by this period's memory task"),
     "t_p": Symbol("T_p", "cycle", "extra time by the previous period's memory task"),
-    "weight": Symbol("repetitions", "1", "how often a period follows this predecessor"),
     "rounds": Symbol("rounds", "1", "rounds of active warps"),
     "t_test": Symbol("T_test", "s", "measured time"),
     "t_model": Symbol("T_model", "s", "predicted time"),
     "accuracy": Symbol("P_acc", "1", "accuracy"),
-    "core_freq": Symbol("f", "Hz", "core clock"),
 }
 _equation = equations("luo_suda", SYMBOLS)
 
@@ -260,81 +279,134 @@ TYPE1, TYPE2, TYPE3, TYPE4 = (float(code) for code in REGIMES.values())
 COMPUTE, MEMORY, LATENCY = (float(BOUND[name]) for name in ("compute", "memory", "latency"))
 
 
-def _body(corrected):
-    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+def corrected(
+    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
+    p, a, b, c, d, m, n_thread, c_i, d_mem, n_trans, moved_previous, weight, moved_last,
+    core_freq, gpu_bw, t_mem_cycles, m_i,
+):  # fmt: skip
+    """Join the equations, with the errata applied."""
+    t_mem = t_mem_cycles / core_freq
+    CPD1 = cpd1(c, p, n_act, b, a)
+    CPD2 = cpd2(n(d, p, c), m, n_act, a)
+    # Where (4) is undefined CPD2 is NaN and so is the time.
+    smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
+    CPD = CPD2 if is_high_proportion(p, c) else smaller
+    CPD = CPD if CPD != CPD else max(CPD, 1.0)
+    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
+    MPD = n_act
+    for i in range(len(c_i)):
+        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+        work = computing(n_act, c_i[i], CPD)
+        MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
+        each = hidden(c_i[i], CPD)
+        Tp = t_p(n_act, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
+        before = waited_before(Tp)
+        after = waits_after(m_i[i], n_act, each)
+        Tc2 = t_c_type2(m_i[i], n_act, each)
+        Tc4 = t_c_type4(m_i[i], n_act, each, Tp)
+        Tc = Tc4 if before else Tc2
+        Tp = Tp if before else 0.0
+        Tc = Tc if after else 0.0
+        T = work + Tp + Tc
+        T = T * weight[i] if weight[i] > 0.0 else 0.0
+        busy += work * weight[i]
+        before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
+        after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
+        type1 += 0.0 if before or after else T
+        type2 += T if after and not before else 0.0
+        type3 += T if before and not after else 0.0
+        type4 += T if before and after else 0.0
+    Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
+    before_it += Tp
+    type3 += Tp
+    cycles = type1 + type2 + type3 + type4
+    first, second = max(type1, type2), max(type3, type4)
+    earlier = TYPE1 if type1 >= type2 else TYPE2
+    later = TYPE3 if type3 >= type4 else TYPE4
+    regime = earlier if first >= second else later
+    waits = MEMORY if before_it >= after_it else LATENCY
+    bound = COMPUTE if busy >= before_it + after_it else waits
+    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+    Rounds = max(1.0, Rounds)  # LS-4
+    Total = cycles * Rounds
 
-    @joined
-    def body(
-        N, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-        P, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight,
-        moved_last, core_freq, gpu_bw, t_mem_cycles, m_i, m_previous,
-    ):  # fmt: skip
-        t_mem = t_mem_cycles / core_freq
-        CPD1 = cpd1(c, P, N, b, a)
-        CPD2 = cpd2(n(d, P, c), m, N, a)
-        # Where (4) is undefined CPD2 is NaN and so is the time.
-        smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
-        if corrected:
-            CPD = CPD2 if is_high_proportion(P, c) else smaller
-            CPD = CPD if CPD != CPD else max(CPD, 1.0)
-        else:
-            CPD = smaller
-        type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
-        MPD = N
-        for i in range(len(c_i)):
-            Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
-            work = computing(N, c_i[i], CPD)
-            if corrected:
-                MPD = mpd(N, gpu_bw, n_sm, Warp_bw)
-                each = hidden(c_i[i], CPD)
-                Tp = t_p(N, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
-                before = waited_before(Tp)
-                after = waits_after(m_i[i], N, each)
-                Tc2 = t_c_type2(m_i[i], N, each)
-                Tc4 = t_c_type4(m_i[i], N, each, Tp)
-            else:
-                MPD = mpd_printed(N, gpu_bw, n_sm, Warp_bw)
-                Tp = t_p_printed(m_previous[i], N, MPD, c_i[i])
-                before = waited_before_printed(m_previous[i], c_previous[i])
-                after = waits_after_printed(c_i[i], m_i[i])
-                Tc2 = t_c_type2_printed(m_i[i], N, c_i[i])
-                Tc4 = t_c_type4_printed(m_i[i], N, c_i[i], Tp)
-            Tc = Tc4 if before else Tc2
-            Tp = Tp if before else 0.0
-            Tc = Tc if after else 0.0
-            T = work + Tp + Tc
-            T = T * weight[i] if weight[i] > 0.0 else 0.0
-            busy += work * weight[i]
-            before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
-            after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
-            type1 += 0.0 if before or after else T
-            type2 += T if after and not before else 0.0
-            type3 += T if before and not after else 0.0
-            type4 += T if before and after else 0.0
-        if corrected:
-            Tp = t_p_end(N, service(moved_last, n_sm, core_freq, gpu_bw))
-            before_it += Tp
-            type3 += Tp
-        cycles = type1 + type2 + type3 + type4
-        first, second = max(type1, type2), max(type3, type4)
-        earlier = TYPE1 if type1 >= type2 else TYPE2
-        later = TYPE3 if type3 >= type4 else TYPE4
-        regime = earlier if first >= second else later
-        waits = MEMORY if before_it >= after_it else LATENCY
-        bound = COMPUTE if busy >= before_it + after_it else waits
-        Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
-        if corrected:
-            Rounds = max(1.0, Rounds)  # LS-4
-        Total = cycles * Rounds
+    CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
+    used = active_sm / n_sm
+    core_activity = min(1.0, busy / cycles * used)
+    drawn = warp_bytes * n_act * n_sm * core_freq / (gpu_bw * cycles)
+    memory_activity = min(1.0, drawn * used)
+    return {
+        "execution_cycles": Total,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_parallel_degree": MPD,
+        "computation_parallel_degree": CPD,
+    }
 
-        CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
-        used = active_sm / n_sm
-        core_activity = min(1.0, busy / cycles * used)
-        drawn = warp_bytes * N * n_sm * core_freq / (gpu_bw * cycles)
-        memory_activity = min(1.0, drawn * used)
-        return Total, CPI, core_activity, memory_activity, regime, bound, MPD, CPD
 
-    return body
+def printed(
+    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
+    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, weight, core_freq, gpu_bw,
+    t_mem_cycles, m_i, m_previous,
+):  # fmt: skip
+    """Join the equations as the paper has them."""
+    t_mem = t_mem_cycles / core_freq
+    CPD1 = cpd1(c, p, n_act, b, a)
+    CPD2 = cpd2(n(d, p, c), m, n_act, a)
+    # Where (4) is undefined CPD2 is NaN and so is the time.
+    smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
+    CPD = smaller
+    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
+    MPD = n_act
+    for i in range(len(c_i)):
+        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+        work = computing(n_act, c_i[i], CPD)
+        MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
+        Tp = t_p_printed(m_previous[i], n_act, MPD, c_i[i])
+        before = waited_before_printed(m_previous[i], c_previous[i])
+        after = waits_after_printed(c_i[i], m_i[i])
+        Tc2 = t_c_type2_printed(m_i[i], n_act, c_i[i])
+        Tc4 = t_c_type4_printed(m_i[i], n_act, c_i[i], Tp)
+        Tc = Tc4 if before else Tc2
+        Tp = Tp if before else 0.0
+        Tc = Tc if after else 0.0
+        T = work + Tp + Tc
+        T = T * weight[i] if weight[i] > 0.0 else 0.0
+        busy += work * weight[i]
+        before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
+        after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
+        type1 += 0.0 if before or after else T
+        type2 += T if after and not before else 0.0
+        type3 += T if before and not after else 0.0
+        type4 += T if before and after else 0.0
+    cycles = type1 + type2 + type3 + type4
+    first, second = max(type1, type2), max(type3, type4)
+    earlier = TYPE1 if type1 >= type2 else TYPE2
+    later = TYPE3 if type3 >= type4 else TYPE4
+    regime = earlier if first >= second else later
+    waits = MEMORY if before_it >= after_it else LATENCY
+    bound = COMPUTE if busy >= before_it + after_it else waits
+    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+    Total = cycles * Rounds
+
+    CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
+    used = active_sm / n_sm
+    core_activity = min(1.0, busy / cycles * used)
+    drawn = warp_bytes * n_act * n_sm * core_freq / (gpu_bw * cycles)
+    memory_activity = min(1.0, drawn * used)
+    return {
+        "execution_cycles": Total,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_parallel_degree": MPD,
+        "computation_parallel_degree": CPD,
+    }
 
 
 def _costs(work: Workload) -> dict[str, Array]:
@@ -454,10 +526,6 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     return inputs
 
 
-_TASKS = ("model.luo_suda.class_cost",)
-_FIT = {name: f"model.luo_suda.{name}" for name in "abcdm"}
-_LATENCY = ("model.luo_suda.t_mem_cycles",)
-
 MODEL = Model(
     name="luo_suda",
     title="memory and computation parallel degrees over calculate periods",
@@ -467,34 +535,7 @@ MODEL = Model(
     ),
     doi="",
     symbols=SYMBOLS,
-    inputs=(
-        Input("n_act", "occupancy rules"),
-        Input("n_sm", "device", ("chip.sm_count",)),
-        Input("active_sm", "occupancy rules"),
-        Input("active_blocks_per_sm", "occupancy rules"),
-        Input("blocks", "kernel launch"),
-        Input("warps_per_block", "kernel launch"),
-        Input("instructions", "kernel instructions and accesses"),
-        Input("warp_bytes", "kernel accesses"),
-        Input("p", "kernel instructions with the device's costs", (*_TASKS, *_LATENCY)),
-        *(Input(name, "device", (_FIT[name],)) for name in "abcd"),
-        Input("m", "device, or the occupancy table", (_FIT["m"],)),
-        Input("n_thread", "kernel launch"),
-        Input("c_i", "kernel stages with the device's costs", _TASKS, sequence=True),
-        Input("c_previous", "kernel stages with the device's costs", _TASKS, sequence=True),
-        Input("d_mem", "kernel accesses, mean of the previous period", sequence=True),
-        Input("n_trans", "kernel access patterns, mean of the previous period", sequence=True),
-        Input("moved_previous", "kernel access patterns by the device's rule", sequence=True),
-        Input("weight", "kernel stages and loops", sequence=True),
-        Input("moved_last", "kernel access patterns by the device's rule"),
-        Input("core_freq", "swept core clock", (), True),
-        Input("gpu_bw", "device, at the memory clock", ("chip.memory_bandwidth_GBps",), True),
-        Input("t_mem_cycles", "device, at the clocks", _LATENCY, True),
-        Input("m_i", "kernel accesses, at the clocks", _LATENCY, True, sequence=True,
-              factor="t_mem_factor"),
-        Input("m_previous", "kernel accesses, at the clocks", _LATENCY, True, sequence=True,
-              factor="t_mem_factor"),
-    ),
+    inputs=INPUTS,
     fields=(
         Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
               "MPD", "luo_suda (2)"),
@@ -502,7 +543,7 @@ MODEL = Model(
               "luo_suda (3), (4)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": _body(True), "printed": _body(False)},
+    bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     parameters=(
         Parameter("a", "a", "1", "empirical parameter of CPD", minimum=-1e3, maximum=1e3),

@@ -46,50 +46,65 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep._jit import Symbol, equations, joined
 from sweep.fields import BOUND, Field, Parameter
-from sweep.models.base import Input, Model
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.workload import Array, Workload
 
-SYMBOLS = {
+INPUTS = (
+    Input("aw", "#Aw", "1", "active warps on an SM", "occupancy rules"),
+    Input("wpb", "#Wpb", "1", "warps of a block", "kernel launch"),
+    Input("blocks", "#B", "1", "blocks of the grid", "kernel launch"),
+    Input("n_sm", "#SM", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
+    Input("active_sm", "#Asm", "1", "SMs that have work", "occupancy rules"),
+    Input("comp_inst", "comp_inst", "1", "computation instructions of a warp",
+          "kernel instructions, shared accesses and barriers"),
+    Input("gld_trans", "gld_trans", "1", "global transactions of a warp in one iteration",
+          "kernel access patterns, 32-byte sectors of a warp an iteration"),
+    Input("o_itrs", "o_itrs", "1", "iterations of the first level", "kernel loops"),
+    Input("i_itrs", "i_itrs", "1", "shared memory transactions of phase 2", "kernel loops"),
+    Input("transactions_per_request", "k", "1", "transactions of one request of a warp",
+          "kernel access patterns, mean sectors of a request"),
+    Input("l2_hr", "l2_hr", "1", "L2 hit rate of all transactions", "kernel cache"),
+    Input("uses_shared", "shared", "1", "1 if the kernel uses shared memory",
+          "kernel shared accesses"),
+    Input("issue_cycles", "inst_cycle (issue)", "cycle", "issue cycles of an instruction",
+          "device", ("issue_cycles",)),
+    Input("inst_latency", "inst_cycle (latency)", "cycle", "latency of an instruction",
+          "device", ("inst_latency_cycles",)),
+    Input("sh_lat", "sh_lat", "cycle", "shared memory latency", "device", ("sh_lat_cycles",)),
+    Input("l2_lat", "l2_lat", "cycle", "L2 latency", "device", ("l2_lat_cycles",)),
+    Input("l2_del", "l2_del", "cycle", "L2 service time of a transaction",
+          "device", ("l2_del_cycles",)),
+    Input("dm_lat", "dm_lat", "cycle", "DRAM latency of a transaction without contention",
+          "device", ("dm_lat_cycles",)),
+    Input("dm_lat_slope", "222.78", "cycle", "DRAM share of the latency's fit",
+          "device", ("dm_lat_slope_cycles",)),
+    Input("dm_lat_intercept", "277.32", "cycle", "on-chip share of the latency's fit",
+          "device", ("dm_lat_intercept_cycles",)),
+    Input("uses_fit", "eq4", "1", "1 if (4) gives the DRAM latency",
+          "option dram_latency and the device's fit"),
+    Input("dm_del", "dm_del", "cycle", "service time of one DRAM transaction",
+          "device, at the memory clock", ("dm_del_table",), clocked=True),
+    Input("frequency_ratio", "core_f/mem_f", "1", "core over memory clock, relative to nominal",
+          "swept clocks over nominal", clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
     "inter_arr": Symbol("interArr", "cycle", "time between two memory requests"),
     "w": Symbol("#W", "1", "warps"),
-    "gld_trans": Symbol("gld_trans", "1", "global transactions of a warp in one iteration"),
     "t_lat": Symbol("T_lat", "cycle", "time of all memory requests"),
-    "dm_lat": Symbol("dm_lat", "cycle", "DRAM latency of a transaction without contention"),
-    "dm_lat_slope": Symbol("222.78", "cycle", "DRAM share of the latency's fit"),
-    "dm_lat_intercept": Symbol("277.32", "cycle", "on-chip share of the latency's fit"),
-    "dm_del": Symbol("dm_del", "cycle", "service time of one DRAM transaction"),
-    "l2_lat": Symbol("l2_lat", "cycle", "L2 latency"),
-    "l2_del": Symbol("l2_del", "cycle", "L2 service time of a transaction"),
-    "l2_hr": Symbol("l2_hr", "1", "L2 hit rate of all transactions"),
-    "frequency_ratio": Symbol("core_f/mem_f", "1", "core over memory clock, relative to nominal"),
     "agl_lat": Symbol("agl_lat", "cycle", "mean latency of a global transaction"),
     "agl_del": Symbol("agl_del", "cycle", "mean service time of a global transaction"),
     "t_active": Symbol("T_active", "cycle", "time of one round of active warps on an SM"),
     "t_exec": Symbol("T_exec", "cycle", "execution time of the kernel"),
     "rounds": Symbol("#Wpb*#B/(#Aw*#SM)", "1", "rounds of active warps"),
-    "wpb": Symbol("#Wpb", "1", "warps of a block"),
-    "blocks": Symbol("#B", "1", "blocks of the grid"),
-    "aw": Symbol("#Aw", "1", "active warps on an SM"),
-    "n_sm": Symbol("#SM", "1", "SMs of the GPU"),
-    "active_sm": Symbol("#Asm", "1", "SMs that have work"),
-    "comp_inst": Symbol("comp_inst", "1", "computation instructions of a warp"),
     "avr_inst": Symbol("avr_inst", "1", "computation instructions before a transaction"),
     "inst_cycle": Symbol("inst_cycle", "cycle", "cycles of a computation instruction"),
-    "inst_latency": Symbol("inst_cycle (latency)", "cycle", "latency of an instruction"),
-    "issue_cycles": Symbol("inst_cycle (issue)", "cycle", "issue cycles of an instruction"),
     "avr_comp": Symbol("avr_comp", "cycle", "computation time before a transaction"),
     "latency_comp": Symbol("avr_comp (latency)", "cycle", "computation time of a lone warp"),
-    "o_itrs": Symbol("o_itrs", "1", "iterations of the first level"),
-    "i_itrs": Symbol("i_itrs", "1", "shared memory transactions of phase 2"),
-    "sh_lat": Symbol("sh_lat", "cycle", "shared memory latency"),
     "t_phase1": Symbol("T_phase1", "cycle", "first load, all warps contending"),
     "t_phase2": Symbol("T_phase2", "cycle", "work in shared memory"),
     "t_phase3": Symbol("T_phase3", "cycle", "load of a block while others compute"),
-    "transactions_per_request": Symbol("k", "1", "transactions of one request of a warp"),
-    "uses_shared": Symbol("shared", "1", "1 if the kernel uses shared memory"),
-    "uses_fit": Symbol("eq4", "1", "1 if (4) gives the DRAM latency"),
     "periods": Symbol("periods", "1", "requests of a warp in one iteration"),
     "border_del": Symbol("agl_del (16)", "cycle", "service time at the border of (16)"),
     "core_freq": Symbol("core_f", "Hz", "core clock"),
@@ -287,9 +302,9 @@ COMPUTE, MEMORY, SHARED, LATENCY = (
 )
 
 
-@joined
 def _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del,
             frequency_ratio):  # fmt: skip
+    """Return latency and service time of a global transaction."""
     # (4) has the clock ratio inside; (5a) then takes it without a further factor (WC-4).
     fit = dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept)
     latency = fit if uses_fit == 1.0 else dm_lat
@@ -298,90 +313,124 @@ def _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_
     return lat, agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
 
 
-def _body(corrected):
-    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
+def corrected(
+    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
+    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
+    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+):  # fmt: skip
+    """Join the equations, with the errata applied."""
+    lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit,
+                         dm_del, frequency_ratio)  # fmt: skip
+    sectors = gld_trans * o_itrs
+    no_memory = sectors == 0.0
+    shared = uses_shared == 1.0
+    k = transactions_per_request  # WC-5, WC-6
+    periods = sectors / k  # WC-5, WC-6
+    d = k * delay  # WC-5, WC-6
+    per_period = avr_inst(comp_inst, periods)  # WC-5, WC-6
+    c = avr_comp(issue_cycles, per_period)  # WC-5, WC-6
+    cl = avr_comp(inst_latency, per_period)  # WC-5, WC-6
+    T9 = t_active_9(c, aw, periods, lat)  # WC-5, WC-6
+    T11 = t_active_11(lat, cl, d, aw, periods)  # WC-2
+    T13 = t_active_13(d, aw, lat, cl, periods)  # WC-5, WC-6
+    T15 = t_active_15(c, aw, cl, lat, periods)  # WC-5, WC-6
+    T17 = t_active_17(cl, lat, delay, aw, sectors)  # WC-5, WC-6
+    border = border_del(c, sh_lat, aw, wpb)  # WC-5, WC-6
+    served = delay if d <= border else border / k  # WC-11
+    Tphase1 = t_phase1(c, served, gld_trans, aw, lat, sh_lat)  # WC-5, WC-6
+    Tphase2 = t_phase2(c, wpb, cl, gld_trans / k, sh_lat, i_itrs)  # WC-9
+    Tphase3 = t_phase3(c, served, gld_trans, wpb, lat, sh_lat)  # WC-5, WC-6
+    T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)  # WC-5, WC-6
+    second = T17 if shared else T11  # WC-5, WC-6
+    third = T21 if shared else max(T13, T15)  # WC-5, WC-6
+    T = max(T9, max(second, third))  # WC-1, WC-10, WC-11
+    compute = T9 >= T  # WC-5, WC-6
+    memory = second >= T  # WC-5, WC-6
+    few_short = T13 >= T15  # WC-5, WC-6
+    few = EQ13 if few_short else EQ15
+    regime = EQ9 if compute else (
+        (EQ17 if shared else EQ11) if memory else (EQ21 if shared else few))  # fmt: skip
+    bound = COMPUTE if compute else (
+        MEMORY if memory else (SHARED if shared else LATENCY))  # fmt: skip
+    T = t_active_no_memory(issue_cycles, comp_inst, aw) if no_memory else T  # WC-7
+    regime = NO_MEMORY if no_memory else regime
+    bound = COMPUTE if no_memory else bound
+    Rounds = rounds(wpb, blocks, aw, n_sm)
+    Rounds = max(1.0, Rounds)  # WC-8
+    Texec = t_exec(T, Rounds)
 
-    @joined
-    def body(
-        Aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
-        transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
-        l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
-    ):  # fmt: skip
-        lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept,
-                             uses_fit, dm_del, frequency_ratio)  # fmt: skip
-        sectors = gld_trans * o_itrs
-        no_memory = sectors == 0.0
-        shared = uses_shared == 1.0
-        if corrected:  # WC-5, WC-6
-            k = transactions_per_request
-            periods = sectors / k
-            d = k * delay
-            per_period = avr_inst(comp_inst, periods)
-            c = avr_comp(issue_cycles, per_period)
-            cl = avr_comp(inst_latency, per_period)
-            T9 = t_active_9(c, Aw, periods, lat)
-            T11 = t_active_11(lat, cl, d, Aw, periods)  # WC-2
-            T13 = t_active_13(d, Aw, lat, cl, periods)
-            T15 = t_active_15(c, Aw, cl, lat, periods)
-            T17 = t_active_17(cl, lat, delay, Aw, sectors)
-            border = border_del(c, sh_lat, Aw, wpb)
-            served = delay if d <= border else border / k  # WC-11
-            Tphase1 = t_phase1(c, served, gld_trans, Aw, lat, sh_lat)
-            Tphase2 = t_phase2(c, wpb, cl, gld_trans / k, sh_lat, i_itrs)  # WC-9
-            Tphase3 = t_phase3(c, served, gld_trans, wpb, lat, sh_lat)
-            T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
-            second = T17 if shared else T11
-            third = T21 if shared else max(T13, T15)
-            T = max(T9, max(second, third))  # WC-1, WC-10, WC-11
-            compute = T9 >= T
-            memory = second >= T
-            few_short = T13 >= T15
-            few = EQ13 if few_short else EQ15
-            regime = EQ9 if compute else (
-                (EQ17 if shared else EQ11) if memory else (EQ21 if shared else few))  # fmt: skip
-            bound = COMPUTE if compute else (
-                MEMORY if memory else (SHARED if shared else LATENCY))  # fmt: skip
-        else:
-            c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
-            compute = is_compute_dominated(c, delay, Aw, lat)
-            saturated = is_memory_saturated_printed(c, delay, lat, Aw)
-            few_short = is_few_short_printed(c, delay, lat, Aw)
-            T = t_active_9(c, Aw, o_itrs, lat) if compute else (
-                t_active_11(lat, c, delay, wpb, o_itrs) if saturated else (
-                    t_active_13(delay, Aw, lat, c, o_itrs) if few_short
-                    else t_active_15(c, Aw, c, lat, o_itrs)))  # fmt: skip
-            regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
-            bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
-            infrequent = is_shared_infrequent(c, delay, sh_lat, Aw, wpb)
-            Tphase1 = t_phase1(c, delay, gld_trans, Aw, lat, sh_lat)
-            Tphase2 = t_phase2_printed(c, wpb, c, sh_lat, i_itrs)
-            Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
-            T17 = t_active_17(c, lat, delay, Aw, gld_trans)
-            T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
-            T = (T17 if infrequent else T21) if shared else T
-            regime = (EQ17 if infrequent else EQ21) if shared else regime
-            bound = (MEMORY if infrequent else SHARED) if shared else bound
+    requests = sectors / transactions_per_request
+    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
+    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
+    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
+    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
+    memory_activity = min(1.0, dram * issued / Texec)
+    return {
+        "execution_cycles": Texec,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_latency": lat,
+        "memory_delay": delay,
+        "computation_period": c,
+        "round_cycles": T,
+    }
 
-        if corrected:  # WC-7
-            T = t_active_no_memory(issue_cycles, comp_inst, Aw) if no_memory else T
-            regime = NO_MEMORY if no_memory else regime
-            bound = COMPUTE if no_memory else bound
-        else:
-            T = np.nan if no_memory else T
-        Rounds = rounds(wpb, blocks, Aw, n_sm)
-        if corrected:
-            Rounds = max(1.0, Rounds)  # WC-8
-        Texec = t_exec(T, Rounds)
 
-        requests = sectors / transactions_per_request
-        CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
-        issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
-        core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
-        dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
-        memory_activity = min(1.0, dram * issued / Texec)
-        return Texec, CPI, core_activity, memory_activity, regime, bound, lat, delay, c, T
+def printed(
+    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
+    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
+    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+):  # fmt: skip
+    """Join the equations as the paper has them."""
+    lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit,
+                         dm_del, frequency_ratio)  # fmt: skip
+    sectors = gld_trans * o_itrs
+    no_memory = sectors == 0.0
+    shared = uses_shared == 1.0
+    c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
+    compute = is_compute_dominated(c, delay, aw, lat)
+    saturated = is_memory_saturated_printed(c, delay, lat, aw)
+    few_short = is_few_short_printed(c, delay, lat, aw)
+    T = t_active_9(c, aw, o_itrs, lat) if compute else (
+        t_active_11(lat, c, delay, wpb, o_itrs) if saturated else (
+            t_active_13(delay, aw, lat, c, o_itrs) if few_short
+            else t_active_15(c, aw, c, lat, o_itrs)))  # fmt: skip
+    regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
+    bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
+    infrequent = is_shared_infrequent(c, delay, sh_lat, aw, wpb)
+    Tphase1 = t_phase1(c, delay, gld_trans, aw, lat, sh_lat)
+    Tphase2 = t_phase2_printed(c, wpb, c, sh_lat, i_itrs)
+    Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
+    T17 = t_active_17(c, lat, delay, aw, gld_trans)
+    T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
+    T = (T17 if infrequent else T21) if shared else T
+    regime = (EQ17 if infrequent else EQ21) if shared else regime
+    bound = (MEMORY if infrequent else SHARED) if shared else bound
+    T = np.nan if no_memory else T
+    Rounds = rounds(wpb, blocks, aw, n_sm)
+    Texec = t_exec(T, Rounds)
 
-    return body
+    requests = sectors / transactions_per_request
+    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
+    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
+    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
+    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
+    memory_activity = min(1.0, dram * issued / Texec)
+    return {
+        "execution_cycles": Texec,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_latency": lat,
+        "memory_delay": delay,
+        "computation_period": c,
+        "round_cycles": T,
+    }
 
 
 def _dm_del_at(table, memory, slope, intercept):
@@ -448,10 +497,6 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     }
 
 
-def _device(*keys: str) -> tuple[str, ...]:
-    return tuple(f"model.wang_chu.{key}" for key in keys)
-
-
 MODEL = Model(
     name="wang_chu",
     title="core and memory frequency scaling",
@@ -461,31 +506,7 @@ MODEL = Model(
     ),
     doi="10.1109/TPDS.2020.3004623",
     symbols=SYMBOLS,
-    inputs=(
-        Input("aw", "occupancy rules"),
-        Input("wpb", "kernel launch"),
-        Input("blocks", "kernel launch"),
-        Input("n_sm", "device", ("chip.sm_count",)),
-        Input("active_sm", "occupancy rules"),
-        Input("comp_inst", "kernel instructions, shared accesses and barriers"),
-        Input("gld_trans", "kernel access patterns, 32-byte sectors of a warp an iteration"),
-        Input("o_itrs", "kernel loops"),
-        Input("i_itrs", "kernel loops"),
-        Input("transactions_per_request", "kernel access patterns, mean sectors of a request"),
-        Input("l2_hr", "kernel cache"),
-        Input("uses_shared", "kernel shared accesses"),
-        Input("issue_cycles", "device", _device("issue_cycles")),
-        Input("inst_latency", "device", _device("inst_latency_cycles")),
-        Input("sh_lat", "device", _device("sh_lat_cycles")),
-        Input("l2_lat", "device", _device("l2_lat_cycles")),
-        Input("l2_del", "device", _device("l2_del_cycles")),
-        Input("dm_lat", "device", _device("dm_lat_cycles")),
-        Input("dm_lat_slope", "device", _device("dm_lat_slope_cycles")),
-        Input("dm_lat_intercept", "device", _device("dm_lat_intercept_cycles")),
-        Input("uses_fit", "option dram_latency and the device's fit"),
-        Input("dm_del", "device, at the memory clock", _device("dm_del_table"), True),
-        Input("frequency_ratio", "swept clocks over nominal", (), True),
-    ),
+    inputs=INPUTS,
     fields=(
         Field("memory_latency", "cycle", "mean latency of a global transaction", "agl_lat",
               "wang_chu (5a)"),
@@ -497,7 +518,7 @@ MODEL = Model(
               "wang_chu (9) to (21)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": _body(True), "printed": _body(False)},
+    bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     parameters=(
         Parameter("issue_cycles", "inst_cycle", "cycle", "issue cycles of a warp instruction",

@@ -36,74 +36,100 @@ CLK   corrected scales throughput of instructions and shared memory with the cor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sweep._jit import Symbol, equations, joined
 from sweep.fields import BOUND, Field, Flags, Parameter
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.workload import Array, Stage, Workload
 
 TYPES = ("I", "II", "III", "IV")
-_NAMES = tuple(kind.lower() for kind in TYPES)
 
 
-def _by_type(name: str, units: str, meaning: str) -> dict[str, Symbol]:
-    return {f"{name}_{k.lower()}": Symbol(f"{name}_{k}", units, f"{meaning}, type {k}")
-            for k in TYPES}  # fmt: skip
+def _by_type(of_all: Input) -> list[Input]:
+    """Return an input for each instruction type."""
+    return [
+        replace(of_all, symbol=f"{of_all.symbol}_{kind.lower()}",
+                printed=f"{of_all.printed}_{kind}", meaning=f"{of_all.meaning}, type {kind}")
+        for kind in TYPES
+    ]  # fmt: skip
 
 
-SYMBOLS = {
-    "frequency": Symbol("frequency", "Hz", "core clock of the throughput"),
-    "frequency_measured": Symbol("frequency_0", "Hz", "core clock of the micro-benchmarks"),
-    "core_clock": Symbol("core clock", "Hz", "swept core clock"),
+INPUTS = (
+    Input("blocks", "#blocks", "1", "blocks of the grid", "kernel launch"),
+    Input("active_blocks_per_sm", "#active blocks", "1", "blocks resident on an SM",
+          "occupancy rules"),
+    Input("active_sm", "#active SMs", "1", "SMs that have work", "occupancy rules"),
+    Input("number_sm", "numberSM", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
+    Input("warps_per_block", "#warps of a block", "1", "warps of a block", "kernel launch"),
+    Input("threads_per_block", "#threads of a block", "1", "threads of a block", "kernel launch"),
+    Input("warp_size", "warpSize", "1", "threads of a warp", "device", ("chip.warp_size",)),
+    *_by_type(Input("units", "units", "1", "functional units of an SM", "device",
+                    ("functional_units",))),
+    Input("cluster_count", "#clusters", "1", "clusters of SMs with a memory pipeline each",
+          "device", ("cluster_count",)),
+    Input("global_share", "share", "1", "share of the peak that many blocks sustain",
+          "device", ("global_share_fraction",)),
+    *_by_type(Input("n", "n", "1", "instructions of a warp", "kernel instructions",
+                    sequence=True)),
+    *_by_type(Input("throughput", "throughput", "Hz", "warp instructions per second of the GPU",
+                    "device, at the stage's warps and the type's units",
+                    ("instruction_throughput", "functional_units"), sequence=True)),
+    Input("shared_transactions", "transactions_shared", "1", "of a warp, conflicts included",
+          "kernel shared accesses and banks", sequence=True),
+    Input("shared_bandwidth", "bandwidth_shared", "B/s", "sustained by the shared memory",
+          "device, at the stage's warps", ("shared_bandwidth",), sequence=True),
+    Input("global_bytes", "bytes_global", "B", "bytes of a warp's hardware transactions",
+          "kernel access patterns by the device's rule", sequence=True),
+    Input("global_transactions", "M", "1", "memory transactions of a thread",
+          "kernel accesses", sequence=True),
+    Input("executions", "executions", "1", "how often a thread passes a stage",
+          "kernel stages", sequence=True),
+    Input("barriers", "barriers", "1", "barriers of a thread", "kernel stages", sequence=True),
+    Input("frequency_measured", "frequency_0", "Hz", "core clock of the micro-benchmarks",
+          "device", ("clocks.core_nominal_MHz",)),
+    Input("frequency", "frequency", "Hz", "core clock of the throughput",
+          "swept core clock; nominal as printed", clocked=True),
+    Input("core_clock", "core clock", "Hz", "swept core clock", "swept core clock", clocked=True),
+    Input("peak_global", "peak global bandwidth", "B/s", "peak of the global memory",
+          "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
+    Input("global_latency", "latency", "cycle", "latency of the memory pipeline",
+          "device, at the clocks", ("global_latency_cycles",), clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
     "number_functional_units": Symbol("numberFunctionalUnits", "1", "functional units of an SM"),
-    "number_sm": Symbol("numberSM", "1", "SMs of the GPU"),
     "number_sp": Symbol("numberSP", "1", "scalar processors of an SM"),
-    "warp_size": Symbol("warpSize", "1", "threads of a warp"),
     "peak_instruction": Symbol("peak", "Hz", "peak warp instructions per second"),
     "peak_flops": Symbol("peak FLOPS", "Hz", "peak floating-point operations per second"),
     "peak_shared": Symbol("peak shared bandwidth", "B/s", "peak of the shared memory"),
-    "peak_global": Symbol("peak global bandwidth", "B/s", "peak of the global memory"),
     "memory_frequency": Symbol("memoryFrequency", "Hz", "data rate of the memory"),
     "bus_width": Symbol("busWidth", "bit", "width of the memory's bus"),
-    "blocks": Symbol("#blocks", "1", "blocks of the grid"),
-    "active_blocks_per_sm": Symbol("#active blocks", "1", "blocks resident on an SM"),
-    "active_sm": Symbol("#active SMs", "1", "SMs that have work"),
     "active_warps": Symbol("#active warps", "1", "warps resident on an SM"),
     "busy_sm": Symbol("busy SMs", "1", "SMs that whole rounds of blocks keep busy"),
     "scale": Symbol("scale", "1", "throughput over what was measured"),
-    "warps_per_block": Symbol("#warps of a block", "1", "warps of a block"),
-    "threads_per_block": Symbol("#threads of a block", "1", "threads of a block"),
     "warps": Symbol("#warps", "1", "warps of the grid"),
-    **_by_type("units", "1", "functional units of an SM"),
-    **_by_type("peak", "Hz", "peak warp instructions per second"),
-    **_by_type("n", "1", "instructions of a warp"),
-    **_by_type("throughput", "Hz", "warp instructions per second of the GPU"),
+    **{
+        f"peak_{kind.lower()}": Symbol(
+            f"peak_{kind}", "Hz", f"peak warp instructions per second, type {kind}"
+        )
+        for kind in TYPES
+    },
     "instructions": Symbol("instructions", "1", "instructions of a warp"),
     "issued": Symbol("issued", "s", "time of the instructions at the peak"),
     "instruction_time": Symbol("t_instruction", "s", "time of the instruction pipeline"),
-    "shared_transactions": Symbol("transactions_shared", "1", "of a warp, conflicts included"),
-    "shared_bandwidth": Symbol("bandwidth_shared", "B/s", "sustained by the shared memory"),
     "shared_time": Symbol("t_shared", "s", "time of the shared memory"),
-    "global_bytes": Symbol("bytes_global", "B", "bytes of a warp's hardware transactions"),
-    "global_transactions": Symbol("M", "1", "memory transactions of a thread"),
     "requests": Symbol("M_stage", "1", "transactions of a thread from barrier to barrier"),
     "moved": Symbol("bytes_moved", "B", "bytes that all warps move"),
-    "global_latency": Symbol("latency", "cycle", "latency of the memory pipeline"),
-    "global_share": Symbol("share", "1", "share of the peak that many blocks sustain"),
-    "cluster_count": Symbol("#clusters", "1", "clusters of SMs with a memory pipeline each"),
     "global_bandwidth": Symbol("bandwidth_global", "B/s", "sustained by the global memory"),
     "global_time": Symbol("t_global", "s", "time of the global memory"),
-    "executions": Symbol("executions", "1", "how often a thread passes a stage"),
-    "barriers": Symbol("barriers", "1", "barriers of a thread"),
     "stage_time": Symbol("t_stage", "s", "time of the longest component"),
     "t_i": Symbol("t_I", "s", "time of the instruction pipeline since the last barrier"),
     "t_s": Symbol("t_S", "s", "time of the shared memory since the last barrier"),
     "t_g": Symbol("t_G", "s", "time of the global memory since the last barrier"),
-    "ends": Symbol("ends", "1", "1 where a stage ends"),
     "by_i": Symbol("T_by_I", "s", "time bound by the instruction pipeline"),
     "by_s": Symbol("T_by_S", "s", "time bound by the shared memory"),
     "by_g": Symbol("T_by_G", "s", "time bound by the global memory"),
@@ -228,102 +254,105 @@ NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = (
 )
 
 
-def _body(corrected):
-    """Build the joined equations of one variant; ``corrected`` is a constant to the compiler."""
-
-    @joined
-    def body(
-        blocks, active_blocks_per_sm, active_sm, number_sm, warps_per_block, threads_per_block,
-        warp_size, units_i, units_ii, units_iii, units_iv, cluster_count, global_share, n_i, n_ii,
-        n_iii, n_iv, throughput_i, throughput_ii, throughput_iii, throughput_iv,
-        shared_transactions, shared_bandwidth, global_bytes, global_transactions, executions,
-        barriers, frequency_measured, frequency, core_clock, peak_global, global_latency,
-    ):  # fmt: skip
-        sms = busy_sm(number_sm, blocks, active_blocks_per_sm) if corrected else number_sm  # ZO-1
-        factor = scale(frequency, frequency_measured, sms, number_sm)
-        peak_i = peak_instruction(units_i, frequency, number_sm, warp_size)
-        peak_ii = peak_instruction(units_ii, frequency, number_sm, warp_size)
-        peak_iii = peak_instruction(units_iii, frequency, number_sm, warp_size)
-        peak_iv = peak_instruction(units_iv, frequency, number_sm, warp_size)
-        serial = is_serial(active_blocks_per_sm)
-        warps = warps_per_block * blocks
-        instructions = issued = transferred = 0.0
-        t_i = t_s = requests = moved = 0.0  # since the last barrier that counts
-        all_i = all_s = all_g = total = by_i = by_s = by_g = 0.0
-        i_less_s = i_less_g = s_less_i = s_less_g = g_less_i = g_less_s = 0.0
-        for k in range(len(n_i)):
-            instructions += n_i[k] + n_ii[k] + n_iii[k] + n_iv[k]
-            issued += warps * (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
-                               + n_iv[k] / peak_iv)  # fmt: skip
-            t_i += instruction_time(n_i[k], throughput_i[k], n_ii[k], throughput_ii[k], n_iii[k],
-                                    throughput_iii[k], n_iv[k], throughput_iv[k], warps,
-                                    factor)  # fmt: skip
-            t_s += shared_time(shared_transactions[k], warp_size, warps, shared_bandwidth[k],
-                               factor)  # fmt: skip
-            moved += global_bytes[k] * warps
-            requests += global_transactions[k] / (executions[k] if serial else 1.0)
+def body(
+    blocks, active_blocks_per_sm, active_sm, number_sm, warps_per_block, threads_per_block,
+    warp_size, units_i, units_ii, units_iii, units_iv, cluster_count, global_share, n_i, n_ii,
+    n_iii, n_iv, throughput_i, throughput_ii, throughput_iii, throughput_iv, shared_transactions,
+    shared_bandwidth, global_bytes, global_transactions, executions, barriers, frequency_measured,
+    frequency, core_clock, peak_global, global_latency, corrected,
+):  # fmt: skip
+    """Join the equations."""
+    sms = busy_sm(number_sm, blocks, active_blocks_per_sm) if corrected else number_sm  # ZO-1
+    factor = scale(frequency, frequency_measured, sms, number_sm)
+    peak_i = peak_instruction(units_i, frequency, number_sm, warp_size)
+    peak_ii = peak_instruction(units_ii, frequency, number_sm, warp_size)
+    peak_iii = peak_instruction(units_iii, frequency, number_sm, warp_size)
+    peak_iv = peak_instruction(units_iv, frequency, number_sm, warp_size)
+    serial = is_serial(active_blocks_per_sm)
+    warps = warps_per_block * blocks
+    instructions = issued = transferred = 0.0
+    t_i = t_s = requests = moved = 0.0  # since the last barrier that counts
+    all_i = all_s = all_g = total = by_i = by_s = by_g = 0.0
+    i_less_s = i_less_g = s_less_i = s_less_g = g_less_i = g_less_s = 0.0
+    for k in range(len(n_i)):
+        instructions += n_i[k] + n_ii[k] + n_iii[k] + n_iv[k]
+        issued += warps * (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
+                           + n_iv[k] / peak_iv)  # fmt: skip
+        t_i += instruction_time(n_i[k], throughput_i[k], n_ii[k], throughput_ii[k], n_iii[k],
+                                throughput_iii[k], n_iv[k], throughput_iv[k], warps,
+                                factor)  # fmt: skip
+        t_s += shared_time(shared_transactions[k], warp_size, warps, shared_bandwidth[k], factor)
+        moved += global_bytes[k] * warps
+        requests += global_transactions[k] / (executions[k] if serial else 1.0)
+        # A stage ends at a barrier if they are serial, the last one with the kernel.
+        if k == len(n_i) - 1 or (serial and barriers[k] > 0.0):
             reached = global_bandwidth(blocks, threads_per_block, requests, global_latency,
                                        frequency, cluster_count, peak_global,
                                        global_share)  # fmt: skip
             t_g = global_time(moved, reached)
             t_stage = longest(t_i, t_s, t_g)
-            # A stage ends at a barrier if they are serial, the last one with the kernel.
-            ends = 1.0 if k == len(n_i) - 1 or (serial and barriers[k] > 0.0) else 0.0
-            i_over_s = 1.0 if t_i >= t_s else 0.0
-            i_over_g = 1.0 if t_i >= t_g else 0.0
-            s_over_g = 1.0 if t_s >= t_g else 0.0
-            total += ends * t_stage
-            by_i += ends * t_stage * i_over_s * i_over_g
-            by_s += ends * t_stage * s_over_g * (1.0 - i_over_s)
-            by_g += ends * t_stage * (1.0 - i_over_g) * (1.0 - s_over_g)
+            total += t_stage
+            if t_i >= t_s and t_i >= t_g:
+                by_i += t_stage
+            elif t_s >= t_g:
+                by_s += t_stage
+            else:
+                by_g += t_stage
             # What is left if one component vanished, by the bottleneck that follows.
-            s_less_i += ends * t_s * s_over_g
-            g_less_i += ends * t_g * (1.0 - s_over_g)
-            i_less_s += ends * t_i * i_over_g
-            g_less_s += ends * t_g * (1.0 - i_over_g)
-            i_less_g += ends * t_i * i_over_s
-            s_less_g += ends * t_s * (1.0 - i_over_s)
-            all_i += ends * t_i
-            all_s += ends * t_s
-            all_g += ends * t_g
-            transferred += ends * moved
-            t_i *= 1.0 - ends
-            t_s *= 1.0 - ends
-            moved *= 1.0 - ends
-            requests *= 1.0 - ends
+            if t_s >= t_g:
+                s_less_i += t_s
+            else:
+                g_less_i += t_g
+            if t_i >= t_g:
+                i_less_s += t_i
+            else:
+                g_less_s += t_g
+            if t_i >= t_s:
+                i_less_g += t_i
+            else:
+                s_less_g += t_s
+            all_i += t_i
+            all_s += t_s
+            all_g += t_g
+            transferred += moved
+            t_i = t_s = requests = moved = 0.0
 
-        instruction_bound = by_i >= max(by_s, by_g)
-        shared_bound = by_s >= by_g
-        serial_regime = SERIAL_I if instruction_bound else (SERIAL_S if shared_bound else SERIAL_G)
-        regime = serial_regime if serial else (
-            OVERLAPPED_I if instruction_bound else (
-                OVERLAPPED_S if shared_bound else OVERLAPPED_G))  # fmt: skip
-        bound = COMPUTE if instruction_bound else (SHARED if shared_bound else MEMORY)
-        bottleneck = INSTRUCTION_PIPELINE if instruction_bound else (
-            SHARED_MEMORY if shared_bound else GLOBAL_MEMORY)  # fmt: skip
-        left_i = 0.0 if instruction_bound else (i_less_s if shared_bound else i_less_g)
-        left_s = s_less_i if instruction_bound else (0.0 if shared_bound else s_less_g)
-        left_g = g_less_i if instruction_bound else (g_less_s if shared_bound else 0.0)
-        left = left_i + left_s + left_g
-        following = INSTRUCTION_PIPELINE if left_i >= max(left_s, left_g) else (
-            SHARED_MEMORY if left_s >= left_g else GLOBAL_MEMORY)  # fmt: skip
-        following = following if left > 0.0 else NONE
-        speedup = total / left  # infinite if nothing is left
+    instruction_bound = by_i >= max(by_s, by_g)
+    shared_bound = by_s >= by_g
+    serial_regime = SERIAL_I if instruction_bound else (SERIAL_S if shared_bound else SERIAL_G)
+    regime = serial_regime if serial else (
+        OVERLAPPED_I if instruction_bound else (
+            OVERLAPPED_S if shared_bound else OVERLAPPED_G))  # fmt: skip
+    bound = COMPUTE if instruction_bound else (SHARED if shared_bound else MEMORY)
+    bottleneck = INSTRUCTION_PIPELINE if instruction_bound else (
+        SHARED_MEMORY if shared_bound else GLOBAL_MEMORY)  # fmt: skip
+    left_i = 0.0 if instruction_bound else (i_less_s if shared_bound else i_less_g)
+    left_s = s_less_i if instruction_bound else (0.0 if shared_bound else s_less_g)
+    left_g = g_less_i if instruction_bound else (g_less_s if shared_bound else 0.0)
+    left = left_i + left_s + left_g
+    following = INSTRUCTION_PIPELINE if left_i >= max(left_s, left_g) else (
+        SHARED_MEMORY if left_s >= left_g else GLOBAL_MEMORY)  # fmt: skip
+    following = following if left > 0.0 else NONE
+    speedup = total / left  # infinite if nothing is left
 
-        cycles = total * core_clock
-        CPI = cycles / (instructions * warps / active_sm)
-        core_activity = min(1.0, issued / total)
-        memory_activity = min(1.0, transferred / peak_global / total)
-        return (
-            cycles, CPI, core_activity, memory_activity, regime, bound, bottleneck, following,
-            speedup, all_i, all_s, all_g,
-        )  # fmt: skip
-
-    return body
-
-
-def _device(*keys: str) -> tuple[str, ...]:
-    return tuple(f"model.zhang_owens.{key}" for key in keys)
+    cycles = total * core_clock
+    CPI = cycles / (instructions * warps / active_sm)
+    core_activity = min(1.0, issued / total)
+    memory_activity = min(1.0, transferred / peak_global / total)
+    return {
+        "execution_cycles": cycles,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "bottleneck": bottleneck,
+        "next_bottleneck": following,
+        "speedup_if_removed": speedup,
+        "instruction_pipeline_time": all_i,
+        "shared_memory_time": all_s,
+        "global_memory_time": all_g,
+    }
 
 
 def sustained(rows: Any, warps: Array, relative_units: float = 1.0) -> Array:
@@ -440,34 +469,7 @@ MODEL = Model(
     ),
     doi="10.1109/HPCA.2011.5749745",
     symbols=SYMBOLS,
-    inputs=(
-        Input("blocks", "kernel launch"),
-        Input("active_blocks_per_sm", "occupancy rules"),
-        Input("active_sm", "occupancy rules"),
-        Input("number_sm", "device", ("chip.sm_count",)),
-        Input("warps_per_block", "kernel launch"),
-        Input("threads_per_block", "kernel launch"),
-        Input("warp_size", "device", ("chip.warp_size",)),
-        *(Input(f"units_{n}", "device", _device("functional_units")) for n in _NAMES),
-        Input("cluster_count", "device", _device("cluster_count")),
-        Input("global_share", "device", _device("global_share_fraction")),
-        *(Input(f"n_{n}", "kernel instructions", sequence=True) for n in _NAMES),
-        *(Input(f"throughput_{n}", "device, at the stage's warps and the type's units",
-                _device("instruction_throughput", "functional_units"), sequence=True)
-          for n in _NAMES),
-        Input("shared_transactions", "kernel shared accesses and banks", sequence=True),
-        Input("shared_bandwidth", "device, at the stage's warps", _device("shared_bandwidth"),
-              sequence=True),
-        Input("global_bytes", "kernel access patterns by the device's rule", sequence=True),
-        Input("global_transactions", "kernel accesses", sequence=True),
-        Input("executions", "kernel stages", sequence=True),
-        Input("barriers", "kernel stages", sequence=True),
-        Input("frequency_measured", "device", ("clocks.core_nominal_MHz",)),
-        Input("frequency", "swept core clock; nominal as printed", (), True),
-        Input("core_clock", "swept core clock", (), True),
-        Input("peak_global", "device, at the clock", ("chip.memory_bandwidth_GBps",), True),
-        Input("global_latency", "device, at the clocks", _device("global_latency_cycles"), True),
-    ),
+    inputs=INPUTS,
     fields=(
         Field("bottleneck", "1", "component that takes most of the time", "", "zhang_owens (3)",
               "code", flags=BOTTLENECK),
@@ -482,7 +484,7 @@ MODEL = Model(
               "zhang_owens (3)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": _body(True), "printed": _body(False)},
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     parameters=(
         Parameter("functional_units", "numberFunctionalUnits", "1", "units by instruction type",

@@ -98,6 +98,6 @@ def _times(p: float, variant: str, given: Any) -> np.ndarray:
             "m_i": (memory, memory), "m_previous": (0.0, memory),
             "moved_previous": (0.0, 128.0), "moved_last": 128.0,
         }  # fmt: skip
-        cycles = model.bodies[variant](*(values[i.symbol] for i in model.inputs))[0]
+        cycles = model.evaluate(variant, values)["execution_cycles"]
         times.append(cycles if 0 < cycles < np.inf else np.nan)
     return np.array(times) / times[0]

@@ -9,7 +9,6 @@ import numpy as np
 from sweep.evaluation.workloads import build_launch, build_workload
 from sweep.explanation.bottlenecks import breakdown
 from sweep.models import zhang_owens_2011 as zo
-from sweep.models.base import HEAD
 from sweep.models.workload import Workload
 from sweep.papers.report import Figure, Quantity, Reproduction, Table
 from sweep.plot import line_plot
@@ -19,7 +18,6 @@ from sweep.specs import load_device, load_kernel
 __all__ = ["build"]
 
 TILES = (8, 16, 32)
-NAMES = (*HEAD, *(field.name for field in zo.MODEL.fields))
 COMPONENTS = zo.COMPONENTS
 
 
@@ -58,14 +56,7 @@ def _inputs(work: Workload) -> dict[str, Any]:
 def _results(work: Workload) -> dict[str, float]:
     """Return the model's results for one configuration, with its time in seconds."""
     inputs = _inputs(work)
-    arguments = [
-        tuple(np.float64(np.ravel(x)[0]) for x in inputs[i.symbol])
-        if i.sequence
-        else np.float64(np.ravel(inputs[i.symbol])[0])
-        for i in zo.MODEL.inputs
-    ]
-    with np.errstate(all="ignore"):
-        found = dict(zip(NAMES, zo.MODEL.bodies["corrected"](*arguments), strict=True))
+    found = zo.MODEL.evaluate("corrected", inputs)
     found["time"] = found["execution_cycles"] / float(np.ravel(inputs["core_clock"])[0])
     return found
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from sweep._jit import compile_pass
+from sweep.jit import compile_pass
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweep.compiler import passes
 from sweep.compiler.passes import TILE
 from sweep.evaluation import Buffers, chunk, evaluate_box, variables
 from sweep.fields import POWER_STATUS, STATUS
+from sweep.models.base import finish
 from sweep.space import KernelSpace, Plan, resolve
 
 RATIOS = {"start": 0.8, "stop": 1.2, "step": 0.005}
@@ -75,6 +75,6 @@ def test_buffers__used_again_box_after_box(monkeypatch, most):
 
 @pytest.mark.parametrize(("cycles", "status"), [(3.4e38, "valid"), (3.5e38, "model_domain")])
 def test_cycles__that_float32_cannot_hold_are_no_result(cycles, status):
-    found = passes._finish(cycles, 0.5, 0.5, 0.0, 0.0, 0.0, 20.0, 1e9, 100.0, 50.0)
-    assert found[0] == STATUS[status]
-    assert np.isfinite(np.float32(found[2:])).all()
+    found = finish(cycles, 0.5, 0.5, 0.0, 0.0, 0.0, 20.0, 1e9, 100.0, 50.0)
+    assert found["status"] == STATUS[status]
+    assert np.isfinite(np.float32(list(found.values()))).all()

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweep._jit import Symbol, equations, joined
+from sweep.compiler.lowering import lower, lowered
 from sweep.explanation import operands as formula
 from sweep.explanation.trace import trace
 from sweep.models import get_model, model_names
+from sweep.models.base import Symbol, equations
 
 SYMBOLS = {
     "a": Symbol("#a", "1", "first"),
@@ -45,36 +46,34 @@ def is_small(a, b, n):
     return (a < b) and (not (b + 1.0 >= n) or 0.0 < a <= 3.0)
 
 
-@joined
 def pair(a, b, n):
     _unused = a * n
     return total_1(a, b), total_2(b, n)
 
 
-def body_of(corrected):
-    @joined
-    def body(x, b, n):
-        first, second = pair(x, b, n)
-        if corrected:  # TOY-1
-            second = max(second, 0.0)
-        small = is_small(x, b, n)
-        latency = total_1(n, b)
-        chosen = first if small else second
-        ratio = chosen / b
-        empty = n == 0.0
-        chosen = 0.0 if empty else chosen
-        return chosen, ratio, latency + 0.5 * b
-
-    return body
+def body(x, b, n, corrected):
+    first, second = pair(x, b, n)
+    if corrected:  # TOY-1
+        second = max(second, 0.0)
+    small = is_small(x, b, n)
+    latency = total_1(n, b)
+    chosen = first if small else second
+    ratio = chosen / b
+    empty = n == 0.0
+    if empty:
+        chosen = 0.0
+    return {"r0": chosen, "r1": ratio, "r2": latency + 0.5 * b}
 
 
-ARGUMENTS = ("a", "b", "n")
-RETURNS = tuple(Symbol(f"r{i}", "1", "") for i in range(3))
+INPUTS = {"x": "a", "b": "b", "n": "n"}
+RETURNS = {f"r{i}": Symbol(f"r{i}", "1", "") for i in range(3)}
 
 
 def followed(x: float, b: float, n: float, *, corrected: bool = True) -> Any:
-    arguments = [(SYMBOLS[k], v) for k, v in zip(ARGUMENTS, (x, b, n), strict=True)]
-    return trace(body_of(corrected), arguments, symbols=SYMBOLS, returns=RETURNS)
+    values = dict(zip(INPUTS, (x, b, n), strict=True))
+    inputs = {name: (SYMBOLS[symbol], values[name]) for name, symbol in INPUTS.items()}
+    program = lower(body, dict.fromkeys(INPUTS), {"corrected": corrected})
+    return trace(program, inputs, symbols=SYMBOLS, returns=RETURNS)
 
 
 def step_of(number: str, x: float, b: float, n: float) -> Any:
@@ -83,10 +82,10 @@ def step_of(number: str, x: float, b: float, n: float) -> Any:
 
 @pytest.mark.parametrize("values", [(1.0, 2.0, 5.0), (4.0, 2.0, 0.0), (2.0, 2.0, 3.0)])
 @pytest.mark.parametrize("corrected", [True, False])
-def test_results_are_those_of_the_compiled_function(values, corrected):
+def test_results_are_those_of_the_function(values, corrected):
     with np.errstate(all="ignore"):
-        compiled = body_of(corrected)(*map(np.float64, values))
-    np.testing.assert_array_equal(followed(*values, corrected=corrected).results, compiled)
+        expected = body(*map(np.float64, values), corrected)
+    np.testing.assert_equal(followed(*values, corrected=corrected).results, expected)
 
 
 def test_division_by_zero_is_infinite_as_in_the_compiled_code():
@@ -134,9 +133,9 @@ def test_the_comment_beside_a_line_is_kept():
 
 
 def test_decisions_tell_why_a_value_was_chosen():
-    decisions = followed(4.0, 2.0, 5.0).decisions("chosen")
+    decisions = followed(4.0, 2.0, 5.0).decisions("r0")
     assert [(d.number, d.holds) for d in decisions] == [("3", False), ("", False)]
-    assert followed(4.0, 2.0, 0.0).decisions("chosen")[-1].holds
+    assert followed(4.0, 2.0, 0.0).decisions("r0")[-1].holds
 
 
 def test_names_and_units_of_what_no_equation_names():
@@ -150,59 +149,43 @@ def test_names_and_units_of_what_no_equation_names():
     assert (by_name["chosen"].kind, by_name["chosen"].formula) == ("choice", "T_total (1)")
 
 
-@joined
 def sums(parts, n):
     result = 0.0
     for i in range(len(parts)):
         result += parts[i] * n
-    for i, part in enumerate(parts):
-        result = result + i * part
-    for part, same in zip(parts, parts):  # noqa: B905 - Numba's zip is never strict
-        result = result + (part - same)
-    return result, n
+        if parts[i] > 4.0:
+            result -= 1.0
+    return {"sum": result, "n": n}
 
 
-def test_sequences_are_followed_number_by_number():
+def test_sequences_and_branches__number_by_number():
     values = (3.0, 5.0, 8.0)
-    found = trace(sums, [(SYMBOLS["parts"], values), (SYMBOLS["n"], 2.0)], symbols=SYMBOLS)
+    program = lower(sums, {"parts": 3, "n": None})
+    inputs = {"parts": (SYMBOLS["parts"], values), "n": (SYMBOLS["n"], 2.0)}
+    found = trace(program, inputs, symbols=SYMBOLS)
     assert found.results == sums(values, 2.0)
-    assert [s.formula for s in found.steps[:2]] == ["result + p[0] * N", "result + p[1] * N"]
-
-
-@joined
-def endless(n):
-    while n > 1.0:
-        n = n - 1.0
-    return n
-
-
-def test_what_cannot_be_followed_says_so():
-    with pytest.raises(NotImplementedError, match="endless: `while"):
-        trace(endless, [(SYMBOLS["n"], 3.0)])
+    assert [s.formula for s in found.steps[:3]] == [
+        "result + p[0] * N", "result + p[1] * N", "result - 1",
+    ]  # fmt: skip
+    assert all(step.used for step in found.steps)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["corrected", "printed"])
 @pytest.mark.parametrize("name", model_names())
-def test_every_model_is_followed_to_the_compiled_numbers(name, variant):
+def test_every_model_is_followed_to_the_numbers_of_its_body(name, variant):
     model = get_model(name)
-    body = model.bodies[variant]
     draw = np.random.default_rng(2009)
     for _ in range(200):
-        values = [
-            tuple(np.exp(draw.normal(2, 2, 3)).tolist())
+        values = {
+            described.symbol: tuple(np.exp(draw.normal(2, 2, 3)).tolist())
             if described.sequence
             else float(draw.choice([0.0, 1.0, *np.exp(draw.normal(2, 2, 8))]))
             for described in model.inputs
-        ]
-        symbols = [model.symbols[described.symbol] for described in model.inputs]
-        found = trace(body, list(zip(symbols, values, strict=True)), symbols=model.symbols)
-        # NumPy's scalars, so that a division by zero is no error without the compiler either.
-        numbers = [tuple(map(np.float64, v)) if isinstance(v, tuple) else np.float64(v)
-                   for v in values]  # fmt: skip
-        with np.errstate(all="ignore"):
-            compiled = body(*numbers)
-        np.testing.assert_allclose(found.results, compiled, rtol=1e-12)
+        }
+        inputs = {symbol: (model.symbols[symbol], value) for symbol, value in values.items()}
+        found = trace(lowered(name, variant, 3), inputs, symbols=model.symbols)
+        np.testing.assert_equal(found.results, model.evaluate(variant, values))
 
 
 # ---------------------------------------------------------------------------- formulas

@@ -8,7 +8,10 @@ import pytest
 from sweep.models import combined
 from sweep.models.combined import MODEL
 
-HEAD = {"cycles": 0, "cpi": 1, "regime": 4, "bound": 5, "arithmetic": 6, "load_store": 7}
+RESULTS = {
+    "cycles": "execution_cycles", "cpi": "cycles_per_instruction", "regime": "regime",
+    "bound": "bound", "arithmetic": "arithmetic_cycles", "load_store": "load_store_cycles",
+}  # fmt: skip
 CODES = {code: name for name, code in MODEL.regimes.items()}
 
 # A warp of 100 multiply-adds on an SM like Turing's: 4 issue slots, 2 of them for each pipeline.
@@ -32,9 +35,8 @@ def run(*stages, variant="corrected", **changes):
     stages = stages or ({},)
     given = SM | LAUNCH | changes
     sequences = {name: tuple((STAGE | stage)[name] for stage in stages) for name in STAGE}
-    with np.errstate(all="ignore"):
-        found = MODEL.bodies[variant](*((given | sequences)[i.symbol] for i in MODEL.inputs))
-    return {name: found[place] for name, place in HEAD.items()}
+    found = MODEL.evaluate(variant, given | sequences)
+    return {short: found[name] for short, name in RESULTS.items()}
 
 
 # --- Each function --------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from support.calling import call, digits, exact
 from support.golden import make_golden
 
 import sweep.models.hong_kim_2009 as hk
-from sweep._jit import EquationInfo
 from sweep.fields import BOUND
+from sweep.models.base import EquationInfo
 
 GOLDEN = golden.columns("hong_kim_2009")
 EQUATIONS = {

@@ -43,9 +43,9 @@ def body(variant="corrected", **given):
     values = {**numbers, **periods, **given}
     moved = tuple(128.0 if m > 0 else 0.0 for m in values["m_previous"])
     values.setdefault("moved_previous", moved)
-    out = model.bodies[variant](*(values[i.symbol] for i in model.inputs))
+    found = model.evaluate(variant, values)
     head = ("cycles", "cpi", "core", "memory", "regime", "bound", "mpd", "cpd")
-    return dict(zip(head, out, strict=True))
+    return {short: found[name] for short, name in zip(head, model.results, strict=True)}
 
 
 @pytest.mark.parametrize(

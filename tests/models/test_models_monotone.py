@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from support.random_inputs import KERNELS, numbers
 
 from sweep.models import get_model, model_names
-from sweep.models.base import HEAD
 
 ROUNDING = 1 + 1e-11
 
@@ -57,16 +56,7 @@ def changed(inputs, by, factor):
 
 def cycles(model, inputs):
     """Return the corrected model's execution cycles."""
-    declared = get_model(model)
-    arguments = [
-        tuple(np.float64(v) for v in inputs[i.symbol])
-        if i.sequence
-        else np.float64(inputs[i.symbol])
-        for i in declared.inputs
-    ]
-    with np.errstate(all="ignore"):
-        found = declared.bodies["corrected"](*arguments)
-    return found[HEAD.index("execution_cycles")]
+    return get_model(model).evaluate("corrected", inputs)["execution_cycles"]
 
 
 @models

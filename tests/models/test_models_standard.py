@@ -27,7 +27,7 @@ from sweep.evaluation.tables import model_inputs, pack
 from sweep.evaluation.workloads import build_launch
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model, model_names
-from sweep.models.base import HEAD, VARIANTS
+from sweep.models.base import VARIANTS
 from sweep.space import resolve
 
 pytestmark = pytest.mark.slow  # every pass is compiled in both of its forms
@@ -47,24 +47,20 @@ def results():
 # --- One result, however it is computed -----------------------------------------------------------
 
 
-def scalar_arguments(model, inputs, at):
-    """Return the arguments of a body at one point."""
-
-    def value(name):
-        return np.float64(inputs[name][at])
-
-    return [
-        tuple(value(name) for name in inputs if name.startswith(f"{i.symbol}_"))
+def at_point(model, inputs, at):
+    """Return the inputs of a body at one point."""
+    names = {i.symbol: [n for n in inputs if n.startswith(f"{i.symbol}_")] for i in model.inputs}
+    return {
+        i.symbol: [inputs[name][at] for name in names[i.symbol]]
         if i.sequence
-        else value(i.symbol)
+        else inputs[i.symbol][at]
         for i in model.inputs
-    ]
+    }
 
 
 @every
 def test_scalar_body_is_vector_pass(results, model, variant):
     declared, plan = get_model(model), plan_for(model, variant)
-    body, names = declared.bodies[variant], (*HEAD, *(f.name for f in declared.fields))
     timed = 0
     for space in resolve(plan).kernels:
         box, found = space.grid.whole, results[model, variant][space.kernel.key]
@@ -75,14 +71,11 @@ def test_scalar_body_is_vector_pass(results, model, variant):
         for at in np.ndindex(*space.grid.shape):
             if kept["status"][0][at] not in (STATUS["valid"], STATUS["model_domain"]):
                 continue
-            with np.errstate(all="ignore"):
-                values = dict(
-                    zip(names, body(*scalar_arguments(declared, inputs, at)), strict=True)
-                )
+            values = declared.evaluate(variant, at_point(declared, inputs, at))
             sound = 0 < values["execution_cycles"] < np.inf
             assert sound == (kept["status"][0][at] == STATUS["valid"])
             timed += sound
-            for name in set(names) & set(kept) if sound else ():
+            for name in set(values) & set(kept) if sound else ():
                 stored = kept[name] if kept[name].ndim == len(at) else kept[name][0]
                 assert np.array_equal(stored[at], values[name], equal_nan=True), (name, at)
             if sound:
@@ -250,11 +243,9 @@ def test_any_inputs__scalar_is_vector_and_finite_or_flagged(model, variant, data
     assert (found["execution_time"][valid] > 0).all()
     assert (found["regime"][~valid] == 0).all()
     assert np.isin(found["regime"][valid], list(declared.regimes.values())).all()
-    names = (*HEAD, *(f.name for f in declared.fields))
     for at in np.flatnonzero(valid):
-        with np.errstate(all="ignore"):
-            values = declared.bodies[variant](*scalar_arguments(declared, inputs, at))
-        for name, value in zip(names, values, strict=True):
+        values = declared.evaluate(variant, at_point(declared, inputs, at))
+        for name, value in values.items():
             assert np.array_equal(found[name][at], value, equal_nan=True), name
 
 

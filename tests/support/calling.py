@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
-
-from sweep.models.base import HEAD
 
 __all__ = ["call", "digits", "exact"]
 
@@ -17,11 +14,7 @@ __all__ = ["call", "digits", "exact"]
 def call(paper: ModuleType, variant: str, inputs: Mapping[str, Any]) -> dict[str, float]:
     """Return a model's results for one configuration, by name; ``regime`` as a word."""
     model = paper.MODEL
-    names = (*HEAD, *(field.name for field in model.fields))
-    # NumPy's numbers: without compilation, Python's would raise on the 0/0 of cases not taken.
-    arguments = (np.float64(inputs[i.symbol]) for i in model.inputs)
-    with np.errstate(all="ignore"):
-        found = dict(zip(names, model.bodies[variant](*arguments), strict=True))
+    found = model.evaluate(variant, inputs)
     words = {code: word.removeprefix(f"{model.name}_") for word, code in model.regimes.items()}
     return found | {"regime": words[found["regime"]]}
 

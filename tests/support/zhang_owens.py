@@ -6,14 +6,12 @@ import numpy as np
 
 import sweep.models.zhang_owens_2011 as zo
 from sweep.evaluation.workloads import build_launch, build_workload
-from sweep.models.base import HEAD
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel
 
 __all__ = ["COMPONENTS", "evaluate", "run", "workload"]
 
 COMPONENTS = zo.COMPONENTS
-NAMES = (*HEAD, *(field.name for field in zo.MODEL.fields))
 WORDS = {code: word.removeprefix("zhang_owens_") for word, code in zo.REGIMES.items()}
 
 
@@ -38,14 +36,7 @@ def workload(kernel, core_clock_ratio=1.0, memory_clock_ratio=1.0, **parameters)
 
 def evaluate(inputs, variant="corrected"):
     """Return the results of one configuration by name, codes as words, with its time."""
-    arguments = [
-        tuple(np.float64(np.ravel(x)[0]) for x in inputs[i.symbol])
-        if i.sequence
-        else np.float64(np.ravel(inputs[i.symbol])[0])
-        for i in zo.MODEL.inputs
-    ]
-    with np.errstate(divide="ignore"):
-        found = dict(zip(NAMES, zo.MODEL.bodies[variant](*arguments), strict=True))
+    found = zo.MODEL.evaluate(variant, inputs)
     found["time"] = found["execution_cycles"] / float(np.ravel(inputs["core_clock"])[0])
     for name in ("bottleneck", "next_bottleneck"):
         found[name] = zo.BOTTLENECK.meaning(int(found[name]))
