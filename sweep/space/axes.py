@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,8 +53,7 @@ def axis_values(where: str, given: Any) -> Values:
     if len(kinds) > 1:
         raise PlanError(f"{where}: the axis mixes {' and '.join(sorted(kinds))}")
     if len(set(values)) != len(values):
-        seen: set[Any] = set()
-        twice = next(v for v in values if v in seen or seen.add(v))
+        twice = Counter(values).most_common(1)[0][0]
         raise PlanError(f"{where}: the value {twice!r} stands twice")
     return values
 
