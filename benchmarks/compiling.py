@@ -1,13 +1,24 @@
-"""Time to compile the passes of all models in this process: ``python -m benchmarks.compiling``.
+"""What compilation costs: ``python -m benchmarks.compiling [--both] [--commands]``.
 
-CPU seconds, so that other work on the machine counts as little as possible; nothing is cached
-between processes. Both forms of a pass are compiled where ``--both`` is given: a plan needs one.
+Without ``--commands``: CPU seconds to compile the passes of all models in this process, with the
+cache on disk turned off. Both forms of a pass are compiled where ``--both`` is given: a plan needs
+one.
+
+With ``--commands``: two whole commands, each first with an empty cache and then again, beside the
+bare imports of numba, xarray and zarr. The first is the quickstart, the second a run of the kernel
+``xgemm`` (17,472 configurations) with six models.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 from sweep.evaluation import evaluate_box
 from sweep.models import model_names
@@ -15,6 +26,16 @@ from sweep.space import Plan, resolve
 
 CLOCKS = {name: {"start": 0.9, "stop": 1.1, "step": 0.02}
           for name in ("core_clock_ratio", "memory_clock_ratio")}  # fmt: skip
+XGEMM = """
+schema = 1
+name = "xgemm_space"
+kernels = ["xgemm"]
+devices = ["rtx_2080_ti"]
+models = ["hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire", "combined"]
+derive = true
+"""
+COMMAND = "import sys; from sweep.cli import main; sys.exit(main(sys.argv[1:]))"
+IMPORTS = "import numba, xarray, zarr"
 
 
 def seconds(model: str, kernel: str, axes: dict[str, dict[str, float]]) -> float:
@@ -29,19 +50,58 @@ def seconds(model: str, kernel: str, axes: dict[str, dict[str, float]]) -> float
     return times[0] - times[1]
 
 
+def compile_all(kernel: str, both: bool) -> None:
+    """Print the CPU seconds of each model's compilation in this process."""
+    os.environ["SWEEP_CACHE_DIR"] = ""
+    total = 0.0
+    for axes in (CLOCKS, {}) if both else (CLOCKS,):
+        for model in model_names():
+            found = seconds(model, kernel, axes)
+            total += found
+            print(f"{model:<12} {'clocks inside' if axes else 'nominal clocks':<15} {found:5.2f} s")
+    print(f"{'together':<28} {total:5.2f} s")
+
+
+def timed(folder: str, *arguments: str) -> tuple[float, float]:
+    """Return elapsed and CPU seconds of a Python process."""
+    environment = {**os.environ, "SWEEP_CACHE_DIR": str(Path(folder) / "cache")}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", *arguments], cwd=folder, env=environment, check=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    elapsed, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return elapsed, cpu
+
+
+def run_commands(rounds: int) -> None:
+    """Print what whole commands take, the first and the second time."""
+    bare = min(timed(tempfile.gettempdir(), IMPORTS) for _ in range(rounds))
+    print(f"{IMPORTS:<28} {bare[0]:6.2f} s elapsed {bare[1]:6.2f} s of CPU")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "xgemm_space.toml").write_text(XGEMM, encoding="utf-8")
+        for name, plan in (("quickstart", "quickstart"), ("xgemm", "xgemm_space.toml")):
+            run = [COMMAND, "run", plan, "--overwrite"]
+            first = timed(folder, *run)
+            again = min(timed(folder, *run) for _ in range(rounds))
+            for what, (elapsed, cpu) in (("first", first), ("again", again)):
+                times = f"{elapsed / bare[0]:5.1f} times the imports"
+                print(f"{name:<11} {what:<16} {elapsed:6.2f} s elapsed {cpu:6.2f} s of CPU {times}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kernel", default="vector_add")
     parser.add_argument("--both", action="store_true", help="the form for nominal clocks as well")
-    given = parser.parse_args()
-    total = 0.0
-    for axes in (CLOCKS, {}) if given.both else (CLOCKS,):
-        for model in model_names():
-            found = seconds(model, given.kernel, axes)
-            total += found
-            print(f"{model:<12} {'clocks inside' if axes else 'nominal clocks':<15} {found:5.2f} s")
-    print(f"{'together':<28} {total:5.2f} s")
+    parser.add_argument("--commands", action="store_true", help="whole commands, twice")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.commands:
+        run_commands(arguments.rounds)
+    else:
+        compile_all(arguments.kernel, arguments.both)
 
 
 if __name__ == "__main__":
