@@ -1,20 +1,26 @@
-"""The registry of models: one file per paper, one line here.
+"""The registry of models: one file per paper, and models of other packages.
 
-Modules are imported when a model is first asked for, so that listing the models, reading a plan
-or opening a store compiles nothing.
+A package registers its models under the entry point group ``sweep.models``: the entry point's name
+is the model's, its value the :class:`~sweep.models.base.Model`, as in
+``my_model = "my_package.my_module:MODEL"``. Modules are imported when a model is first asked for.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from sweep.errors import PlanError, nearest
+from sweep.errors import ModelError, PlanError, nearest
 
 if TYPE_CHECKING:
     from sweep.models.base import Model
 
-__all__ = ["MODULES", "get_model", "model_names"]
+__all__ = ["GROUP", "MODULES", "get_model", "model_names"]
+
+GROUP = "sweep.models"
+"""The entry point group of models from other packages."""
 
 MODULES: dict[str, str] = {
     "hong_kim": "sweep.models.hong_kim_2009",
@@ -24,14 +30,25 @@ MODULES: dict[str, str] = {
     "lemeire": "sweep.models.lemeire_2016",
     "combined": "sweep.models.combined",
 }
-"""Model name to the module of its paper."""
+"""This package's models: name to the module of the paper."""
+
+FOREIGN_CODES = range(128, 256)
+"""Codes that the regimes of other packages' models may have."""
+
+
+@cache
+def _foreign() -> dict[str, EntryPoint]:
+    """Return the entry points of models from other packages by name."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    return {name: point for name, point in sorted(found.items()) if name not in MODULES}
 
 
 def model_names() -> tuple[str, ...]:
-    """Return the names of all registered models, in registration order."""
-    return tuple(MODULES)
+    """Return the names of all registered models: this package's, then those of others."""
+    return (*MODULES, *_foreign())
 
 
+@cache
 def get_model(name: str) -> Model:
     """Return a registered model.
 
@@ -39,10 +56,39 @@ def get_model(name: str) -> Model:
     ------
     PlanError
         No model has this name; the message gives the nearest right one.
+    ModelError
+        A model of another package cannot be imported, or does not declare what a model must.
     """
-    if name not in MODULES:
-        raise PlanError(
-            f"unknown model '{name}'{nearest(name, MODULES)} (known: {', '.join(MODULES)})"
-        )
-    model: Model = importlib.import_module(MODULES[name]).MODEL
-    return model
+    if name in MODULES:
+        model: Model = importlib.import_module(MODULES[name]).MODEL
+        return model
+    if name not in _foreign():
+        known = model_names()
+        raise PlanError(f"unknown model '{name}'{nearest(name, known)} (known: {', '.join(known)})")
+    point = _foreign()[name]
+    where = f"model '{name}' ({point.value})"
+    try:
+        found = point.load()
+    except Exception as error:  # another package's code: anything can go wrong in it
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ModelError(f"{where} cannot be imported: {text}") from error
+    _check(found, name, where)
+    return found  # type: ignore[no-any-return]
+
+
+def _check(model: Any, name: str, where: str) -> None:
+    """Refuse a foreign model whose declaration contradicts itself or another model."""
+    from sweep.models.base import VARIANTS, Model
+
+    if not isinstance(model, Model):
+        raise ModelError(f"{where} is not a sweep.models.base.Model")
+    if model.name != name or not name.isidentifier():
+        raise ModelError(f"{where} calls itself '{model.name}'")
+    if set(model.bodies) != set(VARIANTS):
+        raise ModelError(f"{where} needs one body for each of {', '.join(VARIANTS)}")
+    for regime, code in model.regimes.items():
+        if code not in FOREIGN_CODES or not regime.startswith(f"{name}_"):
+            raise ModelError(
+                f"{where}: regime '{regime}' = {code}: names begin with '{name}_', codes are"
+                f" {FOREIGN_CODES.start} to {FOREIGN_CODES.stop - 1}"
+            )

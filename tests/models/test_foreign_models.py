@@ -1,0 +1,126 @@
+"""A model of another package: registered by its entry point, evaluated and explained."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = '''
+"""A roofline."""
+
+from sweep.fields import BOUND, Field
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+
+INPUTS = (
+    Input("issued", "W", "1", "warp instructions of an SM", "kernel instructions"),
+    Input("moved", "Q", "B", "bytes moved", "kernel accesses"),
+    Input("core_freq", "f", "Hz", "core clock", "swept core clock", clocked=True),
+    Input("bandwidth", "B", "B/s", "DRAM bandwidth", "device", ("chip.memory_bandwidth_GBps",)),
+)
+SYMBOLS = symbols_of(INPUTS) | {"transfer": Symbol("T_mem", "cycle", "time of the transfers")}
+_equation = equations("roofline", SYMBOLS)
+COMPUTE, MEMORY = float(BOUND["compute"]), float(BOUND["memory"])
+
+
+@_equation("1")
+def transfer(moved, core_freq, bandwidth):
+    """Time of the transfers in core cycles."""
+    return moved * core_freq / bandwidth
+
+
+def body(issued, moved, core_freq, bandwidth):
+    STATEMENT
+    cycles = max(issued, T)
+    by_memory = T > issued
+    return {
+        "execution_cycles": cycles,
+        "cycles_per_instruction": cycles / issued,
+        "core_activity": issued / cycles,
+        "memory_activity": T / cycles,
+        "regime": 129.0 if by_memory else 128.0,
+        "bound": MEMORY if by_memory else COMPUTE,
+        "transfer_cycles": T,
+    }
+
+
+def prepare(work, variant):
+    warps = work.blocks * work.occupancy.warps_per_block
+    return {
+        "issued": work.computation_instructions * warps / work.n_sm,
+        "moved": work.total("count", "moved_bytes") * warps,
+        "core_freq": work.clocks.core,
+        "bandwidth": work.memory_bandwidth,
+    }
+
+
+MODEL = Model(
+    name="NAME", title="roofline", reference="nobody", doi="", symbols=SYMBOLS, inputs=INPUTS,
+    fields=(Field("transfer_cycles", "cycle", "time of the transfers", "T_mem", "roofline (1)"),),
+    regimes={"roofline_compute": CODE, "roofline_memory": 129},
+    bodies={"corrected": body, "printed": body}, prepare=prepare, parameters=(), errata={},
+)
+'''
+COMMAND = "import sys; from sweep.cli import main; sys.exit(main())"
+RUN = """
+import sweep
+plan = sweep.Plan(["vector_add"], ["gtx_980"], ["roofline"], precision="float64",
+                  axes={"core_clock_ratio": [1.0]}, outputs=("execution_cycles", "transfer_cycles"),
+                  kernel_axes={"vector_add": {"block_size": [256], "elements_per_thread": [1],
+                                              "vector_width": [1]}})
+found = sweep.evaluate(plan)["vector_add"].compute()
+explained = sweep.explain(plan, {})
+assert explained["Equations"].lines[0].number == "1"
+print(found["roofline_transfer_cycles"].item(), explained.results["roofline_transfer_cycles"],
+      explained.results["execution_cycles"], found["execution_cycles"].item())
+"""
+
+
+def installed(folder: Path, **changes: str) -> dict[str, str]:
+    """Install the model as a package in a folder; return the environment that sees it."""
+    values = {"STATEMENT": "T = transfer(moved, core_freq, bandwidth)", "NAME": "roofline",
+              "CODE": "128"} | changes  # fmt: skip
+    text = SOURCE
+    for word, value in values.items():
+        text = text.replace(word, value)
+    (folder / "roofline_model.py").write_text(text, encoding="utf-8")
+    info = folder / "roofline_model-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: roofline-model\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sweep.models]\nroofline = roofline_model:MODEL\n")
+    path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
+    return {**os.environ, "PYTHONPATH": path, "SWEEP_CACHE_DIR": ""}
+
+
+def test_evaluated_and_explained(tmp_path):
+    done = subprocess.run([sys.executable, "-c", RUN], env=installed(tmp_path), text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    transfer, explained, cycles, stored = map(float, done.stdout.split())
+    assert transfer == explained > 0
+    assert cycles == stored >= transfer
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"STATEMENT": "T = transfer(moved, core_freq, bandwidth=bandwidth)"},
+         "roofline_model.py:25: body: `transfer(moved, core_freq, bandwidth=bandwidth)`:"),
+        ({"STATEMENT": "while moved > 1.0: moved = 0.0"}, "a body cannot have `while moved >"),
+        ({"STATEMENT": "import nothing_like_this; T = 0.0"}, "a body cannot have `import"),
+        ({"NAME": "other"}, "calls itself 'other'"),
+        ({"CODE": "10"}, "regime 'roofline_compute' = 10"),
+        ({"CODE": "1 / 0"}, "cannot be imported: ZeroDivisionError"),
+    ],
+)  # fmt: skip
+def test_refused_in_one_line(tmp_path, changes, words):
+    environment = installed(tmp_path, **changes)
+    plan = tmp_path / "plan.toml"
+    plan.write_text('schema = 1\nkernels = ["svm"]\ndevices = ["gtx_980"]\nmodels = ["roofline"]\n')
+    done = subprocess.run([sys.executable, "-c", COMMAND, "explain", str(plan), "block_size=64"],
+                          env=environment, text=True, capture_output=True, check=False)  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
