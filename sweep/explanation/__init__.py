@@ -1,1 +1,1 @@
-"""``sweep explain``: how a model arrives at one configuration's result."""
+"""``sweep explain``: show how a model computes the result of one configuration."""

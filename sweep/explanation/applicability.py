@@ -1,4 +1,4 @@
-"""Whether a kernel runs under a model on a device, and why if it does not."""
+"""Check whether a model predicts times for a kernel on a device, and if not, why."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ __all__ = ["Applicability", "applicability"]
 
 @dataclass(frozen=True)
 class Applicability:
-    """What becomes of a kernel's configurations.
+    """How many of a kernel's configurations have a time, and why the others do not.
 
     Attributes
     ----------
     statuses : mapping
-        Configurations by the word of their status.
+        Number of configurations with each status.
     reason : str
-        Why the first one of the most frequent status has no time; ``""`` if any has one.
+        Why the first configuration with the most frequent status has no time; ``""`` if any
+        configuration has a time.
     """
 
     statuses: Mapping[str, int]
@@ -34,12 +35,12 @@ class Applicability:
 
     @property
     def valid(self) -> int:
-        """Configurations that have a time."""
+        """Number of configurations that have a time."""
         return self.statuses.get("valid", 0)
 
     @property
     def total(self) -> int:
-        """Configurations."""
+        """Number of configurations."""
         return sum(self.statuses.values())
 
 
@@ -76,12 +77,12 @@ def applicability(kernel: str, device: str, model: str, derive: bool = True) -> 
     if counts["valid"]:
         return Applicability(dict(counts), "")
     word = max(counts, key=lambda name: counts[name])
-    told = explain(plan, _configuration(space, first[word])).sections[0].notes
-    return Applicability(dict(counts), told[0])
+    notes = explain(plan, _configuration(space, first[word])).sections[0].notes
+    return Applicability(dict(counts), notes[0])
 
 
 def _configuration(space: KernelSpace, at: tuple[int, ...]) -> dict[str, Any]:
-    """Return the values of one point of the grid by the names of its dimensions."""
+    """Return the configuration at one point of the grid, by name."""
     found: dict[str, Any] = {}
     for dimension, i in zip(space.grid.dimensions, at, strict=True):
         if dimension.stacked is None:

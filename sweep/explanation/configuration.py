@@ -1,4 +1,4 @@
-"""One configuration out of a space: named in words, laid out as a grid of one point."""
+"""Select one configuration of a space by name, as a grid of one point."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Single", "Source", "single"]
 Source = Plan | Space | Mapping[str, Any] | str | os.PathLike[str] | None
 
 SAME = 1e-6
-"""Relative difference below which two clocks are the same: they were rounded to be printed."""
+"""Relative difference below which two clocks count as equal, since printed clocks are rounded."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Single:
     Attributes
     ----------
     space : KernelSpace
-        The kernel's space, cut down to one point.
+        The kernel's space, reduced to one point.
     plan : Plan
         The plan that it came from.
     model : str
@@ -39,7 +39,7 @@ class Single:
     values : mapping
         Problem sizes, tuning parameters and swept clocks, by name.
     notes : tuple of str
-        What a reader must know: values that the plan does not have.
+        Remarks for the reader, such as values that are not in the plan.
     """
 
     space: KernelSpace
@@ -61,16 +61,16 @@ def single(source: Source, configuration: Mapping[str, Any]) -> Single:
     ----------
     source : Plan, Space, mapping, str, path or None
         Where to look: a plan or its name, a space, a store's record or path; ``None`` for the
-        files that the configuration itself names.
+        files that the configuration names.
     configuration : mapping
         ``kernel``, ``device``, ``model``, problem sizes, tuning parameters and clocks
-        (``core_clock`` in MHz or ``core_clock_ratio``; likewise for the memory). What the source
-        has only one value for may be left out; clocks are nominal if left out and not swept.
+        (``core_clock`` in MHz or ``core_clock_ratio``; likewise for the memory). Names for which
+        the source has only one value may be omitted. Omitted clocks that are not swept are nominal.
 
     Raises
     ------
     QueryError
-        Something is missing or does not exist; the message names it and what it may be.
+        A name or value is missing or does not exist; the message lists the possible ones.
     """
     wanted = {name: _plain(name, value) for name, value in configuration.items()}
     space = _space(source, wanted)
@@ -107,7 +107,7 @@ def single(source: Source, configuration: Mapping[str, Any]) -> Single:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a Python scalar: of a NumPy scalar, or of a list of one."""
+    """Return a Python scalar from a scalar, a NumPy scalar or a list of one element."""
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
             raise QueryError(f"explain: {name} = {value!r}: one value makes a configuration")
@@ -136,7 +136,7 @@ def _space(source: Source, wanted: Mapping[str, Any]) -> Space:
 
 
 def _chosen(what: str, wanted: Mapping[str, Any], known: Iterable[str]) -> str:
-    """Return the kernel, device or model that is meant."""
+    """Return the selected kernel, device or model."""
     known = list(known)
     given = wanted.get(what)
     if given is None:
@@ -160,7 +160,7 @@ def _listed(values: Iterable[Any]) -> str:
 def _value(
     space: KernelSpace, name: str, wanted: Mapping[str, Any], axis: Dimension, notes: list[str]
 ) -> Any:
-    """Return the value of a swept size or parameter, of the kind that the kernel file has."""
+    """Return the value of a swept size or parameter, with the type used in the kernel file."""
     if name not in wanted:
         if len(axis) == 1:
             return axis.values[0]
@@ -183,7 +183,7 @@ def _size(space: KernelSpace, name: str, given: Any, notes: list[str]) -> float:
 
 
 def _of_kind(name: str, given: Any, like: tuple[Any, ...]) -> Any:
-    """Return a parameter's value as the kind that its other values have."""
+    """Return a parameter's value, converted to the type of its other values."""
     if isinstance(like[0], bool):
         words = {"true": True, "false": False}
         value = words.get(str(given).lower())
@@ -216,7 +216,7 @@ def _clock(
     device: Device,
     notes: list[str],
 ) -> Dimension | None:
-    """Return the dimension of a clock that is given or swept, ``None`` for the nominal clock."""
+    """Return the dimension of a requested or swept clock, ``None`` for the nominal clock."""
     name, of_ratio = f"{clock}_clock", f"{clock}_clock_ratio"
     nominal = device.values[f"clocks.{clock}_nominal"] / 1e6
     given = {n: _number(n, wanted[n]) for n in (name, of_ratio) if n in wanted}
@@ -243,9 +243,9 @@ def _clock(
         axis = Dimension(next(iter(given)), (), clock)
     if axis.name in given:
         value = given[axis.name]
-    else:  # the plan has the other form
+    else:  # the plan gives the clock in the other form
         value = given[of_ratio] * nominal if axis.name == name else given[name] / nominal
-    # A clock that was printed stands for the plan's own, so that the numbers come out the same.
+    # Replace a rounded clock by the plan's own value, so that the results are identical.
     near = [own for own in axis.values if abs(own - value) <= SAME * abs(own)]
     if near:
         return Dimension(axis.name, (min(near, key=lambda own: abs(own - value)),), clock)

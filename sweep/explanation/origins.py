@@ -1,4 +1,4 @@
-"""Where the inputs of a model come from, in words: kernel file, device file, clocks, occupancy."""
+"""Describe where a model's inputs come from: kernel file, device file, clocks, occupancy."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from sweep.specs.units import split_unit, to_base
 __all__ = ["clocks", "device", "file_of", "inputs", "kernel", "launch"]
 
 CHIP = ("chip.sm_count", "chip.warp_size", "chip.lanes_per_sm", "chip.l2_KiB")
-"""What every explanation shows of a chip: the occupancy rules and expressions read it."""
+"""Chip values that every explanation shows, because occupancy rules and expressions read them."""
 
 
 NAMED = ("derived", "global_access", "shared_access")
-"""Sections of a kernel file whose names stand for themselves."""
+"""Sections of a kernel file whose entries are shown by name alone, without their path."""
 
 
 def file_of(spec: Device | Kernel) -> str:
-    """Return how to name a spec's file."""
+    """Return the name of a spec's file for messages."""
     folder = "devices" if isinstance(spec, Device) else "kernels_spec"
     return label_of(spec.path) if spec.path is not None else f"{folder}/{spec.key}.toml"
 
@@ -46,7 +46,7 @@ def words(text: str) -> str:
 
 
 def kernel(one: Single, worked: Worked) -> Section:
-    """Return what the kernel's file gives: every expression with its value and source."""
+    """Return the section about the kernel file: every expression with its value and source."""
     spec = one.space.kernel
     written = tomllib.loads(spec.text)
     lines = [
@@ -81,13 +81,13 @@ def kernel(one: Single, worked: Worked) -> Section:
 
 
 def value_of(expression: Any, worked: Worked) -> Any:
-    """Return an expression's value, ``None`` where it is at fault."""
+    """Return an expression's value, ``None`` if its evaluation fails."""
     value, fault = expression.evaluate(worked.launch.values)
     return None if scalar(fault) else scalar(value)
 
 
 def _is_written(table: dict[str, Any], path: str) -> bool:
-    """Whether a file has a value of its own for a dotted path, and not the format's default."""
+    """Return whether the file itself sets the value of a dotted path, instead of a default."""
     section, *rest = path.split(".")
     content = table.get(section, {})
     if isinstance(content, list):
@@ -98,7 +98,7 @@ def _is_written(table: dict[str, Any], path: str) -> bool:
 
 
 def _served(path: str, one: Single, worked: Worked) -> Iterator[Line]:
-    """Yield how the device serves a global access, after the last of its expressions."""
+    """Yield a line on the transactions of a global access, after the last of its expressions."""
     section, *rest = path.split(".")
     if section != "global_access" or rest[-1] != "bytes":
         return
@@ -117,7 +117,7 @@ def _served(path: str, one: Single, worked: Worked) -> Iterator[Line]:
 
 
 def device(one: Single, model: Model) -> tuple[Section, Section]:
-    """Return what the device's file gives: the chip, and the model's own table."""
+    """Return the sections about the device file: the chip and the model's own table."""
     spec = one.device
     read = {key for i in model.inputs for key in i.device_keys}
     paths = [p for p in spec.sources if p.startswith("clocks.") or p in CHIP or p in read]
@@ -162,13 +162,13 @@ def _device_line(spec: Device, path: str, meaning: str = "") -> Line:
 
 
 def raw_value(spec: Device, path: str) -> tuple[Any, str]:
-    """Return a value as the device's file has it, and its unit."""
+    """Return a value as written in the device file, and its unit."""
     parts = path.split(".")
     stem, unit = split_unit(path)
     units = unit.symbol if unit is not None else "1"
     if parts[0] == "model":
         return spec.model_parameters[parts[1]].get(parts[2]), units
-    if path in spec.tables:  # of clocks and voltages
+    if path in spec.tables:  # pairs of clock and voltage
         return tuple((clock / 1e6, volts) for clock, volts in spec.tables[path]), ""
     scale = to_base(1.0, path)
     return float(f"{spec.values[stem] / scale:.12g}"), units
@@ -178,7 +178,7 @@ def raw_value(spec: Device, path: str) -> tuple[Any, str]:
 
 
 def clocks(one: Single, worked: Worked, model: Model, variant: str) -> Section:
-    """Return the clocks, and what their ratio does to DRAM quantities."""
+    """Return the section about the clocks and the effect of their ratio on DRAM quantities."""
     at = worked.workload.clocks
     lines = []
     for name in ("core", "memory"):
@@ -206,7 +206,7 @@ def clocks(one: Single, worked: Worked, model: Model, variant: str) -> Section:
 
 
 def launch(one: Single, worked: Worked) -> Section:
-    """Return the occupancy rules step by step: each limit, and which one binds."""
+    """Return the section about occupancy: each limit, and which of them applies."""
     spec, work, values = one.device, worked.workload, worked.launch.values
     limits = rules.limits_for(spec.limits)
     found = work.occupancy
@@ -266,7 +266,7 @@ def _registers(worked: Worked, limits: rules.Limits, warps: float) -> str:
 
 
 def inputs(one: Single, worked: Worked, model: Model, variant: str) -> Section:
-    """Return the arguments of the model's equations, with where each comes from."""
+    """Return the section about the arguments of the model's equations and their origins."""
     at = worked.workload.clocks
     swept = scalar(at.core != at.core_nominal) or scalar(at.memory != at.memory_nominal)
     follows = swept and variant == "corrected" and "CLK" in model.errata
@@ -289,7 +289,7 @@ def inputs(one: Single, worked: Worked, model: Model, variant: str) -> Section:
 
 
 def _origin(one: Single, described: Input, value: float) -> tuple[str, str]:
-    """Return where an input comes from, and the source in the device's file."""
+    """Return where an input comes from, and its source in the device file."""
     texts, source = [], ""
     for key in described.device_keys:
         if key not in one.device.sources:

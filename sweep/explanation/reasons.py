@@ -1,4 +1,4 @@
-"""Why a configuration has no time, in words and numbers."""
+"""Explain in sentences why a configuration has no time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["power_reason", "reasons"]
 
 
 def reasons(one: Single, worked: Worked, model: Model) -> tuple[str, ...]:
-    """Return why the configuration is invalid, one sentence each; nothing if it is valid."""
+    """Return the reasons why a configuration is invalid, one sentence each; none if it is valid."""
     found = list(_REASONS[STATUS.meaning(worked.status)](one, worked, model))
     return tuple(found) or (STATUS.meaning(worked.status).replace("_", " "),)
 
@@ -59,7 +59,7 @@ def _constraint(one: Single, worked: Worked, _: Model) -> Iterator[str]:
 
 
 def _expression(one: Single, worked: Worked, _: Model) -> Iterator[str]:
-    """Name the expressions that fail, and what they were given."""
+    """Yield the expressions that fail, with the values of their names."""
     kernel = one.space.kernel
     named = [*kernel.all_expressions()]
     named += [("constraints", e) for e in one.space.constraints if e not in kernel.constraints]
@@ -93,7 +93,7 @@ def _expression(one: Single, worked: Worked, _: Model) -> Iterator[str]:
 
 
 def _launch(one: Single, worked: Worked, _: Model) -> Iterator[str]:
-    """Say which resource does not suffice for one block."""
+    """Yield the resource that one block exceeds."""
     work, values = worked.workload, worked.launch.values
     limits = rules.limits_for(one.device.limits)
     threads, blocks = scalar(work.threads_per_block), scalar(work.blocks)
@@ -156,9 +156,9 @@ def _clock(one: Single, worked: Worked, _: Model) -> Iterator[str]:
 
 
 def _missing(one: Single, worked: Worked, model: Model) -> Iterator[str]:
-    """Name the keys that the device's file lacks, and the inputs that rest on them."""
+    """Yield the keys that the device file lacks, or the inputs that have no value."""
     absent = {name for name, value in worked.inputs.items() if math.isnan(value)}
-    absent |= {name.rpartition("_")[0] for name in absent}  # the numbers of sequence inputs
+    absent |= {name.rpartition("_")[0] for name in absent}  # elements of sequence inputs
     symbols = {i.symbol: i for i in model.inputs if i.symbol in absent}
     keys = {key for i in symbols.values() for key in i.device_keys}
     described = {f"model.{model.name}.{p.key}": p for p in model.parameters}
@@ -177,7 +177,7 @@ def _missing(one: Single, worked: Worked, model: Model) -> Iterator[str]:
 
 
 def _rows(one: Single, worked: Worked, keys: set[str]) -> str:
-    """Say which instruction classes the kernel has that a table of costs has no row for."""
+    """Return the kernel's instruction classes that are missing in a table of costs."""
     executed = {name for name, count in worked.workload.instructions.items() if scalar(count) > 0}
     for key in sorted(keys):
         _, model, parameter = f"{key}..".split(".")[:3]

@@ -1,4 +1,4 @@
-"""An explanation: sections of rows, as text for people and as plain data for programs."""
+"""Explanations: sections of lines, printable as text and available as plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sweep.explanation.operands import Comparison, literal
 __all__ = ["Explanation", "Line", "Section"]
 
 WIDTH = 100
-NAME, TEXT = 44, 24  # most and least columns that names and texts get
+NAME, TEXT = 44, 24  # greatest width of names, smallest width of texts
 UNUSED = "·"
 
 
@@ -28,21 +28,21 @@ class Line:
     name : str
         Symbol, or key of a file.
     value : float, bool, str or None
-        ``None`` where there is none.
+        The value, ``None`` if there is none.
     units, meaning : str
         Unit (``"1"`` for pure numbers) and meaning.
     formula, worked : str
-        How it comes about: in symbols or in words, and in numbers.
+        The formula in symbols or words, and with numbers inserted.
     number : str
         The equation's number.
     source : str
         Where the number comes from: kind and reference.
     comment : str
-        Errata that are applied here.
+        Errata applied in this line.
     comparisons : tuple of Comparison
-        Both sides of what was compared.
+        Both sides of each comparison.
     used : bool
-        Whether the result rests on it.
+        Whether the result depends on it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Line:
     used: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what is known, as plain data."""
+        """Return the non-empty attributes as plain data."""
         data: dict[str, Any] = {"name": self.name, "value": _plain(self.value)}
         for key in ("units", "meaning", "formula", "worked", "number", "source", "comment"):
             if getattr(self, key):
@@ -75,7 +75,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Section:
-    """A step of the explanation: lines, then notes in words."""
+    """A part of the explanation: lines, followed by notes."""
 
     title: str
     lines: tuple[Line, ...] = ()
@@ -84,7 +84,7 @@ class Section:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """How a model arrives at one configuration's result.
+    """How a model computes the result of one configuration.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Explanation:
     results : mapping
         Variables of the configuration by name, in base units; empty if it has no time.
     sections : tuple of Section
-        The working, in order.
+        The calculation, step by step.
     """
 
     title: str
@@ -108,7 +108,7 @@ class Explanation:
     sections: tuple[Section, ...] = field(default_factory=tuple)
 
     def __getitem__(self, title: str) -> Section:
-        """Return the section whose title begins so."""
+        """Return the first section whose title begins with ``title``."""
         for section in self.sections:
             if section.title.lower().startswith(title.lower()):
                 return section
@@ -122,7 +122,7 @@ class Explanation:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data that JSON can hold."""
+        """Return the explanation as plain data that can be written as JSON."""
         return {
             "title": self.title,
             "reference": self.reference,
@@ -140,7 +140,7 @@ class Explanation:
         }
 
     def to_json(self) -> str:
-        """Return everything as JSON; what is not finite is null."""
+        """Return the explanation as JSON; numbers that are not finite become null."""
         return json.dumps(self.as_dict(), indent=1, allow_nan=False, ensure_ascii=False)
 
     def __repr__(self) -> str:
@@ -176,7 +176,7 @@ def _wrapped(text: str, indent: int, width: int = WIDTH) -> list[str]:
 
 
 def _explained(line: Line) -> Iterator[str]:
-    """Yield the texts beside a line's value."""
+    """Yield the texts to the right of a line's value."""
     if line.formula:
         yield line.formula
     known = (line.formula, _shown(line.value))
@@ -185,7 +185,7 @@ def _explained(line: Line) -> Iterator[str]:
 
 
 def _sources(section: Section) -> dict[str, int]:
-    """Return the sources of a section, numbered."""
+    """Return the sources of a section with their numbers."""
     found = dict.fromkeys(line.source for line in section.lines if line.source)
     return {source: number for number, source in enumerate(found, start=1)}
 
@@ -197,7 +197,7 @@ def _tag(line: Line, sources: Mapping[str, int]) -> str:
 
 
 def _table(section: Section) -> Iterator[str]:
-    """Yield the lines of a section: name, value, unit, how, and equation or source at the end."""
+    """Yield the lines of a section: name, value, unit, formula, and equation or source."""
     sources = _sources(section)
     tags = [_tag(line, sources) for line in section.lines]
     name, value, unit, tag = (
@@ -232,7 +232,7 @@ def _table(section: Section) -> Iterator[str]:
 
 
 def _hanging(text: str, start: int, tag: str) -> list[str]:
-    """Return a text broken to fit beside what stands before and, on the first line, after it."""
+    """Wrap a text to the room right of ``start``, leaving space for the tag on the first line."""
     room = "." * (len(tag) + 2 if tag else 0)
     lines = textwrap.wrap(
         text, max(WIDTH - start, len(room) + TEXT), initial_indent=room, subsequent_indent="  ",

@@ -1,1 +1,1 @@
-"""Readers of foreign files: PTX text, profiles, and the files of auto-tuners."""
+"""Readers for foreign files: PTX text, profiles and the files of auto-tuners."""

@@ -1,4 +1,4 @@
-"""Text files of bounded size, plain or gzipped, with their hash; files that are written whole."""
+"""Read text files of bounded size, plain or gzipped; write files atomically."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sweep.errors import SweepError, TuningError
 __all__ = ["Source", "read_source", "write_whole"]
 
 MAX_BYTES = 1 << 28
-"""Largest text, unpacked [bytes]."""
+"""Largest size of an unpacked text [bytes]."""
 
 MAX_RATIO = 200
-"""Most bytes that each byte of an archive may unpack to, beyond `ALWAYS_UNPACKED`."""
+"""Largest compression ratio of an archive that unpacks to more than `ALWAYS_UNPACKED` bytes."""
 
 ALWAYS_UNPACKED = 1 << 22
 MAX_MESSAGE = 1000
@@ -69,7 +69,7 @@ class Source:
             raise self.error(f"not valid JSON: {error}") from None
 
     def error(self, message: str) -> TuningError:
-        """Return an error about this file; a long message is cut."""
+        """Return an error about this file; a long message is shortened."""
         shown = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
         return TuningError(f"{self.path}: {shown}")
 
@@ -87,7 +87,7 @@ def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
     Raises
     ------
     TuningError
-        It is not a regular file, cannot be read, is truncated or too large, or is no text.
+        The file is not regular, cannot be read, is truncated or too large, or is not text.
     """
     path = Path(path)
     try:
@@ -116,7 +116,7 @@ def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
 
 
 def _unpacked(path: Path, raw: bytes, most: int) -> bytes:
-    """Unpack an archive, at most one byte beyond the limits."""
+    """Unpack an archive up to one byte beyond the limits."""
     limit = max(ALWAYS_UNPACKED, MAX_RATIO * len(raw))
     try:
         with gzip.open(io.BytesIO(raw)) as file:
@@ -131,19 +131,19 @@ def _unpacked(path: Path, raw: bytes, most: int) -> bytes:
 
 
 def write_whole(path: Path, content: str | Callable[[Path], None]) -> None:
-    """Write a file whole or not at all.
+    """Write a file completely or not at all.
 
     Parameters
     ----------
     path : Path
         The file.
     content : str or callable
-        The text, or a function that writes the file under the temporary name that it receives.
+        The text, or a function that writes the file to the temporary path that it receives.
 
     Raises
     ------
     SweepError
-        It cannot be written.
+        The file cannot be written.
     """
     beside = path.with_name(f".{path.name}.new")
     try:

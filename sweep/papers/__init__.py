@@ -1,4 +1,4 @@
-"""The papers' experiments, computed again from their own data: ``sweep reproduce PAPER``."""
+"""Reproduction of the papers' experiments from their own data: ``sweep reproduce PAPER``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAPERS = {
     "zhang_owens_2011": "zhang_owens",
     "lemeire_2016": "lemeire",
 }
-"""Paper to the module that computes its tables and figures."""
+"""Maps each paper to the module that computes its tables and figures."""
 
 
 def reproduce(paper: str) -> Reproduction:

@@ -1,4 +1,4 @@
-"""Hong & Kim 2009: Tables 2 to 6 and Figures 14 to 20 as far as the paper's data go."""
+"""Hong & Kim 2009: the parts of Tables 2 to 6 and Figures 14 to 20 that the paper's data allow."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build() -> Reproduction:
 
 
 def _table_2() -> Table:
-    """Table 2: the tiled matrix product of Figure 12 on 16 SMs at 1 GHz and 80 GB/s."""
+    """Return Table 2: the tiled matrix product of Figure 12 on 16 SMs at 1 GHz and 80 GB/s."""
     mem_l_uncoal = hk.mem_l_uncoal(420.0, 32.0, 10.0)
     mem_l = hk.mem_l(mem_l_uncoal, 1.0, hk.mem_l_coal(420.0), 0.0)
     delay = hk.departure_delay(10.0, 32.0, 1.0, 4.0, 0.0)
@@ -130,7 +130,7 @@ def _benchmark_table(name: str, *quantities: dict[str, Any]) -> Table:
 
 
 def _figure_15(times: dict[str, Any]) -> Figure:
-    """Time over threads per block, with the printed axis' end as a line."""
+    """Plot time over threads per block, with the end of the printed axis as a line."""
     panels = []
     for kernel in MERGE:
         values = times[kernel].sel(device="quadro_fx_5600")
@@ -158,7 +158,7 @@ def _bars(name: str, title: str, values: dict[str, Any], label: str) -> Figure:
 
 
 def _figure_14() -> Figure:
-    """CPI of the micro-benchmarks, coalesced and uncoalesced."""
+    """Plot the CPI of the micro-benchmarks, coalesced and uncoalesced."""
     outputs = ("cycles_per_instruction",)
     devices = ("quadro_fx_5600", "gtx_280")
     kernels = ("micro_coalesced", "micro_uncoalesced")

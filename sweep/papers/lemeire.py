@@ -22,7 +22,7 @@ LOWER_BOUND = "the forward ridge is a lower bound of the measured one"
 
 
 def build() -> Reproduction:
-    """Return what follows from the printed latencies."""
+    """Return the tables and figures that follow from the printed latencies."""
     model = get_model("lemeire")
     k620 = load_device("quadro_k620")
     given: Any = k620.model_parameters["lemeire"]
@@ -88,7 +88,7 @@ def _table_2() -> Table:
 
 
 def _roofline() -> Figure:
-    """Occupancy roofline: throughput over concurrent warps for every generation."""
+    """Plot the occupancy roofline: throughput over concurrent warps for every generation."""
     warps = np.arange(1.0, 65.0)
     panels = []
     for kind in ("sp", "dp", "sf"):
@@ -109,7 +109,7 @@ def _roofline() -> Figure:
 
 
 def _figure_3(latency: dict[Any, tuple[float, float]]) -> Figure:
-    """CPI over concurrency for 1, 2 and 4 independent instructions."""
+    """Plot CPI over concurrency for 1, 2 and 4 independent instructions."""
     items = np.arange(1.0, 65.0) * 32
     panels = []
     for kind in ("sp", "int", "sf"):
@@ -128,7 +128,7 @@ def _figure_3(latency: dict[Any, tuple[float, float]]) -> Figure:
 
 
 def _figure_5() -> Figure:
-    """Draw performance under divergence with 4 branches."""
+    """Plot performance under divergence with 4 branches."""
     conv = np.arange(1.0, 129.0)
     share = [np.mean([1.0 / le.branches_issued(c, 4.0, 32.0, w) for w in np.arange(64.0)])
              for c in conv]  # fmt: skip
@@ -143,7 +143,7 @@ def _figure_5() -> Figure:
 
 
 def _figure_7(given: Any) -> Figure:
-    """Cycles per request of the random walk over constant memory."""
+    """Plot cycles per request of the random walk over constant memory."""
     size = np.geomspace(1024, 65536, 200)
     first = float(given["constant_memory"][0][2])
     second = float(given["constant_miss_latency_cycles"])

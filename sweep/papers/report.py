@@ -1,4 +1,4 @@
-"""Tables with printed values beside computed ones, figures, and the files that hold them."""
+"""Tables of printed and computed values, figures, and the files that contain them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["Figure", "Quantity", "Reproduction", "Table"]
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of a paper beside the same number computed here.
+    """A printed number of a paper and the same number computed here.
 
     Parameters
     ----------
     name : str
-        What it is.
+        Name of the quantity.
     units : str
         Its unit.
     computed : float
-        As computed here.
+        Value computed here.
     printed : str or None
-        As the paper prints it; ``None`` where it prints none.
+        Value printed in the paper; ``None`` if it prints none.
     note : str
-        Why they differ, if they do.
+        Reason for a difference between the two.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Quantity:
 
     @property
     def difference(self) -> float | None:
-        """Relative difference of the computed from the printed value."""
+        """Relative difference between the computed and the printed value."""
         if self.printed is None:
             return None
         value = float(self.printed)
@@ -62,7 +62,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper, or of what follows from its data.
+    """A table of a paper, or a table computed from its data.
 
     ``rows`` are quantities, or lists of cells under ``columns``.
     """
@@ -79,7 +79,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure, with a caption that says what to look at."""
+    """A figure with a caption."""
 
     name: str
     caption: str
@@ -88,14 +88,14 @@ class Figure:
 
 @dataclass
 class Reproduction:
-    """Everything that can be computed from one paper's own data.
+    """All tables and figures that can be computed from one paper's own data.
 
     Attributes
     ----------
     key, title, reference : str
         The paper.
     remarks : list of str
-        What cannot be reproduced, and why.
+        Results that cannot be reproduced, with reasons.
     """
 
     key: str
@@ -106,7 +106,7 @@ class Reproduction:
     remarks: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Return how many printed numbers were met, and by how much the others were missed."""
+        """Return how many printed numbers agree, and by how much the others differ."""
         found = [q for t in self.tables for q in t.rows if isinstance(q, Quantity)]
         printed = [q for q in found if q.printed is not None]
         missed = [q for q in printed if not q.agrees]
@@ -178,7 +178,7 @@ img { max-width: 100% } figure { margin: 1.5em 0 } figcaption { color: #444 }
 
 
 def _page(found: Reproduction, pictures: Sequence[tuple[Figure, bytes]]) -> str:
-    """Return the self-contained page."""
+    """Return the self-contained HTML page."""
     parts = [
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(found.title)}",
         f"</title><style>{STYLE}</style><h1>{html.escape(found.title)}</h1>",

@@ -17,11 +17,11 @@ from sweep.specs import load_device
 __all__ = ["build"]
 
 CLOCKS = tuple(range(400, 1001, 100))
-# Table II: minimum DRAM latency [cycle]; Table III: read delay [cycle] and bandwidth efficiency [%]
+# Table II: minimum DRAM latency [cycle]; Table III: read delay [cycle], bandwidth efficiency [%]
 TABLE_2 = ("500", "455.5", "425.8", "404.6", "388.7", "376.3", "366.4")
 TABLE_3 = ("10.06", "9.76", "9.54", "9.31", "9.19", "9.06", "9.0")
 EFFICIENCY = ("76", "78.13", "79.8", "81.83", "83.42", "84.51", "85")
-SERVICE = 7.65  # cycles of a sector on one SM at the printed efficiency: 9.0 x 85 %
+SERVICE = 7.65  # cycles per sector on one SM at the printed efficiency: 9.0 x 85 %
 KERNELS = {"transpose": "TR", "blackscholes": "BS", "vector_add": "VA", "matrixmul_global": "MMG",
            "matrixmul_shared": "MMS"}  # fmt: skip
 
@@ -68,7 +68,7 @@ def build() -> Reproduction:
 
 
 def _memory_figure(slope: float, intercept: float, cycles: dict[int, float]) -> Figure:
-    """Tables II and III over the memory clock, with equation (4) and (5a)."""
+    """Plot Tables II and III over the memory clock, with equations (4) and (5a)."""
     mhz = np.array(CLOCKS, float)
     at_base = wc.dm_lat_fit(slope, 1.0, intercept)
     latency = {
@@ -87,7 +87,7 @@ def _memory_figure(slope: float, intercept: float, cycles: dict[int, float]) -> 
 
 
 def _speedups() -> tuple[Table, Figure]:
-    """Figure 2: speed-up over one clock with the other at 400 and 1000 MHz."""
+    """Return Figure 2: speed-up over one clock with the other at 400 and 1000 MHz."""
     plan = Plan(tuple(KERNELS), ("gtx_980",), ("wang_chu",), precision="float64",
                 axes={"core_clock": CLOCKS, "memory_clock": CLOCKS},
                 outputs=("execution_time",))  # fmt: skip

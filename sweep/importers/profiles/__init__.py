@@ -1,4 +1,4 @@
-"""Profiles of Nsight Compute and nvprof, as kernel files.
+"""Convert profiles of Nsight Compute and nvprof to kernel files.
 
 >>> from sweep.importers.profiles.inputs import inputs_of
 >>> from sweep.importers.profiles.launches import chosen, read_profile

@@ -1,6 +1,6 @@
-"""The counters behind each quantity: Nsight Compute's names, its labels, and nvprof's.
+"""The profilers' counters for each quantity: Nsight Compute's names and labels, nvprof's names.
 
-Only this module knows counters by name. Alternatives are tried in order.
+Only this module contains names of counters. Alternatives are tried in order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sweep.importers.profiles.notation import in_base, whole_bytes
 __all__ = ["QUANTITIES", "Found", "Quantity", "find"]
 
 SECTOR = 32.0
-"""Bytes of a sector, the transaction that counters of L2 and DRAM count."""
+"""Bytes per sector, the unit of the L2 and DRAM counters."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Quantity:
     Parameters
     ----------
     meaning : str
-        In words.
+        Meaning in words.
     dimension : str
         ``count``, ``size``, ``bytes`` (a size that is a whole number), ``time``, ``clock`` or
         ``share``.
@@ -44,7 +44,7 @@ class Quantity:
 
 
 def _accesses() -> Iterator[tuple[str, Quantity]]:
-    """Yield the counters that there are for each direction."""
+    """Yield the counters of loads and of stores."""
     for direction, ld, verb in (("load", "ld", "read"), ("store", "st", "write")):
         for space in ("global", "shared"):
             inst = f"inst_executed_op_{space}_{ld}.sum"
@@ -175,7 +175,7 @@ class Found:
     words : str
         The names of its counters.
     spread : float
-        Largest less smallest value over the mean, 0 for one launch.
+        Difference between the largest and the smallest value over the mean, 0 for one launch.
     """
 
     value: float
@@ -184,13 +184,13 @@ class Found:
 
 
 def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
-    """Return a quantity as the mean over launches, or ``None`` and why there is none.
+    """Return a quantity as the mean over launches, or ``None`` and the reason.
 
     Parameters
     ----------
     launches : sequence of Launch
-        Launches of one kernel; the mean is over those that have the quantity. Means of the
-        profiler itself count only where no single launch has it.
+        Launches of one kernel; the mean is over those that have the quantity. The profiler's own
+        means are used only if no single launch has it.
     name : str
         A key of :data:`QUANTITIES`.
 
@@ -214,7 +214,7 @@ def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
 
 
 def _of_launch(launch: Launch, name: str) -> Found | str:
-    """Return a quantity of one launch, or why there is none (``""`` where it lacks a counter)."""
+    """Return a quantity of one launch, or why it has none (``""`` if a counter is missing)."""
     quantity = QUANTITIES[name]
     why = ""
     for words in (*quantity.ncu, *quantity.nvprof):

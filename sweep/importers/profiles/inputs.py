@@ -1,4 +1,4 @@
-"""The values of a kernel file from the counters of a profile, each with its formula."""
+"""Compute the values of a kernel file from a profile's counters, each with its formula."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["Access", "Given", "Inputs", "inputs_of"]
 
 WARP = 32
 COALESCED = 4.0
-"""Sectors of a warp's access to consecutive words of 4 bytes."""
+"""Sectors per access of a warp to consecutive words of 4 bytes."""
 
 DIRECTIONS = {"load": "read", "store": "write"}
-"""The words of the counters of L2 and DRAM for an access."""
+"""The word for each kind of access in the names of L2 and DRAM counters."""
 
 REGISTERS = 32
 GIVEN = "assumed: given when the profile was read"
 NOT_IN_PROFILE = "assumed: not in the profile"
 UNEVEN = 0.05
-"""Spread of a counter over launches above which there is a remark."""
+"""Spread of a counter over launches above which a remark is added."""
 
 NO_GEOMETRY = {
     "nvprof": "add the output of `nvprof --csv --print-gpu-trace` of the same program,",
@@ -33,7 +33,7 @@ NO_GEOMETRY = {
 
 @dataclass(frozen=True)
 class Given:
-    """Values from the user, which precede the profile's."""
+    """Values from the user, which replace the profile's."""
 
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
@@ -44,7 +44,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Access:
-    """Loads or stores of one memory: their number in a thread, and a warp's transactions each."""
+    """Loads or stores of one memory: count per thread, and transactions per access of a warp."""
 
     name: str
     kind: str
@@ -59,31 +59,31 @@ class Inputs:
     Attributes
     ----------
     kernel : str
-        Its name in the profile.
+        The kernel's name in the profile.
     device : str
         The device's name, ``""`` if it is not in the profile.
     launches : int
-        Launches that the counters are the mean of.
+        Number of launches over which the counters are averaged.
     block, grid : tuple of int
         In x, y, z.
     registers, shared_memory : int
-        Of a thread; of a block [bytes].
+        Registers per thread; shared memory per block [bytes].
     computation : float
-        Instructions of a warp that are not accesses to global memory.
+        Instructions per warp without accesses to global memory.
     global_accesses, shared_accesses : list of Access
         The accesses.
     l2_hit_rate : float
-        Share of the sectors that L2 serves.
+        Share of the sectors that hit in L2.
     outer : float
         Repetitions of the phase of memory access and computation.
     occupancy, time, core_clock : float or None
-        As measured: share, seconds, Hz.
+        Measured values: share, seconds, Hz.
     time_words : str
-        The counter of the time.
+        The counter from which the time was read.
     sources : dict
-        Dotted path to ``KIND: REFERENCE``.
+        Source of each value (``KIND: REFERENCE``) by its dotted path.
     remarks : list of str
-        Missing and assumed values, a line each.
+        Missing and assumed values, one line each.
     """
 
     kernel: str
@@ -107,17 +107,17 @@ class Inputs:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return math.prod(self.block)
 
     @property
     def blocks(self) -> int:
-        """Blocks of the grid."""
+        """Blocks in the grid."""
         return math.prod(self.grid)
 
     @property
     def warps(self) -> int:
-        """Warps of the launch."""
+        """Warps in the launch."""
         return -(-self.threads // WARP) * self.blocks
 
 
@@ -129,13 +129,13 @@ def inputs_of(launches: Sequence[Launch], given: Given | None = None) -> Inputs:
     launches : sequence of Launch
         From :func:`sweep.importers.profiles.chosen`.
     given : Given, optional
-        Values from the user, which precede the profile's.
+        Values from the user, which replace the profile's.
 
     Raises
     ------
     ProfileError
-        Block or grid are unknown, or differ between the launches; there are no warps; a counter
-        has the wrong unit; or there is nothing that a model reads.
+        Block or grid are unknown or differ between launches, there are no warps, a counter has the
+        wrong unit, or the profile has no counter that a model needs.
     """
     return _Reader(launches, given or Given()).read()
 
@@ -146,7 +146,7 @@ class _Reader:
         self.given = given
 
     def read(self) -> Inputs:
-        """Read everything, the launch first: all counts are per warp."""
+        """Read all values. The launch comes first, because all counts are per warp."""
         singles = [launch for launch in self.launches if not launch.is_mean]
         n_launches = len(singles) or max(launch.invocations for launch in self.launches)
         device = next((launch.device for launch in self.launches if launch.device), "")
@@ -165,7 +165,7 @@ class _Reader:
         return self.inputs
 
     def _find(self, name: str, otherwise: str = "") -> Found | None:
-        """Return a quantity; where there is none, remark why and the consequence."""
+        """Return a quantity; if there is none, add a remark with the reason and the consequence."""
         found, why = find(self.launches, name)
         if found is None and otherwise:
             self.inputs.remarks.append(f"{why}: {otherwise}")
@@ -176,7 +176,7 @@ class _Reader:
         return QUANTITIES[name].wanted(self.launches[0].tool)
 
     def _check_spread(self, found: Found) -> None:
-        """Remark that launches differ."""
+        """Add a remark if the launches differ."""
         if found.spread > UNEVEN:
             self.inputs.remarks.append(
                 f"{found.words} differs by {100 * found.spread:.0f} % between the launches: the"
@@ -184,13 +184,13 @@ class _Reader:
             )
 
     def _source(self, path: str, counters: str = "", otherwise: str = NOT_IN_PROFILE) -> None:
-        """Note the source of a value: counters, or an assumption."""
+        """Record the source of a value: counters, or an assumption."""
         self.inputs.sources[path] = f"derived: profile, {counters}" if counters else otherwise
 
     # The launch
 
     def _sides(self, what: str) -> tuple[int, int, int]:
-        """Return the sides of the block or the grid."""
+        """Return the three dimensions of the block or the grid."""
         given = getattr(self.given, what)
         if given is not None:
             return tuple(given)
@@ -267,7 +267,7 @@ class _Reader:
         self._source(path, words)
 
     def _global(self, kind: str) -> str:
-        """Read loads or stores; return the counter of the instructions, if there is one."""
+        """Read global loads or stores; return the counter of the instructions, if there is one."""
         inputs, path, verb = self.inputs, f"global_access.{kind}s", DIRECTIONS[kind]
         requests, no_requests = find(self.launches, f"global_{kind}")
         sectors, no_sectors = find(self.launches, f"l2_{verb}")

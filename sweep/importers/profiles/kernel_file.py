@@ -1,4 +1,4 @@
-"""The kernel file of a profile: its counts, in the format that all models read."""
+"""Write the counts of a profile as a kernel file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kernel_text(
     inputs : Inputs
         The contents of the profile.
     sources : sequence of str
-        The names of the profile's files, for the record.
+        The names of the profile's files, which the kernel file records.
     measured : Measured, optional
         A measured time of the launch.
     measured_sources : sequence of (str, str)
@@ -43,7 +43,7 @@ def kernel_text(
     Raises
     ------
     ProfileError
-        A number is beyond what a kernel file can hold.
+        A number is too large for a kernel file.
     """
     name = bare_name(inputs.kernel)
     files = ", ".join(sources) or "a profile"
@@ -107,5 +107,5 @@ def _access(access: Access, more: Mapping[str, int]) -> dict[str, float | str]:
 
 
 def _rounded(value: float) -> float:
-    """Return a number to nine digits."""
+    """Return a number rounded to nine digits."""
     return float(f"{value:.9g}")

@@ -1,4 +1,4 @@
-"""The launches in a profiler's CSV output: kernel, block, grid and counters, and their choice."""
+"""Read launches from a profiler's CSV output (kernel, block, grid, counters) and select some."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KINDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "nvprof_trace": (frozenset({"Duration", "Grid X", "Block X", "Name"}), frozenset()),
     "nvprof_counters": (frozenset({"Device", "Stream", "Kernel"}), frozenset({"Invocations"})),
 }
-"""Kind of a table to the columns that it has, and those that it has not."""
+"""For each kind of table, the columns that it must have and those that it must not have."""
 
 KERNEL_COLUMNS = ("Kernel Name", "Kernel", "Name")
 UNITS_BELOW = ("ncu_raw", "nvprof_summary", "nvprof_trace", "nvprof_counters")
-"""Kinds of tables whose first row may hold the units."""
+"""Kinds of tables whose first row may contain the units."""
 
 NO_TABLE = (
     "no table of a profiler: wanted is what `ncu --csv` prints (--page details or raw), or"
@@ -69,17 +69,17 @@ class Launch:
     Attributes
     ----------
     kernel : str
-        Its name in the profile.
+        The kernel's name in the profile.
     tool : str
         ``ncu`` or ``nvprof``.
     counters : mapping of str to Value
-        By name.
+        Counters by name.
     block, grid : tuple of int or None
-        In x, y, z.
+        Dimensions in x, y, z.
     invocations : int
-        Launches that the counters are the mean of.
+        Number of launches over which the counters are averaged.
     is_mean : bool
-        Whether the profiler itself has averaged over launches.
+        Whether the profiler has averaged over launches.
     device : str
         The device's name, ``""`` if it is not in the profile.
     """
@@ -106,7 +106,7 @@ def read_profile(text: str) -> list[Launch]:
     Raises
     ------
     ProfileError
-        There is no such table, a row is cut off, or numbers contradict each other.
+        There is no such table, a row is incomplete, or numbers contradict each other.
     """
     tables = _tables_of(text)
     decimal = decimal_sign(value for table in tables for value in _values(table))
@@ -119,7 +119,7 @@ def read_profile(text: str) -> list[Launch]:
 
 
 def _values(table: Table) -> Iterator[str]:
-    """Yield the texts that are values of counters."""
+    """Yield the texts of all counter values."""
     column = {"ncu_details": "Metric Value"}.get(table.kind, "Avg")
     for _, row in table.rows:
         if column in row:
@@ -129,7 +129,7 @@ def _values(table: Table) -> Iterator[str]:
 
 
 def _details(table: Table, decimal: str) -> list[Launch]:
-    """Return the launches of a table with a row for each counter."""
+    """Return the launches of a table with one row per counter."""
     found: dict[tuple[str, ...], Launch] = {}
     for _, row in table.rows:
         key = (row.get("Process ID", ""), row.get("ID", ""), row["Kernel Name"])
@@ -137,14 +137,14 @@ def _details(table: Table, decimal: str) -> list[Launch]:
         launch.block = launch.block or _triple(row.get("Block Size", ""))
         launch.grid = launch.grid or _triple(row.get("Grid Size", ""))
         name = row["Metric Name"]
-        if name:  # rules have none
+        if name:  # rows about rules have no counter
             value = read_value(row["Metric Value"], row.get("Metric Unit", ""), decimal)
             launch.counters.setdefault(name, value)
     return list(found.values())
 
 
 def _raw(table: Table, decimal: str) -> list[Launch]:
-    """Return the launches of a table with a row for each of them."""
+    """Return the launches of a table with one row per launch."""
     launches = []
     for _, row in table.rows:
         launch = Launch(row["Kernel Name"], "ncu", _across(table, row, decimal))
@@ -156,7 +156,7 @@ def _raw(table: Table, decimal: str) -> list[Launch]:
 
 
 def _averages(table: Table, decimal: str) -> list[Launch]:
-    """Return one launch for each kernel of nvprof's metrics or events."""
+    """Return one launch per kernel from nvprof's metrics or events."""
     found: dict[str, Launch] = {}
     column = "Metric Name" if table.kind == "nvprof_metrics" else "Event Name"
     for number, row in table.rows:
@@ -168,7 +168,7 @@ def _averages(table: Table, decimal: str) -> list[Launch]:
 
 
 def _summary(table: Table, decimal: str) -> list[Launch]:
-    """Return one launch for each kernel of nvprof's summary: its mean duration."""
+    """Return one launch per kernel from nvprof's summary, with its mean duration."""
     launches = []
     for number, row in table.rows:
         if row.get("Type", "GPU activities") == "GPU activities" and not _is_copy(row["Name"]):
@@ -180,10 +180,10 @@ def _summary(table: Table, decimal: str) -> list[Launch]:
 
 
 def _trace(table: Table, decimal: str) -> list[Launch]:
-    """Return the launches of nvprof's trace, which may have counters as columns."""
+    """Return the launches of nvprof's trace, whose columns may include counters."""
     launches = []
     for _, row in table.rows:
-        # A number behind the name tells launches apart: 'kernel(float*) [127]'.
+        # nvprof numbers the launches after the name: 'kernel(float*) [127]'.
         name = re.sub(r"\s*\[\d+\]$", "", row[table.kernel_column])
         if not _is_copy(name):
             launch = Launch(name, "nvprof", _across(table, row, decimal))
@@ -206,7 +206,7 @@ _READERS = {
 
 
 def _across(table: Table, row: Mapping[str, str], decimal: str) -> dict[str, Value]:
-    """Return the counters of a row that has a column for each; a name may be explained behind."""
+    """Return the counters of a row with one column per counter; names may have a description."""
     return {
         name.partition(" (")[0] if table.kind == "nvprof_counters" else name: read_value(
             text, table.units.get(name, ""), decimal
@@ -217,7 +217,7 @@ def _across(table: Table, row: Mapping[str, str], decimal: str) -> dict[str, Val
 
 
 def _device(row: Mapping[str, str]) -> str:
-    """Return the device's name without nvprof's number behind it."""
+    """Return the device's name without the number that nvprof appends."""
     return re.sub(r"\s*\(\d+\)$", "", row.get("Device", ""))
 
 
@@ -268,7 +268,7 @@ def _tables_of(text: str) -> list[Table]:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a line, which may be anything."""
+    """Return the cells of any line."""
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error:
@@ -276,7 +276,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _kind(cells: Sequence[str]) -> str:
-    """Return the kind of the table that these cells are the header of, or ``""``."""
+    """Return the kind of table that has these cells as its header, or ``""``."""
     names = {cell.strip() for cell in cells}
     for kind, (wanted, unwanted) in KINDS.items():
         if wanted <= names and not unwanted & names:
@@ -285,7 +285,7 @@ def _kind(cells: Sequence[str]) -> str:
 
 
 def _add(table: Table, number: int, cells: Sequence[str]) -> None:
-    """Add a row to its table; trailing columns (rules) may be missing."""
+    """Add a row to a table; trailing columns (of rules) may be missing."""
     has_units = table.kind in UNITS_BELOW
     needed = table.header if has_units else KINDS[table.kind][0]
     if len(cells) <= max(map(table.header.index, needed)):
@@ -319,22 +319,21 @@ def bare_name(kernel: str) -> str:
 def chosen(
     launches: Sequence[Launch], kernel: str | None = None, number: int | None = None
 ) -> list[Launch]:
-    """Return the launches that the user chooses.
+    """Return the launches that the user selects.
 
     Parameters
     ----------
     launches : sequence of Launch
         From one or several profiles of the same program.
     kernel : str, optional
-        The kernel's name, in full, bare, or a part that only one has. Needed where there are
-        several.
+        The kernel's full or bare name, or a unique part of it. Required if there are several.
     number : int, optional
-        Which of the kernel's launches, from 1 on; all by default.
+        Number of the launch of this kernel, counted from 1; all by default.
 
     Raises
     ------
     ProfileError
-        A choice is missing, or there is no such kernel or launch.
+        The selection is ambiguous, or there is no such kernel or launch.
     """
     name = _kernel(kernels_of(launches), kernel)
     own = [launch for launch in launches if launch.kernel == name]

@@ -1,4 +1,4 @@
-"""Numbers and units as profilers write them: separators of any locale, units with prefixes."""
+"""Read numbers and units as profilers write them, in any locale and with unit prefixes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(
 _SPACING = re.compile(r"['\u2019\u00a0\u202f]")
 
 MAX_SHOWN = 60
-"""Most characters of a value that messages repeat."""
+"""Largest number of characters of a value in messages."""
 
 PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 BASES = {
@@ -28,20 +28,20 @@ BASES = {
     "request": "count", "warp": "count", "thread": "count", "block": "count", "register": "count",
     "cycle": "count", "wavefront": "count",
 }  # fmt: skip
-"""Units without a prefix, and what they measure."""
+"""Units without a prefix, and the dimension that each measures."""
 
 BINARY = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30}
-"""Sizes as nvprof counts them; Nsight Compute's Kbyte is 1000 bytes."""
+"""nvprof's units of size; Nsight Compute's Kbyte is 1000 bytes."""
 
 RATES = {"cycle/second": 1.0, "cycle/usecond": 1e6, "cycle/nsecond": 1e9}
-"""Clocks in older versions of Nsight Compute."""
+"""Units of clocks in older versions of Nsight Compute."""
 
 
 class Value(NamedTuple):
     """A counter's value.
 
-    ``text`` is as written, ``number`` is ``None`` where it is none, ``step`` is one in its last
-    digit: sizes are rounded (8.19 Kbyte).
+    ``text`` is the value as written. ``number`` is ``None`` if the text is not a number. ``step``
+    is one unit in its last digit, since sizes are rounded (8.19 Kbyte).
     """
 
     text: str
@@ -51,10 +51,10 @@ class Value(NamedTuple):
 
 
 def decimal_sign(texts: Iterable[str]) -> str:
-    """Return the decimal sign of a file's numbers, ``.`` unless one of them can only have ``,``.
+    """Return the decimal sign of a file's numbers: ``.``, unless one of them requires ``,``.
 
-    A sign that stands twice, or before another one, separates thousands; one that does not stand
-    three digits from the end is the decimal sign. All other numbers leave it open.
+    A sign that occurs twice, or before another one, separates thousands. A sign that is not
+    followed by exactly three digits is the decimal sign. All other numbers are ambiguous.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def decimal_sign(texts: Iterable[str]) -> str:
     Raises
     ------
     ProfileError
-        Two numbers contradict each other.
+        Two numbers require different signs.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def decimal_sign(texts: Iterable[str]) -> str:
 
 
 def _told(digits: str, exponent: bool) -> str:
-    """Return the decimal sign that a number's digits give away, or ``""``."""
+    """Return the decimal sign that a number requires, or ``""`` if it is ambiguous."""
     signs = [c for c in digits if c in ".,"]
     if not signs:
         return ""
@@ -99,9 +99,9 @@ def _told(digits: str, exponent: bool) -> str:
 
 
 def read_value(text: str, unit: str, decimal: str) -> Value:
-    """Return a counter's value; its number is ``None`` where the profiler gives none (``n/a``).
+    """Return a counter's value; its number is ``None`` if the profiler has none (``n/a``).
 
-    A unit that stands behind the number (``12.5GB``) counts where there is no other.
+    A unit after the number (``12.5GB``) is used if no other is given.
     """
     match = _NUMBER.fullmatch(text)
     shown = text.strip() if len(text) <= MAX_SHOWN else f"{text.strip()[:MAX_SHOWN]}..."
@@ -119,19 +119,19 @@ def read_value(text: str, unit: str, decimal: str) -> Value:
 
 
 def in_base(value: Value, dimension: str) -> float:
-    """Return a value in base units: s, bytes, Hz, a number, a share.
+    """Return a value in base units: s, bytes, Hz, a count or a share.
 
     Parameters
     ----------
     value : Value
-        With a number.
+        A value that has a number.
     dimension : str
         ``time``, ``size``, ``clock``, ``count`` or ``share``.
 
     Raises
     ------
     ProfileError
-        Its unit is not known, or measures something else; the message lacks the counter's name.
+        The unit is unknown or has another dimension; the message does not name the counter.
 
     Examples
     --------
@@ -151,7 +151,10 @@ def in_base(value: Value, dimension: str) -> float:
 
 
 def whole_bytes(value: Value) -> int:
-    """Return a size in bytes; of those that round to what is written, the roundest in binary.
+    """Return a size in bytes.
+
+    Among the integers that round to the written value, it is the one with the most trailing zero
+    bits.
 
     >>> whole_bytes(Value("32.77", 32.77, "Kbyte/block", 0.01))
     32768
@@ -167,7 +170,7 @@ def whole_bytes(value: Value) -> int:
 
 
 def _unit(text: str) -> tuple[str, float]:
-    """Return what a unit measures, and its size in base units."""
+    """Return a unit's dimension and its size in base units."""
     if text in RATES:
         return "clock", RATES[text]
     bare = text.partition("/")[0]  # register/thread, Kbyte/block

@@ -1,4 +1,4 @@
-"""Kernel files from PTX text as compilers write it.
+"""Convert compiler-generated PTX text to kernel files.
 
 >>> from sweep.importers.ptx.analysis import analyse
 >>> from sweep.importers.ptx.parser import read_ptx

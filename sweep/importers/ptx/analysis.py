@@ -1,6 +1,6 @@
-"""The analysis of one kernel: everything that its kernel file needs, and the costs on a device.
+"""Analyse one kernel: the contents of its kernel file, and its costs on a device.
 
-Costs come from the table of Luo & Suda that a device file holds in ``[model.luo_suda]``:
+Costs come from Luo & Suda's parameters in the device file (``[model.luo_suda]``):
 ``instruction_cost`` by opcode, kind of number and whether an operand is a constant
 (``add.int_reg``), ``class_cost`` for instructions without a row, and ``t_mem_cycles`` for an access
 to global memory.
@@ -41,30 +41,30 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Analysis:
-    """What is known of one kernel from its text.
+    """The properties of one kernel, derived from its text.
 
     Attributes
     ----------
     name : str
-        The kernel, as written.
+        The kernel's name as written.
     version, target : str
         PTX ISA version and target of the text.
     counts : Counts
-        How often each block is passed, with the loops and their trip counts.
+        Execution count of each basic block, with the loops and their trip counts.
     stages : list of Stage
         The code in order.
     how : str
-        How it was cut: ``tasks``, ``barriers`` or ``none``.
+        How it was divided into stages: ``tasks``, ``barriers`` or ``none``.
     registers : int
-        Most 32-bit registers that are live at once: an estimate of a thread's need.
+        Largest number of 32-bit registers live at once: an estimate of the registers per thread.
     shared_bytes : int
-        Shared memory that the text declares and the kernel uses.
+        Shared memory that the text declares and the kernel uses [bytes].
     has_dynamic_shared : bool
-        Whether the launch adds more.
+        Whether the launch can add more.
     block : tuple of int or None
-        Width, height and depth of a block: given, or required by the text.
+        Width, height and depth of a block, from the user or required by the text.
     max_threads : int or None
-        Most threads of a block by ``.maxntid``.
+        Largest number of threads per block, from ``.maxntid``.
     unknown : tuple of Unknown
         Opcodes that PTX ISA 9.0 does not have.
     notes : tuple of str
@@ -87,18 +87,18 @@ class Analysis:
 
     @property
     def sizes(self) -> dict[str, float]:
-        """Open trip counts by name, each with its default of one iteration."""
+        """Unknown trip counts by name, each with its default of one iteration."""
         return {loop.size: 1.0 for loop in self.counts.loops if loop.trips is None}
 
     def instructions(self, sizes: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Return dynamic instructions of a thread by class, ``barrier`` among them.
+        """Return dynamic instructions per thread by class, including ``barrier``.
 
-        Open trip counts are 1 unless ``sizes`` sets them, here and below.
+        Unknown trip counts are 1 unless ``sizes`` sets them; this applies to all methods.
         """
         return self._sums(sizes, [stage.instructions for stage in self.stages])
 
     def accesses(self, sizes: Mapping[str, float] | None = None) -> dict[Shape, float]:
-        """Return dynamic accesses of a thread to memory by shape."""
+        """Return dynamic memory accesses per thread by shape."""
         return self._sums(sizes, [stage.accesses for stage in self.stages])
 
     def _sums(
@@ -112,11 +112,11 @@ class Analysis:
         return result
 
     def memory_instructions(self, sizes: Mapping[str, float] | None = None) -> float:
-        """Return dynamic accesses of a thread to global memory."""
+        """Return dynamic accesses per thread to global memory."""
         return sum(n for s, n in self.accesses(sizes).items() if s.space == "global")
 
     def computation_instructions(self, sizes: Mapping[str, float] | None = None) -> float:
-        """Return all others: shared accesses, barriers and branches count as computation."""
+        """Return all other instructions, including shared accesses, barriers and branches."""
         shared = sum(n for s, n in self.accesses(sizes).items() if s.space == "shared")
         return shared + sum(self.instructions(sizes).values())
 
@@ -136,20 +136,19 @@ def analyse(
     function : Function
         A kernel.
     trips : mapping of str to float, optional
-        Trip counts of loops by the label of their header, with or without its ``$``: iterations
-        for every time that the loop is entered.
+        Iterations per entry of a loop, by the label of its header, with or without ``$``.
     branches : mapping of str to float, optional
-        By label, the share of the conditional branches to it that are taken. Without a share both
-        sides count in full.
+        The share of conditional branches to a label that are taken, by label. Without it, both
+        sides are counted in full.
     block : tuple of int, optional
-        Width, height and depth of a block, where they are known.
+        Width, height and depth of a block, if known.
     stages : str
-        How the code is cut: ``tasks`` (calculate periods), ``barriers`` or ``none``.
+        How to divide the code: ``tasks`` (calculate periods), ``barriers`` or ``none``.
 
     Raises
     ------
     PtxError
-        For values out of range, unknown labels, or loops nested too deeply.
+        A value is out of range, a label is unknown, or loops are nested too deeply.
     """
     module = function.module or Module("", "", {}, ())
     _check(trips or {}, branches or {}, block)
@@ -203,9 +202,9 @@ def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Blo
 
 
 def _shared_memory(function: Function, outside: tuple[Variable, ...]) -> tuple[int, bool]:
-    """Return the bytes of the shared variables of a function, and whether the launch adds some.
+    """Return the bytes of a function's shared variables, and whether the launch can add more.
 
-    Variables outside functions count where the function names them.
+    Variables outside functions count if the function uses them.
     """
     operands = (o for instruction in function.instructions() for o in instruction.operands)
     named = {o.base if isinstance(o, Address) else o for o in operands}
@@ -272,7 +271,7 @@ class InstructionCosts:
         Raises
         ------
         SweepError
-            If the table has neither a row for the opcode nor a cost for its class.
+            The table has neither a row for the opcode nor a cost for its class.
         """
         if kind == "global":
             return self.memory
@@ -297,7 +296,7 @@ class Task:
     computation, memory : float
         Costs [cycle].
     executions : float
-        How often a thread passes it.
+        How often a thread executes it.
     """
 
     computation: float
@@ -311,12 +310,12 @@ def instruction_costs(device: Device) -> InstructionCosts:
     Parameters
     ----------
     device : Device
-        With the parameters of luo_suda.
+        A device with the parameters of ``luo_suda``.
 
     Raises
     ------
     SweepError
-        If its file has none.
+        The device file has no such table.
     """
     table = device.model_parameters.get("luo_suda", {})
     memory = table.get("t_mem_cycles")
@@ -340,18 +339,18 @@ def _rows(table: object) -> dict[str, float]:
 def tasks_of(
     counts: Counts, stage: Stage, costs: InstructionCosts, sizes: Mapping[str, float]
 ) -> Task:
-    """Return the tasks of one stage with their costs.
+    """Return the tasks in one stage with their costs.
 
     Parameters
     ----------
     counts : Counts
-        How often each block is passed.
+        Execution count of each basic block.
     stage : Stage
         The stage.
     costs : InstructionCosts
         The device's table.
     sizes : mapping of str to float
-        Values of the open trip counts.
+        Values of the unknown trip counts.
     """
     computation = memory = 0.0
     for key, amount in stage.costs.items():
@@ -366,7 +365,7 @@ def tasks_of(
 
 
 def computation_proportion(tasks: Sequence[Task]) -> float:
-    """Return P, the cost of computation over the cost of all instructions; NaN without any.
+    """Return P, the cost of computation over the cost of all instructions; NaN if that is 0.
 
     Parameters
     ----------

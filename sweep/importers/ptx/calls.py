@@ -1,4 +1,4 @@
-"""Calls of functions of the same text, replaced by the function's code."""
+"""Inline calls of functions that are defined in the same text."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sweep.importers.ptx.module import Address, Function, Instruction, Label, Op
 __all__ = ["expand_calls"]
 
 MAX_CALLS = 50
-"""Most calls inside each other that are followed."""
+"""Largest depth of nested calls that are inlined."""
 
 LARGEST_EXPANSION = 50_000
-"""Most instructions, labels and declarations that the calls may add."""
+"""Largest number of instructions, labels and declarations that inlining may add."""
 
 
 def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
-    """Return a function with the code of those that it calls, and notes on calls not followed.
+    """Inline the functions that a function calls.
 
     Parameters
     ----------
     function : Function
-        Any function with a body; it is returned as it is if it calls none.
+        A function with a body; it is returned unchanged if it calls none.
 
     Returns
     -------
     function : Function
-        Its code; the calls themselves remain and count as one instruction.
+        The code; the call instructions remain and count as one instruction each.
     notes : tuple of str
         Calls whose code is not counted, each with its line.
     """
@@ -57,7 +57,7 @@ class _Expansion:
         self.n_left = LARGEST_EXPANSION
 
     def add(self, function: Function, suffix: str, chain: tuple[str, ...]) -> None:
-        """Add a function's code under names that end in ``suffix``."""
+        """Add a function's code, with ``suffix`` appended to its names."""
         body = self.result.body
         end = f"end{suffix}"
         for item in function.body:
@@ -98,7 +98,7 @@ class _Expansion:
         operands = tuple(self._rename(function, operand, suffix) for operand in item.operands)
         if opcode in ("bra", "brx"):
             operands = (*operands[:-1], f"{item.operands[-1]}{suffix}")
-        elif opcode == "ret":  # it goes on after the call
+        elif opcode == "ret":  # execution continues after the call
             opcode, modifiers, operands = "bra", ("uni",), (end,)
         (guard,) = self._names(function, (item.predicate,), suffix)
         return Instruction(item.line, opcode, modifiers, operands, guard, item.negated)

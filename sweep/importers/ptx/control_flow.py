@@ -1,4 +1,4 @@
-"""The control-flow graph of a function: basic blocks, dominators, natural loops.
+"""Control-flow graph of a function: basic blocks, dominators, natural loops.
 
 Dominators come from the iterative algorithm of Cooper, Harvey & Kennedy (2001); loops are found
 from the innermost outwards, each block once.
@@ -14,35 +14,35 @@ from sweep.importers.ptx.module import Function, Instruction, Label, PtxError
 __all__ = ["Block", "Graph", "Loop", "control_flow"]
 
 MAX_DEPTH = 64
-"""Most loops inside each other; more is a mistake or an attack."""
+"""Largest depth of nested loops; a greater depth is a mistake or an attack."""
 
 MAX_EDGES = 2_000_000
-"""Most edges between blocks: lists of branch targets could make far more than there are lines."""
+"""Largest number of edges: lists of branch targets could create far more edges than lines."""
 
 MAX_STEPS = 20_000_000
-"""Most steps on the search for dominators; code that compilers write needs a few per edge."""
+"""Largest number of steps in the search for dominators; compiled code needs a few per edge."""
 
 _LEAVING = frozenset({"ret", "exit", "trap"})
 
 
 @dataclass
 class Block:
-    """Code that is entered only at its first and left only at its last instruction.
+    """A basic block: entered only at its first and left only at its last instruction.
 
     Attributes
     ----------
     number : int
         Its index, in the order of the text.
     labels : list of Label
-        Labels at its top.
+        Labels at its beginning.
     instructions : list of Instruction
         The code; only the last may branch.
     successors, predecessors : list of int
-        Blocks by number, each once; the target of a branch comes before what follows it.
+        Numbers of blocks, each once; the target of a branch precedes the fall-through block.
     fall : int or None
-        The block that follows without a branch.
+        The fall-through block.
     loop : int or None
-        The innermost loop that it is part of.
+        The innermost loop that contains the block.
     """
 
     number: int
@@ -69,13 +69,13 @@ class Loop:
     number : int
         Its index among the loops, in the order of the headers.
     label : str
-        The label of its header as written.
+        The label of its header, as written.
     names : tuple of str
         All labels of its header.
     line : int
         The line of the label.
     header : int
-        The block that every iteration begins with.
+        The block with which every iteration begins.
     latches : list of int
         The blocks that jump back to it.
     parent : int or None
@@ -85,7 +85,7 @@ class Loop:
     span : (int, int)
         The first and the last of its latches in the preorder of the dominator tree.
     exits : list of (int, int)
-        Edges (block, successor) that leave it.
+        Edges (block, successor) that leave the loop.
     """
 
     number: int
@@ -111,11 +111,11 @@ class Graph:
     loops : list of Loop
         In the order of the headers.
     order : list of int
-        The blocks that can be reached, in reverse postorder.
+        The reachable blocks in reverse postorder.
     rank : list of int
-        Index of each block in ``order``; -1 for one that cannot be reached.
+        Index of each block in ``order``; -1 for an unreachable block.
     idom : list of int
-        Immediate dominators; -1 for the first block and those that cannot be reached.
+        Immediate dominators; -1 for the first block and unreachable ones.
     irreducible : list of (int, int)
         Edges that jump back to a block that does not dominate them.
     """
@@ -129,18 +129,18 @@ class Graph:
     _spans: list[tuple[int, int]] = field(repr=False)
 
     def dominates(self, first: int, second: int) -> bool:
-        """Whether every path to ``second`` passes ``first`` (a block dominates itself)."""
+        """Return whether ``first`` dominates ``second`` (a block dominates itself)."""
         begin, end = self._spans[first]
         return 0 <= begin <= self._spans[second][0] < end
 
     def is_on_every_path(self, block: int, loop: Loop) -> bool:
-        """Whether every iteration of a loop passes a block, once."""
+        """Return whether every iteration of a loop executes a block exactly once."""
         begin, end = self._spans[block]
         first, last = loop.span
         return self.blocks[block].loop == loop.number and begin <= first and last < end
 
     def is_inside(self, block: int, loop: int | None) -> bool:
-        """Whether a block is part of a loop, at any depth; ``None`` is the whole function."""
+        """Return whether a loop contains a block, at any depth; ``None`` is the whole function."""
         if loop is None:
             return True
         found = self.blocks[block].loop
@@ -149,12 +149,12 @@ class Graph:
         return found == loop
 
     def linear_order(self) -> list[int]:
-        """Return the reachable blocks, each after its predecessors (except for edges back).
+        """Return the reachable blocks in topological order, ignoring back edges.
 
         The blocks of a loop are contiguous.
         """
         headers: list[list[int]] = []
-        for loop in self.loops:  # a loop comes after those around it
+        for loop in self.loops:  # a loop comes after the loops that contain it
             outer = headers[loop.parent] if loop.parent is not None else []
             headers.append([*outer, self.rank[loop.header]])
 
@@ -165,7 +165,7 @@ class Graph:
         return sorted(self.order, key=key)
 
     def nest(self, loop: int | None) -> list[int]:
-        """Return a loop and those around it, the innermost first."""
+        """Return a loop and the loops that contain it, innermost first."""
         found = []
         while loop is not None:
             found.append(loop)
@@ -184,7 +184,7 @@ def control_flow(function: Function) -> Graph:
     Raises
     ------
     PtxError
-        For loops that are nested more than `MAX_DEPTH` deep, and for code with too many branches.
+        Loops are nested more than `MAX_DEPTH` deep, or the code has too many branches.
     """
     blocks = _blocks(function)
     _connect(function, blocks)
@@ -199,7 +199,7 @@ def control_flow(function: Function) -> Graph:
 
 
 def _blocks(function: Function) -> list[Block]:
-    """Cut the code at labels and after branches."""
+    """Split the code at labels and after branches."""
     blocks = [Block(0)]
     for item in function.body:
         block = blocks[-1]
@@ -246,9 +246,9 @@ def _connect(function: Function, blocks: Sequence[Block]) -> None:
 
 
 def _reverse_postorder(blocks: Sequence[Block]) -> list[int]:
-    """Return the reachable blocks, each after its predecessors (except for edges back).
+    """Return the reachable blocks in topological order, ignoring back edges.
 
-    Later blocks of the text are visited first, so that the order follows the text where it can.
+    Later blocks of the text are visited first, so that the order follows the text where possible.
     """
     seen = {0}
     order: list[int] = []
@@ -270,7 +270,7 @@ def _immediate_dominators(
 ) -> list[int]:
     """Return the immediate dominator of every block.
 
-    It is -1 for the first block and those that cannot be reached.
+    It is -1 for the first block and unreachable ones.
     """
     idom = [-1] * len(blocks)
     idom[order[0]] = order[0]
@@ -280,7 +280,7 @@ def _immediate_dominators(
         is_changed = False
         for number in order[1:]:
             found = -1
-            # From the last to the first, so that long chains of early exits take few steps.
+            # Start with the last predecessor, so that long chains of early exits take few steps.
             for before in sorted(blocks[number].predecessors, key=rank.__getitem__, reverse=True):
                 if idom[before] < 0:
                     continue
@@ -301,7 +301,7 @@ def _immediate_dominators(
 
 
 def _line(block: Block) -> int:
-    """Return a line of a block, which is not empty unless it ends the code."""
+    """Return the line of a block; only a block at the end of the code is empty."""
     items: list[Label | Instruction] = [*block.labels, *block.instructions]
     return items[0].line if items else 0
 
@@ -309,11 +309,11 @@ def _line(block: Block) -> int:
 def _spans(order: Sequence[int], idom: Sequence[int]) -> list[tuple[int, int]]:
     """Return the interval of each block in a preorder of the dominator tree.
 
-    One block dominates another if its interval contains the begin of the other's; the interval of a
-    block that cannot be reached is (-1, -1).
+    One block dominates another if its interval contains the start of the other's. The interval of
+    an unreachable block is (-1, -1).
     """
     weight = [1] * len(idom)
-    for number in reversed(order[1:]):  # a dominator comes before the blocks that it dominates
+    for number in reversed(order[1:]):  # dominators precede the blocks that they dominate
         weight[idom[number]] += weight[number]
     spans = [(-1, -1)] * len(idom)
     spans[order[0]] = (0, weight[order[0]])
@@ -327,7 +327,7 @@ def _spans(order: Sequence[int], idom: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _find_loops(graph: Graph) -> None:
-    """Find the natural loops, from the innermost outwards; loops with one header are one."""
+    """Find the natural loops, innermost first; loops with the same header are merged."""
     blocks, rank = graph.blocks, graph.rank
     latches: dict[int, list[int]] = {}
     for number in graph.order:
@@ -338,7 +338,7 @@ def _find_loops(graph: Graph) -> None:
                 graph.irreducible.append((number, successor))
     headers = sorted(latches, key=lambda header: rank[header])
     for number, header in enumerate(headers):
-        labels = blocks[header].labels  # one at least: it is jumped to
+        labels = blocks[header].labels  # at least one, because a branch leads here
         named = {str(b.operands[-1]) for n in latches[header] if (b := blocks[n].branch)}
         label = next((label for label in labels if label.key in named), labels[0])
         places = [graph._spans[latch][0] for latch in latches[header]]
@@ -347,7 +347,7 @@ def _find_loops(graph: Graph) -> None:
         graph.loops.append(
             Loop(number, label.name, names, label.line, header, latches[header], span)
         )
-    # An inner loop has a later header than the loops around it: it is found before them.
+    # Headers of inner loops come later, so inner loops are found before the loops around them.
     containing = [0] * len(blocks)
     for loop in reversed(graph.loops):
         members = {loop.header}

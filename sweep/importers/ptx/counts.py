@@ -1,9 +1,9 @@
-"""How often a thread passes each block: as a number, or as an expression of trip counts.
+"""Execution count of each basic block per thread: a number, or an expression of trip counts.
 
-The count of a block is its share (the part of the passages through the code around it that reach
-it) times the trip counts of the loops around it. Both sides of a branch count in full, which Hong &
-Kim (2009, Section 3.5) call an upper bound for divergent warps, unless the user gives the share;
-where the sides meet again, they count once.
+The count of a block is its share (the fraction of executions of the surrounding code that reach the
+block) times the trip counts of the loops around it. Unless the user gives a share, both sides of a
+branch count in full, which Hong & Kim (2009, Section 3.5) call an upper bound for divergent warps;
+the code after the branch counts once.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sweep.importers.ptx.trips import LoopTest
 __all__ = ["Amount", "Counts", "LoopCount", "Passage", "count_blocks"]
 
 MAX_OPEN = 200
-"""Most loops without a trip count: each makes a problem size."""
+"""Largest number of loops with unknown trip counts; each becomes a problem size."""
 
 Passage = tuple[int | None, bool]
-"""Code that is passed equally often: innermost loop, and whether the loop's last test is passed
-once more than the rest of an iteration."""
+"""Code with one execution count: the innermost loop, and whether the code belongs to the loop's
+test, which is executed once more than the rest of an iteration."""
 
 Amount = dict[Passage, float]
-"""A number of instructions: per passage, how many there are in one."""
+"""Number of instructions in one execution of each passage."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class LoopCount:
     loop : Loop
         The loop.
     trips : float or None
-        Iterations for every time the loop is entered; ``None`` where it is open.
+        Iterations per entry of the loop; ``None`` if unknown.
     origin : str
-        ``constant`` (in the text), ``most`` (the text has a bound, and other reasons to leave),
-        ``given`` (by the user) or ``open``.
+        ``constant`` (from the text), ``most`` (an upper bound from the text, since the loop has
+        other exits), ``given`` (by the user) or ``open`` (unknown).
     size : str
-        The name that an open count has in the kernel file, else ``""``.
+        The name of an unknown count in the kernel file, else ``""``.
     """
 
     loop: Loop
@@ -61,13 +61,13 @@ class Counts:
     graph : Graph
         The control-flow graph.
     shares : list of float
-        Per block, 0 for what cannot be reached.
+        The share of each block, 0 for unreachable ones.
     passages : list of Passage
-        Per block.
+        The passage of each block.
     loops : list of LoopCount
-        Per loop.
+        The trip count of each loop.
     entered : list of Passage
-        Per loop, the passage that its header would be part of without the loop.
+        For each loop, the passage that its header would belong to without the loop.
     """
 
     graph: Graph
@@ -77,7 +77,7 @@ class Counts:
     entered: list[Passage]
 
     def value(self, passage: Passage, sizes: Mapping[str, float]) -> float:
-        """Return how often a passage is passed with given values of the open trip counts."""
+        """Return the execution count of a passage for values of the unknown trip counts."""
         result = 1.0
         loop, is_test = passage
         while loop is not None:
@@ -88,7 +88,7 @@ class Counts:
         return result
 
     def total(self, amount: Amount, sizes: Mapping[str, float]) -> float:
-        """Return a number of instructions with given values of the open trip counts."""
+        """Return a number of instructions for values of the unknown trip counts."""
         return sum(number * self.value(passage, sizes) for passage, number in amount.items())
 
 
@@ -98,30 +98,30 @@ def count_blocks(
     trips: Mapping[str, float],
     branches: Mapping[str, float],
 ) -> Counts:
-    """Return how often every block of a function is passed.
+    """Return the execution count of every block of a function.
 
     Parameters
     ----------
     graph : Graph
         The control-flow graph.
     tests : list of LoopTest or None
-        Per loop, where it decides to continue.
+        The test of each loop that decides whether to continue.
     trips : mapping of str to float
         Trip counts from the user, by the label of the loop's header.
     branches : mapping of str to float
-        The shares of the branches to a label that are taken, from the user.
+        The share of branches to a label that are taken, from the user.
 
     Raises
     ------
     PtxError
-        For a label that is no loop's, or that no branch leads to.
+        A label belongs to no loop, or no branch leads to it.
     """
     taken = _shares_by_block(graph, branches)
     loops = _loop_counts(graph, tests, trips)
     passages = [
         (block.loop, _is_tested(graph, tests, block.number, block.loop)) for block in graph.blocks
     ]
-    # The header of an inner loop tells how often the loop is entered.
+    # The passage of its header determines how often a loop is entered.
     entered = [
         (loop.parent, _is_tested(graph, tests, loop.header, loop.parent)) for loop in graph.loops
     ]
@@ -129,7 +129,7 @@ def count_blocks(
 
 
 def _is_tested(graph: Graph, tests: list[LoopTest | None], block: int, loop: int | None) -> bool:
-    """Whether a block of a loop comes before the end of the loop's last test."""
+    """Return whether a block of a loop is executed before the loop's last test ends."""
     test = tests[loop] if loop is not None else None
     if test is None or test.is_last:
         return False
@@ -137,12 +137,12 @@ def _is_tested(graph: Graph, tests: list[LoopTest | None], block: int, loop: int
 
 
 def _key(name: str) -> str:
-    """Return a label without the sign that a shell would take for a variable."""
+    """Return a label without ``$``, which a shell would interpret."""
     return name.removeprefix("$")
 
 
 def _shares_by_block(graph: Graph, branches: Mapping[str, float]) -> dict[int, float]:
-    """Return the share of each block's branch that is taken, where the user gives it."""
+    """Return the share of taken branches of each block for which the user gives it."""
     by_label = {_key(name): value for name, value in branches.items()}
     named = {
         block.number: label.name
@@ -172,7 +172,7 @@ def _shares_by_block(graph: Graph, branches: Mapping[str, float]) -> dict[int, f
 
 
 def _refuse_unused(wanted: Iterable[str], what: str, known: Iterable[str]) -> None:
-    """Refuse labels that the user names but the code does not have."""
+    """Refuse labels from the user that are not in the code."""
     listed = list(dict.fromkeys(known))
     keys = set(map(_key, listed))
     for name in wanted:
@@ -204,7 +204,7 @@ def _loop_counts(
 
 
 def _size_name(label: str, names: dict[str, str]) -> str:
-    """Return ``trip_LABEL``; copies of a called function's loop share it."""
+    """Return ``trip_LABEL``; inlined copies of a loop share the name."""
     if label not in names:
         plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in _key(label))
         name = f"trip_{plain[:60]}"
@@ -215,16 +215,16 @@ def _size_name(label: str, names: dict[str, str]) -> str:
 
 
 def _shares(graph: Graph, taken: Mapping[int, float]) -> list[float]:
-    """Return the share of each block, from the first to the last in the flow."""
+    """Return the share of each block, in the order of the control flow."""
     shares = [0.0] * len(graph.blocks)
     shares[graph.order[0]] = 1.0
     for number in graph.order[1:]:
         total = 0.0
         for before in graph.blocks[number].predecessors:
             if graph.rank[before] < 0 or graph.rank[before] >= graph.rank[number]:
-                continue  # jumps back
+                continue  # a back edge
             total += _along(graph, shares, taken, before, number)
-        # Nothing is passed more often than the code that leads to it.
+        # No block is executed more often than the code that leads to it.
         shares[number] = min(total, shares[graph.idom[number]])
     return shares
 
@@ -232,7 +232,7 @@ def _shares(graph: Graph, taken: Mapping[int, float]) -> list[float]:
 def _along(
     graph: Graph, shares: list[float], taken: Mapping[int, float], before: int, after: int
 ) -> float:
-    """Return the share that flows from one block to another."""
+    """Return the share of one block's executions that continue in another."""
     part = 1.0
     if before in taken:
         part = taken[before] if graph.blocks[before].successors[0] == after else 1 - taken[before]
@@ -240,6 +240,6 @@ def _along(
     for loop in graph.nest(graph.blocks[before].loop):
         if graph.is_inside(after, loop):
             break
-        # Everything that enters a loop leaves it, here or elsewhere.
+        # Every entry of a loop leaves it again, at this exit or another.
         source = graph.loops[loop].header
     return shares[source] * part

@@ -1,18 +1,18 @@
-"""The meaning of an instruction of PTX ISA 1.0 to 9.0: its class, or its accesses to memory.
+"""Classify the instructions of PTX ISA 1.0 to 9.0: instruction class or memory accesses.
 
-Classes are those of kernel files. Some are less obvious than their names:
+The classes are those of kernel files. Some rules:
 
 - Half and narrower floating-point types count as ``fp32``, matrix (tensor core) instructions by the
-  type that they add up in; kernel files have no class of their own for either.
+  type of their accumulator; kernel files have no separate class for either.
 - Reciprocals, roots, logarithms, exponentials, sines and divisions of single precision are
   ``special``; exact ones of double precision are ``fp64``, integer divisions ``integer``, although
-  all three become short programs.
-- Comparisons count by the type that they compare, selections and predicates as ``integer``.
-- Kernel parameters and constants come from the constant cache, which nearly always has them:
-  reading one is a ``move``, and so are conversions between address spaces and exchanges between
+  all three compile to several instructions.
+- Comparisons count by the type of their operands, selections and predicates as ``integer``.
+- Kernel parameters and constants nearly always hit in the constant cache, so reading one is a
+  ``move``, and so are conversions between address spaces and exchanges between
   the lanes of a warp.
-- A barrier makes a block's threads wait for each other; what only announces an arrival, orders
-  memory accesses or synchronises a warp is ``control``.
+- A barrier makes a block's threads wait for each other. Instructions that only signal arrival,
+  order memory accesses or synchronise a warp are ``control``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sweep.importers.ptx.registers import UNKNOWN, WARP, Block, Value, Values
 __all__ = ["Meaning", "Shape", "meaning_of", "shapes_of"]
 
 LARGEST_WORD = 16
-"""Bytes of the widest access of a thread that kernel files know."""
+"""Size of the widest access per thread in kernel files [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Meaning:
     direction : str
         ``load`` or ``store``, ``""`` for anything but an access.
     bytes : int
-        The size that a thread accesses, 0 where the text does not tell.
+        Bytes accessed by a thread, 0 if the text does not specify it.
     also_shared : str
         Direction of a second access, to shared memory (asynchronous copies), else ``""``.
     is_known : bool
-        Whether PTX has the opcode.
+        Whether the opcode exists in PTX.
     has_clue : bool
-        For an unknown opcode, whether its types or state space tell the class.
+        For an unknown opcode, whether its types or state space determine the class.
     remark : str
         A limit of the count, ``""`` if there is none.
     """
@@ -72,17 +72,17 @@ class Shape(NamedTuple):
     direction : str
         ``load`` or ``store``.
     bytes : int
-        Word of a thread; wider accesses are several words.
+        Word size per thread; wider accesses consist of several words.
     words : int
-        Words of a thread in one instruction.
+        Words per thread in one instruction.
     pattern : str
-        As in kernel files.
+        The access pattern, as in kernel files.
     x, y, z : int
-        For pattern ``affine`` the distances of threads, for ``strided`` that in x [words].
+        Distances between threads for pattern ``affine``; for ``strided``, the one in x [words].
     assumed : str
-        Why the pattern is assumed; ``""`` where it follows from the addresses.
+        Why the pattern is assumed; ``""`` if it follows from the addresses.
     origin : str
-        The kind of memory, where it is special: ``local memory``, ``texture``, ``atomic``.
+        A special kind of memory: ``local memory``, ``texture``, ``atomic``; else ``""``.
     """
 
     space: str
@@ -143,7 +143,8 @@ def meaning_of(instruction: Instruction) -> Meaning:
     Returns
     -------
     Meaning
-        For an unknown opcode, judged by its types and state space; ``integer`` without these.
+        The classification of an unknown opcode follows from its types and state space, or is
+        ``integer`` without these.
     """
     known = _by_opcode(instruction.opcode, instruction.modifiers)
     if known is not None:
@@ -157,7 +158,7 @@ def meaning_of(instruction: Instruction) -> Meaning:
 
 @lru_cache(maxsize=4096)
 def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
-    """Return how an instruction is counted if it is known and its operands do not matter."""
+    """Return how a known instruction is counted if its operands do not matter."""
     if opcode in _CLASS_OF:
         return Meaning(_CLASS_OF[opcode])
     if opcode in _BY_TYPE:
@@ -175,7 +176,7 @@ def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
 
 
 def _arithmetic(opcode: str, modifiers: tuple[str, ...]) -> str:
-    """Return the class by the types of an instruction; comparisons name theirs last."""
+    """Return the class that follows from an instruction's types; comparisons name theirs last."""
     kind = _class_of_types(modifiers[-1:] if opcode == "set" else modifiers)
     if opcode not in _SPECIAL or kind == "integer":
         return kind
@@ -189,7 +190,7 @@ def _class_of_types(modifiers: tuple[str, ...]) -> str:
 
 
 def _waits(modifiers: tuple[str, ...]) -> bool:
-    """Whether a barrier instruction waits for other warps (``bar.arrive`` does not)."""
+    """Return whether a barrier instruction waits for other warps (``bar.arrive`` does not)."""
     if "warp" in modifiers:
         return False
     if "cluster" in modifiers:
@@ -209,7 +210,9 @@ def _access(opcode: str, modifiers: tuple[str, ...]) -> Meaning:
     if opcode == "st" and modifiers[:1] == ("bulk",):
         return Meaning("control", remark=_UNSIZED)
     if opcode in ("st", "red") and modifiers[:1] == ("async",):
-        return Meaning("shared", "store", _bytes(modifiers))  # of a block of the cluster
+        return Meaning(
+            "shared", "store", _bytes(modifiers)
+        )  # shared memory of another block of the cluster
     space = "texture" if opcode in _TEXTURE else _space(modifiers)
     if space in ("const", "param"):
         return Meaning("move")
@@ -222,18 +225,18 @@ def _access(opcode: str, modifiers: tuple[str, ...]) -> Meaning:
 
 
 def _bytes(modifiers: tuple[str, ...]) -> int:
-    """Return the size of a thread's access: the vector's length times that of its elements."""
+    """Return the size of a thread's access: vector length times element size."""
     length, size = 1, 0
     for modifier in modifiers:
         if modifier in ("v2", "v4", "v8"):
             length = int(modifier[1:])
-        elif not size:  # of a texture's types the first is what it returns
+        elif not size:  # the first type of a texture instruction is that of its result
             size = TYPES.get(modifier, 0)
     return length * size
 
 
 def _matrix_bytes(modifiers: tuple[str, ...]) -> int:
-    """Return a thread's share of ``ldmatrix``: a 32-bit register a matrix."""
+    """Return a thread's share of ``ldmatrix``: one 32-bit register per matrix."""
     for modifier in modifiers:
         if modifier in ("x1", "x2", "x4"):
             return 4 * int(modifier[1:])
@@ -241,7 +244,7 @@ def _matrix_bytes(modifiers: tuple[str, ...]) -> int:
 
 
 def _copy(instruction: Instruction) -> Meaning:
-    """Judge asynchronous copies; for bulk copies a register holds the size."""
+    """Classify asynchronous copies; a register contains the size of bulk copies."""
     modifiers = instruction.modifiers
     has_addresses = bool(instruction.addresses)
     if "bulk" in modifiers and has_addresses:
@@ -253,7 +256,7 @@ def _copy(instruction: Instruction) -> Meaning:
 
 
 def _matrix(instruction: Instruction) -> Meaning:
-    """Judge matrix instructions; the registers of a thread tell what they load and store."""
+    """Classify matrix instructions; a thread's registers determine the bytes loaded and stored."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode == "wmma" and modifiers[:1] in (("load",), ("store",)):
         fragment = next((o for o in instruction.operands if isinstance(o, tuple)), ("",))
@@ -269,7 +272,7 @@ def _matrix(instruction: Instruction) -> Meaning:
 
 
 def _unknown(instruction: Instruction) -> Meaning:
-    """Judge an opcode that is not listed by its state space and types."""
+    """Classify an unlisted opcode by its state space and types."""
     modifiers = instruction.modifiers
     space = _space(modifiers)
     addresses = instruction.addresses
@@ -284,18 +287,18 @@ def _unknown(instruction: Instruction) -> Meaning:
 def shapes_of(
     instruction: Instruction, meaning: Meaning, values: Values, block: Block | None
 ) -> tuple[Shape, ...]:
-    """Return the accesses of an instruction; none for one that turns out to read constants.
+    """Return the accesses of an instruction; none if it reads constants.
 
     Parameters
     ----------
     instruction : Instruction
-        An access.
+        A memory access.
     meaning : Meaning
         Its meaning.
     values : Values
         The values of the registers.
     block : tuple of int or None
-        Width, height and depth of a block, where they are known.
+        Width, height and depth of a block, if known.
     """
     found = [values.of(address) for address in instruction.addresses]
     direction, size = meaning.direction, meaning.bytes
@@ -329,7 +332,7 @@ def shapes_of(
 
 
 def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
-    """Return an access of contiguous words; 4 bytes where the opcode does not tell the size."""
+    """Return an access to contiguous words; 4 bytes if the opcode does not specify the size."""
     word = min(size or 4, LARGEST_WORD)
     words = -(-(size or 4) // word)
     if space == "shared":
@@ -338,7 +341,7 @@ def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
 
 
 def _shape(shape: Shape, value: Value, size: int, block: Block | None) -> Shape:
-    """Return an access with the pattern that follows from the value of its address."""
+    """Return an access with the pattern that follows from its address."""
     if not value.is_affine:
         return shape._replace(assumed="the address is no linear function of the thread's index")
     if not size:
@@ -357,7 +360,7 @@ def _shape(shape: Shape, value: Value, size: int, block: Block | None) -> Shape:
 
 
 def _along_x(shape: Shape, value: Value, size: int) -> Shape:
-    """Return an access with the pattern of threads that are neighbours in x."""
+    """Return an access with the pattern of threads adjacent in x."""
     is_global = shape.space != "shared"
     if value.x is None:
         why = "the distance of two threads is only known at run time"
@@ -366,7 +369,7 @@ def _along_x(shape: Shape, value: Value, size: int) -> Shape:
     if is_global and value.x == -size:
         return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
     if distance == size:
-        # A warp's first word must begin a segment (of half a warp on the earliest devices).
+        # The first word of a warp (half a warp on the earliest devices) must start a segment.
         is_aligned = value.alignment >= min(max(16 * size, WARP), 128)
         return shape._replace(pattern="misaligned") if is_global and not is_aligned else shape
     if is_global and distance == 0:

@@ -1,4 +1,4 @@
-"""The kernel file of an analysed kernel, in the format that all models read."""
+"""Write the analysis of a kernel as a kernel file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweep.specs.writing import KernelFile, toml
 __all__ = ["kernel_text"]
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-"""The range to search where neither text nor user fix the block."""
+"""Block sizes to search if neither the text nor the user fixes the block."""
 
 TOTAL_THREADS = 2**20
 MOST_SHAPES = 200
@@ -28,7 +28,7 @@ MOST_LINES = 6
 MOST_LOOPS = 100
 MOST_UNKNOWN = 100
 LONGEST = 1000
-"""Longer sums are cut into named parts: the length of expressions is limited."""
+"""Longer sums are divided into named parts, because the length of expressions is limited."""
 
 _CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
@@ -51,15 +51,15 @@ def kernel_text(
     analysis : Analysis
         The kernel.
     source : str
-        The name of the text, for the record.
+        The name of the text, which the kernel file records.
     registers : int, optional
-        Registers of a thread, instead of the estimate.
+        Registers per thread, instead of the estimate.
     grid : tuple of int, optional
-        Blocks of the grid in x, y, z.
+        Blocks in the grid in x, y, z.
     dynamic_shared : int, optional
-        Shared memory of a block that the launch adds [bytes].
+        Dynamic shared memory per block [bytes].
     costs : InstructionCosts, optional
-        A device's instruction table: comments then state the costs of tasks and P.
+        A device's instruction table; if given, comments state the costs of tasks and P.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def kernel_text(
 
 
 class Formulas:
-    """Writes amounts over the open trip counts, and collects the derived names that it needs.
+    """Writes amounts as expressions of the unknown trip counts, and collects the derived names.
 
     Attributes
     ----------
@@ -84,11 +84,11 @@ class Formulas:
         self._passages: dict[Passage, tuple[float, str]] = {(None, False): (1.0, "")}
 
     def _passage(self, passage: Passage) -> tuple[float, str]:
-        """Return how often a passage is passed: a number, and the name that it multiplies."""
+        """Return the execution count of a passage: a number, and the name to multiply it with."""
         chain = [passage]
         while chain[-1] not in self._passages:
             loop = chain[-1][0]
-            assert loop is not None  # the passage outside of all loops is known
+            assert loop is not None  # the count outside all loops is known
             chain.append(self.counts.entered[loop])
         for inner, outer in zip(chain[-2::-1], chain[:0:-1], strict=True):
             self._passages[inner] = self._enter(inner, *self._passages[outer])
@@ -107,7 +107,7 @@ class Formulas:
         return factor, self._derive(wanted, f"{name} * {count}" if name else count)
 
     def _derive(self, wanted: str, expression: str) -> str:
-        """Name an expression; loops with the same label in other places get other names."""
+        """Name an expression; loops with equal labels in different places get different names."""
         name, number = wanted, 1
         while self.derived.get(name, expression) != expression:
             number += 1
@@ -165,7 +165,7 @@ class _Writer:
     def text(
         self, registers: int | None, grid: tuple[int, ...] | None, dynamic_shared: int | None
     ) -> str:
-        """Return the file; the code comes last in it, but is written first for its names."""
+        """Return the file. The code comes last, but is written first, because it adds names."""
         self.file.comments += self._comments()
         self._code()
         self._loops()
@@ -330,7 +330,7 @@ class _Writer:
         self.tables.append((f"[[{shape.space}_access]]", values, comments))
 
     def _loops(self) -> None:
-        """Add the loop of most accesses to global memory, as the phases of Wang & Chu."""
+        """Add the loop with most global accesses, as the phases of Wang & Chu."""
         counts, sizes = self.analysis.counts, self.analysis.sizes
         weights: dict[int, float] = {}
         for passage, number in self._amounts("global", ("load", "store")):
@@ -360,7 +360,7 @@ class _Writer:
 
 
 def _loop_names(counts: Counts) -> list[str]:
-    """Return a name for every loop: its label, numbered where others have the same."""
+    """Return a name for every loop: its label, numbered if several loops have it."""
     times: dict[str, int] = {}
     names = []
     for loop in counts.loops:
@@ -371,7 +371,7 @@ def _loop_names(counts: Counts) -> list[str]:
 
 
 def _simplified(accesses: Table[Shape]) -> Table[Shape]:
-    """Return accesses by shape; of very many shapes those with a stride become one."""
+    """Return accesses by shape; if there are very many, strided shapes are merged into one."""
     if len(accesses) <= MOST_SHAPES:
         return accesses
     result: Table[Shape] = Table()

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class PtxError(SweepError):
-    """A PTX text cannot be read or analysed; the message names the line where there is one."""
+    """A PTX text cannot be read or analysed; the message names the line if there is one."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         self.line = line
@@ -61,11 +61,11 @@ class Instruction:
     modifiers : tuple of str
         The words after it: ``("global", "v4", "f32")``.
     operands : tuple of Operand
-        In the order of the text.
+        Operands in the order of the text.
     predicate : str
-        The register that guards it, ``""`` without one.
+        The predicate register, ``""`` without one.
     negated : bool
-        Whether it is executed where the predicate is false.
+        Whether it is executed if the predicate is false.
     """
 
     line: int
@@ -89,9 +89,9 @@ class Instruction:
     def reads_and_writes(self) -> tuple[list[str], list[str]]:
         """Return the names that the instruction reads and those that it writes.
 
-        Numbers, special registers and variables are among them: the caller knows the registers.
-        The first operand is the result, unless it is an address or the opcode has no result. Of
-        ``%v.x`` the name is ``%v``.
+        They include numbers, special registers and variables; the caller selects the registers.
+        The first operand is the result, unless it is an address or the opcode has no result. The
+        name of ``%v.x`` is ``%v``.
         """
         if self._names is None:
             first = 1 if self._has_result() else 0
@@ -124,7 +124,7 @@ def _names_in(operand: Operand) -> list[str]:
 
 @dataclass(slots=True)
 class Label:
-    """A place in the code: its name as written, and a name that is unique in the function."""
+    """A label: its name as written, and a name that is unique in the function."""
 
     line: int
     name: str
@@ -135,8 +135,8 @@ class Label:
 class Variable:
     """A variable or parameter: state space, name, size and alignment in bytes.
 
-    ``bytes`` is ``None`` where the launch decides (``.extern .shared .b8 x[]``); ``points_to`` is
-    the state space that a pointer parameter is declared to point to.
+    ``bytes`` is ``None`` if the launch sets the size (``.extern .shared .b8 x[]``); ``points_to``
+    is the declared state space of a pointer parameter.
     """
 
     space: str
@@ -153,13 +153,13 @@ TYPES = {
     **{"f16x2": 4, "bf16x2": 4, "f32x2": 8, "u16x2": 4, "s16x2": 4, "u8x4": 4, "s8x4": 4},
     **{"texref": 8, "samplerref": 8, "surfref": 8, "e4m3": 0, "e5m2": 0, "e4m3x2": 0, "e5m2x2": 0},
 }
-"""The fundamental types and their sizes in bytes; 0 where no access has this type."""
+"""The fundamental types and their sizes in bytes; 0 for types without memory accesses."""
 
 
 class Registers:
     """The registers of one function by name, and how many 32-bit registers each one takes.
 
-    ``.reg .f32 %f<57>`` declares a family, which is kept as such. Names of inner scopes carry a
+    ``.reg .f32 %f<57>`` declares a family, which is stored as such. Names in inner scopes have a
     suffix ``@scope``.
     """
 
@@ -200,7 +200,7 @@ class Registers:
         return width
 
     def absorb(self, other: Registers, suffix: str) -> None:
-        """Add another function's registers under names that end in ``suffix``."""
+        """Add another function's registers, with ``suffix`` appended to their names."""
         self._exact |= {name + suffix: kind for name, kind in other._exact.items()}
         self._families |= {name + suffix: family for name, family in other._families.items()}
 
@@ -212,7 +212,7 @@ class Function:
     Attributes
     ----------
     name : str
-        As written, that is mangled.
+        The name as written (mangled).
     is_entry : bool
         Whether it is a kernel.
     line : int
@@ -232,7 +232,7 @@ class Function:
     targets : mapping of str to tuple of str
         Lists of branch targets by name (``.branchtargets``).
     module : Module or None
-        The text that it is part of.
+        The text that contains it.
     """
 
     name: str
@@ -290,12 +290,12 @@ class Module:
         Parameters
         ----------
         name : str, optional
-            May be left out where there is only one kernel.
+            Optional if there is only one kernel.
 
         Raises
         ------
         PtxError
-            With the names of the kernels, if there is none of this name or a choice is needed.
+            No kernel has this name, or a choice is needed; the message lists the kernels.
         """
         entries = self.entries
         if not entries:

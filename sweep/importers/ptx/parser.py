@@ -1,6 +1,6 @@
 """Parse PTX text: directives, functions, scopes, instructions and their operands.
 
-The parser skips what has no bearing on counts (debugging data, initial values, prototypes). A
+The parser skips text that does not affect counts (debugging data, initial values, prototypes). A
 directive that PTX ISA 1.0 to 9.0 does not have is an error with its line.
 """
 
@@ -27,13 +27,13 @@ LARGEST_TEXT = 16 * 2**20
 """Texts of more characters (16 MiB) are refused."""
 
 LARGEST_BODY = 1_000_000
-"""Most instructions and labels of a function."""
+"""Largest number of instructions and labels in a function."""
 
 NEWEST_VERSION = 9
-"""The newest PTX ISA version whose directives and opcodes are known here."""
+"""The newest supported PTX ISA version."""
 
 MAX_NESTING = 100
-"""Most scopes (braces) inside each other."""
+"""Largest depth of nested scopes (braces)."""
 
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
 _LIMITS = (
@@ -59,7 +59,7 @@ def read_ptx(text: str) -> Module:
     Raises
     ------
     PtxError
-        With the line of the first thing that is not PTX, or for more than 16 MiB.
+        The text is not PTX (the message has the line), or larger than 16 MiB.
     """
     if len(text) > LARGEST_TEXT:
         raise PtxError(f"{len(text)} characters: a text may have {LARGEST_TEXT} at most")
@@ -69,7 +69,7 @@ def read_ptx(text: str) -> Module:
 class _Parser(Tokens):
     """A recursive descent parser.
 
-    ``scope`` maps names as they are declared (``%r<`` for the family ``%r<5>``, ``LOOP:`` for a
+    ``scope`` maps declared names (``%r<`` for the family ``%r<5>``, ``LOOP:`` for a
     label) to the suffix that makes them unique in the function.
     """
 
@@ -319,7 +319,7 @@ class _Parser(Tokens):
         return first
 
     def _offset(self) -> int:
-        """Read ``+8`` or ``-8+16``; nothing is 0."""
+        """Read an offset such as ``+8`` or ``-8+16``; return 0 if there is none."""
         total = 0
         while self.text in ("+", "-"):
             sign = -1 if self.text == "-" else 1
@@ -362,7 +362,7 @@ class _Parser(Tokens):
     # Scopes
 
     def _unique(self, name: str) -> str:
-        """Return the unique name of a register; ``%v.x`` is the whole of an inner ``%v``."""
+        """Return the unique name of a register; ``%v.x`` stands for the whole register ``%v``."""
         if len(self.scope.maps) == 1:
             return name
         stem = name.partition(".")[0]

@@ -1,15 +1,15 @@
-"""The registers of a function: how their values depend on a thread's index, and how many are live.
+"""Registers of a function: how values depend on the thread's index, and how many are live.
 
-Every register gets one value that covers everything written into it:
+Every register gets one value that covers all writes to it:
 ``x * tid.x + y * tid.y + z * tid.z + rest``, where the rest is the same for all threads of a warp.
-Anything else is unknown. Two assumptions fill gaps in PTX: blocks are a multiple of 32 threads
-wide, and integer arguments of a kernel are multiples of 32 (widths of matrices that keep rows
-aligned); pointers are aligned as the driver allocates them.
+Any other value is unknown. PTX lacks some information, which is assumed: the width of a block and
+integer arguments of a kernel (widths of matrices with aligned rows) are multiples of 32, and
+pointers have the alignment of the driver's allocations.
 
-PTX has as many registers as a program likes; the assembler later maps those that are live at the
-same time to the registers of the machine. The maximum number of live registers is therefore close
-to what the machine code needs, although the assembler also reorders code, computes values twice
-instead of keeping them, reads kernel parameters in place, and reserves some registers.
+PTX has an unlimited number of registers, which the assembler maps to machine registers. The maximum
+number of live registers is therefore close to the number that the machine code needs, although the
+assembler also reorders code, recomputes values instead of keeping them, reads kernel parameters in
+place, and reserves some registers.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from sweep.importers.ptx.tokens import integer_of
 __all__ = ["ALIGNED", "UNKNOWN", "WARP", "Block", "Value", "Values", "live_registers"]
 
 ALIGNED = 4096
-"""Alignments are followed up to this power of two."""
+"""Largest alignment that is tracked."""
 
 LARGEST = 2**64
-"""Larger numbers are not followed: no register holds them."""
+"""Larger numbers are not tracked, since no register can hold them."""
 
 WARP = 32
 
 MAX_STEPS = 10_000_000
-"""Most pairs of a register and a block that are followed for the estimate of live registers."""
+"""Largest number of pairs of register and block in the estimate of live registers."""
 
 Uses = list[tuple[list[str], list[str]]]
 """Registers that each instruction of a block reads and writes."""
@@ -49,12 +49,12 @@ Block = tuple[int, int, int]
 
 
 class Value(NamedTuple):
-    """The known properties of a register.
+    """The known properties of a register's value.
 
-    ``x``, ``y``, ``z`` are the coefficients of the thread's indices, ``None`` where only the run
-    tells; ``constant`` is the rest if it is a known number; ``alignment`` a power of two that
-    divides the rest; ``space`` the state space that it points into, ``""`` if unknown. Where
-    ``is_affine`` is false only the space is valid.
+    ``x``, ``y``, ``z`` are the coefficients of the thread's indices, ``None`` if they are known
+    only at run time; ``constant`` is the rest if it is a known number; ``alignment`` is a power of
+    two that divides the rest; ``space`` is the state space of a pointer, ``""`` if unknown. If
+    ``is_affine`` is false, only ``space`` is valid.
     """
 
     x: int | None = 0
@@ -67,7 +67,7 @@ class Value(NamedTuple):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether it is the same for all threads of a block."""
+        """Whether the value is the same for all threads of a block."""
         return self.is_affine and self.x == 0 and self.y == 0 and self.z == 0
 
 
@@ -87,12 +87,12 @@ def _number(value: int) -> Value:
 
 
 def _uniform(*operands: Value) -> Value:
-    """Return the value of a function of operands: the same for all threads if they are."""
+    """Return the value of a function of operands; it is uniform if all operands are."""
     return Value() if all(operand.is_uniform for operand in operands) else UNKNOWN
 
 
 def _join(first: Value | None, second: Value) -> Value:
-    """Return what holds for both values."""
+    """Return the properties that both values share."""
     if first is None or first == second:
         return second
     space = first.space if first.space == second.space else ""
@@ -103,13 +103,13 @@ def _join(first: Value | None, second: Value) -> Value:
 
 
 def _sum(a: int | None, b: int | None, factor: int = 1) -> int | None:
-    """Return ``a + factor * b``; ``None`` where one is not known or the sum is too large."""
+    """Return ``a + factor * b``; ``None`` if one is unknown or the sum is too large."""
     total = None if a is None or b is None else a + factor * b
     return None if total is None or abs(total) > LARGEST else total
 
 
 def _product(a: int | None, b: int | None) -> int | None:
-    """Return a product as `_sum` does a sum; zero times anything is zero."""
+    """Return ``a * b`` with the rules of `_sum`; zero times an unknown number is zero."""
     if a == 0 or b == 0:
         return 0
     return None if a is None else _sum(0, b, a)
@@ -135,7 +135,7 @@ def _multiply(a: Value, b: Value) -> Value:
 
 
 def _mask(a: Value, b: Value) -> Value:
-    """Return ``a & b``: the low five bits or more of an index count the lanes of a warp."""
+    """Return ``a & b``; a mask of five or more low bits keeps the lane within a warp."""
     if a.is_uniform and not b.is_uniform:
         a, b = b, a
     mask = b.constant
@@ -151,7 +151,7 @@ def _mask(a: Value, b: Value) -> Value:
 
 
 def _is_index(a: Value) -> bool:
-    """Whether a value is an index in x plus a multiple of 32."""
+    """Return whether a value is an index in x plus a multiple of 32."""
     return a.is_affine and a[:3] == (1, 0, 0) and a.alignment >= WARP
 
 
@@ -177,7 +177,7 @@ _TWO: dict[str, Callable[[Value, Value], Value]] = {
     "sub": lambda a, b: _add(a, b, -1),
     "mul": _multiply,
     "mul24": _multiply,
-    # Compilers write `or` for a sum where no bit is set on both sides.
+    # Compilers use `or` for a sum if the operands have no common bit.
     "or": lambda a, b: Value() if a.is_uniform and b.is_uniform else _add(a, b),
     "and": _mask,
     "shl": lambda a, b: _shift(a, b, left=True),
@@ -193,11 +193,11 @@ class Values:
     Parameters
     ----------
     function : Function
-        With its calls expanded.
+        A function with its calls inlined.
     variables : iterable of Variable
         Variables outside functions.
     block : tuple of int, optional
-        Width, height and depth of a block, where they are known.
+        Width, height and depth of a block, if known.
     """
 
     def __init__(
@@ -266,15 +266,15 @@ class Values:
         if "param" in {modifier.partition("::")[0] for modifier in instruction.modifiers}:
             parameter = self._parameters.get(address.base)
             if parameter is None:
-                return UNKNOWN  # of a function that is called
+                return UNKNOWN  # the result of a call
             is_pointer = (parameter.bytes or 0) >= 8
             return Value(alignment=256 if is_pointer else WARP, space=parameter.points_to)
         return _uniform(self.of(address))
 
     def _settle(self, code: list[Instruction]) -> None:
-        """Evaluate instructions until nothing changes; each value can only become less known.
+        """Evaluate instructions until nothing changes; values only lose properties.
 
-        An instruction waits until everything that it reads has a value, if anything writes it.
+        An instruction waits until all written registers that it reads have a value.
         """
         readers: dict[str, list[int]] = {}
         read: list[list[str]] = []
@@ -308,8 +308,8 @@ class Values:
 def live_registers(graph: Graph, registers: Registers) -> int:
     """Return the most 32-bit registers that are live at once.
 
-    A 64-bit register counts as two, one of 16 bits or less as one, a predicate as none. A value
-    that is written under a predicate counts as live before, too.
+    A 64-bit register counts as two, one of 16 bits or less as one, a predicate as none. A register
+    that is written under a predicate is live before the write too.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def live_registers(graph: Graph, registers: Registers) -> int:
 def _live_at_end(
     graph: Graph, uses: dict[int, Uses], registers: Registers
 ) -> dict[int, tuple[int, set[str]]]:
-    """Return per block how many registers are live at its end, and which of those it names.
+    """Return for each block how many registers are live at its end, and which of them it uses.
 
     Each register is followed backwards from the blocks that read it to those that write it.
     """
@@ -356,7 +356,7 @@ def _live_at_end(
             readers.setdefault(name, []).append(number)
     total = [0] * len(graph.blocks)
     live: dict[int, set[str]] = {number: set() for number in graph.order}
-    seen = [""] * len(graph.blocks)  # the last register that was followed to each block
+    seen = [""] * len(graph.blocks)  # the last register that reached each block
     steps = 0
     for name, waiting in readers.items():
         width = registers.width(name)
@@ -377,7 +377,7 @@ def _live_at_end(
 
 
 def _peak(uses: Uses, count: int, named: set[str], registers: Registers) -> int:
-    """Return the most registers live inside one block, going up from its end."""
+    """Return the largest number of live registers inside a block, scanning from its end."""
     live = set(named)
     peak = count
     for reads, writes in reversed(uses):

@@ -1,8 +1,8 @@
-"""The code as a sequence of stages: calculate periods of Luo & Suda, or stretches between barriers.
+"""Divide code into stages: calculate periods of Luo & Suda, or the code between barriers.
 
-A calculate period is a computation task, instructions that are no access to global memory, and the
-memory task that follows it (Luo & Suda 2011, Section 3.2). Stages also end where a loop begins or
-ends. The rest of a loop's body after its last memory task belongs to the first period of the next
+A calculate period is a computation task (instructions other than global accesses) and the memory
+task that follows it (Luo & Suda 2011, Section 3.2). Stages also end where a loop begins or ends.
+The rest of a loop's body after its last memory task belongs to the first period of the next
 iteration, the code after a kernel's last memory task to the last period.
 """
 
@@ -20,17 +20,17 @@ from sweep.importers.ptx.registers import Block, Values
 __all__ = ["MAX_STAGES", "STAGES", "Cut", "Stage", "Table", "Unknown", "cut_into_stages"]
 
 STAGES = ("tasks", "barriers", "none")
-"""How code is cut: into calculate periods, at barriers, not at all."""
+"""How code is divided: into calculate periods, at barriers, not at all."""
 
 MAX_STAGES = 100
-"""Code that would make more stages is cut less finely."""
+"""Code that would have more stages is divided less finely."""
 
 
 class CostKey(NamedTuple):
-    """The properties of an instruction that decide its cost in an instruction table.
+    """The properties of an instruction that determine its cost in an instruction table.
 
-    ``kind`` is its class, ``shared``, ``barrier`` or ``global``; the class counts for an opcode
-    without a row of its own.
+    ``kind`` is its class, ``shared``, ``barrier`` or ``global``; opcodes without their own row have
+    the cost of their class.
     """
 
     opcode: str
@@ -43,7 +43,7 @@ class CostKey(NamedTuple):
 class Unknown:
     """An opcode that PTX ISA 9.0 does not have: its class, its occurrences, its first line.
 
-    ``has_clue`` says whether types or state space tell the class.
+    ``has_clue`` says whether types or state space determine the class.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Unknown:
     has_clue: bool
 
     def remark(self) -> str:
-        """Say in one line what is unknown and how it is counted."""
+        """Return one line about what is unknown and how it is counted."""
         doubt = "" if self.has_clue else ", though nothing tells its class"
         where = f"line {self.line}, {self.count} in the text"
         return f"Unknown instruction {self.name} ({where}) is counted as {self.kind}{doubt}"
@@ -69,11 +69,11 @@ class Table(defaultdict[K, Amount]):
         super().__init__(dict)
 
     def add(self, key: K, passage: Passage, number: float) -> None:
-        """Add a number of instructions of one passage."""
+        """Add a number of instructions in one passage."""
         self[key][passage] = self[key].get(passage, 0.0) + number
 
     def absorb(self, other: Table[K]) -> None:
-        """Add all of another table."""
+        """Add all entries of another table."""
         for key, amount in other.items():
             for passage, number in amount.items():
                 self.add(key, passage, number)
@@ -81,18 +81,18 @@ class Table(defaultdict[K, Amount]):
 
 @dataclass
 class Stage:
-    """A stretch of code with its instructions and accesses.
+    """A part of the code with its instructions and accesses.
 
     Attributes
     ----------
     loop : int or None
-        The innermost loop that it is part of.
+        The innermost loop that contains it.
     passage : Passage
         The passage of its first instruction.
     instructions : dict of str to Amount
-        By class, and ``barrier``.
+        Instructions by class, and ``barrier``.
     accesses : dict of Shape to Amount
-        Accesses to memory, words of a thread.
+        Memory accesses in words per thread.
     costs : dict of CostKey to Amount
         All instructions by their key in an instruction table.
     lines : dict of Shape to list of int
@@ -116,7 +116,7 @@ class Stage:
     has_barrier: bool = False
 
     def absorb(self, other: Stage) -> None:
-        """Add all of another stage."""
+        """Add the contents of another stage."""
         self.instructions.absorb(other.instructions)
         self.accesses.absorb(other.accesses)
         self.costs.absorb(other.costs)
@@ -128,7 +128,7 @@ class Stage:
 
 
 class Cut(NamedTuple):
-    """Code cut into stages, how it was cut, unknown opcodes, and limits of the counts."""
+    """Code divided into stages, how it was divided, unknown opcodes, and limits of the counts."""
 
     stages: list[Stage]
     how: str
@@ -187,7 +187,7 @@ class _Cutter:
         return last
 
     def _note(self, instruction: Instruction, meaning: Meaning, kind: str) -> None:
-        """Note what is unknown of an instruction, or not counted."""
+        """Record that an instruction is unknown or not fully counted."""
         name = instruction.name
         if meaning.remark:
             remark = f"{name} in line {instruction.line} {meaning.remark}"
@@ -204,24 +204,24 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
     Parameters
     ----------
     counts : Counts
-        How often each block is passed.
+        Execution count of each basic block.
     values : Values
         The values of the registers.
     block : tuple of int or None
-        Width, height and depth of a block, where they are known.
+        Width, height and depth of a block, if known.
     how : str
         One of `STAGES`.
 
     Returns
     -------
     Cut
-        The stages, in the order of the flow; a single one for ``none``.
+        The stages in the order of the control flow; a single one for ``none``.
     """
     for attempt in STAGES[STAGES.index(how) :]:
         cutter = _Cutter(counts, values, block, attempt)
         for number in counts.graph.linear_order():
             if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
-                break  # closing periods leaves more than half of them
+                break  # merging periods would leave more than half of them
             if counts.shares[number] > 0.0:
                 for instruction in counts.graph.blocks[number].instructions:
                     cutter.add(instruction, number)
@@ -239,7 +239,7 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
 
 
 def _close_periods(stages: list[Stage]) -> list[Stage]:
-    """Add computation after the last memory task of a stretch to the period that it is part of."""
+    """Add computation after the last memory task of a loop body to the period it belongs to."""
     loops = [stage.loop for stage in stages]
     sizes = Counter(loops)
     result: list[Stage] = []

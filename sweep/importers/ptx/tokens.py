@@ -1,4 +1,4 @@
-"""PTX text cut into words, one at a time, each with its line; declarations of variables."""
+"""Split PTX text into tokens with their lines; read declarations of variables."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ VARIABLES = (".global", ".const", ".shared", ".local", ".param", ".tex")
 """The state spaces of variables."""
 
 LARGEST_VARIABLE = 2**40
-"""Arrays of more bytes than any GPU has are a mistake."""
+"""Largest size of an array [bytes]; no GPU has more memory."""
 
 Declare = Callable[[str, str, int | None], None]
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
 
-# Quantifiers are possessive, so that no text, however hostile, is matched in more than one way.
-# (Atomic groups would do the same, but they are faulty before Python 3.11.5.)
-# `#` begins lines of the C preprocessor, `@@DWARF` debugging data of PTX before 2.0; `.loc` and
-# `.file` refer to the source.
+# Quantifiers are possessive, so that hostile text cannot cause backtracking. (Atomic groups would
+# do the same, but have a bug before Python 3.11.5.) `#` begins lines of the C preprocessor,
+# `@@DWARF` debugging data of PTX before 2.0; `.loc` and `.file` refer to the source.
 _BLANK = re.compile(
     r"(?:\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+|\.(?:loc|file)(?!\w)[^\n]*+)*",
     re.ASCII,
@@ -41,7 +40,7 @@ _TOKEN = re.compile(
 
 
 class Tokens:
-    """The words of a text; ``kind`` and ``text`` describe the current one.
+    """The tokens of a text; ``kind`` and ``text`` describe the current one.
 
     Kinds are ``word`` (with its suffixes: ``ld.global.f32``, ``%tid.x``), ``directive``
     (``.entry``), ``number``, ``string``, ``mark`` and ``end``.
@@ -54,7 +53,7 @@ class Tokens:
         self.advance()
 
     def advance(self) -> None:
-        """Move to the next word."""
+        """Move to the next token."""
         blank = _BLANK.match(self._source, self._next)
         assert blank is not None  # the pattern matches an empty text, too
         self._start = blank.end()
@@ -68,7 +67,7 @@ class Tokens:
         self.kind, self.text, self._next = match.lastgroup, match[match.lastgroup], match.end()
 
     def _fault(self) -> str:
-        """Say why no word begins here."""
+        """Return why no token begins here."""
         character = self._source[self._start]
         if self._source.startswith("/*", self._start):
             return "the comment is not closed"
@@ -80,21 +79,21 @@ class Tokens:
 
     @property
     def line(self) -> int:
-        """The line of the current word, from 1."""
+        """The line of the current token, from 1."""
         return bisect_right(self._newlines, self._start - 1) + 1
 
     def error(self, reason: str) -> PtxError:
-        """Return an error at the current word."""
+        """Return an error at the current token."""
         return PtxError(reason, self.line)
 
     def expected(self, wanted: str) -> PtxError:
-        """Return the error that something else than the current word is expected."""
+        """Return an error that another token was expected."""
         text = self.text if len(self.text) <= 40 else self.text[:40] + "..."
         found = "the end of the text" if self.kind == "end" else f"'{text}'"
         return self.error(f"{wanted} is expected, not {found}")
 
     def take(self, kind: str, wanted: str) -> str:
-        """Return the current word, which must be of this kind, and move on."""
+        """Return the current token, which must be of this kind, and move on."""
         if self.kind != kind:
             raise self.expected(wanted)
         text = self.text
@@ -102,7 +101,7 @@ class Tokens:
         return text
 
     def accept(self, mark: str) -> bool:
-        """Move past a mark if it is the current word."""
+        """Move past a mark if it is the current token."""
         found = self.text == mark
         if found:
             self.advance()
@@ -135,7 +134,7 @@ class Tokens:
     def declarations(
         self, *, single: bool = False, declare: Declare | None = None
     ) -> list[Variable]:
-        """Read ``.space .align n .type name[size], ...`` up to (not past) its end.
+        """Read ``.space .align n .type name[size], ...`` up to its end, which is not consumed.
 
         A comma ends a ``single`` declaration. ``declare`` takes the name, type and family size of
         each register, which is then not returned.
@@ -169,7 +168,7 @@ class Tokens:
                 return found
 
     def _attributes(self, space: str) -> tuple[str, int, int, str]:
-        """Read type, vector length, alignment (0: natural) and the space that a pointer is into."""
+        """Read type, vector length, alignment (0: natural) and the state space of a pointer."""
         kind, vector, alignment, points_to = "", 1, 0, ""
         is_pointer = False
         while self.kind == "directive":
@@ -195,7 +194,7 @@ class Tokens:
                 raise self.error(f"'{text}' is no type")
         if not kind and space != "tex":
             raise self.expected("a type such as .b32")
-        # An alignment after .ptr belongs to the memory that the pointer points to.
+        # An alignment after .ptr is that of the target of the pointer.
         return kind or "u64", vector, 0 if is_pointer else alignment, points_to
 
     def _array(self, element: int) -> int | None:

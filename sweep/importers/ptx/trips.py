@@ -1,7 +1,7 @@
-"""Trip counts of loops that count from a known number to a known number.
+"""Trip counts of loops with known start and end.
 
-The registers behind a loop's exit test are followed through one iteration after the other; where
-they are only moved and added, the trip count follows by arithmetic.
+The registers that a loop's exit test depends on are evaluated iteration by iteration. If they are
+only moved and added, the trip count follows by arithmetic.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sweep.importers.ptx.registers import Values
 __all__ = ["Definitions", "LoopTest", "loop_test"]
 
 MAX_STEPS = 128
-"""Iterations that are followed one by one: enough for every loop that halves or doubles."""
+"""Iterations that are evaluated one by one: enough for every loop that halves or doubles."""
 
 MAX_CHAIN = 64
-"""Most instructions behind an exit test."""
+"""Largest number of instructions that an exit test may depend on."""
 
 Place = tuple[int, int]
 """An instruction: index of its block in the linear order, index in the block."""
@@ -42,19 +42,19 @@ _STEP = {**_LINEAR, "mul": operator.mul, "shl": operator.lshift, "shr": operator
 
 @dataclass(frozen=True)
 class LoopTest:
-    """Where a loop decides whether to continue, and how often it does.
+    """The test that decides whether a loop continues, and how often it does.
 
     Attributes
     ----------
     block : int
-        The block that decides; all of the loop's iterations pass it.
+        The block with the test; all iterations of the loop execute it.
     is_last : bool
-        Whether the block jumps back itself: then an iteration is over when it decides, else the
-        blocks up to it are executed once more than those after it.
+        Whether the block jumps back itself. If so, the test ends an iteration; if not, the blocks
+        up to it are executed once more than those after it.
     trips : int or None
         The number of iterations; ``None`` if it depends on something unknown.
     is_exact : bool
-        Whether the test depends on nothing else; if not, ``trips`` is an upper limit.
+        Whether no other exit exists; if not, ``trips`` is an upper bound.
     """
 
     block: int
@@ -64,7 +64,7 @@ class LoopTest:
 
 
 class Definitions:
-    """The instructions that write each register, and the values with which a loop begins.
+    """The instructions that write each register, and the values at the entry of a loop.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ class Definitions:
         return self.graph.blocks[self.order[place[0]]].instructions[place[1]]
 
     def is_in_every_iteration(self, place: Place, loop: Loop) -> bool:
-        """Whether every iteration of a loop executes an instruction, once."""
+        """Return whether every iteration of a loop executes an instruction exactly once."""
         return self.graph.is_on_every_path(self.order[place[0]], loop)
 
     def inside(self, name: str, loop: int) -> list[Place]:
-        """Return the places inside a loop that write a register."""
+        """Return the instructions inside a loop that write a register."""
         places = self._places.get(name, [])
         first, last = self._spans[loop]
         return places[bisect_left(places, (first, 0)) : bisect_left(places, (last + 1, 0))]
@@ -108,7 +108,7 @@ class Definitions:
     def entering(self, name: str, loop: Loop) -> int | None:
         """Return the value of a register or literal at the entry of a loop, if it is a number.
 
-        It is the last value written before the loop, on all paths to it.
+        It is the last value written before the loop on all paths.
         """
         places = self._places.get(name)
         if places is None:
@@ -140,13 +140,13 @@ def loop_test(loop: Loop, definitions: Definitions) -> LoopTest | None:
     loop : Loop
         The loop.
     definitions : Definitions
-        Of the function.
+        The definitions of the function.
 
     Returns
     -------
     LoopTest or None
-        Of the block whose count is known, else of the one at the loop's end, else of its header;
-        ``None`` where no block that every iteration passes can leave the loop.
+        The test in a block with a known count, else the one at the loop's end, else the one in its
+        header; ``None`` if no block that every iteration executes can leave the loop.
     """
     graph = definitions.graph
     leaving = {block for block, _ in loop.exits if graph.is_on_every_path(block, loop)}
@@ -160,7 +160,7 @@ def loop_test(loop: Loop, definitions: Definitions) -> LoopTest | None:
 
 
 def _judge(loop: Loop, block: int, definitions: Definitions) -> LoopTest:
-    """Return how many iterations the branch at the end of a block allows."""
+    """Return the test at the end of a block, with the number of iterations that it allows."""
     graph = definitions.graph
     is_last = loop.latches == [block]
     branch = graph.blocks[block].branch
@@ -179,7 +179,7 @@ def _judge(loop: Loop, block: int, definitions: Definitions) -> LoopTest:
 def _comparisons(
     loop: Loop, predicate: str, definitions: Definitions, *, continues: bool
 ) -> list[Place]:
-    """Return the comparisons that must all have the result ``continues`` for another iteration."""
+    """Return the comparisons that must all be ``continues`` for another iteration."""
     joined = "and" if continues else "or"
     result: list[Place] = []
     waiting = [predicate]
@@ -199,7 +199,7 @@ def _comparisons(
 def _iterations(
     loop: Loop, place: Place, definitions: Definitions, *, continues: bool
 ) -> int | None:
-    """Return in which iteration, from 1, a comparison does not have the result ``continues``."""
+    """Return the first iteration, from 1, in which a comparison is not ``continues``."""
     test = definitions.instruction(place)
     is_plain = test.opcode == "setp" and len(test.operands) == 3 and len(test.modifiers) == 2
     if not is_plain or not isinstance(test.operands[0], str) or test.predicate:
@@ -230,7 +230,7 @@ def _iterations(
 def _behind(
     loop: Loop, test: Instruction, definitions: Definitions
 ) -> tuple[dict[str, int], list[Place]] | None:
-    """Return the values at the entry of a loop, and the instructions, that a test depends on."""
+    """Return the values at the loop's entry and the instructions that a test depends on."""
     start: dict[str, int] = {}
     chain: list[Place] = []
     waiting = [operand for operand in test.operands[1:] if isinstance(operand, str)]
@@ -259,7 +259,7 @@ def _behind(
 
 
 def _is_step(instruction: Instruction) -> bool:
-    """Whether an instruction is one that can be followed."""
+    """Return whether an instruction can be evaluated."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if opcode not in _STEP or instruction.predicate or not modifiers:
         return False
@@ -295,9 +295,9 @@ def _iterate(
 def _extrapolated(
     distances: list[int], compare: Callable[[int, int], bool], continues: bool
 ) -> int | None:
-    """Return the iteration in which a test ends whose distance changes by equal steps.
+    """Return the iteration in which a test whose distance changes by equal steps ends the loop.
 
-    ``distances`` are those of the compared numbers in the first three iterations, which continue.
+    ``distances`` are the differences of the compared numbers in the first three iterations.
     """
     first, step = distances[0], distances[1] - distances[0]
     if step == 0 or step != distances[2] - distances[1]:

@@ -1,1 +1,1 @@
-"""Files of auto-tuners: search spaces and measured times in, restrictions and rankings out."""
+"""Read search spaces and measured times of auto-tuners; write restrictions and rankings."""

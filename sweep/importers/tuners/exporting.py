@@ -1,7 +1,7 @@
-"""The configurations worth measuring, in the formats of auto-tuners.
+"""Write the best configurations in the formats of auto-tuners.
 
 Two of the formats are Python modules. Names of kernels, devices, models and parameters may come
-from a stranger's store: :class:`Chosen` accepts only identifiers, which can stand anywhere in a
+from an untrusted store, so :class:`Chosen` accepts only identifiers, which are safe anywhere in a
 module, and values whose ``repr`` is a literal.
 """
 
@@ -22,25 +22,25 @@ __all__ = ["Chosen", "kernel_tuner_text", "restriction_texts", "t1_text", "trito
 
 @dataclass(frozen=True)
 class Chosen:
-    """The best configurations of a kernel, the best first.
+    """The best configurations of a kernel, best first.
 
     Attributes
     ----------
     kernel, device, model : str
-        What they are the best of.
+        The kernel, device and model to which they belong.
     names : tuple of str
         The tuning parameters.
     axes : mapping of str to tuple
         All values of each parameter.
     rows : sequence of tuple
-        The configurations: a value for each parameter.
+        The configurations, with a value for each parameter.
     seconds : sequence of float
         Their predicted times [s].
 
     Raises
     ------
     QueryError
-        A name is no identifier, or a value is neither a number nor a printable word.
+        A name is not an identifier, or a value is neither a number nor a printable word.
     """
 
     kernel: str
@@ -182,7 +182,7 @@ def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
 
 
 def _used(chosen: Chosen) -> dict[str, tuple[Value, ...]]:
-    """Return the values of each parameter that occur."""
+    """Return the values of each parameter that occur in the configurations."""
     found = {}
     for i, name in enumerate(chosen.names):
         occurring = {row[i] for row in chosen.rows}
@@ -205,7 +205,7 @@ def _varied(used: Mapping[str, Sequence[Value]]) -> list[str]:
 def _membership(chosen: Chosen, used: Mapping[str, Sequence[Value]]) -> str:
     """Return the condition that is true for exactly the chosen configurations, if one is needed.
 
-    Whole numbers are combined into one, each parameter with a weight; anything else is listed.
+    Integers are combined into one number, with a weight per parameter; other values are listed.
     """
     varied = _varied(used)
     if math.prod(len(values) for values in used.values()) == len(set(chosen.rows)):

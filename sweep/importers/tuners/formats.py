@@ -1,8 +1,9 @@
-"""The formats of tuners' files: caches of Kernel Tuner, T4 results, output of KTT, and tables.
+"""Read tuners' files: caches of Kernel Tuner, T4 results, KTT's output and tables.
 
 A cache of Kernel Tuner has an entry for every configuration that was tried. An interrupted Kernel
-Tuner leaves its file open, a comma after the last entry; such files are read, too, up to the last
-whole entry. T4 results and output of KTT are lists of configurations, KTT's with counters.
+Tuner leaves its file without an end, with a comma after the last entry; such files are read up to
+the last complete entry. T4 results and KTT's output are lists of configurations, KTT's with
+counters.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from sweep.importers.tuners.table import Columns, read_table
 __all__ = ["read_measurements", "recognise"]
 
 LARGEST = 1e300
-"""Larger numbers are no measurements."""
+"""Larger numbers are not measurements."""
 
 CACHE_FAILURES = {
     "InvalidConfig": "constraint",
     "CompilationFailedConfig": "compilation",
     "RuntimeFailedConfig": "runtime",
 }
-"""Kernel Tuner's words in place of a time."""
+"""Kernel Tuner's words for a missing time, and our statuses."""
 
 CACHE_FURTHER = {"time_std": "s", "compile_time": "s", "benchmark_time": "s"}
-"""Further numbers that are kept, all in milliseconds in a cache."""
+"""Additional values to keep, all in milliseconds in a cache."""
 
 T4_STATUS = {
     "correct": "valid",
@@ -61,7 +62,7 @@ KTT_STATUS = {
     "DeviceLimitsExceeded": "runtime",
 }
 KTT_SIZES = {"RegistersCount": "registers_per_thread", "LocalMemorySize": "shared_memory_bytes"}
-"""Sizes from the compiler; local memory is OpenCL's word for a block's shared memory."""
+"""Sizes from the compiler; OpenCL's local memory is a block's shared memory."""
 
 
 def recognise(source: Source) -> str:
@@ -70,12 +71,12 @@ def recognise(source: Source) -> str:
     Raises
     ------
     TuningError
-        It is JSON, but of no format that is read.
+        The file is JSON, but not in a supported format.
     """
     if source.text.lstrip()[:1] not in ("{", "["):
         return "csv"
     if '"cache"' in source.text and '"tune_params_keys"' in source.text:
-        return "kernel_tuner"  # perhaps open, and then no JSON
+        return "kernel_tuner"  # perhaps incomplete, and then not JSON
     document = source.document
     if isinstance(document, dict) and "ConfigurationSpace" in document:
         return "t1"
@@ -102,7 +103,7 @@ def read_measurements(source: Source, columns: Columns | None = None) -> Measure
     Raises
     ------
     TuningError
-        The file has none, or is wrong.
+        The file has no times, or is wrong.
     """
     kind = recognise(source)
     if kind == "t1":
@@ -113,12 +114,12 @@ def read_measurements(source: Source, columns: Columns | None = None) -> Measure
 
 
 def _members(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a JSON list; nothing for anything else."""
+    """Return the objects in a JSON list; an empty list for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _numbers(value: Any) -> dict[str, float]:
-    """Return the numbers of a JSON object by key; nothing for anything else."""
+    """Return the numbers in a JSON object by key; an empty mapping for any other value."""
     items = value.items() if isinstance(value, dict) else ()
     return {
         str(key): float(item)
@@ -161,10 +162,10 @@ def _read_cache(source: Source) -> Measurements:
 
 
 def _cache_document(source: Source) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the file's object; an open or torn file is closed after its last whole entry."""
+    """Return the file's object; an incomplete file is read up to its last complete entry."""
     text = source.text.rstrip()
     notes: tuple[str, ...] = ()
-    # Every entry is one line that ends with its closing brace and a comma.
+    # Every entry is one line that ends with a closing brace and a comma.
     ends = [match.end() for match in re.finditer(r"\}(?=,\s*(?:\n|$))", text)]
     for end in (len(text), *ends[:-3:-1]):
         try:
@@ -274,7 +275,7 @@ def _ktt_row(
     parts = _members(results)
     durations = [_numbers(part).get("Duration") for part in parts]
     known = [duration for duration in durations if duration is not None]
-    # A configuration may consist of several kernels; the time between them is not theirs.
+    # A configuration may consist of several kernels; the time between them does not count.
     is_whole = bool(known) and isinstance(results, list) and len(known) == len(results)
     further: dict[str, float] = {}
     if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""Measured times as a labelled dataset: a grid where most of it was measured, else a list."""
+"""Measured times as a labelled dataset: a grid if at least half was measured, else a list."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["axes_of", "joined", "measured_dataset"]
 
 MOST_POINTS = 1 << 28
-"""Most points of a grid of measurements."""
+"""Largest number of points in a grid of measurements."""
 
 LAYOUTS = ("auto", "grid", "stacked")
 
 
 def joined(parts: Sequence[Measurements]) -> Measurements:
-    """Return the rows of several files about one kernel, one after the other.
+    """Concatenate the rows of several files about one kernel.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
 
 
 def axes_of(measured: Measurements, space: SearchSpace | None) -> dict[str, list[Any]]:
-    """Return each parameter's values, in the search space's order where there is one.
+    """Return each parameter's values, in the order of the search space if there is one.
 
     Raises
     ------
@@ -97,32 +97,33 @@ def measured_dataset(
     layout: str = "auto",
     attributes: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Return measurements with the tuning parameters as dimensions, or stacked in one.
+    """Return measurements with the tuning parameters as dimensions, or along one dimension.
 
     Parameters
     ----------
     measured : Measurements
-        The rows. Those of one configuration on one device become one, with their mean time.
+        The rows. Rows with the same configuration and device are averaged.
     space : SearchSpace, optional
-        Their search space: rows that violate its conditions are kept, and marked by
+        Their search space. Rows that violate its conditions are kept and marked with
         ``within_conditions`` = 0.
     devices : mapping, optional
         Name of a device in the rows to its key.
     layout : str
-        ``"grid"``: a dimension per parameter; ``"stacked"``: one dimension ``configuration``, over
-        which parameters are coordinates; ``"auto"``: a grid if at least half of it was measured.
+        ``"grid"``: a dimension per parameter; ``"stacked"``: one dimension ``configuration`` with
+        the parameters as coordinates; ``"auto"``: a grid if at least half of it was measured.
     attributes : mapping, optional
         Further attributes of the dataset, such as the files' names and hashes.
 
     Returns
     -------
     xarray.Dataset
-        ``execution_time`` [s], ``status`` and the other measurements, over the device first.
+        ``execution_time`` [s], ``status`` and the other measurements; the first dimension is the
+        device.
 
     Raises
     ------
     TuningError
-        The device of a row is unknown, or the layout is.
+        The device of a row or the layout is unknown.
     """
     import xarray as xr
 
@@ -180,7 +181,7 @@ def measured_dataset(
 
 
 def _codes(column: Array, values: Sequence[Any]) -> Array:
-    """Return the place of each element among the values."""
+    """Return the index of each element among the values."""
     sorter = np.argsort(np.asarray(values), kind="stable")
     return np.asarray(sorter[np.searchsorted(np.asarray(values), column, sorter=sorter)])
 
@@ -193,12 +194,12 @@ def _devices(measured: Measurements, known: Mapping[str, str]) -> tuple[list[str
             f"kernel '{measured.kernel}': the file does not tell the device of"
             f" {int(np.count_nonzero(measured.device == ''))} rows: name it (--device)"
         )
-    unique = list(dict.fromkeys(keys))  # two names of one device
+    unique = list(dict.fromkeys(keys))  # several names may mean one device
     return unique, np.array([unique.index(key) for key in keys])[of_row.ravel()]
 
 
 def _per_point(measured: Measurements, points: Array, n_points: int) -> dict[str, Array]:
-    """Return one number per device and configuration: the mean of its rows that have one."""
+    """Return the mean over the rows of each device and configuration that have a number."""
     status = np.full(n_points, MEASURED["not_measured"], np.uint8)
     status[points] = measured.status
     status[points[measured.valid]] = MEASURED["valid"]
@@ -217,7 +218,7 @@ def _mean(points: Array, values: Array, n_points: int) -> Array:
 
 
 def _spread(name: str, values: Array, places: Array, size: int) -> Array:
-    """Return values at places of a larger array, which is empty elsewhere."""
+    """Return a larger array with the values at the given indices, empty elsewhere."""
     empty: float = np.nan
     if values.dtype.kind == "u":
         empty = MEASURED["not_measured"] if name == "status" else 0

@@ -49,12 +49,12 @@ TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 TAKEN = frozenset(
     {STACKED, "device", "kernel", "model", "execution_time", "status", "within_conditions"}
 )
-"""Names that a dataset of measurements gives to something else."""
+"""Names with another meaning in a dataset of measurements."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured configuration: values, time [s], why there is none, further numbers, device."""
+    """One measured configuration: values, time [s], status, additional numbers, device."""
 
     values: Mapping[str, Value]
     seconds: float
@@ -70,19 +70,19 @@ class Measurements:
     Attributes
     ----------
     kernel : str
-        The kernel's name, as the file has it.
+        The kernel's name in the file.
     parameters : mapping of str to array
-        A column per tuning parameter: numbers, booleans or strings.
+        One column per tuning parameter: numbers, booleans or strings.
     device : array of str
-        The device of each row, ``""`` where it is unknown.
+        The device of each row, ``""`` if unknown.
     seconds : array of float64
-        Measured time [s], NaN where there is none.
+        Measured time [s], NaN if there is none.
     status : array of uint8
         Codes of :data:`MEASURED`.
     further : mapping of str to array
-        Further numbers of the rows: standard deviations, registers, counters.
+        Additional columns: standard deviations, registers, counters.
     units : mapping of str to str
-        Their units, as far as they are known.
+        Their units, if known.
     notes : tuple of str
         Remarks on how the file was read.
     """
@@ -101,7 +101,7 @@ class Measurements:
 
     @property
     def valid(self) -> Array:
-        """Where a row has a time."""
+        """Which rows have a time."""
         return np.asarray(self.status == MEASURED["valid"])
 
 
@@ -122,7 +122,7 @@ def collected(
     kernel : str
         The kernel's name.
     names : sequence of str
-        The tuning parameters; every row has a value for each.
+        The tuning parameters; every row has a value for each of them.
     rows : sequence of Row
         At least one.
     units, notes
@@ -142,7 +142,7 @@ def collected(
             raise source.error(f"{text[:60]!r} cannot be the name of a kernel or device")
     seconds = np.array([row.seconds for row in rows], np.float64)
     status = np.array([MEASURED[row.status] for row in rows], np.uint8)
-    # A time that is no positive number is none, whatever the tuner calls it.
+    # Only a positive number is a time, whatever the tuner calls it.
     unusable = (status == MEASURED["valid"]) & ~(np.isfinite(seconds) & (seconds > 0))
     status[unusable] = MEASURED["failed"]
     seconds[status != MEASURED["valid"]] = np.nan
@@ -185,6 +185,6 @@ def _kind(value: Value) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a name that an array of a store can have: letters, digits, dots and _."""
+    """Return a valid name for an array of a store: letters, digits, dots and _."""
     plain = re.sub(r"[^A-Za-z0-9_.]+", "_per_" if "/" in name else "_", name).strip("_.")
     return plain[:100] or "unnamed"

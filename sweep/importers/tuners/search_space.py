@@ -1,8 +1,8 @@
 """The T1 format: a search space with its parameters, conditions and kernel specification.
 
-https://github.com/odgaard/TuningSchema describes it. Conditions are Python expressions; they are
-read as :class:`sweep.expressions.Expression`, which computes and does nothing else. Values may be
-written as Python lists, which are read but never executed.
+https://github.com/odgaard/TuningSchema describes it. Conditions are Python expressions, which are
+parsed as :class:`sweep.expressions.Expression`. Values may be written as Python lists, which are
+parsed and never executed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sweep.specs.names import check_name, is_word
 __all__ = ["MOST_VALUES", "SearchSpace", "listed", "read_t1"]
 
 MOST_VALUES = 100_000
-"""Most values of one parameter."""
+"""Largest number of values of one parameter."""
 
 LONGEST = 2**20
-"""Most characters of the text of a list of values."""
+"""Largest number of characters in the text of a list of values."""
 
 MOST_STEPS = 1_000_000
-"""Most numbers and operations on the way to a list of values."""
+"""Largest number of steps in the evaluation of a list of values."""
 
 LARGEST = 2**53
 
@@ -48,7 +48,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The choices of a tuner.
+    """The search space of a tuner.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SearchSpace:
     conditions : tuple of Expression
         The conditions that a valid configuration satisfies.
     specification : mapping
-        The kernel specification as in the file.
+        The kernel specification, as in the file.
     """
 
     name: str
@@ -69,7 +69,7 @@ class SearchSpace:
 
     @property
     def cartesian(self) -> int:
-        """Configurations without regard to conditions."""
+        """Number of configurations, ignoring the conditions."""
         return math.prod(len(values) for values in self.parameters.values())
 
     def satisfied(self, columns: Mapping[str, Array]) -> Array:
@@ -98,7 +98,7 @@ def read_t1(source: Source) -> SearchSpace:
     Raises
     ------
     TuningError
-        Something is missing or wrong; the message names the entry.
+        An entry is missing or wrong; the message names it.
     """
     document = source.document
     space = document.get("ConfigurationSpace") if isinstance(document, Mapping) else None
@@ -143,7 +143,7 @@ def read_t1(source: Source) -> SearchSpace:
 
 
 def _values(where: str, given: Any) -> tuple[Value, ...]:
-    """Return a parameter's values: a list, or the text of one."""
+    """Return a parameter's values from a list or its text."""
     if isinstance(given, str):
         try:
             given = listed(given)
@@ -170,13 +170,13 @@ def _values(where: str, given: Any) -> tuple[Value, ...]:
 def listed(text: str) -> list[Any]:
     """Return the values of a text such as ``[1, 2] + list(range(32, 1025, 32))``.
 
-    Lists and tuples, ``range``, ``list`` of these, one comprehension over them without a condition
-    (``[2**i for i in range(6)]``), and sums of these; numbers with arithmetic, texts, booleans.
+    Allowed are lists and tuples, ``range``, ``list`` of these, one comprehension over them without
+    a condition (``[2**i for i in range(6)]``), sums of these, arithmetic, strings and booleans.
 
     Raises
     ------
     ValueError
-        It is anything else, too long, or too much work.
+        The text is anything else, too long, or too expensive to evaluate.
     """
     if len(text) > LONGEST:
         raise ValueError("too long")
@@ -192,7 +192,7 @@ class _Reader:
         self.n_steps = 0
 
     def value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
-        """Return the value of an expression with the variable of a comprehension."""
+        """Return the value of an expression, with the variables in ``names``."""
         self.n_steps += 1
         if self.n_steps > MOST_STEPS:
             raise ValueError("too much work")

@@ -1,4 +1,4 @@
-"""From a search space to the files of a sweep: a kernel file to be completed, and a plan."""
+"""Write the files of a sweep for a search space: a kernel file to complete, and a plan."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ __all__ = ["kernel_text", "plan_text"]
 NOT_IN_SPACE = "assumed: not in the search space"
 AXES = "XYZ"
 OPERATIONS = {"fp32": 2, "integer": 4}
-"""Instructions for an element, to begin with."""
+"""Initial instructions per element."""
 
 BLOCK = 256
-"""Threads of a block where the search space does not tell."""
+"""Threads per block if the search space does not define them."""
 
 
 def kernel_text(space: SearchSpace, *, source: str = "") -> tuple[str, tuple[str, ...]]:
-    """Return a kernel file with the contents of a search space.
+    """Return a kernel file for a search space.
 
-    Counts of instructions and accesses, and registers, are not in a search space: assumed values,
-    to be replaced, make it a kernel that loads and stores a word for each element of the problem.
+    A search space contains no counts of instructions, accesses and registers. The file has assumed
+    values, to be replaced: a kernel that loads and stores one word per element of the problem.
 
     Parameters
     ----------
     space : SearchSpace
         The search space.
     source : str
-        The name of its file, for the record.
+        The name of its file, which the kernel file records.
 
     Returns
     -------
     text : str
         The file, which :func:`sweep.specs.parse_kernel` accepts.
     notes : tuple of str
-        The parts of the search space that could not be taken over.
+        The parts of the search space that are not in the kernel file.
 
     Raises
     ------
     TuningError
-        A parameter has a name or values that a kernel file cannot have.
+        A parameter has a name or values that are not allowed in a kernel file.
     """
     launch = _Launch(space)
     try:
@@ -114,7 +114,7 @@ class _Launch:
         return file
 
     def _readable(self, text: Any) -> str:
-        """Return an expression in one line if the kernel file can read it, else ``""``."""
+        """Return an expression on one line if it is valid in a kernel file, else ``""``."""
         plain = " ".join(str(text).split())
         try:
             Expression.parse(plain, allowed=self.names)
@@ -123,9 +123,9 @@ class _Launch:
         return plain
 
     def _threads(self) -> str:
-        """Return the threads of a block: the product of LocalSize."""
+        """Return the threads per block: the product of LocalSize."""
         local = self.space.specification.get("LocalSize")
-        if not isinstance(local, Mapping):  # Kernel Tuner's own names
+        if not isinstance(local, Mapping):  # use Kernel Tuner's default names
             own = {axis: f"block_size_{axis.lower()}" for axis in AXES}
             local = {axis: name for axis, name in own.items() if name in self.names}
         factors = [self._readable(local[axis]) for axis in AXES if axis in local]
@@ -138,7 +138,7 @@ class _Launch:
         return str(BLOCK)
 
     def _blocks(self) -> str:
-        """Return the blocks of the grid: the problem size over the grid's divisors."""
+        """Return the blocks in the grid: the problem size over the grid's divisors."""
         specification = self.space.specification
         factors = []
         for axis, size in zip(AXES, self.sizes, strict=False):
@@ -153,7 +153,7 @@ class _Launch:
                 break
             factors.append(f"ceil({size} / {_product(readable, True)})" if readable else size)
         given = specification.get("GlobalSize")
-        # GlobalSize counts blocks in CUDA's way, threads in OpenCL's.
+        # GlobalSize is a number of blocks for CUDA, of threads for OpenCL.
         if not factors and specification.get("GlobalSizeType") == "CUDA":
             given = given if isinstance(given, Mapping) else {}
             factors = [self._readable(given[axis]) for axis in AXES if axis in given]

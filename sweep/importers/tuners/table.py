@@ -1,4 +1,4 @@
-"""Measured times as plain tables: of configurations, or of kernels at several pairs of clocks."""
+"""Read CSV tables of measured times: of configurations, or of kernels at pairs of clocks."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Columns:
-    """The meaning of the columns of a table, where their names do not tell.
+    """The meaning of the columns of a table, if it does not follow from their names.
 
     Attributes
     ----------
     parameters : sequence of str
-        The tuning parameters; by default every column before the time, except a device.
+        The tuning parameters; by default all columns before the time, except the device.
     time : str
         The column of the time; by default ``time``, ``time_s``, ``time_ms``, ...
     unit : str
-        Its unit, ``s``, ``ms``, ``us`` or ``ns``; by default the column's ending.
+        The unit of the time, ``s``, ``ms``, ``us`` or ``ns``; by default the column's suffix.
     """
 
     parameters: Sequence[str] = ()
@@ -56,9 +56,9 @@ class ClockTimes:
     Attributes
     ----------
     name : str
-        Of the file.
+        The file's name.
     times : mapping of str to mapping of Pair to float
-        Kernel to the times at the pairs of clocks at which it was measured [s].
+        For each kernel, the times at the measured pairs of clocks [s].
     """
 
     name: str
@@ -78,7 +78,7 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     Raises
     ------
     TuningError
-        There is no time, its unit is not known, a column is missing, or a line has more or fewer
+        There is no time, its unit is unknown, a column is missing, or a line has another number of
         cells than the header.
     """
     columns = columns or Columns()
@@ -119,14 +119,14 @@ def read_clock_times(source: Source) -> ClockTimes:
     Parameters
     ----------
     source : Source
-        The file. The columns of the clocks begin with ``core`` and ``mem`` and contain MHz; that of
-        the time is ``time_ms``, or has another unit.
+        The file. The columns of the clocks begin with ``core`` and ``mem`` and contain MHz; the
+        column of the time is ``time_ms``, or has another unit as its suffix.
 
     Raises
     ------
     TuningError
-        A column is missing, a cell is no number or not plausible, or a kernel has two times at one
-        pair of clocks.
+        A column is missing, a cell is not a plausible number, or a kernel has two times at one pair
+        of clocks.
     """
     header, lines = _lines(source)
     time, scale = _time_column(source, header, Columns())
@@ -155,7 +155,7 @@ def read_clock_times(source: Source) -> ClockTimes:
 
 
 def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Return the header, and the number of each further line with its cells by column."""
+    """Return the header, and for each other line its number and its cells by column."""
 
     def records() -> Iterator[list[str]]:
         try:
@@ -179,7 +179,7 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
 
 
 def _time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
-    """Return the column of the time and the seconds in its unit."""
+    """Return the column of the time and its unit in seconds."""
     known = ["time", *(f"time_{unit}" for unit in TIME_UNITS)]
     time = columns.time or next((name for name in header if name in known), "")
     if time not in header:
