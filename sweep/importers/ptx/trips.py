@@ -54,7 +54,7 @@ class LoopTest:
     trips : int or None
         The number of iterations; ``None`` if it depends on something unknown.
     is_exact : bool
-        Whether no other exit exists; if not, ``trips`` is an upper bound.
+        Whether the count is exact; if not, ``trips`` is an upper bound.
     """
 
     block: int
