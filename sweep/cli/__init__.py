@@ -82,4 +82,5 @@ class _PrintableStream:
 
 def _drop_output() -> None:
     """Keep Python from complaining when it flushes at exit what nobody takes."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # nothing to close where the output is kept in memory
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

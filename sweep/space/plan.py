@@ -142,9 +142,11 @@ class Plan:
 
     def _words(self) -> None:
         """Check name, description and store."""
-        if not isinstance(self.name, str) or not re.fullmatch(r"(?!\.)[^/\0-\37]+", self.name):
+        pattern = r"(?!\.)[^/\0-\37]{1,100}"
+        if not isinstance(self.name, str) or not re.fullmatch(pattern, self.name):
             raise PlanError(
-                f"{self.origin}: name = {self.name!r}: needs a word without '/' or a leading dot"
+                f"{self.origin}: name = {self.name!r:.120}: needs a word of at most 100 characters"
+                " without '/' or a leading dot"
             )
         if not isinstance(self.description, str):
             raise PlanError(f"{self.origin}: description = {self.description!r}: needs a text")

@@ -40,10 +40,15 @@ LONGEST_NAME = 200
 
 
 def is_name(name: object) -> bool:
-    """Whether something can name a group, an array or a dimension: an identifier, not too long."""
+    """Whether something can name a group or a dimension: an identifier, not too long."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         return False
     return name.isidentifier() and not name.startswith("__")
+
+
+def is_array_name(name: object) -> bool:
+    """Whether something can name an array: dots may stand in it, as in names of counters."""
+    return isinstance(name, str) and name[:1] != "." and is_name(name.replace(".", "_"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +210,7 @@ class GroupLayout:
         sizes: dict[str, int] = {}
         names: set[str] = set()
         for array in self.arrays():
-            _check_name(array.name)
+            _require(is_array_name(array.name), f"'{array.name}' cannot name an array of a store")
             _require(array.name not in names, f"'{array.name}' occurs twice in '{self.name}'")
             names.add(array.name)
             for dim in array.dims:
@@ -293,7 +298,7 @@ def _json(value: Any) -> bytes:
 
 
 def _check_name(name: str) -> None:
-    _require(is_name(name), f"'{name}' cannot name a group, array or dimension of a store")
+    _require(is_name(name), f"'{name}' cannot name a group or dimension of a store")
 
 
 def _require(condition: bool, message: str) -> None:

@@ -36,6 +36,7 @@ from sweep.store.layout import (
     GroupLayout,
     StoreLayout,
     Variable,
+    is_array_name,
     is_name,
 )
 
@@ -313,7 +314,7 @@ def _check_member(
 ) -> None:
     """Check one document; note the lengths of its group's dimensions."""
     group, _, variable = name.partition("/")
-    _require(is_name(variable or group), f"'{name[:80]}' is no name of an array")
+    _require(is_array_name(variable or group), f"'{name[:80]}' is no name of an array")
     if group in groups and not variable:
         expected = group_document(member["attributes"], {})
         _require(member == expected, f"{name}: its keys are not a group's")

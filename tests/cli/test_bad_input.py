@@ -142,6 +142,7 @@ BAD_PLANS = {
     "options of no table": ({"options": {"hong_kim": 3}}, "options.hong_kim = 3: needs a table"),
     "newer schema": ({"schema": 2}, "schema = 2: this version reads schema = 1"),
     "name with a path": ({"name": "../small"}, r"name = '../small': needs a word"),
+    "long name": ({"name": "a" * 101}, "name = 'a+': needs a word of at most 100 characters"),
     "description of no text": ({"description": 3}, "description = 3: needs a text"),
     "store of no path": ({"store": True}, "store = True: a path, or false for none"),
     "chunks of nothing": ({"chunk_points": 0}, "chunk_points = 0: a whole number from 1 on"),

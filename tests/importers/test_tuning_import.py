@@ -269,3 +269,14 @@ def test_a_measured_store_answers_questions_or_says_why_not(question, folder, ca
         assert "measured times, from a.csv" in capsys.readouterr().out
     else:
         assert "the store holds measured times" in refused(capsys, question, "a_measured.zarr")
+
+
+def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
+    assert main(["import", str(KTT)]) == 0
+    counters = open_store("convolution_measured.zarr")["convolution"].data_vars
+    assert "dram__throughput.avg.pct_of_peak_sustained_elapsed" in counters
+    _file("a.csv", ["x,time_ms,2nd run,kernel,..,GFLOP/s", "1,2,3,4,5,6"])
+    assert main(["import", "a.csv", "--device", "gtx_980"]) == 0
+    found = open_store("a_measured.zarr")["a"].data_vars
+    assert {*found} == {"execution_time", "status", "n_2nd_run", "unnamed", "GFLOP_per_s"}
+    assert main(["verify", "a_measured.zarr"]) == 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from sweep.errors import TuningError, nearest
 from sweep.fields import STACKED
-from sweep.importers.tuners.measurements import MEASURED, Array, Measurements
+from sweep.importers.tuners.measurements import MEASURED, TAKEN, Array, Measurements
 from sweep.importers.tuners.search_space import SearchSpace
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _per_point(measured: Measurements, points: Array, n_points: int) -> dict[str
     status[points[measured.valid]] = MEASURED["valid"]
     flat = {"execution_time": _mean(points, measured.seconds, n_points), "status": status}
     for name, values in measured.further.items():
-        if name not in flat and name not in measured.parameters:
+        if name not in flat and name not in measured.parameters and name not in TAKEN:
             flat[name] = _mean(points, values, n_points)
     return flat
 

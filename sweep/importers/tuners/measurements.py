@@ -187,4 +187,4 @@ def _kind(value: Value) -> str:
 def plain_name(name: str) -> str:
     """Return a valid name for an array of a store: letters, digits, dots and _."""
     plain = re.sub(r"[^A-Za-z0-9_.]+", "_per_" if "/" in name else "_", name).strip("_.")
-    return plain[:100] or "unnamed"
+    return f"n_{plain}"[:100] if plain[:1].isdigit() else plain[:100] or "unnamed"
