@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.lowering import lowered, parts_of
+from sweep.compiler.lowering import lowered
+from sweep.compiler.program import parts_of
 from sweep.compiler.reductions import TAKERS
 from sweep.compiler.source import (
     CLOCK_INPUTS,

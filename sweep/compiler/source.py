@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from sweep.compiler.lowering import Assignment, Program, lower, lowered, names_in, parts_of
+from sweep.compiler.lowering import lower, lowered
+from sweep.compiler.program import Assignment, Program, names_in, parts_of
 from sweep.models.base import Model, finish
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.lowering import Assignment, Program
+from sweep.compiler.program import Assignment, Program
 from sweep.explanation import operands as formula
 from sweep.explanation.operands import Comparison, Operand
 from sweep.models.base import Symbol

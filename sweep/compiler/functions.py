@@ -1,0 +1,167 @@
+"""The source of a function that is lowered, and the constants in its expressions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import operator
+import textwrap
+import tokenize
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from sweep.errors import ModelError, nearest
+from sweep.models.base import EquationInfo
+
+__all__ = [
+    "OPERATORS",
+    "Function",
+    "Value",
+    "check_results",
+    "compared",
+    "connected",
+    "function_of",
+    "integer",
+    "is_ambiguous",
+    "names_read",
+]
+
+OPERATORS = (
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd,
+    ast.Not, ast.And, ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq,
+)  # fmt: skip
+
+INTEGER: dict[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+}  # fmt: skip
+COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+
+Value = ast.expr | tuple[ast.expr, ...]
+"""A number, or the numbers of a sequence."""
+
+
+@dataclass
+class Function:
+    """A function that is being lowered: its source, and what its names stand for."""
+
+    function: FunctionType
+    tree: ast.FunctionDef
+    comments: Mapping[int, str]
+    path: str
+    first_line: int
+    names: Mapping[str, Any]
+    is_equation: bool
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def error(self, node: ast.AST, text: str) -> ModelError:
+        """Return an error at a node of this function's source."""
+        line = self.first_line + getattr(node, "lineno", 1) - 1
+        return ModelError(f"{self.path}:{line}: {self.function.__name__}: {text}")
+
+
+@cache
+def source_of(function: FunctionType) -> tuple[ast.FunctionDef, dict[int, str], str, int]:
+    """Return a function's syntax tree, the comments beside its lines, its file and first line."""
+    path = inspect.getsourcefile(function) or "<unknown>"
+    try:
+        lines, first = inspect.getsourcelines(function)
+        text = textwrap.dedent("".join(lines))
+        tree = ast.parse(text).body[0]
+    except (OSError, SyntaxError):
+        raise ModelError(f"{path}: {function.__name__}: there is no source to read") from None
+    if not isinstance(tree, ast.FunctionDef):
+        raise ModelError(f"{path}:{first}: {function.__name__}: a body is a function")
+    comments = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        words = token.string.lstrip("# ").partition("fmt: ")[0].strip()
+        if token.type == tokenize.COMMENT and words and not token.line.lstrip().startswith("#"):
+            comments[token.start[0]] = words
+    return tree, comments, path, first
+
+
+def function_of(function: Callable[..., Any]) -> Function:
+    """Return a function as it is lowered, after a check of its signature."""
+    assert isinstance(function, FunctionType)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    names = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+    is_equation = isinstance(getattr(function, "info", None), EquationInfo)
+    found = Function(function, *source_of(function), names, is_equation)
+    args = found.tree.args
+    if args.defaults or any(args.kw_defaults):
+        raise found.error(found.tree, "a parameter cannot have a default")
+    if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs:
+        raise found.error(found.tree, "parameters are plain names")
+    return found
+
+
+def check_results(function: Function, returned: Any, results: Collection[str]) -> None:
+    """Refuse a body that does not return a dictionary of what it must."""
+    last = function.tree.body[-1]
+    if not isinstance(returned, dict):
+        raise function.error(last, "a body returns a dictionary of its results")
+    for name in results:
+        if name not in returned:
+            raise function.error(last, f"the result '{name}' is missing")
+    for name in returned:
+        if results and name not in results:
+            text = f"'{name}' is no result of the model{nearest(name, results)}"
+            raise function.error(last, text)
+
+
+def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
+    """Return whether several equations of the module have the same symbol on the left."""
+    infos = (getattr(value, "info", None) for value in function.__globals__.values())
+    numbers = {
+        other.number
+        for other in infos
+        if isinstance(other, EquationInfo) and other.result.symbol == info.result.symbol
+    }
+    return len(numbers) > 1
+
+
+def names_read(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement reads, as often as it does."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            yield part.id
+
+
+# Only what indices and the variant decide is computed here; numbers of the physics stay as written.
+
+
+def integer(node: ast.BinOp) -> ast.expr:
+    """Return the result of an operation on two integers, any other operation as it is."""
+    left, right, sign = node.left, node.right, INTEGER.get(type(node.op))
+    if sign and isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+        if type(left.value) is int and type(right.value) is int:
+            return ast.Constant(sign(left.value, right.value))
+    return node
+
+
+def compared(node: ast.Compare) -> ast.expr:
+    """Return the truth of a comparison of constants, any other comparison as it is."""
+    sides = [node.left, *node.comparators]
+    values = [side.value for side in sides if isinstance(side, ast.Constant)]
+    if len(values) < len(sides):
+        return node
+    pairs = zip(node.ops, values[:-1], values[1:], strict=True)
+    return ast.Constant(all(COMPARE[type(op)](a, b) for op, a, b in pairs))
+
+
+def connected(op: ast.boolop, values: Sequence[ast.expr]) -> ast.expr:
+    """Return ``and`` or ``or`` without the sides that are constants."""
+    decisive = isinstance(op, ast.Or)
+    truths = [bool(value.value) for value in values if isinstance(value, ast.Constant)]
+    if decisive in truths:
+        return ast.Constant(decisive)
+    rest = [value for value in values if not isinstance(value, ast.Constant)]
+    if len(rest) > 1:
+        return ast.BoolOp(op, rest)
+    return rest[0] if rest else ast.Constant(not decisive)
