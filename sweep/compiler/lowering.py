@@ -268,10 +268,8 @@ class _Lowering:
                 ends = [self._number(frame, argument) for argument in args]
                 values = [e.value for e in ends if isinstance(e, ast.Constant)]
                 numbers = [value for value in values if isinstance(value, int)]
-                if len(numbers) == len(ends):
-                    found = range(*numbers)
-                    if len(found) <= LARGEST_LOOP:
-                        return found
+                if len(numbers) == len(ends) and len(range(*numbers)) <= LARGEST_LOOP:
+                    return range(*numbers)
         raise frame.error(node, "a loop runs over range(len(SEQUENCE)) or a range of constants")
 
     def _number(self, frame: Function, node: ast.expr) -> ast.expr:
