@@ -3,8 +3,8 @@
 The language is a small part of Python's, with Python's meaning: ``+ - * / // % **``, comparisons
 (also chained, also ``in (1, 2)``), ``and or not``, ``a if condition else b``, the functions
 :data:`FUNCTIONS`, numbers, strings, ``True`` and ``False``, names and parentheses. Everything else
-is refused with the column of the offence. :mod:`sweep.expressions.syntax` checks the text and reads
-it into a tree; no code is ever compiled or executed from it.
+is refused with the column of the error. :mod:`sweep.expressions.syntax` checks the text and parses
+it into a tree; the text is never compiled or executed.
 
 Examples
 --------
@@ -54,7 +54,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression; equal and hashed by its text. Make one with :meth:`parse`.
+    """A parsed expression, compared and hashed by its text. Create one with :meth:`parse`.
 
     Attributes
     ----------
@@ -72,12 +72,12 @@ class Expression:
     def parse(
         cls, source: str | float | bool, *, allowed: Collection[str] | None = None
     ) -> Expression:
-        """Read an expression, or take a number or boolean as the constant it is.
+        """Parse an expression; a number or boolean becomes a constant.
 
         Parameters
         ----------
         source : str, int, float or bool
-            What a file or a user gave.
+            The value in a file or from a user.
         allowed : collection of str, optional
             The names that may occur. If not given, names are checked on evaluation only.
 
@@ -89,7 +89,7 @@ class Expression:
         Raises
         ------
         ExpressionError
-            If ``source`` is not in the language; the error has the position of the offence.
+            If ``source`` is not in the language; the error has the position.
         """
         text = source if isinstance(source, str) else _literal(source)
         return _expression(text, parse(text, allowed))
@@ -102,27 +102,27 @@ class Expression:
         Parameters
         ----------
         values : mapping of str to array_like
-            A number, boolean, string or array for every name of the expression (more names do no
-            harm). Arrays broadcast by NumPy's rules.
+            A number, boolean, string or array for every name of the expression; other names are
+            ignored. Arrays broadcast by NumPy's rules.
         faults : mapping of str to array_like of bool, optional
-            Where a value is itself at fault (it came from an expression): a fault of the result
-            wherever it is reached. A number that is not finite needs no such mark.
+            Where a value is invalid because its own expression failed; the result is at fault
+            wherever it uses such an element. Numbers that are not finite need no mark.
 
         Returns
         -------
         value : ndarray
-            float64, bool or str, in the broadcast shape of the names that the expression reads, and
-            of no others: small tables stay small. NaN, False or ``""`` where at fault. It may share
-            memory with ``values``.
+            float64, bool or str, in the broadcast shape of the names that the expression reads.
+            NaN, False or ``""`` where at fault. It may share memory with ``values``.
         fault : ndarray of bool
-            Of the same shape. True where a division by zero, a logarithm or root outside its
-            domain, or a number too large for float64 was really reached: not in the branch that a
-            conditional does not take, nor behind a decided ``and``, ``or`` or chained comparison.
+            Of the same shape. True where the evaluation reaches a division by zero, a logarithm or
+            root outside its domain, or a number too large for float64. Branches that a conditional
+            does not take and operands that ``and``, ``or`` or a chained comparison skip do not
+            count.
 
         Raises
         ------
         ExpressionError
-            If a name has no value, or an operation meets strings where it takes numbers.
+            If a name has no value, or an operation on numbers gets a string.
         ValueError
             If the shapes do not broadcast.
         """
@@ -141,13 +141,13 @@ class Expression:
         Parameters
         ----------
         names : mapping of str to Bounds
-            What is known of each name.
+            The bounds of each name.
         """
         return bounds_of(self._steps, names)
 
     @property
     def is_constant(self) -> bool:
-        """Whether the expression reads no name, so that its value is always the same."""
+        """Whether the expression reads no names, so that its value is constant."""
         return not self.names
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ def _expression(text: str, steps: Sequence[Step]) -> Expression:
 
 
 def _literal(source: object) -> str:
-    """Return a number or boolean in Python's spelling."""
+    """Return a number or boolean as Python writes it."""
     if isinstance(source, bool | np.bool_):
         return str(bool(source))
     if isinstance(source, int | np.integer) and abs(source) < 10**MAX_DIGITS:

@@ -1,13 +1,13 @@
-"""The value of an expression over NumPy arrays, and where it is at fault.
+"""Evaluate expressions over NumPy arrays and find the elements at fault.
 
-All numbers are float64. A *fault* is an element at which Python would have raised an error or where
-the number is no longer finite, provided that the element is really reached: what a conditional does
-not take, and what ``and``, ``or`` or a chained comparison does not look at, never counts.
+All numbers are float64. A *fault* is an element at which Python would raise an error or the number
+is not finite. Only elements that Python would evaluate count: not the branch that a conditional
+does not take, and not the operands that ``and``, ``or`` or a chained comparison skip.
 
-Faults are found late to keep evaluation at the cost of the arithmetic itself. A value that is not
-finite stays so through ``+ - *`` and their like, so it is only looked for where an operation could
-lose it (a divisor, a comparison, ``min``) and in the result. Every operand therefore says whether
-it has been searched (``settled``); ``fault`` is None as long as there is none.
+To keep evaluation as fast as the arithmetic, faults are searched late. Operations such as ``+ - *``
+preserve values that are not finite, so these are searched only before operations that could hide
+them (division, comparison, ``min``) and in the result. ``settled`` says whether an operand was
+searched; ``fault`` is None if no fault was found.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sweep.expressions.syntax import Step, Steps, fold
 
 __all__ = ["evaluate"]
 
-_EXACT = 2.0**53  # the integers that float64 tells apart
+_EXACT = 2.0**53  # float64 represents integers up to this exactly
 
 
 @dataclass(slots=True)
 class _Operand:
-    """A value, the elements at which it is at fault, and whether these are all.
+    """A value, its elements at fault, and whether all faults have been found.
 
-    ``scratch`` says that nobody else reads the array, so that the next result may overwrite it.
+    ``scratch`` says that no other operand uses the array, so that the next result may overwrite it.
     """
 
     value: Any
@@ -111,7 +111,7 @@ def _apply(step: Step, operands: list[_Operand]) -> _Operand:
 
 
 def _load(text: str, step: Step, values: Mapping[str, Any], faults: Mapping[str, Any]) -> _Operand:
-    """Return a name's value as float64, boolean or string array, with the faults it comes with."""
+    """Return a name's value as a float64, boolean or string array, with its faults."""
     name = step.argument
     if name not in values:
         raise ExpressionError(
@@ -134,7 +134,7 @@ def _load(text: str, step: Step, values: Mapping[str, Any], faults: Mapping[str,
 
 
 def _plain(value: np.ndarray) -> np.ndarray:
-    """Return an array of Python objects or variable-length strings with a fixed-size type."""
+    """Convert an array of Python objects or variable-length strings to a fixed-size type."""
     members = value.ravel().tolist()
     if all(isinstance(member, str) for member in members):
         return np.asarray(members, dtype=np.str_).reshape(value.shape)
@@ -144,14 +144,14 @@ def _plain(value: np.ndarray) -> np.ndarray:
 
 
 def _number(operand: _Operand) -> _Operand:
-    """Return a number or boolean as float64: True counts 1, as in Python."""
+    """Return a number or boolean as float64; True is 1, as in Python."""
     if operand.kind != "b":
         return operand
     return _Operand(operand.value.astype(np.float64), operand.fault)
 
 
 def _settle(operand: _Operand) -> _Operand:
-    """Enter every element that is not finite into the operand's faults."""
+    """Add all elements that are not finite to the operand's faults."""
     if not operand.settled:
         finite = np.isfinite(operand.value)
         if not finite.all():
@@ -161,14 +161,14 @@ def _settle(operand: _Operand) -> _Operand:
 
 
 def _either(a: Any, b: Any) -> Any:
-    """Return where one of two fault masks (or None) holds."""
+    """Return the union of two fault masks, each of which may be None."""
     if a is None or b is None:
         return b if a is None else a
     return a | b
 
 
 def _where_reached(fault: Any, reached: Any) -> Any:
-    """Return the part of a fault mask (or None) that is reached."""
+    """Return the part of a fault mask, which may be None, that is reached."""
     return None if fault is None else fault & reached
 
 
@@ -182,7 +182,7 @@ def _elementwise(function: Callable[..., Any], operands: Sequence[_Operand]) -> 
     values = [operand.value for operand in operands]
     shape = np.broadcast_shapes(*(value.shape for value in values))
     out = None
-    if isinstance(function, np.ufunc) and shape:  # fresh memory would cost more than arithmetic
+    if isinstance(function, np.ufunc) and shape:  # new memory would cost more than the arithmetic
         spare = (o.value for o in operands if o.scratch and o.value.shape == shape)
         out = next(spare, None)
     value = function(*values) if out is None else function(*values, out=out)
@@ -190,7 +190,7 @@ def _elementwise(function: Callable[..., Any], operands: Sequence[_Operand]) -> 
 
 
 def _fold(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operand:
-    """Apply ``min`` or ``max``, which would hide a value that is not finite."""
+    """Apply ``min`` or ``max``, which could hide values that are not finite."""
     result = _settle(operands[0])
     for operand in operands[1:]:
         result = _elementwise(function, (result, _settle(operand)))
@@ -199,10 +199,10 @@ def _fold(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operan
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Return ``base ** exponent``; exact where all three are integers, whatever the machine's pow.
+    """Return ``base ** exponent``, exact if base, exponent and result are integers.
 
-    NumPy may compute powers with vector instructions that are a few units in the last place off,
-    which would make ``tile ** 3`` differ from an integer. Below 2**49 that is less than a half.
+    NumPy's vector instructions may be wrong by a few units in the last place, so that ``tile ** 3``
+    would not be an integer. Below 2**49 the error is less than a half, so rounding corrects it.
     """
     if np.ndim(exponent) == 0 and exponent == 2.0:
         return base * base
@@ -212,7 +212,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _log2(x: Any) -> Any:
-    """Return the binary logarithm, exact for powers of two whatever the machine's log2."""
+    """Return the binary logarithm, exact for powers of two on every machine."""
     argument, result = np.asarray(x), np.asarray(np.log2(x))
     near = np.abs(result - np.rint(result)) < 1e-9
     mantissa, exponent = np.frexp(argument[near])
@@ -221,7 +221,7 @@ def _log2(x: Any) -> Any:
 
 
 def _gcd(operands: Sequence[_Operand]) -> _Operand:
-    """Return the greatest common divisor; what is not an integer is at fault, as in Python."""
+    """Return the greatest common divisor; numbers that are not integers are faults."""
     result, fault = np.asarray(0), None
     for operand in operands:
         _settle(operand)
@@ -250,9 +250,9 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "log2": _log2,
 }
 _ABSORBING = {"/": 1, "//": 1, "%": 1, "**": 0}
-"""Operators that turn some infinities into finite numbers, with the first operand to settle."""
+"""Operators that map some infinities to finite numbers, with the first operand to settle."""
 _PRESERVING = {"negate", "plus", "abs", "ceil", "floor"}
-"""Operations whose result is finite wherever their operand is."""
+"""Operations whose result is finite if the operand is."""
 _FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
 
 
@@ -260,14 +260,14 @@ _FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
 
 
 def _truth(operand: _Operand) -> Any:
-    """Return where a number or boolean is true, after looking for its faults."""
+    """Settle a number or boolean and return where it is true."""
     if operand.kind == "b":
         return operand.value
     return _settle(operand).value != 0.0
 
 
 def _short_circuit(operation: str, left: _Operand, right: _Operand) -> _Operand:
-    """Return ``and`` or ``or``: one of the operands, as in Python; the right if it is reached."""
+    """Return ``and`` or ``or``: one of the operands, as in Python."""
     reached = _truth(left) if operation == "and" else ~_truth(left)
     fault = _either(left.fault, _where_reached(right.fault, reached))
     if left.kind == right.kind == "b":
@@ -278,7 +278,7 @@ def _short_circuit(operation: str, left: _Operand, right: _Operand) -> _Operand:
 
 
 def _select(value: _Operand, condition: _Operand, other: _Operand) -> _Operand:
-    """Return ``value if condition else other``; only the branch taken can be at fault."""
+    """Return ``value if condition else other``; only faults of the branch taken count."""
     if condition.kind == "U":
         raise _KindError("'if' takes a number or boolean, not a string,")
     if value.kind != other.kind:
@@ -303,7 +303,7 @@ _COMPARE: dict[str, Callable[..., Any]] = {
 
 
 def _compare(operators: Sequence[tuple[str, int]], operands: list[_Operand]) -> _Operand:
-    """Return a chain of comparisons; an operand is reached while all before it hold."""
+    """Return a chain of comparisons; an operand is reached if all comparisons before it hold."""
     for operand in operands:
         _settle(operand)
     left, *rest = operands
@@ -327,7 +327,7 @@ def _compare(operators: Sequence[tuple[str, int]], operands: list[_Operand]) -> 
 
 
 def _pair(operator: str, left: _Operand, right: _Operand) -> Any:
-    """Compare two operands; strings know equality only, and never equal a number."""
+    """Compare two operands; strings support only equality, and never equal a number."""
     strings = (left.kind == "U") + (right.kind == "U")
     if strings and operator not in ("==", "!="):
         raise _KindError(f"'{operator}' takes numbers, not strings,")

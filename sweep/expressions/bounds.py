@@ -1,8 +1,8 @@
-"""Whether a condition can still hold when some of its names are only known within bounds.
+"""Decide whether a condition can hold if its names are known only within bounds.
 
-Interval arithmetic over NumPy arrays: every operand is the pair of its smallest and largest value.
-The pairs cover every value that a choice of names within their bounds gives without a fault, so
-that "cannot hold" is certain and "can hold" is not. A truth value is a number from 0 to 1.
+Interval arithmetic over NumPy arrays: every operand is a pair of its smallest and largest value.
+The pairs contain the values for all names within their bounds, except faults. So "cannot hold" is
+certain, while "can hold" is not. Truth values are numbers from 0 to 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Bounds(NamedTuple):
 
     @property
     def is_point(self) -> Any:
-        """Where there is only one value."""
+        """Where only one value is possible."""
         return self.low == self.high
 
     @property
@@ -41,18 +41,18 @@ class Bounds(NamedTuple):
 
 
 EVERYTHING = Bounds(np.float64(-np.inf), np.float64(np.inf))
-"""The bounds of what nothing is known about."""
+"""The bounds of an unknown value."""
 
 
 def bounds_of(steps: Steps, names: Mapping[str, Bounds]) -> Bounds:
-    """Return the bounds of what a tree computes.
+    """Return the bounds of a tree's value.
 
     Parameters
     ----------
     steps : sequence of Step
         The checked tree.
     names : mapping of str to Bounds
-        What is known of each name; nothing is known of a name that is not there.
+        The bounds of each name; missing names are unbounded.
     """
 
     def leaf(step: Step) -> Bounds:
@@ -76,12 +76,12 @@ def _apply(step: Step, operands: list[Bounds]) -> Bounds:
     if step.operation in _FOLDED:
         return reduce(function, operands)
     low, high = function(*operands)
-    # NaN stands for what is not known: 0 times infinity.
+    # NaN (0 times infinity) means unknown.
     return Bounds(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
 
 
 def _corners(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:
-    """Return the bounds of what is monotone in each operand."""
+    """Return the bounds of a function that is monotone in each operand."""
     values = [function(x, y) for x in a for y in b]
     low, high = values[0], values[0]
     for value in values[1:]:
@@ -90,7 +90,7 @@ def _corners(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bound
 
 
 def _unless(known: Any, bounds: Bounds) -> Bounds:
-    """Return bounds where something is known, else no bounds."""
+    """Return ``bounds`` where ``known``, else unlimited bounds."""
     return Bounds(np.where(known, bounds.low, -np.inf), np.where(known, bounds.high, np.inf))
 
 
@@ -104,7 +104,7 @@ def _whole_quotient(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _remainder(a: Bounds, b: Bounds) -> Bounds:
-    """Return the remainder's bounds: between 0 and the divisor, exact where both are known."""
+    """Return the bounds of a remainder: between 0 and the divisor, exact if both are known."""
     largest = np.maximum(np.abs(b.low), np.abs(b.high))
     low = np.where(b.low >= 0, 0.0, -largest)
     high = np.where(b.high <= 0, 0.0, largest)
@@ -137,7 +137,7 @@ def _logarithm(a: Bounds) -> Bounds:
 
 
 def _hull(a: Bounds, has_a: Any, b: Bounds, has_b: Any) -> Bounds:
-    """Return the bounds of what is one of two operands, each where it can be."""
+    """Return the joint bounds of two operands, each where it is possible."""
     low = np.minimum(np.where(has_a, a.low, np.inf), np.where(has_b, b.low, np.inf))
     high = np.maximum(np.where(has_a, a.high, -np.inf), np.where(has_b, b.high, -np.inf))
     return Bounds(low, high)
@@ -183,7 +183,7 @@ def _pair(operator: str, a: Bounds, b: Bounds) -> tuple[Any, Any]:
 
 
 _FOLDED = ("min", "max", "and", "or")
-"""Operations of any number of operands, applied to two at a time."""
+"""Operations on any number of operands, applied to two at a time."""
 
 _STEPS: dict[str, Callable[..., Bounds]] = {
     "+": lambda a, b: Bounds(a.low + b.low, a.high + b.high),

@@ -1,4 +1,4 @@
-"""The one error of expressions: what is wrong, and at which column."""
+"""The error for expressions, with reason and column."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _SHOWN = 72  # characters of the text that a message repeats
 
 
 class ExpressionError(SweepError):
-    """An expression cannot be read, or cannot be evaluated with the values that were passed.
+    """An expression cannot be parsed, or cannot be evaluated with the given values.
 
     Parameters
     ----------
     text : str
         The whole expression.
     position : int
-        Offset of the offence in ``text``, counted from 0 (the message counts columns from 1).
+        Offset of the error in ``text``, counted from 0 (the message counts columns from 1).
     reason : str
-        What is wrong, without the position.
+        The reason, without the position.
     hint : str, optional
-        What may have been meant, such as ``"; did you mean 'x'?"``.
+        A suggestion such as ``"; did you mean 'x'?"``.
     """
 
     def __init__(self, text: str, position: int, reason: str, hint: str = "") -> None:
@@ -33,7 +33,7 @@ class ExpressionError(SweepError):
         super().__init__(f"`{shown}`: {reason} at column {position + 1}{hint}")
 
     def __reduce__(self) -> tuple[type[ExpressionError], tuple[str, int, str, str]]:
-        """Let the error cross process borders although it takes more than a message."""
+        """Make the error picklable although it takes more arguments than a message."""
         return type(self), (self.text, self.position, self.reason, self.hint)
 
 

@@ -1,9 +1,8 @@
-"""From the text of an expression to its checked tree.
+"""Parse the text of an expression into a checked tree.
 
-The words are checked first: each must belong to the language, operands and operators must
-alternate, brackets must match, and length and nesting are bounded. Only then Python's own
-:mod:`ast` reads the text. Of its tree, whitelisted nodes alone are taken; nothing is ever compiled
-or executed.
+The tokens are checked first: each must belong to the language, operands and operators must
+alternate, brackets must match, and length and nesting are bounded. Only then Python's :mod:`ast`
+parses the text. Only whitelisted nodes of its tree are accepted; nothing is compiled or executed.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ __all__ = [
 ]
 
 MAX_LENGTH = 2000
-"""Most characters that an expression may have."""
+"""Largest number of characters in an expression."""
 
 MAX_TOTAL = 200_000
-"""Most characters that the conditions of one file or plan may have together."""
+"""Largest total number of characters in the conditions of one file or plan."""
 
 MAX_DIGITS = 40
-"""Most digits that a number may have: more than a float64 can tell apart."""
+"""Largest number of digits in a number, more than float64 can represent."""
 
 MAX_NESTING = 100
-"""Most levels that may be open at once; brackets take two each, signs and powers one."""
+"""Largest depth of nesting; brackets count two levels, signs and powers one."""
 
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("abs", "ceil", "floor", "log2", "sqrt"), (1, 1)),
     **dict.fromkeys(("gcd", "max", "min"), (2, None)),
 }
-"""The functions that may be called, each with its least and largest number of arguments."""
+"""The functions that may be called, each with its smallest and largest number of arguments."""
 
 
 class Step(NamedTuple):
@@ -84,7 +83,7 @@ def parse(text: str, allowed: Collection[str] | None = None) -> Steps:
     Raises
     ------
     ExpressionError
-        At something that is not part of the language, and at an unknown name.
+        The text is not in the language, or contains an unknown name.
     """
     if len(text) > MAX_LENGTH:
         reason = f"the expression is longer than {MAX_LENGTH} characters,"
@@ -92,7 +91,7 @@ def parse(text: str, allowed: Collection[str] | None = None) -> Steps:
     if not text.strip():
         raise ExpressionError(text, 0, "the expression is empty: a value is expected")
     _check_order(text)
-    # Without line breaks, and ASCII, so that the columns of the tree are those of the text.
+    # The text has no line breaks and is ASCII, so columns of the tree are positions in the text.
     plain = re.sub(_STRING, lambda string: f"'{'_' * (len(string[0]) - 2)}'", text)
     try:
         tree = ast.parse(f"({re.sub(_SPACE, ' ', plain)})", mode="eval").body
@@ -107,12 +106,12 @@ def parse(text: str, allowed: Collection[str] | None = None) -> Steps:
 
 
 def check_total(texts: Iterable[str]) -> None:
-    """Refuse a list of conditions that takes too long to read and to evaluate.
+    """Refuse a list of conditions that would take too long to parse and to evaluate.
 
     Raises
     ------
     ExpressionError
-        The texts have more than `MAX_TOTAL` characters together.
+        The texts have more than `MAX_TOTAL` characters in total.
     """
     total = 0
     for text in texts:
@@ -127,7 +126,7 @@ def fold(
     leaf: Callable[[Step], Value],
     apply: Callable[[Step, list[Value]], Value],
 ) -> Value:
-    """Return the value of a tree from those of its leaves, without recursion."""
+    """Evaluate a tree from its leaves, without recursion."""
     values: list[Value] = []
     for step in steps:
         if step.operands:
@@ -147,7 +146,7 @@ def conjuncts(steps: Steps) -> list[Steps]:
     end = len(steps) - 1
     for _ in range(steps[-1].operands):
         start, wanted = end, 1
-        while wanted:  # back to where the operand begins
+        while wanted:  # go back to the beginning of the operand
             start -= 1
             wanted += steps[start].operands - 1
         parts = [*conjuncts(steps[start:end]), *parts]
@@ -192,15 +191,15 @@ _WORDS: dict[str, tuple[str, str]] = {
     r"\^": ("{} is not allowed", "; did you mean '**'?"),
     r"[\s\S]": ("{} is not allowed", ""),
 }  # fmt: skip
-"""Patterns in the order in which they are tried, each with why it is refused, and what may be
-meant; ``("", "")`` for the words of the language."""
+"""Patterns in the order in which they are tried, each with the reason for refusal and a suggestion;
+``("", "")`` for the tokens of the language."""
 
 _WORD = re.compile(rf"{_SPACE}*(?:{'|'.join(f'({pattern})' for pattern in _WORDS)})", re.ASCII)
 _REFUSALS = tuple(_WORDS.values())
 
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of a text with their positions, and ``""`` at the end."""
+    """Yield the tokens of a text with their positions, and ``""`` at the end."""
     position = 0
     while found := _WORD.match(text, position):
         row = found.lastindex or 0
@@ -217,16 +216,18 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _check_order(text: str) -> None:
-    """Refuse a text that is not operands and operators by turns, with matching brackets.
+    """Refuse a text whose operands and operators do not alternate or whose brackets do not match.
 
-    What is left for the tree: calls, lists, and how many operands may be compared.
+    Calls, lists and the number of compared operands are checked in the tree.
 
     Raises
     ------
     ExpressionError
-        At the first offence in reading order, or where the nesting is too deep.
+        At the first error in reading order, or if the nesting is too deep.
     """
-    expected: list[tuple[str, int]] = []  # what closes each open bracket; the nesting outside
+    expected: list[
+        tuple[str, int]
+    ] = []  # for each open bracket, its closing one and the outer nesting
     start = 0
     nesting = outside = 2
     wants_operand = True
@@ -288,10 +289,10 @@ _OPERATORS = {
 
 
 def _postorder(text: str, tree: ast.expr) -> Steps:
-    """Return the nodes of the tree of a text in parentheses, each after its operands."""
+    """Return the nodes of a tree, each after its operands; ``text`` is in parentheses."""
     steps: list[Step] = []
     waiting = [tree]
-    while waiting:  # each node before its operands, the last of them first: the order reversed
+    while waiting:  # visits each node before its operands, last operand first; reversed below
         node = waiting.pop()
         operation, argument, operands = _read(text, node)
         position = node.col_offset
@@ -304,12 +305,12 @@ def _postorder(text: str, tree: ast.expr) -> Steps:
 
 
 def _find(text: str, word: str, before: ast.expr) -> int:
-    """Return where a word stands after an operand: in between are brackets and space only."""
+    """Return the position of an operator after an operand; only brackets and space are between."""
     return text.index(word, before.end_col_offset)
 
 
 def _read(text: str, node: ast.expr) -> tuple[str, Any, list[ast.expr]]:
-    """Return operation, argument and operands of a node, refusing what is not in the language."""
+    """Return operation, argument and operands of a node; refuse nodes outside the language."""
     start, end = node.col_offset, node.end_col_offset
     match node:
         case ast.Constant(value=bool()):
@@ -355,7 +356,7 @@ def _read(text: str, node: ast.expr) -> tuple[str, Any, list[ast.expr]]:
 def _read_comparison(
     text: str, node: ast.Compare
 ) -> tuple[tuple[tuple[str, int], ...], list[ast.expr]]:
-    """Return the chained operators, each with the number of operands at its right, and those."""
+    """Return the chained operators with their numbers of right operands, and all operands."""
     operators: list[tuple[str, int]] = []
     operands = [node.left]
     before: ast.expr = node.left
@@ -394,5 +395,5 @@ def _read_call(text: str, node: ast.Call) -> str:
 
 
 def _refuse(text: str, position: int, reason: str, hint: str = "") -> NoReturn:
-    """Raise the error about a place in a text that stands in parentheses."""
+    """Raise the error at a position of a text in parentheses."""
     raise ExpressionError(text[1:-1], position - 1, reason, hint)

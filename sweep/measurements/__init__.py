@@ -1,1 +1,1 @@
-"""Measured times and auto-tuners: import, export, scale and validate."""
+"""Import, export, scale and validate measured times, also those of auto-tuners."""

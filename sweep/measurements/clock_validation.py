@@ -1,8 +1,8 @@
-"""Times at many pairs of clocks, predicted from a few of them: the models against plain rules.
+"""Predict times at many pairs of clocks from a few of them, with the models and simple rules.
 
-A kernel of which only times are known is taken for a mix of computation and memory traffic
-(``mix.toml``). The mix is the one whose predictions by the model itself are closest to the few
-given times; the other times serve as a test.
+A kernel of which only times are known is described as a mix of computation and memory traffic
+(``mix.toml``). Each model uses the mix whose predictions are closest to the few given times; the
+other times test the predictions.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ CORE_RULE = "(time ~ 1/core clock)"
 NO_CHANGE = "(no change)"
 SUM_RULE = "(sum of shares)"
 ROOF_RULE = "(larger share)"
-"""Rules without a model. The last two split the time into a share of each clock, one after the
-other or at once, by the same given times that identify the mix."""
+"""Rules without a model. The last two divide the time into a share of each clock, added or
+overlapped, fitted to the same given times as the mix."""
 
 SHARES = np.linspace(0.0, 1.0, 1001)
 
 COMPUTATION = (0.0, *(float(f"{x:.4g}") for x in np.geomspace(0.1, 1e4, 400)))
-"""Instructions for each load, from none to where memory cannot matter."""
+"""Instructions per load, from none to so many that memory does not matter."""
 
 HIT_RATES = tuple(float(f"{x:.3g}") for x in np.linspace(0.0, 1.0, 41))
 CLOSE = 1e-3
-"""Mixes and shares within this of the closest come as close: the middle one is taken."""
+"""Mixes and shares whose error is within this of the smallest count as equal; the middle one is
+used."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class Predicted:
     kernel, by : str
         The kernel; the model, or the rule in parentheses.
     pairs : tuple of Pair
-        The pairs that were neither given nor the anchor.
+        The pairs that are neither given nor the anchor.
     ratio, measured : array, shape (pairs,)
         Predicted and measured time over the measured time at the anchor [1].
     mix : tuple of float
-        Instructions for each load, and L2 hit rate, that were identified; empty for rules.
+        The fitted instructions per load and L2 hit rate; empty for rules.
     """
 
     kernel: str
@@ -96,8 +97,8 @@ def validate_clocks(
     device : str
         The device.
     given : sequence of (float, float)
-        Pairs of core and memory clock [MHz] whose times identify the mix: one pair its computation,
-        two or more also its L2 hit rate.
+        Pairs of core and memory clock [MHz] whose times determine the mix: one pair determines its
+        computation, two or more also its L2 hit rate.
     anchor : (float, float), optional
         The pair to which times are relative; the device's nominal clocks by default.
     models : sequence of str
@@ -105,19 +106,19 @@ def validate_clocks(
     variant : str
         ``"corrected"`` or ``"printed"``.
     by_kernel : bool
-        A row per kernel and model instead of one per model.
+        Whether to return a row per kernel and model instead of one per model.
 
     Returns
     -------
     Answer
-        Mean absolute relative errors of the models and of the rules without a model, over all pairs
-        that are neither the anchor nor given.
+        Mean absolute relative errors of the models and of the rules, over all pairs that are
+        neither the anchor nor given.
 
     Raises
     ------
     SweepError
-        The file is wrong, a kernel was not measured at the anchor or a given pair, or no pair is
-        left to judge by.
+        The file is wrong, a kernel was not measured at the anchor or a given pair, or no other pair
+        is left.
     """
     times = read_clock_times(read_source(path))
     loaded = load_device(device)
@@ -145,7 +146,7 @@ def predicted(
     Parameters
     ----------
     times : ClockTimes
-        What was measured.
+        The measured times.
     device, anchor, given, models, variant
         As for :func:`validate_clocks`, the device itself.
 
@@ -187,7 +188,7 @@ def _check(times: ClockTimes, anchor: Pair, given: Sequence[Pair]) -> None:
 def _rules(
     anchor: Pair, given: Sequence[Pair], ratio: Mapping[Pair, float], left: Sequence[Pair]
 ) -> dict[str, Array]:
-    """Return the relative times by the rules without a model."""
+    """Return the relative times predicted by the rules without a model."""
 
     def slower(pairs: Sequence[Pair]) -> tuple[Array, Array]:
         core, memory = np.array(pairs, float).T
@@ -216,7 +217,7 @@ def _rules(
 
 
 def _middle(error: Array) -> int:
-    """Return the middle one of those that come closest."""
+    """Return the middle index of the smallest errors."""
     near = np.flatnonzero(error <= error.min() + CLOSE)
     return int(near[len(near) // 2])
 
@@ -261,7 +262,7 @@ class _Grid:
     def closest(
         self, model: str, anchor: Pair, given: Sequence[Pair], target: Array, left: Sequence[Pair]
     ) -> tuple[Array, tuple[float, ...]]:
-        """Return a model's relative times by the mix that fits the given ones, and the mix."""
+        """Return a model's relative times for the mix that fits the given times, and the mix."""
         times = self.times[model]
 
         def at(pairs: Sequence[Pair]) -> Array:

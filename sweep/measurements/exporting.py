@@ -1,4 +1,4 @@
-"""Export of results: files for auto-tuners and tables for other tools."""
+"""Export results: files for auto-tuners and tables for other tools."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ ENDINGS = {"kernel_tuner": ".py", "t1": ".T1.json", "triton": ".py"}
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote.
+    """The outcome of an export.
 
     Attributes
     ----------
     path : Path
         The file.
     rows : int
-        How many configurations it has.
+        Number of configurations in the file.
     notes : tuple of str
-        What a reader must know.
+        Remarks for the reader.
     """
 
     path: Path
@@ -67,7 +67,7 @@ def export(
     path : path, optional
         The file; by default the kernel's and the format's name in the current directory.
     n : int
-        How many at most.
+        Largest number of configurations.
     select, where
         As in :func:`sweep.query.top`. A tuner's file is about one kernel, device and model.
 
@@ -108,7 +108,7 @@ def best_configurations(
 ) -> Chosen:
     """Return the tuning parameters of the N fastest configurations.
 
-    Where sizes or clocks are swept too, each configuration counts once, with its best time.
+    If sizes or clocks are swept too, each configuration counts once, with its best time.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _without_kernel(select: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tuned(grid: Grid) -> tuple[str, ...]:
-    """Return the tuning parameters: axes that are neither sizes, clocks, devices nor models."""
+    """Return the tuning parameters: axes other than sizes, clocks, devices and models."""
     fixed = {"model", "device", STACKED, *CLOCKS}
     names = tuple(
         name
@@ -170,7 +170,7 @@ def _tuned(grid: Grid) -> tuple[str, ...]:
 
 
 def _repeats(grid: Grid, names: tuple[str, ...], select: Mapping[str, Any]) -> int:
-    """Return how often each configuration occurs: for every size and clock; refuse several models.
+    """Return how often each configuration occurs, over all sizes and clocks.
 
     Raises
     ------

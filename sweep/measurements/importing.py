@@ -1,4 +1,4 @@
-"""Import of tuners' files: kernel files and plans from search spaces, a store from times."""
+"""Import tuners' files: kernel files and plans from search spaces, stores from measured times."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ def import_files(
         Search spaces (T1), caches of Kernel Tuner, T4 results, outputs of KTT, CSV tables; plain or
         gzipped. Measured rows are compared with the search space, if there is one.
     folder : path
-        Where ``NAME.toml`` (the kernel file), ``NAME_plan.toml`` and ``NAME_measured.zarr`` go.
+        Folder for ``NAME.toml`` (the kernel file), ``NAME_plan.toml`` and ``NAME_measured.zarr``.
     kernel : str, optional
-        The kernel's name; by default that in the files.
+        The kernel's name; by default the name in the files.
     device : str, optional
-        The device's name, for files without it.
+        The device's name, for files that do not contain it.
     layout : str
-        ``"grid"``, ``"stacked"`` or ``"auto"``, of the store.
+        Layout of the store: ``"grid"``, ``"stacked"`` or ``"auto"``.
     columns : Columns, optional
         The meaning of the columns of tables.
     overwrite : bool
-        Replace files that exist.
+        Whether to replace existing files.
 
     Raises
     ------
     SweepError
-        A file is wrong, or would be overwritten. Nothing is written then.
+        A file is wrong or would be overwritten; then nothing is written.
     """
     sources = [read_source(path) for path in paths]
     spaces = [(s, read_t1(s)) for s in sources if recognise(s) == "t1"]
@@ -155,7 +155,7 @@ def read_measured(
     paths, kernel, device, layout, columns
         As for :func:`import_files`.
     space : SearchSpace, optional
-        The search space to which rows are compared.
+        The search space whose conditions the rows are checked against.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def _labelled(
 
 
 def _on_device(source: Source, part: Measurements, device: str | None) -> Measurements:
-    """Return rows with the device that the user names; it must not contradict the file."""
+    """Return rows with the user's device; it must not contradict the file."""
     if device is None:
         return part
     known = sorted({str(name) for name in part.device if name})
@@ -210,10 +210,10 @@ def _on_device(source: Source, part: Measurements, device: str | None) -> Measur
 
 
 def device_keys(names: Any) -> dict[str, str]:
-    """Return the key of a device file for each name of a device in a tuner's file.
+    """Map each device name in a tuner's file to the key of a device file.
 
-    A name is known if it is a key, or the name in a device file, regardless of maker and brand; any
-    other is turned into a key.
+    A name is known if it is a key, or the name in a device file without maker and brand. Other
+    names are converted to keys.
     """
     known = {_bare(load_device(key).name): key for key in list_devices()}
     wanted = sorted({str(name) for name in np.unique(names) if str(name)})

@@ -1,4 +1,4 @@
-"""Kernel files from profiles, with the measured time that anchors predictions."""
+"""Convert profiles to kernel files, with the measured time that anchors predictions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sweep.specs.writing import key_of
 __all__ = ["Profiled", "read_profile", "seconds"]
 
 LOW = 0.8
-"""Achieved over theoretical occupancy below which there is a note."""
+"""Ratio of achieved to theoretical occupancy below which a note is added."""
 
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -36,11 +36,11 @@ class Profiled:
     Attributes
     ----------
     key : str
-        The kernel's key, by its name.
+        The kernel's key, derived from its name.
     text : str
         The file.
     remarks : tuple of str
-        Missing values of the profile and the assumptions for them.
+        Values missing in the profile, and the assumptions made for them.
     """
 
     key: str
@@ -68,23 +68,23 @@ def read_profile(
         with ``--metrics``, ``--events``, ``--print-gpu-trace`` or nothing), gzipped or not. Files
         complete each other.
     kernel : str, optional
-        The kernel, where there are several.
+        The kernel, if there are several.
     launch : int, optional
-        Which of its launches, from 1 on; by default the mean over all.
+        Number of the launch, counted from 1; by default the mean over all launches.
     given : Given, optional
         Values from the user: block, grid, registers, shared memory, iterations.
     device : str, optional
-        The device; by default that of the profile, if there is a device file of that name.
+        The device; by default the profile's, if there is a device file for it.
     time : float, optional
-        Measured time of a launch [s]; by default the profile's own.
+        Measured time of a launch [s]; by default the profile's.
     core_clock, memory_clock : float, optional
-        Clocks of the measured time [MHz]; by default the profile's core clock, and the device's
-        nominal ones, which are then assumed.
+        Clocks of the measurement [MHz]; by default the profile's core clock, or else the device's
+        nominal clocks, which are recorded as assumed.
 
     Raises
     ------
     SweepError
-        A file is wrong, a choice is missing, or a value that a kernel file needs.
+        A file is wrong, or a choice or a value that a kernel file needs is missing.
     """
     launches = []
     for path in paths:
@@ -112,7 +112,7 @@ def _measured(
     memory_clock: float | None,
     notes: list[str],
 ) -> tuple[Measured | None, list[tuple[str, str]]]:
-    """Return the measured time and the sources of its numbers, or ``None`` and a note why not."""
+    """Return the measured time and the sources of its numbers, or ``None`` and the reason."""
     words = f"derived: profile, {inputs.time_words}"
     if time is not None:
         words = "microbenchmark: given when the profile was read"
@@ -152,7 +152,7 @@ GIVEN = "microbenchmark: given when the profile was read"
 
 
 def _named(profiled: str) -> str | None:
-    """Return the key of the device that a profile names, if there is a file for it."""
+    """Return the key of the profile's device, if there is a device file for it."""
     if not profiled:
         return None
     key = device_keys([profiled])[profiled]
@@ -160,7 +160,7 @@ def _named(profiled: str) -> str | None:
 
 
 def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
-    """Yield a note if fewer warps were at work than the launch allows, as models assume."""
+    """Yield a note if fewer warps were active than the models assume."""
     if inputs.occupancy is None:
         return
     allowed = occupancy(
@@ -180,7 +180,7 @@ def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
 
 
 def _outside(device: Device, clock: str, megahertz: float) -> Iterator[str]:
-    """Yield a note if a device file does not know a clock, so that models have no time at it."""
+    """Yield a note if a clock is outside the device's range, so that models give no time."""
     nominal = device.values[f"clocks.{clock}_nominal"] / 1e6
     low = device.values.get(f"clocks.{clock}_min", nominal * 1e6) / 1e6
     high = device.values.get(f"clocks.{clock}_max", nominal * 1e6) / 1e6
@@ -192,12 +192,12 @@ def _outside(device: Device, clock: str, megahertz: float) -> Iterator[str]:
 
 
 def seconds(text: str) -> float:
-    """Return a time that is typed with its unit: ``1.23ms``.
+    """Return the seconds of a time with its unit: ``1.23ms``.
 
     Raises
     ------
     SweepError
-        It is no time, or not above 0.
+        The text is not a time, or the time is not above 0.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([a-zµ]+)\s*", text)
     if match is None or match[2] not in TIME_UNITS or float(match[1]) <= 0:

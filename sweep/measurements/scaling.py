@@ -1,4 +1,4 @@
-"""Predictions anchored to a measured time: the time of the same launch at other clocks."""
+"""Predict the time of a measured launch at other clocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Scaled", "clock_values", "predict", "scale"]
 Array = NDArray[np.float64]
 
 STEPS = 7
-"""Default number of values of a clock, over the device's range."""
+"""Default number of values of a clock over the device's range."""
 
 CLOCKS = ("core_clock", "memory_clock")
 
@@ -40,12 +40,12 @@ class Scaled:
     core_clock, memory_clock : array
         The clocks [MHz].
     ratio : array, shape (models, core clocks, memory clocks)
-        Predicted time over the predicted time at the clocks of the measurement [1], NaN where
-        there is none.
+        Predicted time over the predicted time at the clocks of the measurement [1]; NaN without a
+        prediction.
     power : array, shape as ratio
-        Predicted power [W], NaN where there is none.
+        Predicted power [W]; NaN without a prediction.
     status : array, shape (models,)
-        Why a model gives no time at the clocks of the measurement, as a code; 0 if it does.
+        Status code of each model at the clocks of the measurement; 0 if it gives a time.
     """
 
     models: tuple[str, ...]
@@ -77,15 +77,15 @@ def scale(
         Clocks [MHz], as values or as ``{start, stop, step}``; by default seven over the range of
         the device.
     select : mapping, optional
-        Values of tuning parameters and problem sizes, where the kernel has several: those of the
-        launch that was measured.
+        Tuning parameters and problem sizes of the measured launch, if the kernel has several
+        values.
     variant : str
         ``"corrected"`` or ``"printed"``.
 
     Returns
     -------
     Answer
-        A row per pair of clocks with a time per model [s]. With a single model, on a device with
+        One row per pair of clocks with a time per model [s]. With a single model, on a device with
         power parameters, also power [W] and energy [J].
 
     Raises
@@ -109,7 +109,7 @@ def scale(
 
 
 def clock_values(device: Device, name: str, given: Any = None) -> Sequence[float] | Any:
-    """Return the values of a clock: those given, else seven over the device's range [MHz]."""
+    """Return the given values of a clock, by default seven over the device's range [MHz]."""
     if given is not None:
         return given
     clock = name.removesuffix("_clock")
@@ -137,9 +137,9 @@ def predict(
     device : Device
         The device.
     measured : Measured
-        The clocks to which predictions are relative; the time does not matter.
+        The clocks to which predictions are relative; its time is not used.
     clocks : mapping
-        ``core_clock`` and ``memory_clock`` [MHz], each values or a range.
+        ``core_clock`` and ``memory_clock`` [MHz], each a list of values or a range.
     models, select, variant
         As for :func:`scale`.
 
@@ -161,7 +161,7 @@ def predict(
         layout="grid",
         origin="scale",
     )
-    # The clocks of the measurement need not be among the wanted ones.
+    # The clocks of the measurement need not be among the requested ones.
     axes = {name: sorted({*map(float, plan.axes[name]), own[name]}) for name in CLOCKS}
     with_own = Plan(**{**_fields(plan), "axes": axes})
     texts = {"devices": {device.key: device.text}, "kernels": {kernel.key: kernel.text}}
@@ -192,7 +192,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
 
 
 def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the axes of one launch: a value for each parameter."""
+    """Return the axes of one launch, with one value per parameter."""
     known = (*kernel.parameters, *kernel.sizes)
     for name in select:
         if name not in known:
@@ -215,7 +215,7 @@ def _no_time(
     models: Sequence[str],
     status: NDArray[np.int64],
 ) -> str:
-    """Say why no model has a time at the clocks of the measurement."""
+    """Return why no model gives a time at the clocks of the measurement."""
     why = {STATUS.meaning(int(code)) for code in status}
     text = ", ".join(sorted(word.replace("_", " ") for word in why))
     where = f"{measured.core_clock:g}/{measured.memory_clock:g} MHz"

@@ -1,4 +1,4 @@
-"""Recipes: runs on the nodes of a cluster, and on a build server.
+"""Recipes for runs on clusters and build servers.
 
 ``slurm.sh``
     a batch script: scheduler, workers and run in one SLURM job, joined by ``--scheduler-file``
@@ -7,5 +7,5 @@
 ``kubernetes.py``
     workers as pods, through dask-kubernetes
 ``github_performance.yml``
-    a workflow that fails where a change makes a kernel slower
+    a workflow that fails if a change makes a kernel slower
 """

@@ -1,13 +1,13 @@
 """Run a plan on workers that are jobs of SLURM, PBS or LSF, through dask-jobqueue.
 
-Start it where jobs can be submitted, in a directory that all nodes share (the keys with which the
-workers connect are kept there until the end, readable to their owner only)::
+Start it where jobs can be submitted, in a directory that all nodes share. The keys with which the
+workers connect are kept there during the run, readable only by their owner::
 
     python -m sweep.recipes.jobqueue slurm PLAN --store /scratch/me/NAME.zarr --jobs 8 --cores 4
 
-Needs ``pip install dask-jobqueue``. What else a site demands (a network interface, modules to
-load) belongs in Dask's configuration, as dask-jobqueue documents it. The same command continues a
-run that was stopped.
+It needs ``pip install dask-jobqueue``. Settings of a site (network interface, modules to load) go
+into Dask's configuration, as dask-jobqueue documents. The same command continues an interrupted
+run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 for a mistake that one line on the error stream explains.
+        0, or 2 after an error, which is reported in one line on standard error.
     """
     given = _parse(argv)
     import dask_jobqueue
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "cores": given.cores,
         "processes": 1,
         "memory": given.memory,
-        # Only processes that hold these temporary keys can talk to the scheduler.
+        # Only processes with these temporary keys can connect to the scheduler.
         "security": Security.temporary(),
         "shared_temp_directory": os.getcwd(),
     }
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with cluster_class(**options) as cluster:
         cluster.scale(jobs=given.jobs)
         with Client(cluster, set_as_default=False) as client:
-            client.wait_for_workers(1)  # however long the queue is; others may join later
+            client.wait_for_workers(1)  # waits for the queue; other workers may join later
         try:
             done = sweep.run(given.plan, given.store, scheduler=cluster)
         except sweep.SweepError as error:

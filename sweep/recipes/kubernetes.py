@@ -1,16 +1,15 @@
 """Run a plan on workers that are pods, through dask-kubernetes and its operator.
 
-Start it where ``kubectl`` works, with a store that all pods reach::
+Start it where ``kubectl`` works, with a store that all pods can access::
 
     python -m sweep.recipes.kubernetes PLAN --store s3://bucket/NAME.zarr --image IMAGE --workers 8
 
-Needs ``pip install dask-kubernetes``, the Dask operator in the cluster, and an image in which this
-package is installed in the same version. Credentials come from the pods' environment: variables
-named by ``--env`` are copied from this process's. The same command continues a run that was
-stopped.
+It needs ``pip install dask-kubernetes``, the Dask operator in the cluster, and an image with the
+same version of this package. Credentials come from the pods' environment; ``--env`` names variables
+to copy from this process. The same command continues an interrupted run.
 
-The operator has no TLS: whoever reaches the scheduler's service can run code in the pods and on
-this machine. Use a namespace of your own and a network policy that admits its pods only.
+The operator has no TLS: everyone who can connect to the scheduler's service can run code in the
+pods and on this machine. Use your own namespace and a network policy that admits only its pods.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 for a mistake that one line on the error stream explains.
+        0, or 2 after an error, which is reported in one line on standard error.
     """
     given = _parse(argv)
     from dask_kubernetes.operator import KubeCluster
@@ -49,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         resources={"requests": resources, "limits": resources},
     ) as cluster:
         with Client(cluster, set_as_default=False) as client:
-            client.wait_for_workers(1)  # others may join later
+            client.wait_for_workers(1)  # other workers may join later
         try:
             done = sweep.run(given.plan, given.store, scheduler=cluster)
         except sweep.SweepError as error:

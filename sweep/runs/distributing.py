@@ -1,4 +1,4 @@
-"""Reduction of a plan on a cluster: each task reduces a share of the pieces of a grid."""
+"""Reduce a plan on a cluster: each task reduces a share of the pieces of a grid."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sweep.space import Space, parse_plan, resolve
 __all__ = ["on_cluster", "shares"]
 
 SHARES = 8
-"""Shares of the work for each thread of a cluster, so that all end at about the same time."""
+"""Shares of the work per thread of a cluster, so that all threads end at about the same time."""
 SMALLEST = 1 << 24
-"""Evaluations below which a share is not worth a task."""
+"""Smallest number of evaluations for which a separate task pays off."""
 
 
 def shares(n_pieces: int, slots: int, evaluations: int) -> int:
-    """Return into how many tasks of a cluster a question's pieces go.
+    """Return the number of tasks for a question's pieces.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ class Share:
     _laid_out: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the laid-out space behind: the other side makes its own."""
+        """Omit the resolved space, because the worker creates its own."""
         return {**self.__dict__, "_laid_out": []}
 
     def __call__(self, unit: tuple[str, int]) -> tuple[tuple[str, int], dict[str, Any]]:
-        """Reduce a share; return what it keeps and how many evaluations it took."""
+        """Reduce a share; return the kept results and the number of evaluations."""
         if not self._laid_out:
             space = _space_of(self)
             whole = space[self.reduction.kernel]
@@ -67,11 +67,11 @@ class Share:
 
 
 _SPACES: dict[str, Space] = {}
-"""The space at hand in this process, by the digest of its plan and specs."""
+"""The current space of this process, by the digest of its plan and specs."""
 
 
 def _space_of(share: Share) -> Space:
-    """Return the space of a share, laid out once for all questions that follow each other."""
+    """Return the space of a share, resolved once for consecutive questions."""
     found = _SPACES.get(share.digest)
     if found is None:
         found = resolve(parse_plan(share.plan), share.texts)
@@ -81,9 +81,9 @@ def _space_of(share: Share) -> Space:
 
 
 def on_cluster(client: Any) -> Distribute:
-    """Return what lets the workers of a Dask cluster reduce a kernel's grid.
+    """Return a function with which the workers of a Dask cluster reduce a kernel's grid.
 
-    It raises a SweepError where the cluster fails.
+    The function raises a SweepError if the cluster fails.
     """
 
     def distribute(whole: Space, reduction: Reduction, progress: Progress | None) -> list[Kept]:

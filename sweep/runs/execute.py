@@ -22,20 +22,20 @@ __all__ = ["batch_size", "execute", "prepare"]
 Done = Callable[[Unit, dict[str, Any]], None]
 
 MAX_TASKS = 20_000
-"""Tasks of a whole run, about: each costs the scheduler some milliseconds and some memory."""
+"""Approximate largest number of tasks in a run: each costs the scheduler time and memory."""
 TASK_POINTS = 16_000_000
-"""Configurations of a task: half a second of work or more, so that the milliseconds that its
-scheduling takes are a small part."""
+"""Configurations per task: half a second of work or more, so that the milliseconds for scheduling
+are a small part."""
 TASKS_PER_SLOT = 8
-"""Fewest tasks for each worker thread, so that all threads end at about the same time."""
+"""Smallest number of tasks per worker thread, so that all threads end at about the same time."""
 IN_FLIGHT = 3
-"""Tasks per worker thread that a cluster holds: one runs, the next are ready to start."""
+"""Submitted tasks per worker thread: one runs, the others are ready to start."""
 CHECK_S = 2.0
-"""Time between two checks of which workers have joined or left."""
+"""Time between two checks for workers that joined or left [s]."""
 
 
 def prepare(job: Job, client: Any = None) -> None:
-    """Compile on every worker what the run needs, before its time is measured.
+    """Compile the passes of a run on every worker, before its time is measured.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def prepare(job: Job, client: Any = None) -> None:
         job.warm_up()
         return
     with _errors_explained(), _shared(job, client) as shared:
-        # Submitted as tasks: work outside of tasks would block a worker's heartbeat.
+        # Compilation is submitted as tasks, because other work blocks a worker's heartbeat.
         options = {"allow_other_workers": True, "pure": False}
         client.gather(
             [client.submit(Job.warm_up, shared, workers=a, **options) for a in client.nthreads()]
@@ -69,27 +69,27 @@ def execute(
     client: Any = None,
     threads: int | None = None,
 ) -> None:
-    """Run all units of work; call ``done`` in this thread as each is finished.
+    """Run all units of work; call ``done`` in this thread for each finished unit.
 
     Parameters
     ----------
     job : Work
         Computes one unit.
     units : sequence of Unit
-        The units that are missing.
+        The missing units.
     done : callable
-        Called with each unit and its summary; it alone writes the journal.
+        Called with each unit and its summary; only this function writes the journal.
     points : int
-        Configurations of all units together: several small units share a task of a cluster.
+        Configurations of all units in total; several small units share a task of a cluster.
     client : distributed.Client, optional
-        From :func:`sweep.runs.workers.cluster`; by default this process's threads compute.
+        From :func:`sweep.runs.workers.cluster`; by default the threads of this process compute.
     threads : int, optional
         Threads of this process, all cores by default.
 
     Raises
     ------
     SweepError
-        The cluster failed. The units for which ``done`` was called are finished all the same.
+        The cluster failed. Units for which ``done`` was called are finished.
     """
     if not units:
         return
@@ -102,22 +102,22 @@ def execute(
 
 
 def batch_size(n_units: int, points: int, slots: int) -> int:
-    """Return how many units one task of a cluster computes.
+    """Return the number of units per task of a cluster.
 
     Parameters
     ----------
     n_units : int
         Units of the run.
     points : int
-        Configurations of all units together.
+        Configurations of all units in total.
     slots : int
         Threads of all workers.
 
     Returns
     -------
     int
-        Enough units to be worth a task; fewer if each thread would get too few tasks, more if
-        there would be too many tasks.
+        Enough units to justify a task; fewer if each thread would get too few tasks, more if there
+        would be too many tasks.
     """
     enough = TASK_POINTS * n_units // max(points, 1)
     balanced = n_units // (max(slots, 1) * TASKS_PER_SLOT)
@@ -125,7 +125,7 @@ def batch_size(n_units: int, points: int, slots: int) -> int:
 
 
 def _in_threads(job: Work, units: Sequence[Unit], done: Done, threads: int) -> None:
-    """Run in a pool of threads, in the order of the units: neighbours share tables."""
+    """Run in a pool of threads, in the order of the units, because neighbours share tables."""
     waiting = iter(units)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sweep-run")
     try:
@@ -140,7 +140,7 @@ def _in_threads(job: Work, units: Sequence[Unit], done: Done, threads: int) -> N
 
 
 def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, client: Any) -> None:
-    """Run on a Dask cluster: a window of tasks in flight; only summaries come back."""
+    """Run on a Dask cluster with a bounded number of submitted tasks, which return summaries."""
     batches = (units[i : i + size] for i in range(0, len(units), size))
     versions = package_versions()
     finished: SimpleQueue[Any] = SimpleQueue()
@@ -164,7 +164,7 @@ def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, clien
                     done(unit, summary)
                 in_flight.discard(future)
                 future.release()
-            else:  # its worker died with the result: another one computes it again
+            else:  # the worker died with the result, so another one computes it again
                 future.add_done_callback(finished.put)
         if time.monotonic() > checked + CHECK_S:
             slots, checked = _slots(client), time.monotonic()
@@ -178,7 +178,7 @@ def _on_cluster(shared: Any, units: Sequence[Unit], size: int, done: Done, clien
 
 @contextmanager
 def _shared(job: Work, client: Any) -> Iterator[Any]:
-    """Send the job to all workers: as a task's result, which survives the workers that hold it."""
+    """Send the job to all workers as the result of a task, which survives the loss of a worker."""
     future = client.submit(_unchanged, job, pure=False)
     client.replicate([future])
     yield future
@@ -187,7 +187,7 @@ def _shared(job: Work, client: Any) -> Iterator[Any]:
 
 @contextmanager
 def _errors_explained() -> Iterator[None]:
-    """Turn the errors of a cluster into one line."""
+    """Turn errors of the cluster into one line."""
     from distributed import CancelledError, KilledWorker
 
     try:
@@ -225,8 +225,8 @@ def _unchanged(job: Work) -> Work:
 def _compute_batch(job: Work, units: Sequence[Unit], versions: Mapping[str, Any]) -> bytes:
     """Compute a batch on a worker, which may have joined after the versions were compared.
 
-    Dask would measure and pack every part of nested lists, which takes longer than all its other
-    work for a task; so the result is pickled here.
+    The result is pickled here, because Dask would measure and pack every part of nested lists,
+    which takes longer than all its other work for a task.
     """
     if versions != (own := package_versions()):
         from distributed import get_worker

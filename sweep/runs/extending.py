@@ -1,4 +1,4 @@
-"""``sweep extend``: a finished store grows to a larger plan, computing only what is new."""
+"""``sweep extend``: extend a finished store to a larger plan, computing only new results."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def extend(
 ) -> Finished:
     """Grow a finished store to a larger plan, without computing again what it has.
 
-    The larger store is built beside the old one, which stays whole until it is exchanged at the
-    end; after an interruption the same call continues. The result is the store that the plan gives
-    when it is run from scratch, to the bit. The root attribute ``run`` keeps a history.
+    The larger store is built beside the old one and replaces it at the end; after an interruption
+    the same call continues. The result equals the store of a run of the larger plan, to the bit.
+    The root attribute ``run`` contains a history.
 
-    In a bucket, where nothing can be renamed, the exchange copies object by object: while it goes
-    on there is no store at the old place, and a kill then leaves none until the same call.
+    Objects in a bucket cannot be renamed, so they are copied one by one. Meanwhile there is no
+    store at the old place; if the process is killed then, the same call completes the replacement.
 
     Parameters
     ----------
     store : path
         A finished store, or its URL.
     plan : Plan, Space, str or path
-        A plan that holds all values of the store's own, and further devices, models, kernels,
-        sizes, tuning parameters or clocks.
+        A plan with all values of the store's plan and additional devices, models, kernels, sizes,
+        tuning parameters or clocks.
     break_lock : bool
         Take over the store's lock from a run of another machine that is surely gone.
     threads : int, optional
@@ -66,23 +66,23 @@ def extend(
     limit : int, optional
         Most bytes of results, before compression.
     progress : callable, optional
-        Told how far the extension is.
+        Called with the progress of the extension.
 
     Returns
     -------
     Finished
-        What was done; ``computed`` counts new configurations, ``resumed`` those of the old store.
+        The outcome; ``computed`` counts new configurations, ``resumed`` those of the old store.
 
     Raises
     ------
     SweepError
-        The plan lacks something that the store has, results would not fit together or on the disk,
-        or the store is unfinished or in use.
+        The plan lacks values of the store, its results would differ, the disk is too small, or the
+        store is unfinished or in use.
     """
     space = plan if isinstance(plan, Space) else resolve(
         plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
     path = place_of(store)
-    recovered(path, break_lock=break_lock)  # an exchange that was killed
+    recovered(path, break_lock=break_lock)  # from an interrupted replacement
     info = inspect(store)
     if not info.is_finished:
         raise StoreError(f"'{store}' is unfinished: complete it with `sweep run` first")
@@ -96,7 +96,7 @@ def extend(
     history = [*past.pop("history", []), past]
     new = total - old.n_points
     beside = extension_path(path)
-    lock = acquire_lock(path, store, break_lock)  # nobody is to replace it meanwhile
+    lock = acquire_lock(path, store, break_lock)  # nobody may replace the store meanwhile
     try:
         if inspect(store) != info:
             raise StoreError(f"'{store}' was replaced meanwhile; try again")
@@ -109,12 +109,12 @@ def extend(
 
 
 def _named(store: str | os.PathLike[str]) -> Path:
-    """Return a store's place as the user named it."""
+    """Return a store's path as the user wrote it."""
     return place_of(store) if is_url(store) else Path(store)
 
 
 def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
-    """Return the larger store, new or as an interrupted extension left it."""
+    """Return the larger store, either new or from an interrupted extension."""
     there = files_of(beside).exists("zarr.json")
     overwrite = there and inspect(beside).layout_sha256 != layout.fingerprint()
     return open_or_create(beside, layout, overwrite=overwrite, break_lock=break_lock)
@@ -130,7 +130,7 @@ def _build(
     threads: int | None,
     progress: Progress | None,
 ) -> float:
-    """Compute what the larger store lacks; return the seconds it took.
+    """Compute the missing chunks of the larger store; return the time without compilation [s].
 
     As of a run, the compiler's time does not count.
     """

@@ -1,4 +1,4 @@
-"""The unit of work of an extension: read what there is, evaluate the rest, write one chunk."""
+"""Unit of work of an extension: read existing results, evaluate the others, write one chunk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class ExtensionJob:
-    """What a worker needs to write a chunk of the larger store.
+    """Everything that a worker needs to write a chunk of the larger store.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class ExtensionJob:
     source : Path
         The store that is extended.
     reuse : Reuse
-        What it has.
+        The results that it has.
     """
 
     job: Job
@@ -41,7 +41,7 @@ class ExtensionJob:
     _stored: dict[str, StoredGroup] = field(default_factory=dict, compare=False, repr=False)
 
     def _arrays(self, kernel: str) -> dict[str, StoredArray]:
-        """Return the older store's arrays, opened once: whoever extends it holds its lock."""
+        """Return the older store's arrays, opened once; the extension holds the store's lock."""
         if not self._stored:
             self._stored.update(open_groups(self.source))
         return self._stored[kernel].variables
@@ -81,7 +81,7 @@ class ExtensionJob:
         found: Sequence[Variable],
         arrays: Mapping[str, Array],
     ) -> None:
-        """Evaluate what the older store lacks."""
+        """Evaluate the results that the older store lacks."""
         everything = np.arange(len(plan.models))
         for inside in _rest(known, box.shape):
             got = _evaluated(part, plan, box, inside, found)
@@ -103,7 +103,7 @@ class ExtensionJob:
         found: Sequence[Variable],
         arrays: Mapping[str, Array],
     ) -> None:
-        """Read what the older store has."""
+        """Read the results that the older store has."""
         stored = self._arrays(kernel)
         old = np.flatnonzero(self.reuse.models >= 0)
         inside = {"model": old, **dict(zip(names, known, strict=True))}
@@ -111,17 +111,17 @@ class ExtensionJob:
         places |= {n: a[k] for n, a, k in zip(names, at, known, strict=True)}
         for variable in found:
             if variable.name not in stored:
-                continue  # a new model's own
+                continue  # a variable of a new model
             array = stored[variable.name]
             values = _taken(array, [places[d] for d in array.dims])
-            # Sizes and clocks that the older store has fixed are no dimensions of it.
+            # Sizes and clocks that are fixed in the older store are not dimensions there.
             values = values.reshape([len(inside[n]) for n in variable.dims])
             arrays[variable.name][np.ix_(*(inside[n] for n in variable.dims))] = values
 
     def _link(
         self, unit: Unit, grid: Grid, at: Sequence[Array], found: Sequence[Variable]
     ) -> frozenset[str]:
-        """Take over chunk files that hold the same as the older store's; return their keys."""
+        """Copy chunk files of the older store with the same content; return their keys."""
         kernel, chunk = unit
         stored = self._arrays(kernel)
         index = dict(zip(grid.names, grid.chunk_index(chunk), strict=True))
@@ -157,7 +157,7 @@ class ExtensionJob:
 
 
 def _chunk_at(places: Array, extent: int, size: int, old_extent: int) -> int | None:
-    """Return the older chunk that holds exactly these places along a dimension, None without."""
+    """Return the older chunk with exactly these indices along a dimension, or None."""
     first = int(places[0])
     whole = min(old_extent, size - first) if first >= 0 else -1
     if extent != old_extent or first % old_extent or whole != len(places):
@@ -166,7 +166,7 @@ def _chunk_at(places: Array, extent: int, size: int, old_extent: int) -> int | N
 
 
 def _rest(known: Sequence[Array], shape: Sequence[int]) -> Iterator[list[Array]]:
-    """Yield products of indices that together are all of a box but the product of ``known``."""
+    """Yield products of indices that cover a box except for the product of ``known``."""
     for axis, (mine, size) in enumerate(zip(known, shape, strict=True)):
         missing = np.setdiff1d(np.arange(size), mine)
         if missing.size:
@@ -181,7 +181,7 @@ def _put(
     models: Array,
     inside: Sequence[Array],
 ) -> None:
-    """Put evaluated parts where they belong."""
+    """Copy evaluated parts into the arrays of the chunk."""
     at = {"model": models, **dict(zip(names, inside, strict=True))}
     for variable in found:
         arrays[variable.name][np.ix_(*(at[n] for n in variable.dims))] = got[variable.name]
@@ -190,7 +190,7 @@ def _put(
 def _evaluated(
     part: KernelSpace, plan: Plan, box: Box, inside: Sequence[Array], found: Sequence[Variable]
 ) -> dict[str, Array]:
-    """Evaluate a product of indices of a box: as a box where they follow one another."""
+    """Evaluate a product of indices of a box, as a box if the indices are consecutive."""
     absolute = [start + i for start, i in zip(box.start, inside, strict=True)]
     if all(i[-1] - i[0] + 1 == len(i) for i in absolute):
         start, stop = zip(*((int(i[0]), int(i[-1]) + 1) for i in absolute), strict=True)
@@ -203,7 +203,7 @@ def _evaluated(
 
 
 def _cut(dimension: Dimension, at: Array) -> Dimension:
-    """Return a dimension with some of its values."""
+    """Return a dimension restricted to some of its values."""
     if dimension.stacked is None:
         return replace(dimension, values=tuple(dimension.values[i] for i in at))
     indices = {name: places[at] for name, places in dimension.stacked.indices.items()}
@@ -213,7 +213,7 @@ def _cut(dimension: Dimension, at: Array) -> Dimension:
 
 
 def _taken(array: StoredArray, places: Sequence[Array]) -> Array:
-    """Return a product of indices of a stored array: the range that holds them, then a choice."""
+    """Return a product of indices of a stored array; reads the range that contains them."""
     ranges = [slice(int(p.min()), int(p.max()) + 1) for p in places]
     slab = array.read(dict(zip(array.dims, ranges, strict=True)))
     return slab[np.ix_(*(p - p.min() for p in places))]

@@ -1,4 +1,4 @@
-"""What a run will be, before anything runs: points, bytes, chunks, and whether they fit."""
+"""Compute the size of a run in advance: points, bytes, chunks, and whether they fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
 
 
 MAX_CHUNKS = 1_000_000
-"""Most units of work: each is several files, and a task that a scheduler keeps in memory."""
+"""Largest number of units of work: each has several files and takes memory in the scheduler."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class KernelForecast:
     kernel : str
         Its name.
     dims : dict
-        Dimension to length, without the models.
+        Length of each dimension, without the models.
     n_points : int
         Configurations.
     n_bytes : int
@@ -47,9 +47,9 @@ class KernelForecast:
     n_chunks : int
         Units of work.
     chunk_bytes : int
-        Results of one unit of work [B].
+        Size of the results of one unit of work [B].
     n_files : int
-        Files that hold the results.
+        Files with the results.
     """
 
     kernel: str
@@ -140,12 +140,12 @@ def forecast(space: Space) -> Forecast:
     Parameters
     ----------
     space : Space
-        What would run.
+        The space to run.
 
     Returns
     -------
     Forecast
-        Points, bytes and chunks, in all and per kernel.
+        Points, bytes and chunks, in total and per kernel.
     """
     plan = space.plan
     kernels = []
@@ -171,7 +171,7 @@ def forecast(space: Space) -> Forecast:
 
 
 def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> None:
-    """Refuse a run whose results fit neither a given limit nor the disk.
+    """Refuse a run whose results exceed a given limit or the free space on disk.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> Non
     Raises
     ------
     PlanError
-        With both sizes. Sizes are before compression: what they become is not known beforehand.
+        The results do not fit; the message has both sizes. Sizes are before compression.
     """
     size = human_bytes(expected.n_bytes)
     if limit is not None and expected.n_bytes > limit:
@@ -213,7 +213,7 @@ def check_valid(space: Space) -> None:
     Raises
     ------
     PlanError
-        With the reason on each device.
+        No configuration can be valid; the message has the reason on each device.
     """
     reasons: dict[str, list[str]] = {}
     for kernel in space.kernels:
@@ -237,7 +237,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def human_bytes(n: float) -> str:
-    """Return a size in words, in decimal units.
+    """Return a size as text, in decimal units.
 
     >>> human_bytes(206_600_000)
     '207 MB'

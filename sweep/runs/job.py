@@ -21,14 +21,14 @@ Unit = tuple[str, int]
 """A kernel's name and the number of a chunk."""
 
 Work = Callable[[Unit], tuple[Unit, dict[str, Any]]]
-"""Computes one unit and returns it with its summary; such as a :class:`Job`."""
+"""A function that computes one unit and returns it with its summary, such as a :class:`Job`."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Everything a worker needs: plan and specs as text, and how to write.
+    """Everything that a worker needs: plan and specs as text, and how to write results.
 
-    It is picklable and small; each process makes the space of it once.
+    It is picklable and small; each process resolves its space once.
     """
 
     plan: Mapping[str, Any]
@@ -42,21 +42,21 @@ class Job:
     )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the space and the buffers: the other process makes its own."""
+        """Omit the space and the buffers, because the other process creates its own."""
         return {**self.__dict__, "_space": [], "_spare": [], "_variables": {}}
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
     def space(self) -> Space:
-        """Return the space, made once per process."""
+        """Return the space, resolved once per process."""
         if self._space:
             return self._space[0]
-        with _RESOLVING:  # or every thread of a worker would do it at the start
+        with _RESOLVING:  # else every thread of a worker would resolve it at the start
             return _resolve(self)
 
     def warm_up(self) -> None:
-        """Compile in this process what the units need."""
+        """Compile the passes of the units in this process."""
         space = self.space()
         warm_up(space.kernels, space.plan)
 
@@ -66,7 +66,7 @@ class Job:
         space = self.space()
         part = space[kernel]
         try:
-            buffers = self._spare.pop()  # which no other thread uses meanwhile
+            buffers = self._spare.pop()  # no other thread uses these meanwhile
         except IndexError:
             buffers = Buffers()
         found = self._variables_of(kernel)
@@ -84,16 +84,16 @@ class Job:
     def store(
         self, unit: Unit, arrays: Mapping[str, Any], there: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Write a chunk's results, except for files that exist already.
+        """Write a chunk's results, except for existing files.
 
         Parameters
         ----------
         unit : Unit
             The chunk.
         arrays : mapping
-            All its variables.
+            All variables of the chunk.
         there : collection of str
-            Keys of files that are not to be written.
+            Keys of existing files, which are not written.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Job:
         found = self._variables_of(kernel)
         for variable in found:
             if any(i for name, i in index.items() if name not in variable.dims):
-                continue  # a chunk that is first along the absent dimensions writes the variable
+                continue  # only the first chunk along absent dimensions writes the variable
             values = arrays[variable.name]
             own = tuple(index[d] for d in variable.dims if d != "model")
             parts = {own: values}

@@ -1,8 +1,8 @@
-"""How long a run, or a question to a plan, will take and why: predicted from measured rates.
+"""Predict the time of a run, or of a question to a plan, from measured rates.
 
-All computation adds up in seconds of one core and is divided among the workers, as far as there
-are tasks for them. One process schedules, and results pass through the bandwidth of the store, both
-while workers compute: the longest of the three counts.
+The CPU time of all computation is divided among the workers, as far as there are tasks for them.
+Scheduling in one process and writing at the bandwidth of the store happen at the same time; the
+longest of the three counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sweep.space import Space
 __all__ = ["Cost", "Resources", "predict"]
 
 BUSY = 0.5
-"""Load average above which rates were measured on a busy machine."""
+"""Load average above which a machine counts as busy."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Resources:
     workers : int, optional
         Worker processes; by default this process alone.
     threads : int, optional
-        Threads of each; by default one of a worker, and all cores of this process.
+        Threads of each; by default one per worker, or all cores for this process.
     cores : int, optional
-        Cores that all of them share, as on one machine; by default each thread has its own.
+        Cores that all threads share, as on one machine; by default each thread has its own.
     bandwidth : float, optional
-        Of the store's file system or bucket [B/s]; no limit by default.
+        Bandwidth of the store's file system or bucket [B/s]; unlimited by default.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run takes.
+    """The predicted cost of a run or a question.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Cost:
     kind : str
         ``"run"`` into a store, or ``"question"`` that stores nothing.
     configurations, evaluations : int
-        Of the plan; an evaluation is a configuration with one model.
+        Size of the plan; an evaluation is a configuration with one model.
     chunks, tasks, files : int
         Chunks of the store, tasks of a scheduler, and files written; 0 for a question.
     result_bytes : int
@@ -96,15 +96,15 @@ class Cost:
     processes, slots : int
         Processes, and threads, that compute.
     cpu_s : mapping
-        Seconds of one core, of all processes together: ``"start"``, ``"compilation"``,
-        ``"evaluation"``, ``"writing"`` and ``"scheduler"``.
+        CPU seconds of all processes in total: ``"start"``, ``"compilation"``, ``"evaluation"``,
+        ``"writing"`` and ``"scheduler"``.
     elapsed_s : mapping
-        Elapsed seconds: ``"start"``, ``"compilation"``, and of what happens at the same time
-        ``"computing"``, ``"scheduler"`` and ``"bandwidth"``.
+        Elapsed seconds: ``"start"``, ``"compilation"``, and, at the same time, ``"computing"``,
+        ``"scheduler"`` and ``"bandwidth"``.
     bottleneck : str
         The part that takes most of the time.
     enough : int
-        Threads beyond which more do not help.
+        Number of threads beyond which more do not help.
     notes : tuple of str
         Reservations about the prediction.
     """
@@ -140,24 +140,24 @@ class Cost:
 
 
 def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = True) -> Cost:
-    """Predict what a run, or a question, takes.
+    """Predict the cost of a run or a question.
 
     Parameters
     ----------
     space : Space
         The plan.
     rates : Rates
-        From a calibration.
+        Rates from a calibration.
     resources : Resources
-        Who computes.
+        The processes and threads that compute, and the bandwidth.
     stores : bool
-        Whether results are written; if not, the plan is asked for its best configurations, which
-        reduces it and stores nothing.
+        Whether results are written. If not, the cost is that of a question for the best
+        configurations, which stores nothing.
 
     Returns
     -------
     Cost
-        Bytes, chunks, tasks and files are exact, seconds and memory predicted.
+        The cost. Bytes, chunks, tasks and files are exact; seconds and memory are predicted.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def predict(space: Space, rates: Rates, resources: Resources, *, stores: bool = 
 
 
 def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple[str, ...]]:
-    """Return the sample of each kernel, and notes about those of other kernels or clocks."""
+    """Return a sample for each kernel, and notes about samples of other kernels or clocks."""
     found, notes = [], []
     for kernel in space.kernels:
         name, clocks = kernel.kernel.key, clock_pairs(kernel)
@@ -235,7 +235,7 @@ def _elapsed(
 ) -> tuple[dict[str, float], int]:
     """Return elapsed seconds, and the number of threads beyond which more do not help."""
     workers, cores = resources.workers or 0, resources.cores or resources.slots
-    crowded = max(1.0, resources.processes / cores)  # processes that start at once share the cores
+    crowded = max(1.0, resources.processes / cores)  # starting processes share the cores
     start = cpu["start"]
     if workers:
         start += rates.start_s * crowded
@@ -243,7 +243,7 @@ def _elapsed(
             start += rates.cluster_s + (workers - 1) * rates.worker_s
     work, scheduler = cpu["evaluation"] + cpu["writing"], cpu["scheduler"]
     computing = work / min(resources.slots, cores, tasks or cores)
-    if resources.cores:  # client and scheduler need one of them too
+    if resources.cores:  # client and scheduler share the cores too
         computing = max(computing, (work + scheduler) / cores)
     transfer = stored / resources.bandwidth if resources.bandwidth else 0.0
     serial = max(scheduler, transfer)

@@ -1,4 +1,4 @@
-"""Questions to results or, in their place, to a plan that nobody has run."""
+"""Questions to results or to a plan, which need not have been run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _of_plans(question: F) -> F:
-    """Let a question take a plan or a space too, evaluated and reduced without being stored."""
+    """Make a question accept a plan or a space, which is evaluated and reduced without a store."""
 
     @wraps(question)
     def answered(data: Any, *arguments: Any, **options: Any) -> Any:
-        # Whoever has a plan has imported sweep.space; everybody else need not load a compiler.
+        # Callers with a plan have imported sweep.space; others need not load the compiler.
         space = sys.modules.get("sweep.space")
         if space is not None and isinstance(data, space.Plan | space.Space):
             from sweep.evaluation.planned import Planned

@@ -1,4 +1,4 @@
-"""What plans cost on this machine: rates that were measured, and the file that keeps them."""
+"""Measured rates of plans on this machine, and the file that keeps them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ADVICE = "run `sweep plan PLAN --calibrate`"
 
 @dataclass(frozen=True)
 class Sample:
-    """What a plan's models cost together on one kernel, in seconds of one core.
+    """The cost of a plan's models in total on one kernel, in CPU seconds.
 
     Attributes
     ----------
@@ -43,15 +43,15 @@ class Sample:
     clocks : int
         Pairs of clocks with which each launch is evaluated.
     first_s : float
-        To load or compile the passes, and for tables that are made once in a process [s].
+        Time to load or compile the passes and to create the tables of a process [s].
     point_s : float
-        To evaluate a configuration [s].
+        Time to evaluate a configuration [s].
     byte_s : float
-        To summarise, encode and write a byte of results [s].
+        Time to summarise, encode and write a byte of results [s].
     stored : float
-        Bytes on disk for each byte of results [1].
+        Bytes on disk per byte of results [1].
     process_bytes : float
-        Memory of a process that has computed some chunks, or questions [B].
+        Memory of a process after some chunks or questions [B].
     """
 
     kind: str
@@ -68,29 +68,28 @@ class Sample:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What a newer sample must share to replace this one."""
+        """The values that a newer sample must share to replace this one."""
         return self.kind, self.kernel, sorted(self.models), self.settings, self.clocks
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What was measured on this machine.
+    """The rates measured on this machine.
 
     Attributes
     ----------
     version, processor : str
-        Of this package; name and number of cores.
+        Version of this package; name of the processor and number of cores.
     load : float
-        Load average before the measurement: the machine should have been idle.
+        Load average before the measurement; the machine should have been idle.
     start_s, store_s, journal_s : float
-        CPU seconds of a command before it computes, to create a store, and of the process that
-        writes the journal for each chunk [s].
+        CPU time to start a command, to create a store, and per chunk to write the journal [s].
     cluster_s, worker_s : float
-        To start a scheduler and a first worker process, and each further one, in elapsed time [s].
+        Elapsed time to start a scheduler with the first worker process, and each other worker [s].
     dask_s, task_s : float
-        CPU seconds that Dask takes for each worker process, and for each task [s].
+        Dask's CPU time per worker process and per task [s].
     samples : tuple of Sample
-        By kind, kernel, models, settings and clocks.
+        Samples of kinds, kernels, models, settings and clocks.
     """
 
     version: str
@@ -106,7 +105,7 @@ class Rates:
     samples: tuple[Sample, ...]
 
     def find(self, kind: str, kernel: KernelSpace, plan: Plan) -> Sample | None:
-        """Return the sample of a plan's models that resembles a kernel's part of the plan most.
+        """Return the sample of a plan's models that is most similar to a kernel of the plan.
 
         Parameters
         ----------
@@ -131,7 +130,7 @@ class Rates:
         return min(alike, key=difference, default=None)
 
     def outdated(self) -> str:
-        """Return why these rates are not those of this package on this machine; ``""`` if so."""
+        """Return why these rates do not apply to this package and machine; ``""`` if they do."""
         if self.version != __version__:
             return f"of sweep {self.version}, this is {__version__}"
         if self.processor != processor():
@@ -140,12 +139,12 @@ class Rates:
 
 
 def clock_pairs(kernel: KernelSpace) -> int:
-    """Return with how many pairs of clocks each launch of a grid is evaluated."""
+    """Return the number of pairs of clocks per launch of a grid."""
     return math.prod(len(d.values) for d in kernel.grid.dimensions if d.kind in ("core", "memory"))
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the parts of a plan, besides its models, on which rates depend."""
+    """Return the settings of a plan, besides its models, that affect rates."""
     data = plan.as_dict()
     names = ("variant", "precision", "outputs", "options")
     return json.dumps({name: data.get(name) for name in names}, sort_keys=True)
@@ -164,7 +163,7 @@ def calibration_path() -> Path:
 
 
 def save_rates(rates: Rates) -> Path:
-    """Keep rates, and what older ones know of other plans; return the file.
+    """Save rates together with older samples of other plans; return the file.
 
     Raises
     ------
@@ -174,7 +173,7 @@ def save_rates(rates: Rates) -> Path:
     try:
         older = load_rates().samples
     except PlanError:
-        older = ()  # none, or not this machine's
+        older = ()  # no rates, or those of another machine
     own = [sample.identity for sample in rates.samples]
     kept = tuple(sample for sample in older if sample.identity not in own)
     path = calibration_path()
@@ -198,8 +197,8 @@ def load_rates() -> Rates:
     Raises
     ------
     PlanError
-        There are none, or they are of another version or processor, or damaged. The message says
-        how to measure them.
+        There are no rates, or they are damaged or belong to another version or processor. The
+        message says how to measure them.
     """
     path = calibration_path()
     try:
@@ -221,7 +220,7 @@ def load_rates() -> Rates:
 
 
 def _checked(kind: Any, data: Mapping[str, Any]) -> Any:
-    """Return a dataclass of texts and of numbers that can be durations, sizes or counts."""
+    """Return a dataclass whose fields are checked: texts, and finite numbers not below zero."""
     values = {field.name: data[field.name] for field in fields(kind)}
     for field in fields(kind):
         value = values[field.name]

@@ -1,4 +1,4 @@
-"""What a store says about how it was made, and its layout."""
+"""The record in a store of how it was computed, and the store's layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = ("numba", "llvmlite", "numpy", "xarray", "dask", "zarr", "numcodecs")
 
 
 def record_of(space: Space) -> dict[str, Any]:
-    """Return the root record: everything that the results can be computed again from."""
+    """Return the root record: everything needed to compute the results again."""
     plan = space.plan
     devices = {d.key: {"sha256": d.sha256, "text": d.text} for d in space.devices}
     kernels = {k.kernel.key: {"sha256": k.kernel.sha256, "text": k.kernel.text}
@@ -51,19 +51,19 @@ def record_of(space: Space) -> dict[str, Any]:
     }
 
 
-@cache  # each is read from a file
+@cache  # each version is read from a file
 def _versions() -> Mapping[str, str]:
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {"python": platform.python_version(), **found}
 
 
 def plan_of(record: Any) -> Plan:
-    """Return the plan that a record keeps.
+    """Return the plan in a record.
 
     Raises
     ------
     StoreError
-        It keeps none: the store holds measured times.
+        The record has no plan, because the store contains measured times.
     """
     if "plan" not in record:
         raise StoreError("the store holds measured times; only predictions have a plan")
@@ -71,7 +71,7 @@ def plan_of(record: Any) -> Plan:
 
 
 def texts_of(record: Any) -> dict[str, dict[str, str]]:
-    """Return the specs' texts that a record keeps, for :func:`sweep.space.resolve`."""
+    """Return the texts of specs in a record, for :func:`sweep.space.resolve`."""
     return {
         kind: {key: value["text"] for key, value in record[kind].items()}
         for kind in ("devices", "kernels")
@@ -79,7 +79,7 @@ def texts_of(record: Any) -> dict[str, dict[str, str]]:
 
 
 def layout_of(space: Space) -> StoreLayout:
-    """Return the layout of a space's store: one group per kernel."""
+    """Return the layout of a space's store, with one group per kernel."""
     plan = space.plan
     return StoreLayout(
         groups=[_group(kernel, plan) for kernel in space.kernels],
@@ -91,7 +91,7 @@ def layout_of(space: Space) -> StoreLayout:
 def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
     grid = space.grid
     sizes = {**dict(zip(grid.names, grid.shape, strict=True)), "model": len(plan.models)}
-    # One model to a chunk: most questions are about one, and alike numbers compress better.
+    # One model per chunk: most questions are about one, and similar numbers compress better.
     chunks = {**dict(zip(grid.names, grid.chunk_shape, strict=True)), "model": 1}
     found = [
         Variable(
@@ -107,7 +107,7 @@ def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
     return GroupLayout(
         name=space.kernel.key,
         attrs=group_attributes(space, plan),
-        # Texts about the results are coordinates: arithmetic and masks leave them alone.
+        # Texts about the results are coordinates, so arithmetic and masks do not affect them.
         coordinates=[
             Coordinate(c.name, c.dims, c.values, c.attributes)
             for c in (*coordinates(space, plan), *assumptions(space, plan))

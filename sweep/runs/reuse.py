@@ -1,4 +1,4 @@
-"""Which results of an older space a larger one can reuse, and where they are."""
+"""Find the results of an older space that a larger one can reuse."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["Reuse", "reuse_of"]
 Array = NDArray[Any]
 
 SETTINGS = ("variant", "precision", "outputs", "derive", "constraints")
-"""Keys of a plan that decide what its results are, besides what it sweeps."""
+"""Keys of a plan that affect its results, besides the swept values."""
 
 
 @dataclass(frozen=True)
 class Reuse:
-    """Which of a space's points an older space has, and where.
+    """The points of a space that an older space has, and their indices there.
 
     Attributes
     ----------
     models : array of int
-        For each model its place among the older space's, -1 without one.
+        For each model its index in the older space, -1 if missing.
     places : mapping
-        By kernel and dimension, for each index of the dimension the older one's, -1 without one.
-        Where the older space has no such dimension, what it has fixed is at 0.
+        By kernel and dimension, the older index for each index of the dimension, -1 if missing. If
+        the older space lacks the dimension, its fixed value has index 0.
     """
 
     models: Array
@@ -44,7 +44,7 @@ def reuse_of(old: Space, new: Space, record: Mapping[str, Any], where: str) -> R
     Parameters
     ----------
     old, new : Space
-        What a store holds, and what it is to hold.
+        The space of the store, and the larger space.
     record : mapping
         The store's record.
     where : str
@@ -53,7 +53,7 @@ def reuse_of(old: Space, new: Space, record: Mapping[str, Any], where: str) -> R
     Raises
     ------
     StoreError
-        The larger space lacks something of the older, or its results would be others.
+        The larger space lacks values of the older one, or its results would differ.
     """
     version = record["identity"]["sweep_version"]
     if version != __version__:
@@ -100,7 +100,7 @@ def _lack(where: str, name: str, value: Any, new: Space) -> StoreError:
 
 
 def _places(old: Sequence[Any], new: Sequence[Any], name: str, where: str, space: Space) -> Array:
-    """Return for each new value its place among the old ones, -1 for none."""
+    """Return for each new value its index among the old ones, -1 if missing."""
     at = {value: i for i, value in enumerate(old)}
     found = np.array([at.get(value, -1) for value in new], np.int64)
     absent = set(range(len(old))) - set(found.tolist())
@@ -110,7 +110,7 @@ def _places(old: Sequence[Any], new: Sequence[Any], name: str, where: str, space
 
 
 def _of_kernel(old: KernelSpace, new: KernelSpace, where: str, space: Space) -> dict[str, Array]:
-    """Return the places of one kernel's dimensions."""
+    """Return the older indices for the dimensions of one kernel."""
     before = {d.name: d for d in old.grid.dimensions}
     found: dict[str, Array] = {}
     for dimension in new.grid.dimensions:
@@ -142,7 +142,7 @@ def _of_kernel(old: KernelSpace, new: KernelSpace, where: str, space: Space) -> 
 
 
 def _labels(dimension: Dimension) -> Sequence[Any]:
-    """Return what identifies each index of a dimension; of a list the parameters' values."""
+    """Return the labels of a dimension; for a list of configurations, the parameters' values."""
     if dimension.stacked is None:
         return dimension.values
     columns = (dimension.stacked.column(name).tolist() for name in dimension.stacked.axes)

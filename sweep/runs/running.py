@@ -1,4 +1,4 @@
-"""Run a plan into a store, continue it, and run it again from the store alone."""
+"""Run a plan into a store, continue a run, and repeat it from the store's record."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int, int], None]
-"""Told points done, points in all, and points that an earlier run had done."""
+"""Called with the points done, all points, and the points that an earlier run had done."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that ended well.
+    """A finished run.
 
     Attributes
     ----------
     space : Space
-        What was swept.
+        The space of the plan.
     path : Path or None
-        The store; ``None`` where the plan has none.
+        The store; ``None`` if the plan has none.
     forecast : Forecast
-        Its size.
+        The size of the run.
     computed : int
-        Configurations computed now, those of chunks that ``verify`` had found damaged among them.
+        Configurations computed now, including those of chunks that ``verify`` found damaged.
     resumed : int
         Configurations that an earlier run had computed.
     seconds : float
-        Wall time of the computation, without the compilation before it [s].
+        Elapsed time of the computation, without compilation [s].
     """
 
     space: Space
@@ -75,16 +75,16 @@ class Finished:
 
     @property
     def results(self) -> xr.DataTree | Planned:
-        """The results, to be asked: the store as a lazy tree, or the plan in its place."""
+        """The results for questions: the store as a lazy tree, or the plan if there is no store."""
         if self.path is not None:
             return open_store(self.path)
-        from sweep.evaluation.planned import Planned  # which imports xarray
+        from sweep.evaluation.planned import Planned  # imports xarray
 
         return Planned(self.space)
 
 
 def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return where a plan's results go: as told, as the plan says, or ``./NAME.zarr``."""
+    """Return the path of a plan's store: the argument, the plan's setting, or ``./NAME.zarr``."""
     if store is None:
         if plan.store is False:
             return None
@@ -114,37 +114,37 @@ def run(
     plan : Plan, Space, str or path
         A plan, or the name or path of one.
     store : path, optional
-        The store, or its URL (``s3://BUCKET/NAME.zarr``); by default what the plan says.
+        The store, or its URL (``s3://BUCKET/NAME.zarr``); by default that of the plan.
     overwrite : bool
         Replace the store of another run.
     break_lock : bool
         Take over the store's lock from a run of another machine that is surely gone.
     scheduler : str or distributed.deploy.Cluster, optional
-        Address of a Dask scheduler, or a Dask cluster, whose workers reach the store. Whoever can
-        connect to it can run code as the owner of this process.
+        Address of a Dask scheduler, or a Dask cluster, whose workers have access to the store.
+        Everyone who can connect to it can run code as the owner of this process.
     scheduler_file : path, optional
         File in which such a scheduler wrote its address (``dask scheduler --scheduler-file``).
     workers : int, optional
-        Processes on this machine to start for the run. A script needs the usual
-        ``if __name__ == "__main__":`` then, because each process imports it.
+        Number of processes to start on this machine. A script then needs the usual
+        ``if __name__ == "__main__":``, because each process imports it.
     threads : int, optional
         Threads of this process, all cores by default; with ``workers``, threads of each, one by
         default.
     limit : int, optional
         Most bytes of results, before compression.
     progress : callable, optional
-        Told how far the run is.
+        Called with the progress of the run.
 
     Returns
     -------
     Finished
-        What was done; ``.results`` opens the results.
+        The outcome; ``.results`` opens the results.
 
     Raises
     ------
     SweepError
-        The plan is wrong, no configuration of it can be valid, it does not fit, or the store
-        cannot be used. Nothing is left half-written; an interrupted store can be continued.
+        The plan is wrong, none of its configurations can be valid, the results do not fit, or the
+        store cannot be used. Nothing is left half-written; an interrupted store can be continued.
     """
     if not isinstance(plan, Space):
         plan = resolve(plan if isinstance(plan, Plan) else load_plan(plan))
@@ -173,7 +173,7 @@ def run_space(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run a space that is made already; see :func:`run`."""
+    """Run a resolved space; see :func:`run`."""
     workers = workers or Workers()
     expected = forecast(space)
     is_new = path is None or overwrite or not (path / "zarr.json").exists()
@@ -186,7 +186,7 @@ def run_space(
         return Finished(space, None, expected, 0, 0, 0.0)
     layout = layout_of(space)
     repaired = 0 if is_new else repair_noted(path, space, layout, workers.threads, break_lock)
-    # The cluster first: an address that is wrong leaves no store behind.
+    # Connect first, so that a wrong address leaves no store behind.
     with (
         cluster(workers) as client,
         open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as store,
@@ -204,7 +204,7 @@ def _compute_missing(
     workers: Workers,
     progress: Progress | None,
 ) -> tuple[int, float]:
-    """Compute the chunks that a store lacks; return how many configurations, and seconds."""
+    """Compute a store's missing chunks; return the number of configurations and the time [s]."""
     units = store.missing()
     if not units and store.is_finished:
         return 0, 0.0
@@ -235,7 +235,7 @@ def rerun(
     target: str | os.PathLike[str],
     **options: Any,
 ) -> Finished:
-    """Compute a store's results again from what the store itself keeps.
+    """Compute a store's results again from the store's own record.
 
     Plan, device files and kernel files come from the store's record, not from disk.
 
@@ -259,7 +259,7 @@ def rerun(
 
 
 def recorded_space(store: str | os.PathLike[str]) -> Space:
-    """Return the space of a store's record: its plan over the specs that it keeps.
+    """Return the space of a store, from the plan and specs in its record.
 
     Raises
     ------

@@ -1,8 +1,9 @@
-"""Measure in some seconds what a plan costs on this machine.
+"""Measure the cost of a plan on this machine within seconds.
 
-Processes of their own, as commands are, run some chunks of the plan into a temporary store and ask
-parts of it for their best configurations. Work is measured in CPU seconds, so that other processes
-on the machine disturb little; starting a cluster, which is mostly waiting, in elapsed time.
+Separate processes, like those of commands, run some chunks of the plan into a temporary store and
+query parts of it for their best configurations. Work is measured in CPU seconds, so that other
+processes on the machine have little influence. The start of a cluster, which is mostly waiting, is
+measured in elapsed time.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ __all__ = ["calibrate"]
 Measured = tuple[dict[str, float], list[Sample]]
 
 CHILD = "import sweep.cli.running; from sweep.runs.sampling import main; main()"
-"""Imports what the command imports, so that its start is measured too."""
+"""Source of the child process: it imports the modules of the command, to measure its start."""
 
 PLACES = (0.5, 0.0, 0.9, 0.25)
-"""Where in a kernel's grid chunks are sampled, as shares of it."""
+"""Positions in a kernel's grid at which chunks are sampled, as fractions."""
 SECONDS = 1.0
-"""Elapsed time after which no further place is sampled."""
+"""Elapsed time after which no other position is sampled."""
 CONFIGURATIONS = (1 << 23, 1 << 26)
-"""Configurations, about, of the two questions to a kernel."""
+"""Approximate number of configurations of the two questions about a kernel."""
 COMPILED_S = 1.5
-"""CPU seconds beyond which passes were compiled, not loaded from disk."""
+"""CPU seconds above which passes were compiled instead of loaded from disk."""
 TASKS = (10, 20, 320)
 
 
 def calibrate(space: Space) -> Rates:
-    """Measure what a plan costs on this machine.
+    """Measure the cost of a plan on this machine.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def calibrate(space: Space) -> Rates:
     Returns
     -------
     Rates
-        Of this machine, with two samples of each kernel: of a run, and of a question.
+        The rates of this machine, with two samples per kernel: of a run and of a question.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def _in_child(space: Space, kind: str) -> Measured:
 
 
 def main() -> None:
-    """Measure what the standard input asks for; write the numbers to the standard output."""
+    """Run the measurement requested on standard input; write the results to standard output."""
     kind, plan, texts = pickle.load(sys.stdin.buffer)
     if kind == "cluster":
         measured: Measured = _cluster_rates(), []
@@ -114,7 +115,7 @@ def _sample(kind: str, kernel: KernelSpace, plan: Plan, **numbers: float) -> Sam
 
 
 class _TimedJob(Job):
-    """A job that also returns how long writing took, and how many bytes it wrote."""
+    """A job that also returns the time for writing, and the number of bytes."""
 
     def store(self, unit: Unit, arrays: Mapping[str, Any], there: Any = ()) -> dict[str, Any]:
         started = time.thread_time()
@@ -147,7 +148,7 @@ def _run_samples(space: Space) -> Measured:
 def _run_sample(
     job: _TimedJob, kernel: KernelSpace, finished: dict[Unit, dict[str, Any]], path: Path
 ) -> Sample:
-    """Run some chunks of a kernel: at each place neighbours, which share tables."""
+    """Run some chunks of a kernel: at each position adjacent chunks, which share tables."""
     key, grid, plan = kernel.kernel.key, kernel.grid, job.space().plan
     cores, before = os.cpu_count() or 1, stored_bytes(path)
 
@@ -182,7 +183,7 @@ def _run_sample(
 
 
 def _question_samples(space: Space) -> Measured:
-    """Ask a smaller and a larger part of every kernel's grid for its best configurations."""
+    """Query a smaller and a larger part of every kernel's grid for the best configurations."""
     samples = []
     for kernel in space.kernels:
         few, many = (_part(kernel, limit) for limit in CONFIGURATIONS)
@@ -202,7 +203,7 @@ def _question_samples(space: Space) -> Measured:
 
 
 def _part(kernel: KernelSpace, limit: int) -> KernelSpace:
-    """Return about so many of a kernel's configurations, with all clocks if possible."""
+    """Return about ``limit`` configurations of a kernel, with all clocks if possible."""
     lengths = zip(kernel.grid.dimensions, kernel.grid.shape, strict=True)
     for dimension, n in sorted(lengths, key=lambda d: (d[0].kind in ("core", "memory"), -d[1])):
         if kernel.n_points > limit:
@@ -212,18 +213,18 @@ def _part(kernel: KernelSpace, limit: int) -> KernelSpace:
 
 
 def _peak_bytes() -> float:
-    """Return the most memory that this process has used [B]."""
+    """Return the peak memory of this process [B]."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak if sys.platform == "darwin" else peak * 1024)
 
 
 def _idle(unit: Unit) -> tuple[Unit, dict[str, Any]]:
-    """Do nothing, as a task."""
+    """Do nothing; used to measure the cost of a task."""
     return unit, {"points": 0, "valid": 0}
 
 
 def _cluster_rates() -> dict[str, float]:
-    """Measure how long worker processes take to start, and what tasks cost this process."""
+    """Measure the time to start worker processes, and the cost of tasks in this process."""
     started, before, in_tasks = time.perf_counter(), sum(os.times()[:4]), []
     with cluster(Workers(processes=1)) as client:
         cluster_s = time.perf_counter() - started
@@ -242,7 +243,7 @@ def _cluster_rates() -> dict[str, float]:
 
 
 def _cpu_seconds(function: Callable[[], Any]) -> float:
-    """Return the CPU seconds of this process, all threads together, while a function runs."""
+    """Return the CPU seconds of this process, including all threads, while a function runs."""
     started = time.process_time()
     function()
     return time.process_time() - started

@@ -1,7 +1,7 @@
-"""What a chunk holds, in a few numbers: what queries need to pass over it.
+"""Summaries of chunks, with which queries can skip chunks.
 
-A chunk is summarised cell by cell: a cell is what one model gives on one device. The results are
-read in pieces that stay in the cache, a few passes over each, right after the evaluation.
+A summary has an entry for each cell: the results of one model on one device. The results are read
+right after the evaluation, in pieces that fit into the cache.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["FRONT_POINTS", "summarise"]
 Array = NDArray[Any]
 
 PIECE = 1 << 17
-"""Values of a piece: with its temporaries it stays in a core's second level cache."""
+"""Values per piece; a piece and its temporaries fit into a core's second-level cache."""
 
 FRONT_POINTS = 64
-"""Most points of a cell's Pareto front that a summary holds."""
+"""Largest number of points of a cell's Pareto front in a summary."""
 
 FRONT = ("execution_time", "energy")
 COUNTED = ("status", "power_status", "regime")
-SAMPLE = 512  # points whose front gives the first ones to test against
-SMALL = 1 << 12  # codes below which one call counts those of all cells
+SAMPLE = 512  # points whose front is tested against first
+SMALL = 1 << 12  # number of codes below which one call counts all cells
 
 
 def summarise(
@@ -50,7 +50,7 @@ def summarise(
     found : sequence of Variable
         The kernel's variables.
     arrays : mapping
-        The chunk's results by variable. Left as they were, though written to in between.
+        The chunk's results by variable. They are modified temporarily, but unchanged at the end.
 
     Returns
     -------
@@ -97,10 +97,10 @@ def summarise(
 
 @dataclass(frozen=True)
 class _Extremes:
-    """The extremes of every row of numbers; NaN is none.
+    """The extremes of every row of numbers, ignoring NaN.
 
-    ``low_at`` and ``high_at`` are where the first of the lowest and highest is, ``count`` is how
-    many numbers there are, and ``of_pieces`` the lowest of each piece of :data:`PIECE` values.
+    ``low_at`` and ``high_at`` are the first positions of the lowest and highest number, ``count``
+    is the number of numbers, and ``of_pieces`` the lowest in each piece of :data:`PIECE` values.
     """
 
     low: Array
@@ -114,7 +114,7 @@ class _Extremes:
 
 
 def _rows(variable: Variable, plan: Plan, box: Box, arrays: Mapping[str, Array]) -> Array:
-    """Return a float variable's results with a row for each cell it has."""
+    """Return a float variable's results with one row per cell."""
     n_models = len(plan.models) if "model" in variable.dims else 1
     return arrays[variable.name].reshape(n_models * box.shape[0], -1)
 
@@ -122,12 +122,12 @@ def _rows(variable: Variable, plan: Plan, box: Box, arrays: Mapping[str, Array])
 def _numbers(
     variable: Variable, grid: Grid, plan: Plan, box: Box, found: _Extremes
 ) -> list[list[Any]]:
-    """Return one float variable's seven numbers, each for every cell."""
+    """Return the seven summary values of one float variable, each with an entry per cell."""
     n_models, n_devices = len(plan.models), box.shape[0]
     extent = tuple(
         n if name in variable.dims else 1 for name, n in zip(grid.names, box.shape, strict=True)
     )
-    # Cells of the models that give the variable; what has no model is the same for all of them.
+    # The cells of the models with this variable; variables without model are equal for all models.
     owners = range(n_models) if variable.model is None else [plan.models.index(variable.model)]
     shape = (n_models, n_devices)
     columns: list[Array] = []
@@ -145,7 +145,7 @@ def _numbers(
 
 
 def _positions(grid: Grid, box: Box, extent: tuple[int, ...], local: Array) -> Array:
-    """Return positions in the whole grid, model outside, of positions in the cells of a box.
+    """Convert positions in the cells of a box to positions in the whole grid, model outermost.
 
     ``local`` has entries per model and device, -1 for none; ``extent`` is the box with length 1
     along the dimensions that the variable does not have.
@@ -188,7 +188,7 @@ def _extremes(values: Array) -> _Extremes:
 def _first(
     values: Array, found: Array, pieces: Sequence[slice], reduce: np.ufunc
 ) -> tuple[Array, Array, Array]:
-    """Return each row's extreme, the second one, and where the first is, from those of pieces."""
+    """Return each row's extreme, the second one, and the position of the first, from pieces."""
     extreme = reduce.reduce(found, axis=1)
     piece = np.argmax(found == extreme[:, np.newaxis], axis=1)
     every = np.arange(len(values))
@@ -209,7 +209,7 @@ def _first(
 
 
 def _plain(values: Array) -> list[Any]:
-    """Return numbers as JSON holds them: None for NaN, infinities as text."""
+    """Return numbers as JSON values: None for NaN, infinities as text."""
     plain: list[Any] = values.ravel().tolist()
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         return [None if v != v else v if math.isfinite(v) else str(v) for v in plain]
@@ -220,7 +220,7 @@ def _plain(values: Array) -> list[Any]:
 
 
 def _counts(codes: Array, status: Array | None) -> Array:
-    """Return how often each of 256 codes occurs in each row, where ``status`` is valid if given."""
+    """Count each of 256 codes in each row; if ``status`` is given, only where it is valid."""
     rows, size = codes.shape
     if size <= SMALL:
         keys = codes + 256 * np.arange(rows)[:, np.newaxis]
@@ -239,7 +239,7 @@ def _counts(codes: Array, status: Array | None) -> Array:
 
 
 def _count(codes: Array, seen: list[int]) -> Array:
-    """Return how often each of 256 codes occurs, trying those first that were seen already."""
+    """Count each of 256 codes, trying codes that were seen before first."""
     counts = np.zeros(256, np.int64)
     left = codes.size
     for code in seen:
@@ -248,7 +248,7 @@ def _count(codes: Array, seen: list[int]) -> Array:
         counts[code] = np.count_nonzero(codes == code)
         left -= int(counts[code])
     if left:
-        # Counting all at once takes as long as thirty comparisons: first those that are likely.
+        # Counting all codes takes as long as thirty comparisons, so try the likely ones first.
         for code in sorted({int(codes.min()), int(codes.max())} - set(seen)):
             counts[code] = np.count_nonzero(codes == code)
             left -= int(counts[code])
@@ -269,7 +269,7 @@ def _fronts(
     arrays: Mapping[str, Array],
     extremes: Mapping[str, _Extremes],
 ) -> list[Any]:
-    """Return the front of each cell; None where it is too long to keep."""
+    """Return the front of each cell; None if it is too long."""
     n_models, n_devices = len(plan.models), box.shape[0]
     times, energies = (arrays[name].reshape(n_models * n_devices, -1) for name in FRONT)
     x, y = (extremes[name] for name in FRONT)
@@ -292,9 +292,9 @@ def _fronts(
 
 
 def _front(x: Array, y: Array, ends: Sequence[int], least_x: Array, least_y: Array) -> Array:
-    """Return where the points are that no other one beats, in ascending order.
+    """Return the indices of the non-dominated points, in ascending order.
 
-    ``ends`` are points where x, and y, is smallest: they alone often beat nearly all others.
+    ``ends`` are the points with the smallest x and y, which often dominate nearly all others.
     ``least_x`` and ``least_y`` are the smallest of each piece of :data:`PIECE` points.
     """
     points = [(x[i], y[i]) for i in ends if not np.isnan(y[i])]
@@ -310,7 +310,7 @@ def _front(x: Array, y: Array, ends: Sequence[int], least_x: Array, least_y: Arr
     if left.size > 4 * SAMPLE:
         sample = left[:: left.size // SAMPLE]
         few = sample[front([x[sample], y[sample]])]
-        # The middle of the sample's front first: it beats most.
+        # Start in the middle of the sample's front, which dominates most points.
         few = few[np.argsort(x[few], kind="stable")]
         order = few[[few.size // 2, few.size // 4, 3 * few.size // 4, 0, -1]]
         points = [(x[i], y[i]) for i in order.tolist()]
@@ -320,10 +320,10 @@ def _front(x: Array, y: Array, ends: Sequence[int], least_x: Array, least_y: Arr
 
 
 def _not_beaten(x: Array, y: Array, points: Sequence[tuple[Any, Any]]) -> Array:
-    """Return where points of a piece are that none of a few beats."""
+    """Return the indices of the points of a piece that none of ``points`` dominates."""
     at: Array | None = None
     for limit_x, limit_y in points:
-        # With equal points of the second objective: the first of those equal to it is kept.
+        # Keep points with an equal second objective, so that the first of equal points remains.
         keep = np.flatnonzero((x < limit_x) | (y <= limit_y))
         x, y = x[keep], y[keep]
         at = keep if at is None else at[keep]

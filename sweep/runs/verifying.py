@@ -1,4 +1,4 @@
-"""``sweep verify``: whether a store is what was written, and repairing it."""
+"""``sweep verify``: check that a store is unchanged, and repair it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
     Parameters
     ----------
     store : path
-        A store, finished or not. What is found is noted in it, if it can be written.
+        A store, finished or not. Findings are recorded in it, if it is writable.
 
     Returns
     -------
     list of Damage
-        Each with the file's place in the store (``key``) and what is wrong (``problem``); empty
-        for a sound store.
+        The path of each damaged file in the store (``key``) and the damage (``problem``); empty for
+        a sound store.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
         There is no store.
     """
     layout = None
-    with contextlib.suppress(DamagedRootError):  # which looking at it reports
+    with contextlib.suppress(DamagedRootError):  # the check reports it
         info = inspect(store)
         if not info.is_finished:
             layout = layout_of(resolve(plan_of(info.record), texts_of(info.record)))
@@ -51,7 +51,7 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
 def repair(
     store: str | os.PathLike[str], damages: Sequence[Damage], *, threads: int | None = None
 ) -> int:
-    """Compute damaged chunks again, from what the store itself keeps, and write just those.
+    """Compute damaged chunks again from the store's own record, and write only those.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def repair(
     Raises
     ------
     SweepError
-        A run writes the store, it cannot be written, or another version computed it. Or its root is
-        damaged where nothing else in the store says the same.
+        A run is writing the store, the store is not writable, another version computed it, or its
+        root is damaged in a part of which there is no copy.
     """
     if any(damage.key == ROOT for damage in damages):
         repair_root(store)
@@ -90,7 +90,7 @@ def repair_noted(
     threads: int | None,
     break_lock: bool = False,
 ) -> int:
-    """Repair what the last :func:`verify` found in a store of this very space."""
+    """Repair the damages that the last :func:`verify` found in a store of this space."""
     damages = noted(store)
     if not damages or inspect(store).layout_sha256 != layout.fingerprint():
         return 0

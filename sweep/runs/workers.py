@@ -1,4 +1,4 @@
-"""Who computes: threads of this process, processes started for the run, or a Dask cluster."""
+"""Threads of this process, local worker processes, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sweep.errors import SweepError
 __all__ = ["Workers", "check_same_versions", "cluster", "package_versions", "patience"]
 
 MUST_AGREE = ("sweep", "numba", "llvmlite", "numpy", "numcodecs")
-"""Packages on which the bits of results and the bytes of chunks depend."""
+"""Packages that affect the bits of results and the bytes of chunks."""
 
-# A terminal sends Ctrl-C to all its processes; only the command itself must react to it.
+# A terminal sends Ctrl-C to all its processes; only the command itself must react.
 IGNORE_INTERRUPTS = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who computes the chunks: by default the threads of this process.
+    """What computes the chunks; by default the threads of this process.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Workers:
     Raises
     ------
     SweepError
-        They exclude each other, or a number is below one.
+        The arguments exclude each other, or a number is below one.
     """
 
     scheduler: Any = None
@@ -51,7 +51,7 @@ class Workers:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the combination."""
+        """Check the combination of arguments."""
         places = {"--scheduler": self.scheduler, "--scheduler-file": self.scheduler_file,
                   "--workers": self.processes}  # fmt: skip
         named = [name for name, value in places.items() if value is not None]
@@ -68,23 +68,23 @@ class Workers:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether other processes compute."""
+        """Whether other processes compute the chunks."""
         return (self.scheduler, self.scheduler_file, self.processes) != (None, None, None)
 
 
 @contextmanager
 def cluster(workers: Workers) -> Iterator[Any]:
-    """Connect to a Dask cluster that has workers, or start one; yield its client.
+    """Connect to a Dask cluster, or start one; yield its client.
 
-    Yields ``None`` if the threads of this process compute. Dask's own setting
-    ``distributed.comm.timeouts.connect`` limits how long to wait for an address, a file and a first
-    worker.
+    Yields ``None`` if the threads of this process compute. Dask's setting
+    ``distributed.comm.timeouts.connect`` limits the time to wait for an address, a file and the
+    first worker.
 
     Raises
     ------
     SweepError
-        The scheduler does not answer, has no workers, a worker has other versions, or a worker
-        process ended while it started.
+        The scheduler does not answer or has no workers, a worker has other versions, or a worker
+        process ended during its start.
     """
     if not workers.is_cluster:
         yield None
@@ -95,7 +95,7 @@ def cluster(workers: Workers) -> Iterator[Any]:
 
 
 def patience() -> float:
-    """Return how long to wait for a cluster [s], as Dask is configured."""
+    """Return the time to wait for a cluster [s], from Dask's configuration."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -104,12 +104,11 @@ def patience() -> float:
 
 @contextmanager
 def _started(workers: Workers) -> Iterator[Any]:
-    """Start a scheduler and workers that only this process can reach: by TLS, with its own keys."""
+    """Start a scheduler and workers with TLS and temporary keys that only this process has."""
     import dask
     from distributed import Client, LocalCluster, Security
 
-    # By default Dask workers return all freed memory at once; but each chunk needs as much as the
-    # last.
+    # By default Dask workers return freed memory at once, but the next chunk needs as much again.
     environment = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
     environment.pop("MALLOC_TRIM_THRESHOLD_", None)
     settings = {
@@ -123,7 +122,7 @@ def _started(workers: Workers) -> Iterator[Any]:
         "security": Security.temporary(),
         "dashboard_address": "127.0.0.1:0",
         "silence_logs": logging.CRITICAL,
-        # Chunks bound the memory; a worker restarted because of its size would grow again.
+        # The size of chunks bounds the memory; a restarted worker would need as much again.
         "memory_limit": None,
         "preload": [IGNORE_INTERRUPTS],
     }
@@ -165,7 +164,7 @@ def _connected(workers: Workers) -> Iterator[Any]:
 
 
 def _address_in(path: str) -> str:
-    """Return the address that a scheduler wrote, or is about to write, into a file."""
+    """Return the address in a scheduler's file; wait for the file if necessary."""
     end = time.monotonic() + patience()
     while True:
         try:
@@ -183,7 +182,7 @@ def _address_in(path: str) -> str:
 
 
 def package_versions() -> dict[str, Any]:
-    """Return the versions in this process of Python and of the packages that must agree."""
+    """Return this process's versions of Python and of the packages that must agree."""
     from distributed.versions import get_package_info
 
     return {k: v for k, v in get_package_info(MUST_AGREE).items() if k in ("python", *MUST_AGREE)}
@@ -202,11 +201,11 @@ def check_same_versions(mine: Mapping[str, Any], theirs: Mapping[str, Any], addr
     Raises
     ------
     SweepError
-        Names the worker, the package and both versions.
+        The versions differ; the message names the worker, the package and both versions.
     """
     for name in ("python", *MUST_AGREE):
         one, other = (str(versions.get(name) or "") for versions in (mine, theirs))
-        if name == "python":  # only the minor version matters to exchange functions, and to Numba
+        if name == "python":  # only the minor version matters for pickled functions and for Numba
             one, other = (".".join(version.split(".")[:2]) for version in (one, other))
         if one != other:
             difference = f"has {name} {other}" if other else f"lacks {name}"

@@ -1,4 +1,4 @@
-"""Device and kernel files: finding, reading, checking and describing them."""
+"""Find, read, check and describe device and kernel files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The stages and the memory accesses of a kernel file, its arrays of tables.
+"""Stages and memory accesses of a kernel file.
 
-A stage is a stretch of the kernel's code between barriers or around loops, in the order of the
-code. Stages are optional. Where a file has them, the kernel's totals are the sums over its stages,
+A stage is a part of the kernel's code, such as the code between two barriers, in the order of
+execution. Stages are optional. If a file has stages, the kernel's totals are the sums over them,
 and models that follow a kernel through time read them in order.
 """
 
@@ -29,24 +29,23 @@ __all__ = [
 ]
 
 ACCESSES = ("global_access", "shared_access")
-"""The tables of accesses."""
+"""Names of the tables of accesses."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stretch of a kernel's code.
+    """One part of a kernel's code.
 
     Parameters
     ----------
     name : str
-        Its name, unique in the file.
+        Name, unique in the file.
     loop : str or None
-        Neighbouring stages with the same loop alternate: they are executed in turn, each as often
-        as ``executions`` says.
+        Adjacent stages with the same loop are executed alternately, each ``executions`` times.
     expressions : mapping of str to Expression
-        ``executions`` (how often a thread passes the stage), ``threads`` (of a block, where not
-        all of them pass it), ``barriers`` and the instructions: either ``computation`` or classes.
-        Dynamic totals of a thread that passes, over all executions.
+        ``executions`` (how often a thread executes the stage), ``threads`` (per block, if not all
+        of them execute it), ``barriers`` and the instructions: either ``computation`` or classes.
+        Instructions are totals per executing thread over all executions.
     """
 
     name: str
@@ -66,30 +65,30 @@ class Access:
     Parameters
     ----------
     name : str
-        Its name, unique in the file.
+        Name, unique in the file.
     kind : str
         ``load`` or ``store``.
     count : Expression
-        Dynamic accesses of a thread.
+        Dynamic accesses per thread.
     bytes : Expression
-        Word of a thread and access [bytes].
+        Word size per thread and access [bytes].
     pattern : str
         How the addresses of a warp are arranged: ``coalesced``, ``misaligned``, ``strided``,
-        ``uncoalesced``, ``broadcast``, ``affine`` or ``measured``; the last two or ``strided`` in
-        shared memory.
+        ``uncoalesced``, ``broadcast``, ``affine`` or ``measured``. Shared memory has the last two
+        and ``strided``.
     stride : Expression or None
-        Distance of neighbouring lanes in words; ``None`` for a pattern without one.
+        Distance of adjacent lanes in words; ``None`` for a pattern without stride.
     stage : str or None
-        The stage that it belongs to, in a file with stages.
+        The stage to which it belongs, in a file with stages.
     base, x, y, z : Expression or None
-        Of the pattern ``affine``, address ``base + x * threadIdx.x + y * threadIdx.y + z *
-        threadIdx.z`` in words of ``bytes``; ``None`` for the others.
+        Factors of the pattern ``affine``: the address is ``base + x * threadIdx.x + y *
+        threadIdx.y + z * threadIdx.z`` in words of ``bytes``. ``None`` for other patterns.
     l1_hit_rate, l2_hit_rate : Expression or None
-        Shares of a global access's sectors that the caches serve; ``None`` for shared memory, and
-        where the rate of L2 is the kernel's.
+        Shares of a global access's sectors that hit in the caches; ``None`` for shared memory, and
+        if the kernel's L2 hit rate applies.
     transactions : Expression or None
-        Of the pattern ``measured``: sectors of 32 bytes of a warp's access to global memory,
-        passes of one to shared memory; ``None`` for the others.
+        For the pattern ``measured``: sectors of 32 bytes per access of a warp to global memory, or
+        passes per access to shared memory. ``None`` for other patterns.
     """
 
     name: str
@@ -117,7 +116,7 @@ class Access:
 
     @property
     def affine(self) -> tuple[Expression, ...]:
-        """The expressions ``base``, ``x``, ``y`` and ``z``; empty for other patterns."""
+        """The expressions ``base``, ``x``, ``y``, ``z``; empty unless the pattern is ``affine``."""
         values = (self.base, self.x, self.y, self.z)
         return tuple(expression for expression in values if expression is not None)
 
@@ -154,7 +153,7 @@ def check_stages(report: Report, file: Mapping[str, Any], formulas: Formulas) ->
     Parameters
     ----------
     report : Report
-        Takes every finding.
+        Collects all findings.
     file : mapping
         The file.
     formulas : Formulas
@@ -171,7 +170,7 @@ def check_stages(report: Report, file: Mapping[str, Any], formulas: Formulas) ->
 
 
 def check_instruction_tables(report: Report, path: str, table: Mapping[str, Any]) -> None:
-    """Refuse a table that has instructions both in one number and by class."""
+    """Refuse a table that gives instructions both as one number and by class."""
     classes = [name for name in INSTRUCTION_CLASSES if name in table]
     if "computation" in table and classes:
         reason = f"either all instructions in one or by class, not {', '.join(classes)} besides"
@@ -179,7 +178,7 @@ def check_instruction_tables(report: Report, path: str, table: Mapping[str, Any]
 
 
 def check_membership(report: Report, file: Mapping[str, Any], stages: tuple[Stage, ...]) -> None:
-    """Refuse accesses outside every stage, and totals beside stages."""
+    """Refuse accesses outside all stages, and totals in a file with stages."""
     names = [stage.name for stage in stages]
     for section in ACCESSES:
         for row in rows_of(file, section):
@@ -199,12 +198,12 @@ def check_membership(report: Report, file: Mapping[str, Any], stages: tuple[Stag
 def check_accesses(
     report: Report, file: Mapping[str, Any], name: str, formulas: Formulas
 ) -> tuple[Access, ...]:
-    """Check one of the tables in `ACCESSES` and return its accesses, if all of the file is valid.
+    """Check one of the tables in `ACCESSES` and return its accesses, if the whole file is valid.
 
     Parameters
     ----------
     report : Report
-        Takes every finding.
+        Collects all findings.
     file : mapping
         The file.
     name : str
@@ -236,7 +235,7 @@ def check_accesses(
 def _check_pattern(
     report: Report, section: Section, checked: Checked, path: str, pattern: str, *, is_flat: bool
 ) -> None:
-    """Check that an access has the keys of its pattern, and no other's."""
+    """Check that an access has exactly the keys of its pattern."""
     present = {*checked.written, *checked.meant}
     if pattern != "strided" and "stride" in checked.written:
         report.error(f"{path}.stride", f"pattern {pattern} has none")
@@ -258,4 +257,4 @@ def _check_pattern(
 
 
 _HAS_DEFAULT = ("strided", "shared_access")
-"""A stride may be left out in shared memory."""
+"""Pattern and table for which the stride is optional."""

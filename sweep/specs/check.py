@@ -1,4 +1,4 @@
-"""Checking the tables of a file against the definition of its format."""
+"""Check the tables of a file against the definition of its format."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = [
 class Checked(dict[str, Any]):
     """The valid values of a table by key.
 
-    ``written`` holds every key that stands in the table, ``meant`` the missing ones that have been
-    reported or were probably misspelt: each is reported once.
+    ``written`` contains all keys in the table, ``meant`` the missing keys that were reported
+    already or probably misspelt, so that each is reported once.
     """
 
     def __init__(self) -> None:
@@ -38,19 +38,19 @@ class Checked(dict[str, Any]):
 
 
 def table_of(file: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a table of a file; empty if missing or of another type, which `top_level` reports."""
+    """Return a table of a file; empty if missing or not a table, which `top_level` reports."""
     content = file.get(name)
     return content if isinstance(content, dict) else {}
 
 
 def rows_of(file: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the tables of an array of tables; empty if missing or of another type."""
+    """Return the tables of an array of tables; empty if missing or of the wrong type."""
     content = file.get(name)
     return content if isinstance(content, list) else []
 
 
 def top_level(report: Report, file: dict[str, Any], sections: Format) -> Checked:
-    """Check the keys at the top of a file: its values, and that every table is a known one."""
+    """Check the top level of a file: its values, and that all tables are known."""
     known = [name for name in sections if name]
     values = {name: v for name, v in file.items() if not (name in known or _holds_tables(v))}
     result = check_section(report, sections[""], values, sections=sections)
@@ -91,20 +91,20 @@ def check_section(
     Parameters
     ----------
     report : Report
-        Takes what is wrong.
+        Collects all findings.
     section : Section
         The definition.
     table : dict
-        What the file holds.
+        The table as read from the file.
     path : str, optional
-        Dotted path of the table where it is not the section's name.
+        Dotted path of the table, if it is not the section's name.
     sections : Format, optional
-        The whole format, to say where a misplaced key belongs.
+        The whole format, with which the message says where a misplaced key belongs.
 
     Returns
     -------
     Checked
-        The values that are valid, by key.
+        The valid values by key.
     """
     path = section.name if path is None else path
     known = {key.name: key for key in section.keys}
@@ -136,7 +136,7 @@ def check_section(
 
 
 def _wanted(key: Key) -> str:
-    """Say what a missing key should hold."""
+    """Return a description of a missing key's value."""
     if key.type in ("number", "integer", "expression"):
         return f"{key.meaning}, {key.range}"
     if key.type == "choice":
@@ -169,7 +169,7 @@ def _unknown_key(name: str, value: Any, section: Section, sections: Format) -> t
 
 
 def _right_unit(key: Key, found: Unit | None, value: Any) -> str:
-    """Name the unit in which a quantity stands, and the value converted where possible."""
+    """Return the expected unit of a quantity, and the converted value if possible."""
     wanted = key.unit
     if wanted is None:
         return f"{key.stem} has no unit: write {key.name}"
@@ -184,7 +184,7 @@ def _right_unit(key: Key, found: Unit | None, value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a TOML value is a number that float64 can hold (booleans are none)."""
+    """Return whether a TOML value is a number in the range of float64; booleans are not numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -194,12 +194,12 @@ def is_number(value: Any) -> bool:
 
 
 def is_words(column: str) -> bool:
-    """Whether a column of rows holds words."""
+    """Return whether a column contains words."""
     return column == "name" or column.endswith("_name")
 
 
 def check_value(key: Key, value: Any) -> tuple[Any, str]:
-    """Return the value as the key's type, and why it is refused (``""`` if it is not)."""
+    """Return the value with the key's type, and why it is refused (``""`` if it is valid)."""
     return _CHECKS[key.type](key, value)
 
 
@@ -217,7 +217,7 @@ def _number(key: Key, value: Any) -> tuple[Any, str]:
 def _outside(
     minimum: float, maximum: float, unit: Unit | None, value: float, *, zero: bool = False
 ) -> str:
-    """Say that a value is outside its range, and in which unit it would be inside."""
+    """Return a message about a value outside its range, with a unit in which it would be inside."""
     if minimum <= value <= maximum or (zero and value == 0):
         return ""
     lead = "outside the range" if math.isfinite(maximum - minimum) else "must be"
@@ -265,7 +265,7 @@ def _rows(key: Key, value: Any) -> tuple[Any, str]:
 
 
 def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
-    """Yield what is wrong with the value of a key of rows."""
+    """Yield the problems in the value of a key that contains rows."""
     columns = ", ".join(key.columns)
     if not isinstance(value, list | tuple) or not value:
         yield f"must be a list of rows [{columns}]"

@@ -41,15 +41,15 @@ class Device:
     key : str
         The file's name without ``.toml``.
     name, vendor, architecture, compute_capability : str
-        Identity; the compute capability is a key of the table of occupancy limits, ``""`` where
-        the device gives its limits itself.
+        Identity. The compute capability is a key of the table of occupancy limits, ``""`` if the
+        device file gives the limits.
     values : mapping of str to float
         Numbers by dotted path without unit suffix (``clocks.core_nominal``), in base units: Hz,
         B/s, bytes, W, V, W/(V2 Hz); widths in bits.
     tables : mapping of str to tuple
         Rows by dotted path (``power.core_voltage``), in base units.
     model_parameters : mapping of str to mapping
-        Per model, its parameters by the key of the file, in the unit of the key's suffix.
+        The parameters of each model by their keys in the file, in the unit of the key's suffix.
     sources : mapping of str to Source
         The source of every value by its dotted path in the file (``clocks.core_nominal_MHz``).
     text : str
@@ -74,12 +74,12 @@ class Device:
     path: Path | None = field(default=None, compare=False)
 
     def __hash__(self) -> int:
-        """Hash by key and text: the mappings themselves cannot be hashed."""
+        """Hash key and text, because the mappings cannot be hashed."""
         return hash((self.key, self.sha256))
 
     @property
     def generation(self) -> str:
-        """What the device's limits and rules go by, for people: ``compute capability 5.2``."""
+        """The name of the device's limits and rules in texts: ``compute capability 5.2``."""
         if self.compute_capability:
             return f"compute capability {self.compute_capability}"
         return self.architecture
@@ -126,19 +126,19 @@ def parse_device(text: str, key: str, path: str | Path | None = None) -> Device:
     Raises
     ------
     SpecError
-        With the first problem, in one line.
+        The text is wrong; the message has the first problem in one line.
     """
     report = Report(str(path or f"devices/{key}.toml"))
     return report.result(inspect_device(report, text, key, Path(path) if path else None))
 
 
 def inspect_device(report: Report, text: str, key: str, path: Path | None = None) -> Device | None:
-    """Check a device file and return the device, or ``None`` where there are errors.
+    """Check a device file and return the device, or ``None`` if there are errors.
 
     Parameters
     ----------
     report : Report
-        Takes every finding.
+        Collects all findings.
     text, key, path
         As for :func:`parse_device`.
     """
@@ -189,7 +189,7 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
 
 
 def _check_compute_capability(report: Report, identity: Checked, *, has_limits: bool) -> None:
-    """Check that a device gives its compute capability, or its occupancy limits: not both."""
+    """Check that a device file gives either a compute capability or occupancy limits."""
     known = compute_capabilities()
     value = identity.get("compute_capability")
     written = {*identity.written, *identity.meant}
@@ -207,7 +207,7 @@ def _check_compute_capability(report: Report, identity: Checked, *, has_limits: 
 def _models(
     report: Report, table: dict[str, Any], written: list[str]
 ) -> dict[str, dict[str, ModelValue]]:
-    """Check the form of ``[model.NAME]`` tables; their keys are for the models to judge."""
+    """Check the form of ``[model.NAME]`` tables; the models check their keys."""
     result: dict[str, dict[str, ModelValue]] = {}
     for model, content in table.items():
         here = quoted_path("model", model)
@@ -242,7 +242,7 @@ def _sources(
     report: Report, table: Any, written: list[str], needed: list[str], excused: set[str]
 ) -> dict[str, Source]:
     if not isinstance(table, dict):
-        return {}  # its absence has been reported
+        return {}  # already reported as missing
     sources, wrong = check_sources(report, table, written, (IDENTITY,), excused)
     if IDENTITY not in table:
         what = "name, vendor, architecture and compute_capability"
@@ -266,7 +266,7 @@ def _check_clocks(report: Report, values: Mapping[str, float]) -> None:
 
 
 def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:
-    """Warn where bandwidth, memory clock and bus width make no whole transfers a clock."""
+    """Warn if bandwidth, clock and bus width do not give a whole number of transfers per clock."""
     names = ("chip.memory_bandwidth", "clocks.memory_nominal", "chip.memory_bus_width")
     if not all(name in values for name in names):
         return
@@ -284,9 +284,9 @@ def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:
 def check_model_parameters(
     device: Device, model: str, declared: Sequence[Parameter], report: Report | None = None
 ) -> None:
-    """Check the table of one model in a device against what the model declares.
+    """Check the parameters of one model in a device file against the model's declaration.
 
-    A parameter that the device lacks is no error: its configurations have the status
+    A missing parameter is not an error: the device's configurations have the status
     ``missing_parameters``.
 
     Parameters
@@ -298,12 +298,12 @@ def check_model_parameters(
     declared : sequence of Parameter
         The parameters that the model reads.
     report : Report, optional
-        Takes every finding instead of the first being raised.
+        Collects all findings; without it, the first error is raised.
 
     Raises
     ------
     SpecError
-        For an unknown key, a wrong unit or a value out of range.
+        A key is unknown, a unit is wrong or a value is out of range.
     """
     path = Path("devices", f"{device.key}.toml") if device.path is None else device.path
     found = report or Report(label_of(path))

@@ -1,4 +1,4 @@
-"""Finding the files (by path, in the user's directories, among those shipped) and checking them."""
+"""Find files by path, in the user's directories or among the shipped ones, and check them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Kind = Literal["device", "kernel"]
 Spec = TypeVar("Spec", Device, Kernel)
 
 SEARCH_VARIABLE = "SWEEP_PATH"
-"""Environment variable with the user's directories, each holding ``devices/`` and
+"""Environment variable with the user's directories, which contain ``devices/`` and
 ``kernels_spec/``; they are searched before the shipped files."""
 
 
@@ -47,7 +47,7 @@ def _user_directories() -> list[Path]:
 
 
 def _folders(kind: Kind) -> list[Path]:
-    """Return the folders of a kind in the order of the search."""
+    """Return the folders of a kind in the order in which they are searched."""
     own = [directory / FOLDERS[kind] for directory in _user_directories()]
     return [*own, data_root(kind)]
 
@@ -58,26 +58,26 @@ def _list(kind: Kind) -> tuple[str, ...]:
 
 
 def list_devices() -> tuple[str, ...]:
-    """Return the keys of all devices that can be named: the user's and the shipped ones."""
+    """Return the keys of all devices, the user's and the shipped ones."""
     return _list("device")
 
 
 def list_kernels() -> tuple[str, ...]:
-    """Return the keys of all kernels that can be named: the user's and the shipped ones."""
+    """Return the keys of all kernels, the user's and the shipped ones."""
     return _list("kernel")
 
 
 def _find(kind: Kind, name: str | os.PathLike[str]) -> Path:
     """Return the file of a name or path.
 
-    What has a directory or ends in ``.toml`` is a path; everything else is a key, looked up in
-    the user's directories and then among the shipped files.
+    A name that contains a directory or ends in ``.toml`` is a path. Any other name is a key, which
+    is looked up in the user's directories and then among the shipped files.
     """
     text = os.fspath(name)
     if not isinstance(name, str) or text.endswith(".toml") or os.sep in text:
         try:
             return Path(text).expanduser()
-        except RuntimeError:  # no such user, or one without a home
+        except RuntimeError:  # no such user, or no home directory
             raise SpecError(f"{text}: no home directory is known for its '~'") from None
     for folder in _folders(kind) if re.fullmatch(KEY_PATTERN, text) else ():
         path = folder / f"{text}.toml"
@@ -100,13 +100,13 @@ def _not_found(kind: Kind, name: str) -> str:
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
-    """Return a device by its key, or by the path of its file.
+    """Return a device by its key or the path of its file.
 
     Parameters
     ----------
     name : str or path
         A key (``gtx_980``) is looked up in the directories of ``$SWEEP_PATH``, then among the
-        shipped files. What ends in ``.toml`` or has a directory is a path.
+        shipped files. A name that ends in ``.toml`` or contains a directory is a path.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
 
 
 def load_kernel(name: str | os.PathLike[str]) -> Kernel:
-    """Return a kernel by its key, or by the path of its file.
+    """Return a kernel by its key or the path of its file.
 
     Parameters
     ----------
@@ -151,20 +151,20 @@ def lint(
     paths: Iterable[str | os.PathLike[str]],
     model_parameters: Mapping[str, Sequence[Parameter]] | None = None,
 ) -> list[Finding]:
-    """Return every finding about device and kernel files.
+    """Return all findings about device and kernel files.
 
     Parameters
     ----------
     paths : iterable of str or path
         Files; a directory stands for the ``.toml`` files in it.
     model_parameters : mapping of str to sequence of Parameter, optional
-        Per model, the parameters that it declares. Without it the tables ``[model.NAME]`` are
-        checked for their form only.
+        The declared parameters of each model. Without them only the form of the tables
+        ``[model.NAME]`` is checked.
 
     Returns
     -------
     list of Finding
-        Empty where all files are good. Warnings do not keep a file from being used.
+        Empty if all files are valid. Files with warnings can be used.
     """
     findings: list[Finding] = []
     for path in paths:
@@ -184,7 +184,7 @@ def _lint_file(
     text = read_text(report, path)
     if text is None:
         return report.findings
-    with contextlib.suppress(SpecError):  # there are more errors than anybody reads
+    with contextlib.suppress(SpecError):  # the list of errors is full
         _inspect(report, text, path, model_parameters)
     return report.findings
 
@@ -217,7 +217,7 @@ def _check_models(
 
 
 def kind_of(text: str, path: Path) -> Kind | None:
-    """Return what a file describes, by its tables, else by its folder."""
+    """Return the kind of a file, from its tables or else from its folder."""
     try:
         names = set(load_toml(text))
     except ValueError:

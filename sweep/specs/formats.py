@@ -1,8 +1,8 @@
 """The definition of both file formats: every key, its unit, type, range and meaning.
 
-The tables are data, ``device_format.toml`` and ``kernel_format.toml`` beside this module. Checking,
-the JSON Schema and the printed description all read them and nothing else, so a key is added to a
-format in exactly one place.
+The tables are data: ``device_format.toml`` and ``kernel_format.toml`` beside this module. Checks,
+the JSON Schema and the printed description read only these, so adding a key to a format changes one
+place.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ SCHEMA_VERSION = 1
 """The version of both file formats that this package reads (``schema = 1``)."""
 
 SOURCE_KINDS = ("datasheet", "paper", "microbenchmark", "review", "derived", "assumed")
-"""What a value can rest on, from the strongest to the weakest."""
+"""Kinds of sources, from the most to the least reliable."""
 
 LARGEST_NUMBER = 2.0**53
-"""Numbers of kernel files stay within the integers that float64 holds exactly."""
+"""Largest number in a kernel file: float64 represents integers up to it exactly."""
 
 _TYPES = ("number", "integer", "text", "choice", "expression", "conditions", "rows")
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a file: where it stands, what it holds, and within which range.
+    """One key of a file: its table, type, unit and range.
 
     Parameters
     ----------
@@ -60,28 +60,28 @@ class Key:
         (a number or an expression), ``conditions`` (a list of expressions), ``rows`` (a list of
         rows with ``columns``).
     meaning : str
-        What the value says, in a phrase.
+        Meaning of the value, as a phrase.
     minimum, maximum : float
-        Allowed range, both ends included, in the unit of the key.
+        Allowed range (inclusive) in the unit of the key.
     required : bool
         Whether a file without the key is refused.
     zero : bool
-        Whether 0 is allowed below ``minimum``: it then means that there is none.
+        Whether 0 is allowed although it is below ``minimum``; it means "none".
     choices : tuple of str
         The words of a ``choice``.
     columns : tuple of str
-        The columns of ``rows``, each with its unit suffix; one named ``name`` or ``..._name``
-        holds words.
+        The columns of ``rows``, each with its unit suffix. Columns named ``name`` or ``..._name``
+        contain words.
     column_ranges : tuple of (float, float)
         Allowed range of each column.
     default : str
-        What an optional expression stands for when it is absent, as it would be written.
+        The default of an optional expression, as text.
     together : str
-        Another optional key of the section that is then needed too.
+        Another optional key of the section, required if this one is present.
     section : str
-        The table that holds the key; ``""`` is the top of the file.
+        The table that contains the key; ``""`` is the top of the file.
     unit_suffix : str
-        The unit where the name does not end in it (``l2_hit_rate`` is a ``fraction``).
+        The unit, if the name does not end in it (``l2_hit_rate`` is a ``fraction``).
     """
 
     name: str
@@ -121,7 +121,7 @@ class Key:
 
     @classmethod
     def from_parameter(cls, parameter: Parameter, section: str) -> Key:
-        """Return the key that a model declares by one of its parameters."""
+        """Return the key for a parameter that a model declares."""
         bounds = (parameter.minimum, parameter.maximum)
         return cls(
             parameter.key,
@@ -138,11 +138,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Section:
-    """One table of a file and the keys that it may hold.
+    """One table of a file and the keys that it may contain.
 
-    ``repeated`` marks an array of tables (``[[global_access]]``). ``values`` is set where the
-    author of the file chooses the names: ``size``, ``values``, ``expression``, ``model``
-    (a table per model) or ``source``.
+    ``repeated`` marks an array of tables (``[[global_access]]``). ``values`` is set if the author
+    of the file chooses the names of the keys: ``size``, ``values``, ``expression``, ``model`` (a
+    table per model) or ``source``.
     """
 
     name: str
@@ -160,7 +160,7 @@ Format = Mapping[str, Section]
 def range_text(
     minimum: float, maximum: float, unit: Unit | None = None, *, zero: bool = False
 ) -> str:
-    """Return a range for people: ``50 to 5000 MHz``, ``at least 0``, ``0 or 16 to 1048576``."""
+    """Return a range as text: ``50 to 5000 MHz``, ``at least 0``, ``0 or 16 to 1048576``."""
     symbol = f" {unit.symbol}" if unit is not None and unit.symbol != "1" else ""
     if minimum == -math.inf and maximum == math.inf:
         return f"any finite number{symbol}"
@@ -208,7 +208,7 @@ def _key(section: str, name: str, entry: dict[str, Any]) -> Key:
 
 
 def _read(kind: str) -> tuple[Format, dict[str, dict[str, Any]]]:
-    """Return the tables of a format, and what else its definition holds."""
+    """Return the tables of a format, and the other parts of its definition."""
     definition = tomllib.loads((files("sweep.specs") / f"{kind}_format.toml").read_text("utf-8"))
     tables = {name: table for name, table in definition.items() if "about" in table}
     groups = definition.get("groups", {})
@@ -228,16 +228,17 @@ DEVICE, _device_definition = _read("device")
 KERNEL, _kernel_definition = _read("kernel")
 
 FORMATS: dict[str, Format] = {"device": DEVICE, "kernel": KERNEL}
-"""Both formats by kind."""
+"""The formats by kind of file."""
 
 DEVICE_NAMES: dict[str, str] = _kernel_definition["device_names"]
-"""Device attributes that expressions of kernel files may use by bare name, with their meaning."""
+"""Device attributes that expressions of kernel files may use, with their meaning."""
 
 LIMITS_OF_DEVICE: dict[str, str] = _device_definition["limits"]
-"""Where a device without compute capability has each limit of `sweep.hardware.occupancy.Limits`."""
+"""For each limit in `sweep.hardware.occupancy.Limits`, its key in a device file that has no
+compute capability."""
 
 AFFINE_KEYS = tuple(_kernel_definition["groups"]["affine"])
 """Keys of the pattern ``affine``: a thread's address is ``base + x * threadIdx.x + ...``."""
 
 INSTRUCTION_CLASSES = tuple(_kernel_definition["groups"]["classes"])[1:]
-"""The classes of instructions, without ``computation``, which stands for all of them."""
+"""The classes of instructions, without ``computation``, which is the total of all classes."""

@@ -44,7 +44,7 @@ class Measured:
     device : str
         Key of the device.
     core_clock, memory_clock : float
-        Clocks while it was measured [MHz].
+        Clocks during the measurement [MHz].
     """
 
     time: float
@@ -62,18 +62,18 @@ class Kernel:
     key : str
         The file's name without ``.toml``.
     name, description : str
-        What it is.
+        Name, and a description in words.
     sizes : mapping of str to float
         Problem sizes and their default values.
     parameters : mapping of str to tuple
         Tuning parameters and their values: numbers, words or booleans.
     derived : mapping of str to Expression
-        Named sub-expressions, each after those that it uses.
+        Named expressions, each after those that it uses.
     constraints : tuple of Expression
-        Conditions that a valid configuration meets.
+        Conditions that a valid configuration satisfies.
     expressions : mapping of str to Expression
-        The single expressions by dotted path (``launch.blocks``). Optional ones are present with
-        their defaults, except instruction classes: those that the file gives.
+        The other expressions by dotted path (``launch.blocks``). Optional ones that are missing in
+        the file have their defaults, except instruction classes.
     global_accesses, shared_accesses : tuple of Access
         The accesses to memory.
     sources : mapping of str to Source
@@ -85,7 +85,7 @@ class Kernel:
     path : Path or None
         The file, ``None`` if the text did not come from one.
     stages : tuple of Stage
-        Stretches of its code, in order; empty where the file gives totals only.
+        Parts of its code in order; empty if the file gives only totals.
     measured : Measured or None
         A measured time, if the file has one.
     """
@@ -108,7 +108,7 @@ class Kernel:
     measured: Measured | None = None
 
     def __hash__(self) -> int:
-        """Hash by key and text: the mappings themselves cannot be hashed."""
+        """Hash key and text, because the mappings cannot be hashed."""
         return hash((self.key, self.sha256))
 
     @property
@@ -117,10 +117,10 @@ class Kernel:
         return tuple(self.derived)
 
     def all_expressions(self) -> Iterator[tuple[str, Expression]]:
-        """Yield (dotted path, expression) of the whole file.
+        """Yield (dotted path, expression) for all expressions of the file.
 
-        Derived names come first, in evaluation order, then constraints (``constraints[0]``), the
-        single expressions, and those of the accesses (``global_access.NAME.count``).
+        The order is: derived names in evaluation order, constraints (``constraints[0]``), the
+        other expressions, and those of the accesses (``global_access.NAME.count``).
         """
         for name, expression in self.derived.items():
             yield f"derived.{name}", expression
@@ -139,11 +139,11 @@ class Kernel:
     def source_of(self, path: str) -> Source:
         """Return the source of a value: its own entry, its table's, or the default."""
         found = longest_prefix(path.split("[")[0], self.sources, DEFAULT_SOURCE)
-        assert found is not None  # parsing has seen to it
+        assert found is not None  # checked when the file was parsed
         return found
 
     def assumed(self) -> tuple[str, ...]:
-        """Return the dotted paths of sources that are assumptions."""
+        """Return the dotted paths of all assumed values."""
         return tuple(path for path, source in self.sources.items() if source.kind == "assumed")
 
 
@@ -165,19 +165,19 @@ def parse_kernel(text: str, key: str, path: str | Path | None = None) -> Kernel:
     Raises
     ------
     SpecError
-        With the first problem, in one line.
+        The text is wrong; the message has the first problem in one line.
     """
     report = Report(str(path or f"kernels_spec/{key}.toml"))
     return report.result(inspect_kernel(report, text, key, Path(path) if path else None))
 
 
 def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None) -> Kernel | None:
-    """Check a kernel file and return the kernel, or ``None`` where there are errors.
+    """Check a kernel file and return the kernel, or ``None`` if there are errors.
 
     Parameters
     ----------
     report : Report
-        Takes every finding.
+        Collects all findings.
     text, key, path
         As for :func:`parse_kernel`.
     """
@@ -225,12 +225,12 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
 def _single_expressions(
     report: Report, file: Mapping[str, Any], formulas: Formulas
 ) -> dict[str, Expression]:
-    """Check the tables of expressions and return these by dotted path."""
+    """Check the tables of expressions and return the expressions by dotted path."""
     result: dict[str, Expression] = {}
     for name, section in KERNEL.items():
         is_other = not name or section.repeated or section.values or name == "measured"
         if is_other or (section.required and name not in file):
-            continue  # a missing table is reported with the top level
+            continue  # `top_level` reports a missing table
         checked = check_section(report, section, table_of(file, name), sections=KERNEL)
         for key, expression in formulas.parse_table(section, checked, name).items():
             result[f"{name}.{key}"] = expression
@@ -241,7 +241,7 @@ def _single_expressions(
 def _complete_block(
     launch: Mapping[str, Any], expressions: dict[str, Expression], formulas: Formulas
 ) -> None:
-    """Fill in the shape of a block: one row of threads, or the side that the other one leaves."""
+    """Complete the shape of a block: one row of threads, or the missing side."""
     x, y = "launch.block_x", "launch.block_y"
     absent = [side for side in (x, y) if side.removeprefix("launch.") not in launch]
     for side in absent:
@@ -258,7 +258,7 @@ def _complete_block(
 
 
 def _check_instructions(report: Report, file: Mapping[str, Any]) -> None:
-    """Instructions stand in one table of totals, or in the stages."""
+    """Check that instructions are in one table of totals, or in the stages."""
     if "stage" in file:
         return
     if "instructions" not in file:
@@ -274,7 +274,7 @@ def _check_instructions(report: Report, file: Mapping[str, Any]) -> None:
 
 
 def _measured(report: Report, table: dict[str, Any]) -> Measured | None:
-    """Check ``[measured]`` and return what it says; ``None`` without one, or with findings."""
+    """Check ``[measured]`` and return its content; ``None`` if it is missing or wrong."""
     before = len(report.errors)
     found = check_section(report, KERNEL["measured"], table, sections=KERNEL) if table else {}
     if not found or len(report.errors) > before:
@@ -288,9 +288,9 @@ def _measured(report: Report, table: dict[str, Any]) -> Measured | None:
 
 
 def _sources(report: Report, file: Mapping[str, Any], excused: set[str]) -> dict[str, Source]:
-    """Check ``[source]``: the default and whatever a path names."""
+    """Check ``[source]``: the default and the entries with a path."""
     if not isinstance(file.get("source"), dict):
-        return {}  # its absence has been reported
+        return {}  # already reported as missing
     source = file["source"]
     known = {name for name in file if name not in ("schema", "name", "description", "source")}
     for name in file.keys() - {"source"}:

@@ -1,4 +1,4 @@
-"""Names that the author of a kernel file chooses, and the expressions over them."""
+"""Names in kernel files, and the expressions that use them."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ __all__ = [
 ]
 
 MAX_NAME = 100
-"""Most characters of a name: of a kernel, device, model, parameter or dimension."""
+"""Largest length of the name of a kernel, device, model, parameter or dimension."""
 
 NAME_PATTERN = rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}"
-"""Names that the author of a kernel file chooses."""
+"""Pattern of the names that the author of a kernel file chooses."""
 
 LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
-"""What a plan's constraints may use besides a kernel's own names."""
+"""Names that a plan's constraints may use in addition to those of the kernel."""
 
 RESERVED_NAMES = frozenset({*DEVICE_NAMES, *LAUNCH_NAMES, *FUNCTIONS, *keyword.kwlist})
-"""Names that mean something else in expressions."""
+"""Names with another meaning in expressions."""
 
 _DIMENSIONS = ("model", "device", "kernel", "core_clock", "core_clock_ratio", "memory_clock",
                "memory_clock_ratio", "assumed", "power_assumed")  # fmt: skip
 
 RESERVED_DIMENSIONS = frozenset({*_DIMENSIONS, STACKED, *COMMON_FIELDS})
-"""Names that a dataset gives to something else, so that no size or parameter may have them."""
+"""Names with another meaning in a dataset, which sizes and parameters must not have."""
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name a size, a parameter, a derived name or an access."""
+    """Return whether a text is a valid name of a size, parameter, derived value or access."""
     return re.fullmatch(NAME_PATTERN, text) is not None
 
 
 def is_word(text: str) -> bool:
-    """Whether a text can be a value of a parameter: not blank, and all of it printable.
+    """Return whether a text can be the value of a parameter: not blank and all printable.
 
-    NumPy drops NUL at the end of a word, so that two words would become one.
+    NumPy drops NUL characters at the end of a word, so two different words would become equal.
     """
     return bool(text.strip()) and text.isprintable()
 
@@ -66,26 +66,26 @@ def is_word(text: str) -> bool:
 def check_name(
     name: object, what: str = "name", where: str = "", error: type[SweepError] = SpecError
 ) -> str:
-    """Return a name that came from outside, if it is an identifier of bounded length.
+    """Return a name from an untrusted file, if it is an identifier of bounded length.
 
-    Whoever reads a store, a cache, a table or a plan calls this before a name of a kernel, device,
-    model, parameter or dimension is used.
+    All readers of stores, caches, tables and plans call this before they use a name of a kernel,
+    device, model, parameter or dimension.
 
     Parameters
     ----------
     name : object
-        What was read.
+        The value that was read.
     what : str
-        What it names, for the message: ``dimension``.
+        The kind of name for the message: ``dimension``.
     where : str
         The file and the place in it, for the message.
     error : type of SweepError
-        What to raise.
+        The error to raise.
 
     Raises
     ------
     SweepError
-        The name is not a text, not an identifier of ASCII letters, digits and ``_``, or has more
+        The name is not a string, not an identifier of ASCII letters, digits and ``_``, or has more
         than `MAX_NAME` characters.
     """
     if isinstance(name, str) and re.fullmatch(rf"[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}", name):
@@ -96,7 +96,7 @@ def check_name(
 
 
 def why_not_a_name(name: str, *, dimension: bool) -> str:
-    """Return why a name is refused, ``""`` if it is not.
+    """Return why a name is refused, ``""`` if it is allowed.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def check_sizes(report: Report, table: Mapping[str, Any]) -> dict[str, float]:
 def check_parameters(
     report: Report, table: Mapping[str, Any], sizes: Collection[str]
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the tuning parameters; those with findings keep the values as written."""
+    """Return the tuning parameters; those with errors keep the values as written."""
     result: dict[str, tuple[Any, ...]] = {}
     for name, values in table.items():
         reason = why_not_a_name(name, dimension=True) or _why_not_values(values)
@@ -177,18 +177,18 @@ def _kind(value: Any) -> str:
 # ---------------------------------------------------------------------------- expressions
 
 _REFUSED = Expression.parse(0)
-"""Stands where an expression was refused; the finding keeps the file from being used."""
+"""Placeholder for a refused expression; because of the error the file is not used."""
 
 
 class Formulas:
-    """Parses the expressions of one file over its own names and those of the device.
+    """Parses the expressions of one file, which use its own names and those of the device.
 
-    ``derived`` then holds the derived expressions, each after those that it uses.
+    ``derived`` contains the derived expressions, each after those that it uses.
 
     Parameters
     ----------
     report : Report
-        Takes what is wrong.
+        Collects all findings.
     variables : sequence of str
         Problem sizes and tuning parameters.
     derived : mapping of str to object
@@ -213,16 +213,16 @@ class Formulas:
         self._refuse_cycle()
 
     def parse(self, path: str, value: Any, key: Key | None = None) -> Expression:
-        """Return the expression of a value; a refused one is reported.
+        """Return the expression of a value, or report why it is refused.
 
         Parameters
         ----------
         path : str
             Dotted path of the value.
         value : object
-            What the file holds: a number or an expression.
+            The number or expression in the file.
         key : Key, optional
-            The definition, whose range holds for a constant.
+            The definition; a constant must be within its range.
         """
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             self.report.error(path, "must be a number or an expression", value)
@@ -239,7 +239,7 @@ class Formulas:
         return expression
 
     def parse_table(self, section: Section, checked: Checked, path: str) -> dict[str, Expression]:
-        """Return the expressions of a checked table, those that are absent by their defaults."""
+        """Return the expressions of a checked table, with defaults for missing ones."""
         result: dict[str, Expression] = {}
         for key in section.keys:
             if key.type == "expression" and key.name in checked:
@@ -258,12 +258,12 @@ class Formulas:
         return tuple(self.parse(f"constraints[{i}]", text) for i, text in enumerate(texts))
 
     def _refuse_cycle(self) -> None:
-        """Sort the derived names so that each comes after those that it uses."""
+        """Sort the derived names so that each comes after those that it uses; report cycles."""
         uses = {name: sorted(e.names & self.derived.keys()) for name, e in self.derived.items()}
         try:
             order = list(TopologicalSorter(uses).static_order())
         except CycleError as error:
-            cycle = error.args[1][:0:-1]  # first and last are the same
+            cycle = error.args[1][:0:-1]  # the first and the last name are equal
             names = list(self.derived)
             start = min(range(len(cycle)), key=lambda i: names.index(cycle[i]))
             turned = [*cycle[start:], *cycle[: start + 1]]
@@ -275,12 +275,12 @@ class Formulas:
 
 
 def _reason(error: ExpressionError) -> str:
-    """Return what is wrong with an expression without its text, which the finding shows."""
+    """Return the message of an error without the expression, which the finding shows."""
     return f"{error.reason} at column {error.position + 1}{error.hint}"
 
 
 def _constant_outside(expression: Expression, key: Key) -> str:
-    """Say that a constant expression has no number in the range of its key."""
+    """Return why a constant expression is not a number in the range of its key, else ``""``."""
     try:
         value, fault = expression.evaluate({})
     except ExpressionError as error:  # arithmetic with words

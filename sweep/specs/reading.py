@@ -1,4 +1,4 @@
-"""Reading files from strangers: their place, their text, and TOML in bounded memory."""
+"""Read untrusted files: location, text, and TOML in bounded memory."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ __all__ = [
 ]
 
 FOLDERS: dict[str, str] = {"device": "devices", "kernel": "kernels_spec"}
-"""The folder of each kind, in the shipped data and in the user's directories."""
+"""The folder of each kind of file, in the shipped data and in the user's directories."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 LARGEST_FILE = 2**20
-"""Files over 1 MiB are refused: no description of a device or kernel is that long."""
+"""Larger files (over 1 MiB) are refused, since no description is that long."""
 
 KEY_PATTERN = rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}"
-"""A file is named ``KEY.toml``: the key names the device or kernel on the command line, in plans
-and in stores."""
+"""Pattern of keys. A file is named ``KEY.toml``; its key is the name of the device or kernel on the
+command line, in plans and in stores."""
 
 MAX_KEY_PARTS = 8
-"""Most parts of a dotted key; the memory that a parser takes grows with their square."""
+"""Largest number of parts of a dotted key; the parser's memory grows with its square."""
 
 MAX_STATEMENTS = 20_000
-"""Most keys and tables of a file."""
+"""Largest number of keys and tables in a file."""
 
 _STRING = r'"(?:\\.|[^"\\\n])*(?:"|\\?$)|\'[^\'\n]*(?:\'|$)'
 _PART = rf"(?:[A-Za-z0-9_-]+|{_STRING})"
 _KEYS = re.compile(
-    # Texts of several lines and comments are skipped; what is left are strings, bare words, keys.
+    # Multi-line strings and comments are skipped; strings, bare words and keys remain.
     r'"""(?:\\[\s\S]|[^\\])*?(?:"""|\\?\Z)|' + r"'''[\s\S]*?(?:'''|\Z)"
     rf"|\#[^\n]*|(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})*)|(?P<statement>=|^[ \t]*\[)",
     re.MULTILINE,
@@ -61,7 +61,7 @@ def data_root(kind: str) -> Path:
     Parameters
     ----------
     kind : str
-        ``device`` or ``kernel``, or the folder's name.
+        ``device`` or ``kernel``, or the name of the folder.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def data_root(kind: str) -> Path:
 
 
 def label_of(path: Path) -> str:
-    """Return how messages name a file: ``devices/KEY.toml`` for a shipped one, else its path."""
+    """Return a file's name for messages: ``devices/KEY.toml`` for a shipped file, else its path."""
     for folder in FOLDERS.values():
         if path.parent == _PACKAGE.parent / folder or path.parent == _PACKAGE / "_data" / folder:
             return f"{folder}/{path.name}"
@@ -89,7 +89,7 @@ def label_of(path: Path) -> str:
 
 
 def read_text(report: Report, path: Path) -> str | None:
-    """Return the text of a file, or ``None`` after a finding."""
+    """Return the text of a file, or report an error and return ``None``."""
     try:
         if not path.is_file():
             other = "not a regular file" if path.exists() else "no such file"
@@ -104,19 +104,19 @@ def read_text(report: Report, path: Path) -> str | None:
         report.error("", f"larger than {LARGEST_FILE} bytes, the most that a file may hold")
         return None
     try:
-        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        return data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         report.error("", f"not UTF-8 text (byte {error.start})")
         return None
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text from a stranger, in bounded memory and time.
+    """Return the tables of an untrusted TOML text, in bounded memory and time.
 
     Raises
     ------
     ValueError
-        The text is not TOML, or its keys are nested too deeply or too many.
+        The text is not TOML, or has too many or too deeply nested keys.
     """
     try:
         text.encode()
@@ -142,10 +142,10 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def parse_toml(report: Report, text: str, key: str) -> dict[str, Any] | None:
-    """Return the tables of a file of our format, or ``None`` after a finding.
+    """Return the tables of a device or kernel file, or report an error and return ``None``.
 
-    The name of the file and the format's version are checked here: without them nothing else in
-    the file can be judged.
+    The name of the file and the version of the format are checked here, because all other checks
+    depend on them.
     """
     if not re.fullmatch(KEY_PATTERN, key):
         report.error("", "the file's name must be a lower-case letter, then a-z, 0-9, _: KEY.toml")
@@ -167,7 +167,7 @@ def parse_toml(report: Report, text: str, key: str) -> dict[str, Any] | None:
 
 
 def _syntax_error(message: str, text: str) -> str:
-    """Put the place of a TOML syntax error first: ``line 3, column 7: not TOML: ...``."""
+    """Return the message of a TOML syntax error: ``line 3, column 7: not TOML: ...``."""
     place = _PLACE.search(message)
     reason = message[: place.start()] if place else message
     if place and place[1]:

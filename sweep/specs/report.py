@@ -1,4 +1,4 @@
-"""What is wrong with a file: findings, each one line for a person."""
+"""Findings about a file: errors and warnings, one line each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_VALUE = 60
 
 MAX_ERRORS = 200
-"""Most errors that are collected of one file: a hostile one has enough of them for minutes."""
+"""Largest number of errors to collect, since a hostile file could have very many."""
 
 _ABSENT = object()
 
@@ -33,7 +33,7 @@ class Finding:
     path : str
         Dotted path of the key, ``""`` for the file as a whole.
     message : str
-        What is wrong and what would be right, with the value; one line.
+        The problem, the value and the expected value, in one line.
     severity : str
         ``error`` (the file is refused) or ``warning``.
     """
@@ -44,24 +44,24 @@ class Finding:
     severity: str = "error"
 
     def __str__(self) -> str:
-        """Return file and message in one line."""
+        """Return the file's name and the message in one line."""
         mark = "" if self.severity == "error" else f"{self.severity}: "
         return printable(f"{self.file}: {mark}{self.message}")
 
 
 class Report:
-    """The findings about one file, in the order in which they were made."""
+    """The findings about one file, in order."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.findings: list[Finding] = []
 
     def error(self, path: str, reason: str, value: Any = _ABSENT) -> None:
-        """Add an error at a dotted path, with the value that stands there."""
+        """Add an error at a dotted path, with the value at that path."""
         self._add("error", path, reason, value)
 
     def warning(self, path: str, reason: str, value: Any = _ABSENT) -> None:
-        """Add something that is allowed but looks wrong."""
+        """Add a warning about a value that is allowed but looks wrong."""
         self._add("warning", path, reason, value)
 
     def _add(self, severity: str, path: str, reason: str, value: Any) -> None:
@@ -77,12 +77,12 @@ class Report:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     def result(self, found: Spec | None) -> Spec:
-        """Return what was read from the file, if it is good.
+        """Return the content of the file, if there are no errors.
 
         Raises
         ------
         SpecError
-            With file, path, value and reason of the first error, in one line.
+            There are errors; the message has file, path, value and reason of the first one.
         """
         if self.errors or found is None:
             raise SpecError(str(self.errors[0]))
@@ -90,7 +90,7 @@ class Report:
 
 
 def show(value: Any) -> str:
-    """Return a value as a TOML file would hold it, cut where it is long."""
+    """Return a value in TOML syntax, shortened if it is long."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str):
@@ -107,7 +107,7 @@ def show(value: Any) -> str:
 
 
 def quoted_path(*names: str) -> str:
-    """Return the dotted path of nested keys; what is not a bare key stands in quotes."""
+    """Return the dotted path of nested keys, with quotes around keys that are not bare."""
     return ".".join(
         name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
         for name in names

@@ -1,7 +1,7 @@
-"""Both file formats for editors and for people: JSON Schema and a printed table.
+"""JSON Schema and a printed table of both file formats.
 
-Editors with a TOML language server show from it what a key means and mark what is wrong. What no
-schema can say (cycles, names that an expression uses, sums over tables) only loading checks.
+Editors with a TOML language server use the schema to explain keys and mark errors. Loading a file
+also checks what a schema cannot express: cycles, names in expressions, sums over tables.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def json_schema(
     kind : str
         ``device`` or ``kernel``.
     model_parameters : mapping of str to sequence of Parameter, optional
-        Per model, the parameters that it declares; a device's ``[model.NAME]`` tables are then
-        described in full, and other models refused.
+        The declared parameters of each model. If given, the schema describes the ``[model.NAME]``
+        tables in full and refuses other models.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _keys(section: Section) -> Schema:
 
 
 def _only_with(pattern: str, keys: Sequence[str]) -> Schema:
-    """Return the rule that keys of an access stand with one pattern only, which needs the first."""
+    """Return the rule that keys belong to one access pattern, which requires the first of them."""
     return {
         "if": {"properties": {"pattern": {"const": pattern}}, "required": ["pattern"]},
         "then": {"required": [keys[0]]},
@@ -177,7 +177,7 @@ def _models(model_parameters: Mapping[str, Sequence[Parameter]]) -> Schema:
 
 def _sources(sections: Format) -> Schema:
     body: Schema = {"type": "object"}
-    if "model" not in sections:  # a kernel's names are free
+    if "model" not in sections:  # the author of a kernel file chooses its names
         return body | {"required": ["default"], "additionalProperties": _SOURCE}
     places = [(key, section) for name, section in sections.items() if name for key in section.keys]
     body["properties"] = {path: _SOURCE for path in ("identity", *(key.path for key, _ in places))}
@@ -190,7 +190,7 @@ def _sources(sections: Format) -> Schema:
 
 
 def _sources_of_optional(sections: Format) -> list[Schema]:
-    """Return the rules that an optional value must have its source if it stands in the file."""
+    """Return the rules that an optional value in a file must have a source."""
     return [
         {
             "if": {"properties": {name: {"required": [key.name]}}, "required": [name]},
@@ -233,7 +233,7 @@ def _rows(key: Key) -> Schema:
 
 
 def _bounds(schema: Schema, minimum: float, maximum: float) -> Schema:
-    """Add the limits of a range; JSON has no infinity."""
+    """Add the finite limits of a range, because JSON has no infinity."""
     if minimum > -math.inf:
         schema["minimum"] = minimum
     if maximum < math.inf:
@@ -253,7 +253,7 @@ _CHOSEN = {
 
 
 def format_table(kind: str) -> str:
-    """Return a Markdown table of every key of device or kernel files.
+    """Return a Markdown table of all keys of device or kernel files.
 
     Parameters
     ----------

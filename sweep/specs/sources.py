@@ -1,4 +1,4 @@
-"""Where a number comes from: kind and reference, and who must have one."""
+"""Sources of values: kind and reference, and checks of the ``[source]`` table."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Source:
     kind : str
         ``datasheet``, ``paper``, ``microbenchmark``, ``review``, ``derived`` or ``assumed``.
     reference : str
-        The document and the place in it, or how the value was derived or why it was assumed.
+        The document and the place in it, how the value was derived, or why it was assumed.
     """
 
     kind: str
     reference: str
 
     def __str__(self) -> str:
-        """Return the source as the file holds it."""
+        """Return the source as written in a file."""
         return f"{self.kind}: {self.reference}"
 
 
@@ -43,22 +43,22 @@ def check_sources(
     special: Collection[str],
     excused: Collection[str] = (),
 ) -> tuple[dict[str, Source], set[str]]:
-    """Return the valid sources of a file by dotted path, and the paths of the wrong ones.
+    """Return the valid sources of a file by dotted path, and the paths of invalid ones.
 
-    Those paths are what an entry names or was probably meant to name.
+    The latter are the paths that an entry names or was probably meant to name.
 
     Parameters
     ----------
     report : Report
-        Takes what is wrong.
+        Collects all findings.
     table : mapping
         The ``[source]`` table.
     known : collection of str
         Dotted paths that a source may name.
     special : collection of str
-        Entries that are no paths: ``identity``, ``default``.
+        Entries that are not paths: ``identity``, ``default``.
     excused : collection of str
-        Paths that other findings already speak of; a source may stand for anything below them.
+        Paths with other findings; sources below them are accepted.
     """
     result: dict[str, Source] = {}
     wrong: set[str] = set()
@@ -100,7 +100,7 @@ def _parse(report: Report, here: str, text: Any) -> Source | None:
 
 
 def is_below(path: str, prefix: str) -> bool:
-    """Whether a dotted path is ``prefix`` or starts with it."""
+    """Return whether a dotted path is ``prefix`` or below it."""
     return path == prefix or path.startswith(prefix + ".")
 
 

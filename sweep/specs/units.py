@@ -1,7 +1,7 @@
-"""Units as they stand in the suffix of a key, and their conversion to base units.
+"""Units in the suffixes of keys, and their conversion to base units.
 
-A key of a device file says its unit itself: ``memory_bandwidth_GBps``. This table is the only
-place that knows what a suffix means; a suffix that is not in it is part of a name.
+The suffix of a key is its unit: ``memory_bandwidth_GBps``. Only this table defines suffixes; any
+other suffix is part of the name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["UNITS", "Unit", "convert", "split_unit", "to_base"]
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit: the suffix in a key, the symbol for people, what it measures, its size.
+    """One unit: suffix in a key, symbol, dimension and size.
 
     ``factor`` is the number of base units (Hz, B/s, bytes, bits, s, W, V) in one of this unit.
     """
@@ -47,10 +47,10 @@ _FACTORS: dict[str, dict[str, float]] = {
     "operation rate": {"Gops Gop/s": 1e9},
     "share": {"fraction 1": 1, "percent %": 1e-2},
 }  # fmt: skip
-"""By what is measured: suffix, symbol where it differs, and size."""
+"""The units of each dimension: suffix, symbol if it differs, and size."""
 
 UNITS: dict[str, Unit] = {}
-"""Every unit suffix; the first of a dimension that makes a value plausible is the one suggested."""
+"""All units by suffix; messages suggest the first unit that makes a value plausible."""
 
 for _dimension, _units in _FACTORS.items():
     for _names, _factor in _units.items():
@@ -61,9 +61,9 @@ _BY_LENGTH = sorted(UNITS, key=len, reverse=True)
 
 
 def split_unit(name: str, *, loose: bool = False) -> tuple[str, Unit | None]:
-    """Split a key into its stem and the unit of its suffix (``None`` where it has none).
+    """Split a key into its stem and the unit of its suffix (``None`` without a unit).
 
-    ``loose`` forgives a wrong case (``core_nominal_mhz``) where no suffix fits exactly.
+    ``loose`` accepts a wrong case (``core_nominal_mhz``) if no suffix matches exactly.
     """
     for suffix in _BY_LENGTH:
         if name.endswith("_" + suffix):
@@ -79,7 +79,7 @@ def to_base(value: float, name: str) -> float:
     unit = split_unit(name)[1]
     if unit is None:
         return float(value)
-    if unit.factor < 1:  # a division by 1e9 rounds once, a product with 1e-9 twice
+    if unit.factor < 1:  # dividing by 1e9 rounds once, multiplying with 1e-9 twice
         return value / round(1 / unit.factor)
     return value * unit.factor
 
@@ -87,6 +87,6 @@ def to_base(value: float, name: str) -> float:
 def convert(value: float, unit: Unit, wanted: Unit) -> float:
     """Return ``value`` of one unit in another unit of the same dimension.
 
-    The result is rounded to 12 digits: it is printed for a person to copy into a file.
+    The result is rounded to 12 digits, because messages suggest it for use in a file.
     """
     return float(f"{value * (unit.factor / wanted.factor):.12g}")

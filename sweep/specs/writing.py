@@ -1,4 +1,4 @@
-"""Writing kernel files: names, quotes, comments, tables."""
+"""Write kernel files: names, quotes, comments, tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = bool | int | float | str | Sequence[bool | int | float | str]
 
 
 def key_of(name: str) -> str:
-    """Return the key of a kernel's file for a name: at most 100 lower-case letters, digits and _.
+    """Return the key for a kernel's name: at most 100 lower-case letters, digits and _.
 
     >>> key_of("2D convolution")
     'kernel_2d_convolution'
@@ -26,17 +26,17 @@ def key_of(name: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text that can stand in a comment."""
+    """Return a text that can be used in a comment."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def quoted(text: str) -> str:
-    """Return a text as TOML writes it, on one line."""
+    """Return a text as a TOML string on one line."""
     return json.dumps(plain(text), ensure_ascii=False)
 
 
 def toml(value: Value) -> str:
-    """Return a number, a text or a list of these as TOML writes it.
+    """Return a number, a text or a list of these in TOML syntax.
 
     >>> toml(3.0), toml(["a", True, 0.5])
     ('3', '["a", true, 0.5]')
@@ -55,12 +55,12 @@ def toml(value: Value) -> str:
 
 @dataclass
 class KernelFile:
-    """A kernel file that is put together table by table.
+    """A kernel file that is built table by table.
 
     Attributes
     ----------
     name, description, source : str
-        What the kernel is, and the default source of its values (``KIND: REFERENCE``).
+        Name and description of the kernel; default source of its values (``KIND: REFERENCE``).
     comments : list of str
         Lines at the top of the file.
     constraints : list of str
@@ -88,7 +88,7 @@ class KernelFile:
         Raises
         ------
         SpecError
-            The file cannot be read back.
+            The text is not a valid kernel file.
         """
         head: dict[str, Value] = {"schema": 1, "name": self.name, "description": self.description}
         if self.constraints:
