@@ -220,7 +220,7 @@ def load_rates() -> Rates:
 
 
 def _checked(kind: Any, data: Mapping[str, Any]) -> Any:
-    """Return a dataclass whose fields are checked: texts, and finite numbers not below zero."""
+    """Return a dataclass with checked fields: texts, finite numbers from 0, integers from 1."""
     values = {field.name: data[field.name] for field in fields(kind)}
     for field in fields(kind):
         value = values[field.name]
