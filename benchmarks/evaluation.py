@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
 from sweep.compiler.passes import get_pass
-from sweep.evaluation.tables import Shared, form_of, pass_inputs
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
+from sweep.evaluation.packing import Packer, form_of
+from sweep.evaluation.tables import pass_inputs
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan
 
@@ -42,7 +43,7 @@ def tables(space: KernelSpace, plan: Plan, model: str) -> Tables:
     """Return what a model reads, over the whole grid; a table has length 1 where it is constant."""
     whole = space.grid.whole
     launch = build_launch(space, whole)
-    found = pass_inputs(space, whole, launch, get_model(model), plan.variant, {})
+    found = pass_inputs(launch, get_model(model), plan.variant, {})
     return {name: np.asarray(table) for name, table in found.items()}
 
 
@@ -59,10 +60,10 @@ def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> 
     form = form_of(shape)
 
     def work(box: tuple[slice, ...]) -> None:
-        views, shared = [array[box] for array in out], Shared()
+        views, pack = [array[box] for array in out], Packer(declared)
         part = {name: restricted(table, box) for name, table in t.items()}
         for index in blocks(views[0].shape, CALL[form]):
-            packed = shared.pack(part, declared, index, index)
+            packed = pack(part, index)
             function = get_pass(model, "corrected", packed.form, OUTPUTS, packed.length)
             rows = (packed.n_rows, packed.n_inner)
             function(*packed.arguments, *(array[index].reshape(rows) for array in views))

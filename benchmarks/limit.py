@@ -25,9 +25,10 @@ from benchmarks.cpp import compiled_loop, compiler
 from benchmarks.peak import own_peak
 from benchmarks.spaces import KINDS, space
 from benchmarks.storing import THREADS
-from sweep.evaluation.chunk import blocks, canonical, tables_of
+from sweep.evaluation.chunk import blocks
+from sweep.evaluation.packing import Packer
 from sweep.evaluation.reducing import pieces, reduce_in_threads
-from sweep.evaluation.tables import pack, restrict
+from sweep.evaluation.tables import canonical, tables_of
 from sweep.models import get_model, model_names
 from sweep.reduction import Reduction
 from sweep.space import KernelSpace, Plan, Space
@@ -61,10 +62,9 @@ def ours(whole: Space) -> float:
 def packed_parts(kernel: KernelSpace, plan: Plan, model: str) -> Iterator[Any]:
     """Yield the tables of every piece as a pass reads them."""
     for piece in pieces(kernel, question(kernel)):
-        inputs = tables_of(kernel, plan, piece.box).inputs(model)
+        inputs = tables_of(kernel, piece.box).inputs(plan, model)
         for index in blocks(canonical(kernel, piece.box)):
-            part = {name: table[restrict(table, index)] for name, table in inputs.items()}
-            yield pack(part, get_model(model), tuple(s.stop - s.start for s in index))
+            yield Packer(get_model(model))(inputs, index)
 
 
 def theirs(loop: Any, parts: Sequence[Any], repeats: int) -> float:

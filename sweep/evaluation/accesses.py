@@ -1,4 +1,4 @@
-"""Accesses of a kernel over a box, as each device's memory serves them."""
+"""Accesses of a kernel over a box, as each device's stepsry serves them."""
 
 from __future__ import annotations
 
@@ -45,23 +45,17 @@ def global_access(
     block: Block,
     l2_hit_rate: Array,
 ) -> GlobalAccess:
-    """Evaluate an access to global memory, under each device's rule; the rate is the kernel's."""
-    memo = evaluate.memo
-    count = memo(operator.mul, evaluate(access.count), block.share)
+    """Evaluate an access to global stepsry, under each device's rule; the rate is the kernel's."""
+    steps = evaluate.steps
+    count = steps(operator.mul, evaluate(access.count), block.share)
     size = evaluate(access.bytes)
-    rules = memo(_rules, devices, rule_of, evaluate.ndim)
-    bank_rules = memo(_rules, devices, _bank_rule_of_l1, evaluate.ndim)
+    rules = steps(_rules, devices, rule_of, evaluate.ndim)
+    bank_rules = steps(_rules, devices, _bank_rule_of_l1, evaluate.ndim)
     if access.affine:
-        # Accesses to several arrays in one way cost the same.
-        form = ("global", access.stage, access.bytes, *access.affine)
-        if form not in evaluate.costs:
-            addresses = block.affine(access, evaluate)
-            evaluate.costs[form] = (
-                memo(_affine_cost, size, rules, *addresses),
-                memo(_linear_cost, size, rules, *addresses[4:]),
-                memo(_affine_passes, size, bank_rules, *addresses)[0],
-            )
-        cost, aligned, passes = evaluate.costs[form]
+        addresses = block.affine(access, evaluate)
+        cost = steps(_affine_cost, size, rules, *addresses)
+        aligned = steps(_linear_cost, size, rules, *addresses[4:])
+        passes, _ = steps(_affine_passes, size, bank_rules, *addresses)
     elif access.transactions is not None:
         # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
         words = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
@@ -72,15 +66,15 @@ def global_access(
     else:
         stride = evaluate(access.stride) if access.stride is not None else None
         given = (access.pattern, size, stride, block.lanes, rules)
-        cost = Cost(*memo(access_transactions, *given))
+        cost = Cost(*steps(access_transactions, *given))
         given = ("coalesced", size, None, block.lanes, rules)
-        aligned = Cost(*memo(access_transactions, *given))
-        step = memo(_step, access.pattern, stride, size)
+        aligned = Cost(*steps(access_transactions, *given))
+        step = steps(_step, access.pattern, stride, size)
         row = (0, step, 0, 0, block.lanes, 1, block.lanes, block.warp_size)
-        passes, _ = memo(_affine_passes, size, bank_rules, *row)
+        passes, _ = steps(_affine_passes, size, bank_rules, *row)
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
-        l2_hit_rate = evaluate.share(access.l2_hit_rate, evaluate.values["l2_bytes"] > 0)
+        l2_hit_rate = evaluate.share(access.l2_hit_rate, of_l2=True)
     return GlobalAccess(
         name=access.name,
         kind=access.kind,
@@ -119,7 +113,7 @@ def _linear_cost(size: Array, rules: Any, *block: Any) -> Cost:
 
 
 def _affine_passes(size: Array, rules: Any, *addresses: Any) -> tuple[Any, Any]:
-    """Return passes and requests of an affine access to shared memory or L1."""
+    """Return passes and requests of an affine access to shared stepsry or L1."""
     return affine_bank_passes(Affine(*addresses), size, rules)
 
 
@@ -138,22 +132,22 @@ def _coalesced(cost: Cost, aligned: Cost) -> Any:
 def shared_access(
     access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
 ) -> SharedAccess:
-    """Evaluate an access to shared memory, with the conflicts of each device's banks."""
-    ndim, memo = evaluate.ndim, evaluate.memo
-    count = memo(operator.mul, evaluate(access.count), block.share)
-    rules = memo(_rules, devices, bank_rule_of, ndim)
+    """Evaluate an access to shared stepsry, with the conflicts of each device's banks."""
+    ndim, steps = evaluate.ndim, evaluate.steps
+    count = steps(operator.mul, evaluate(access.count), block.share)
+    rules = steps(_rules, devices, bank_rule_of, ndim)
     size = evaluate(access.bytes)
     if access.affine:
-        passes, requests = memo(_affine_passes, size, rules, *block.affine(access, evaluate))
+        passes, requests = steps(_affine_passes, size, rules, *block.affine(access, evaluate))
         degree = passes / np.where(requests == 0, 1.0, requests)
     elif access.transactions is not None:
         degree = passes = evaluate(access.transactions)
     else:
-        stride = evaluate(access.stride) if access.stride is not None else memo(_one, ndim)
+        stride = evaluate(access.stride) if access.stride is not None else steps(_one, ndim)
         row = (0, stride, 0, 0, block.lanes, 1, block.lanes, block.warp_size)
-        passes, _ = memo(_affine_passes, size, rules, *row)
-        banks = memo(_banks, devices, ndim)
-        degree = memo(bank_conflict_degree, stride, banks, banks)
+        passes, _ = steps(_affine_passes, size, rules, *row)
+        banks = steps(_banks, devices, ndim)
+        degree = steps(bank_conflict_degree, stride, banks, banks)
     degree, passes = (evaluate.of_hardware(part, count) for part in (degree, passes))
     return SharedAccess(access.name, access.kind, count, degree, passes)
 
@@ -163,6 +157,6 @@ def _one(ndim: int) -> Array:
 
 
 def _banks(devices: tuple[Device, ...], ndim: int) -> Array:
-    """Return the banks of each device's shared memory."""
+    """Return the banks of each device's shared stepsry."""
     major = [d.compute_capability.split(".")[0] for d in devices]
-    return device_array(devices, [BANKS.get(m, BANKS_LATER) for m in major], ndim)
+    return device_array([BANKS.get(m, BANKS_LATER) for m in major], ndim)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation.memo import Memo
+from sweep.evaluation.step_cache import StepCache
 from sweep.expressions import Expression
 from sweep.hardware.transactions import Affine
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
-from sweep.specs import Device
 from sweep.specs.kernel import Access, Kernel
 
 __all__ = [
@@ -30,28 +29,25 @@ __all__ = [
 TOTALS = ("instructions.", "synchronisation.")
 
 
-def device_array(devices: tuple[Device, ...], values: list[float], ndim: int) -> Array:
+def device_array(values: Sequence[float], ndim: int) -> Array:
     """Return one number per device as an array along the device axis."""
-    return np.array(values, dtype=np.float64).reshape((len(devices),) + (1,) * (ndim - 1))
+    return np.array(values, dtype=np.float64).reshape((len(values),) + (1,) * (ndim - 1))
 
 
 class Evaluator:
     """Evaluates a kernel's expressions over a box and collects where they fail.
 
-    ``values`` holds every name that expressions may use and ``faults`` where a derived name is
-    undefined: that matters only to expressions that really use it there. ``failed`` is true where
-    an expression divides by zero, or a count is negative or has no meaning. Steps whose arguments
-    a ``memo`` has seen in the box before are not computed again. ``costs`` are those of affine
-    accesses, by what they are given by.
+    ``values`` has every name that expressions may use, ``faults`` where a derived name is
+    undefined: that matters only to expressions that use it there. ``failed`` is true where an
+    expression divides by zero, or a count is negative or has no meaning.
     """
 
-    def __init__(self, values: dict[str, Any], ndim: int, memo: Memo) -> None:
+    def __init__(self, values: dict[str, Any], ndim: int, steps: StepCache) -> None:
         self.values = values
         self.faults: dict[str, Any] = {}
         self.ndim = ndim
-        self.memo = memo
-        self.failed: Any = memo(_nowhere, ndim)
-        self.costs: dict[Any, Any] = {}
+        self.steps = steps
+        self.failed: Any = steps(_nowhere, ndim)
 
     def define(self, name: str, expression: Expression) -> None:
         """Evaluate a derived name."""
@@ -62,21 +58,22 @@ class Evaluator:
 
         What is ``signed`` may be negative.
         """
-        value, bad = self.memo(_count, *self._evaluated(expression), signed)
+        value, bad = self.steps(_count, *self._evaluated(expression), signed)
         if bad is not None:
             self.note(bad)
         return value
 
-    def share(self, expression: Expression | None, cached: Any = True) -> Array:
-        """Evaluate a share of accesses that a cache serves; 0 where there is no cache."""
-        given = 0.0 if expression is None else self(expression)
-        value = self.memo(_where_cached, cached, given, self.ndim)
+    def share(self, expression: Expression | None, *, of_l2: bool = False) -> Array:
+        """Evaluate a share of accesses that a cache serves; 0 where a device has no such cache."""
+        value = self.steps(_zero, self.ndim) if expression is None else self(expression)
+        if of_l2:
+            value = self.steps(_where_cached, self.values["l2_bytes"], value)
         self.note(value > 1.0)
         return value
 
     def of_hardware(self, value: Array, count: Array) -> Array:
         """Take what an access costs; NaN, where no hardware has it, is flagged if it occurs."""
-        value, unknown = self.memo(_known, value, count)
+        value, unknown = self.steps(_known, value, count)
         if unknown is not None:
             self.note(unknown)
         return value
@@ -88,14 +85,14 @@ class Evaluator:
 
     def condition(self, expression: Expression) -> tuple[Any, Any]:
         """Return where a constraint holds, and where it cannot be evaluated."""
-        return self.memo(_truth, *self._evaluated(expression))
+        return self.steps(_truth, *self._evaluated(expression))
 
     def _evaluated(self, expression: Expression) -> tuple[Any, Any]:
         """Return an expression's value and where it is at fault."""
         names = sorted(expression.names)
         values = (self.values.get(name) for name in names)
         faults = (self.faults.get(name) for name in names)
-        return self.memo(_evaluated, expression, self.ndim, *values, *faults)
+        return self.steps(_evaluated, expression, self.ndim, *values, *faults)
 
 
 # Steps of an evaluation
@@ -134,9 +131,12 @@ def _known(value: Array, count: Array) -> tuple[Array, Any]:
     return np.where(unknown, 1.0, value), unknown & (count > 0)
 
 
-def _where_cached(cached: Any, given: Any, ndim: int) -> Array:
-    value: Array = _padded(np.where(cached, given, 0.0), ndim)
-    return value
+def _where_cached(l2_bytes: Array, share: Array) -> Array:
+    return np.where(l2_bytes > 0, share, 0.0)
+
+
+def _zero(ndim: int) -> Array:
+    return np.zeros((1,) * ndim)
 
 
 def _nowhere(ndim: int) -> Any:
@@ -246,9 +246,9 @@ class Block:
 def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Array) -> Block:
     """Return the block; its shape is evaluated only if an access depends on it."""
     if not any(access.affine for access in (*kernel.global_accesses, *kernel.shared_accesses)):
-        return evaluate.memo(Block, threads, warp_size)
+        return evaluate.steps(Block, threads, warp_size)
     x, y = (evaluate(kernel.expressions[f"launch.block_{axis}"]) for axis in "xy")
-    return evaluate.memo(Block, threads, warp_size, x, y)
+    return evaluate.steps(Block, threads, warp_size, x, y)
 
 
 def parts_of_block(kernel: Kernel, evaluate: Evaluator, block: Block) -> dict[str | None, Block]:
@@ -259,7 +259,7 @@ def parts_of_block(kernel: Kernel, evaluate: Evaluator, block: Block) -> dict[st
         if "threads" in stage.expressions:
             threads = evaluate(stage.expressions["threads"])
             evaluate.note(threads > block.threads)
-            parts[stage.name] = evaluate.memo(_part, block, threads)
+            parts[stage.name] = evaluate.steps(_part, block, threads)
     return parts
 
 

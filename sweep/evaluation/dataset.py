@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweep.errors import PlanError
+from sweep.evaluation import limits
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.coordinates import assumptions, coordinates, group_attributes
 from sweep.evaluation.variables import Variable, variables
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["evaluate", "kernel_dataset", "labelled", "tree_of"]
-
-MAX_CHUNKS = 1_000_000
-"""Most chunks of a lazy dataset: each is a task that a scheduler keeps in memory."""
 
 
 def evaluate(plan: Plan | Space) -> xr.DataTree:
@@ -86,10 +84,10 @@ class _Boxes:
     def __init__(self, space: KernelSpace, plan: Plan, found: tuple[Variable, ...]) -> None:
         from dask.base import tokenize
 
-        if space.grid.n_chunks > MAX_CHUNKS:
+        if space.grid.n_chunks > limits.MAX_CHUNKS:
             raise PlanError(
                 f"{plan.origin}: {space.kernel.key} has {space.grid.n_chunks:,} chunks, more than "
-                f"{MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
+                f"{limits.MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
             )
         self.grid = space.grid
         self.n_models = len(plan.models)

@@ -14,17 +14,11 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from sweep.errors import PlanError
-from sweep.evaluation.chunk import (
-    LAUNCH_SOURCES,
-    canonical_parts,
-    evaluate_box,
-    fill_model,
-    is_small,
-    launch_values,
-    tables_of,
-)
+from sweep.evaluation import limits
+from sweep.evaluation.chunk import evaluate_box, fill_model, launch_values
 from sweep.evaluation.dataset import labelled, tree_of
 from sweep.evaluation.reducing import Progress, reduce_in_threads, reducible
+from sweep.evaluation.tables import canonical_parts, is_small, tables_of
 from sweep.evaluation.variables import Variable, variables
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
@@ -40,13 +34,8 @@ Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
 Indices = Mapping[str, Array]
 
-MOST_BYTES = 16 << 30
-"""Most bytes of results that one read evaluates; who wants more has forgotten to select."""
 REMEMBERED = 2
 """Reads whose results a thread keeps: variables are read one after the other."""
-FEW_POINTS = 2000
-"""Points of a model that are evaluated one by one in Python: to compile a pass takes as long as
-some thousand of them."""
 
 Distribute = Callable[[Space, Reduction, Progress | None], list[Kept]]
 """Has a kernel's grid reduced elsewhere."""
@@ -224,7 +213,7 @@ class _Evaluator:
 
     def _check(self, points: int) -> None:
         size = points * self._bytes * len(self.plan.models)
-        if size > MOST_BYTES:
+        if size > limits.MOST_BYTES:
             raise PlanError(
                 f"{self.plan.origin}: {self.space.kernel.key}: {points:,} configurations take "
                 f"{size / 2**30:,.0f} GiB; select fewer before reading, or run the plan to a store"
@@ -324,10 +313,10 @@ def _results(
     wanted: Sequence[Variable],
 ) -> Iterator[tuple[str, int | None, Array]]:
     """Yield name, model (where the variable has that dimension) and values at points of a box."""
-    tables = tables_of(space, plan, box)
+    tables = tables_of(space, box)
     size = len(index[0])
     shape = (1,) * (len(index) - 1) + (size,)
-    launched = [v for v in wanted if v.model is None and v.source in LAUNCH_SOURCES]
+    launched = [v for v in wanted if v.is_launch]
     for variable in launched:
         values, status = (_at(table, index) for table in launch_values(variable, tables.launch))
         yield variable.name, None, np.where(status == 0, values, 0 if variable.is_code else np.nan)
@@ -335,12 +324,11 @@ def _results(
         own = [v for v in wanted if v.model in (None, name) and v not in launched]
         if not own:
             continue
-        inputs = {
-            key: _at(table, index).reshape(shape) for key, table in tables.inputs(name).items()
-        }
+        whole = tables.inputs(plan, name)
+        inputs = {key: _at(table, index).reshape(shape) for key, table in whole.items()}
         arrays = [np.empty(size, v.dtype) for v in own]
         sources = tuple(v.source for v in own)
-        fill_model(inputs, plan, name, shape, sources, arrays, "rows", size > FEW_POINTS)
+        fill_model(inputs, plan, name, shape, sources, arrays, "rows", size > limits.FEW_POINTS)
         for variable, array in zip(own, arrays, strict=True):
             yield variable.name, None if variable.model else i, array
 

@@ -19,22 +19,21 @@ import numpy as np
 
 from sweep.compiler.passes import TILE, get_reducing_pass
 from sweep.compiler.reductions import Counts, Front, Gathered, LeastOfEach, Smallest
-from sweep.evaluation.chunk import (
-    BLOCK,
-    LAUNCH_SOURCES,
-    Maker,
-    blocks,
+from sweep.evaluation import limits
+from sweep.evaluation.chunk import blocks
+from sweep.evaluation.launch import grid_axes
+from sweep.evaluation.packing import Packed, Packer, form_of
+from sweep.evaluation.step_cache import StepCache
+from sweep.evaluation.tables import (
+    Tables,
     canonical,
     canonical_index,
     canonical_parts,
     is_small,
     tables_of,
-    varying_inputs,
     with_last,
 )
-from sweep.evaluation.tables import Packed, Shared, form_of
 from sweep.evaluation.variables import variables
-from sweep.evaluation.workloads import grid_axes
 from sweep.models import get_model
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, cut_box
@@ -52,21 +51,6 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Index = tuple[slice, ...]
 State = Smallest | LeastOfEach | Front | Counts
-
-PIECE = 1 << 24
-"""Configurations of a piece over clocks: some ten milliseconds."""
-LAUNCHES = 1 << 19
-"""Configurations of a piece of which each has its own launch: bounds the memory of tables."""
-FEW = 1 << 14
-"""Configurations of a group below which a pass of its own costs more than it saves."""
-MOST_KEPT = 10_000
-"""Configurations of a group that a sorted list keeps; more are better sorted once."""
-MOST_PAIRS = BLOCK
-"""Pairs of clocks, each a group by itself, that stay one block."""
-OWN_TABLES = 1 << 22
-"""Configurations of a piece from which on it has tables of its own."""
-SIZES = 64
-"""Values along an axis from which on it is worth to be the inner loop."""
 
 Progress = Callable[[int, int], None]
 """Told evaluations done and evaluations in all, from any thread."""
@@ -91,17 +75,17 @@ def reducible(space: KernelSpace, plan: Plan, reduction: Reduction) -> bool:
         variable = own.get(name)
         if variable is None or variable.is_code != (keep.kind == "codes"):
             return False
-        if variable.source in LAUNCH_SOURCES and variable.model is None:
+        if variable.is_launch:
             return False
     by = reduction.by
     if keeps_each(space, reduction):
         by = _without_clocks(space, by)
         pairs = math.prod(len(reduction.indices[d]) for d in clock_names(space))
-        if form_of((1, pairs)) != "clocks" or pairs > MOST_PAIRS:
+        if form_of((1, pairs)) != "clocks" or pairs > limits.BLOCK:
             return False
     groups = math.prod(len(reduction.indices[d]) for d in by)
     points = math.prod(len(i) for i in reduction.indices.values())
-    return keep.n <= MOST_KEPT and points >= FEW * groups
+    return keep.n <= limits.MOST_KEPT and points >= limits.FEW * groups
 
 
 def keeps_each(space: KernelSpace, reduction: Reduction) -> bool:
@@ -152,9 +136,9 @@ def clock_names(space: KernelSpace) -> tuple[str, ...]:
 
 def _limit(space: KernelSpace, whole: Box) -> int:
     if form_of(canonical(space, whole)) == "clocks":
-        return PIECE
+        return limits.PIECE
     # Of a launch's tables only one or two have a number for each where sizes are the inner loop.
-    return LAUNCHES * (2 if grid_axes(space) else 1)
+    return limits.LAUNCHES // (1 if grid_axes(space) else 2)
 
 
 @dataclass
@@ -185,24 +169,21 @@ class Accumulator:
         found = [own[name] for name in self.reduction.variables]
         self._sources = tuple(v.source for v in found)
         self._tiles = [np.empty(TILE, v.dtype) for v in found]
-        self._make, self._each = Maker(), keeps_each(self.space, self.reduction)
+        self._steps, self._each = StepCache(), keeps_each(self.space, self.reduction)
         self._gathered = Gathered(np.dtype(self.plan.precision), TILE)
         self._grid_axes = grid_axes(self.space)
-        self._shared: dict[str, Shared] = {}
+        self._packers: dict[str, Packer] = {}
         self._varying: dict[str, frozenset[str]] = {}
 
     def add(self, piece: Piece) -> int:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
         last = self._last_axis(piece.box)
         if last is None:
-            # Tables of the whole grid serve small pieces; large ones would wait for them.
-            is_part = is_small(self.space) and piece.box.n_points < OWN_TABLES
-            make = tables_of if is_part else self._make
-            tables = make(self.space, self.plan, piece.box)
+            tables = tables_of(self.space, piece.box, self._steps)
             shape = canonical(self.space, piece.box)
             cut = blocks(shape)
         else:
-            tables = self._make(self.space, self.plan, piece.box, last)
+            tables = Tables(self.space, piece.box, self._steps, last)
             shape = with_last(canonical(self.space, piece.box), last)
             cut = [tuple(slice(0, n) for n in shape)]
         for model, key in piece.models:
@@ -211,7 +192,7 @@ class Accumulator:
             own = model, key
             if own not in self._states:
                 self._states[own] = self._empty()
-            inputs = tables.inputs(self.plan.models[model])
+            inputs = tables.inputs(self.plan, self.plan.models[model])
             for index in cut:
                 self._pass(inputs, piece.box, index, own, last)
         return piece.box.n_points * len(piece.models)
@@ -259,7 +240,7 @@ class Accumulator:
         if math.prod(shape[-2:]) > 1 or is_small(self.space) or self._each:
             return None
         found = max(self._grid_axes, key=lambda axis: box.shape[axis], default=None)
-        return found if found is not None and box.shape[found] >= SIZES else None
+        return found if found is not None and box.shape[found] >= limits.SIZES else None
 
     def _packed(
         self,
@@ -272,12 +253,30 @@ class Accumulator:
         """Return a model's tables of a block of a box as a pass reads them."""
         places = zip(with_last(canonical_index(self.space, box), last), index, strict=True)
         at = tuple(slice(a.start + b.start, a.start + b.stop) for a, b in places)
-        shared, model = self._shared.setdefault(name, Shared()), get_model(name)
+        pack = self._packers.setdefault(name, Packer(get_model(name)))
         if last is None:
-            return shared.pack(inputs, model, index, at)
+            return pack(inputs, index, at)
         if name not in self._varying:
-            self._varying[name] = varying_inputs(self.space, self.plan, box, name, last)
-        return shared.pack(inputs, model, index, at, "sizes", self._varying[name])
+            self._varying[name] = self._varying_inputs(box, name, last)
+        return pack(inputs, index, at, "sizes", self._varying[name])
+
+    def _varying_inputs(self, box: Box, name: str, last: int) -> frozenset[str]:
+        """Return a model's inputs that vary along the inner loop of the form ``sizes`` in some box.
+
+        Where grids fill all multiprocessors fewer inputs vary than where they do not, and to
+        compile a pass for either would take longer than to read what is constant as a row. The
+        two ends of the grid show both.
+        """
+        shape = [*box.shape[:last], min(2, box.shape[last]), *box.shape[last + 1 :]]
+        found: set[str] = set()
+        for corner in (0, 1):
+            sizes = zip(self.space.grid.shape, shape, strict=True)
+            start = tuple(corner * (n - m) for n, m in sizes)
+            end = Box(start, tuple(a + m for a, m in zip(start, shape, strict=True)))
+            tables = Tables(self.space, end, last=last)
+            inputs = tables.inputs(self.plan, name)
+            found.update(Packer(get_model(name))(inputs, tables.index, form="sizes").varying)
+        return frozenset(found)
 
     def _positions(
         self, box: Box, index: Index, model: int, n_outer: int, last: int | None = None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-
 import numpy as np
 
-from sweep.evaluation.tables import pass_inputs
-from sweep.evaluation.workloads import axis_arrays, build_launch, clock_on_devices
+from sweep.evaluation import limits
+from sweep.evaluation.launch import axis_arrays, clock_on_devices
+from sweep.evaluation.step_cache import StepCache
+from sweep.evaluation.tables import Tables
 from sweep.fields import STATUS
-from sweep.models import get_model
-from sweep.space import Box, KernelSpace, Plan
+from sweep.space import Box, KernelSpace, Plan, cut_box
 
 __all__ = ["obstacles"]
-
-FEW, LAUNCHES, MOST_BOXES = 1_000, 1_000_000, 64
-"""Launch configurations that are looked at first, then together, and how often before giving up."""
 
 
 def obstacles(space: KernelSpace, plan: Plan) -> dict[str, str]:
@@ -41,11 +36,18 @@ def obstacles(space: KernelSpace, plan: Plan) -> dict[str, str]:
         if isinstance(clocks, str):
             found[device.key] = clocks
             continue
-        if _statuses(space, plan, next(_launch_boxes(space, number, clocks, FEW)))[0]:
+        chosen = {"device": number, **clocks}
+        ranges = [
+            (chosen[d.kind], chosen[d.kind] + 1) if d.kind in chosen else (0, len(d))
+            for d in space.grid.dimensions
+        ]
+        whole = Box(*(tuple(ends) for ends in zip(*ranges, strict=True)))
+        # Nearly always a few launches show that there is a time.
+        if _statuses(space, plan, next(cut_box(whole, limits.FEW_LAUNCHES)))[0]:
             return {}
         counts = np.zeros(256, np.int64)
-        for i, box in enumerate(_launch_boxes(space, number, clocks, LAUNCHES)):
-            if i == MOST_BOXES:
+        for i, box in enumerate(cut_box(whole, limits.LAUNCHES)):
+            if i == limits.MOST_BOXES:
                 return {}
             counts += _statuses(space, plan, box)
             if counts[0]:
@@ -65,7 +67,7 @@ def _clocks_in_range(space: KernelSpace, number: int) -> dict[str, int] | str:
         start = tuple(number if d.kind == "device" else 0 for d in dimensions)
         stop = tuple(len(d) if n in own else a + 1
                      for n, (d, a) in enumerate(zip(dimensions, start, strict=True)))  # fmt: skip
-        axes, ndim = axis_arrays(space, Box(start, stop))
+        axes, ndim = axis_arrays(space, Box(start, stop), StepCache())
         hertz, _, inside = clock_on_devices(kind, axes, (device,), ndim)
         if not inside.any():
             swept = sorted({float(f / 1e6) for f in (hertz.min(), hertz.max())})
@@ -81,43 +83,16 @@ def _clocks_in_range(space: KernelSpace, number: int) -> dict[str, int] | str:
     return found
 
 
-def _launch_boxes(
-    space: KernelSpace, number: int, clocks: dict[str, int], size: int
-) -> Iterator[Box]:
-    """Yield boxes of a size that cover the launches of one device at one pair of clocks."""
-    dimensions = space.grid.dimensions
-    whole = [
-        slice(number, number + 1) if d.kind == "device"
-        else slice(clocks[d.kind], clocks[d.kind] + 1) if d.kind in clocks
-        else slice(0, len(d))
-        for d in dimensions
-    ]  # fmt: skip
-    extents = [part.stop - part.start for part in whole]
-    axis = 0
-    while axis < len(whole) - 1 and math.prod(extents[axis + 1 :]) > size:
-        axis += 1
-    step = max(1, size // math.prod(extents[axis + 1 :]))
-    for lead in np.ndindex(*extents[:axis]):
-        for start in range(0, extents[axis], step):
-            ranges = [(s.start + i, s.start + i + 1) for s, i in zip(whole, lead, strict=False)]
-            first = whole[axis].start + start
-            ranges.append((first, min(first + step, whole[axis].stop)))
-            ranges += [(s.start, s.stop) for s in whole[axis + 1 :]]
-            yield Box(*(tuple(ends) for ends in zip(*ranges, strict=True)))
-
-
 def _statuses(space: KernelSpace, plan: Plan, box: Box) -> np.ndarray:
     """Return how often each status stands before any model runs, over a box and all models."""
-    launch = build_launch(space, box)
+    tables = Tables(space, box)
     counts = np.zeros(256, np.int64)
     for name in plan.models:
-        inputs = pass_inputs(
-            space, box, launch, get_model(name), plan.variant, plan.options.get(name, {})
-        )
+        inputs = tables.inputs(plan, name)
         status = np.where(
             inputs["launch_status"] == 0, inputs["clock_status"], inputs["launch_status"]
         )
-        shape = np.broadcast_shapes(status.shape, launch.workload.clocks.ratio.shape)
+        shape = np.broadcast_shapes(status.shape, inputs["core_hz"].shape)
         counts += np.bincount(
             np.broadcast_to(status, shape).astype(np.uint8).ravel(), minlength=256
         )

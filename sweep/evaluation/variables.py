@@ -51,6 +51,11 @@ class Variable:
         """Whether the variable holds flags rather than numbers."""
         return self.dtype.kind == "u"
 
+    @property
+    def is_launch(self) -> bool:
+        """Whether only the launch decides the variable: it has neither models nor clocks."""
+        return self.model is None and COMMON_FIELDS[self.source].depends == "launch"
+
 
 def all_fields() -> dict[str, Field]:
     """Return every variable that a plan may keep, by the name it has in results."""

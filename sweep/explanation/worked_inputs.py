@@ -12,7 +12,7 @@ import numpy as np
 from sweep.compiler.lowering import lowered
 from sweep.compiler.source import finishing
 from sweep.evaluation.tables import model_inputs
-from sweep.evaluation.workloads import Launch, build_launch, build_workload
+from sweep.evaluation.launch import Launch, build_launch, build_workload
 from sweep.explanation.trace import Trace, trace
 from sweep.fields import COMMON_FIELDS, Field
 from sweep.models.base import HEAD, Input, Model, Symbol
@@ -91,8 +91,8 @@ def work_out(
         raise ValueError(f"a space of {space.n_points} configurations, not of one")
     box = space.grid.whole
     launch = build_launch(space, box)
-    workload = build_workload(launch, space, box, model, options or {})
-    tables = model_inputs(space, box, launch, model, variant, options or {})
+    workload = build_workload(launch, model, options or {})
+    tables = model_inputs(launch, model, variant, options or {})
     inputs = {name: float(scalar(table)) for name, table in tables.items()}
     status = int(inputs["launch_status"] or inputs["clock_status"])
     if status:

@@ -21,7 +21,6 @@ array([8., 8., 3.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -297,11 +296,7 @@ def block_limits(
 
 
 def grid_occupancy(
-    block: BlockLimits,
-    blocks: ArrayLike,
-    limits: Limits,
-    n_sm: ArrayLike,
-    take: Callable[[str, tuple[int, ...]], Array] | None = None,
+    block: BlockLimits, blocks: ArrayLike, limits: Limits, n_sm: ArrayLike
 ) -> Occupancy:
     """Return what a multiprocessor holds of a grid: its size may be swept, so little is left.
 
@@ -311,44 +306,34 @@ def grid_occupancy(
         What a block takes.
     blocks, limits, n_sm
         As for :func:`occupancy`.
-    take : callable, optional
-        ``take(name, shape)`` returns the memory for a result; fresh memory by default.
     """
     grid, sms = (np.asarray(x, dtype=np.float64) for x in (blocks, n_sm))
-
-    def out(name: str, *tables: Array) -> Array | None:
-        return take(name, np.broadcast_shapes(*(t.shape for t in tables))) if take else None
-
     with np.errstate(invalid="ignore", over="ignore"):
         fitting, launchable, status = block.fitting, block.fits, block.status
         if grid.size > 0 and (fewest := grid.min()) > 0 and grid.max() < np.inf:
             # As below, without what cannot be. Grids that fill every multiprocessor limit nothing:
             # what is active then follows from the block alone.
-            most = sms.max()
             active, active_sm = fitting, sms
-            if not np.ceil(fewest / most) >= fitting.max():
-                by_grid = np.divide(grid, sms, out=out("by_grid", grid, sms))
-                by_grid = np.asarray(np.ceil(by_grid, out=by_grid if take else None))
-                active = np.minimum(fitting, by_grid, out=out("active", fitting, by_grid))
-            if fewest < most:
-                active_sm = np.asarray(np.minimum(sms, grid, out=out("active_sm", sms, grid)))
+            if not np.ceil(fewest / sms.max()) >= fitting.max():
+                active = np.minimum(fitting, np.ceil(grid / sms))
+            if fewest < sms.max():
+                active_sm = np.minimum(sms, grid)
         else:
-            by_grid = np.asarray(blocks_by_grid(grid, sms))
             is_grid = (grid > 0) & np.isfinite(grid)
             launchable = launchable & is_grid
             status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
-            active = np.minimum(fitting, np.where(is_grid, by_grid, 0.0))
+            active = np.minimum(fitting, np.where(is_grid, blocks_by_grid(grid, sms), 0.0))
             active_sm = np.where(grid > 0, np.minimum(sms, grid), 0.0)
-        active_warps = np.multiply(active, block.warps, out=out("warps", active, block.warps))
+        active_warps = active * block.warps
     return Occupancy(
         warps_per_block=block.warps_per_block,
         limit_by_blocks=block.by_blocks,
         limit_by_warps=block.by_warps,
         limit_by_registers=block.by_registers,
         limit_by_shared_memory=block.by_shared_memory,
-        active_blocks_per_sm=active,
-        active_warps_per_sm=active_warps,
-        active_sm=active_sm,
+        active_blocks_per_sm=np.asarray(active),
+        active_warps_per_sm=np.asarray(active_warps),
+        active_sm=np.asarray(active_sm),
         status=status,
         launchable=launchable,
         max_warps_per_sm=np.asarray(limits.max_warps_per_sm),

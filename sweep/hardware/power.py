@@ -8,10 +8,15 @@ implies, so the same power model serves every time model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["dynamic_power", "voltage_at"]
+from sweep.fields import POWER_STATUS
+
+__all__ = ["dynamic_power", "power_inputs", "voltage_at"]
 
 Array = NDArray[np.float64]
 
@@ -39,3 +44,41 @@ def voltage_at(clock: Array, table: tuple[tuple[float, ...], ...]) -> Array:
     """
     clocks, volts = np.array(table, dtype=np.float64).T
     return np.interp(clock, clocks, volts)
+
+
+def power_inputs(devices: Sequence[Any], core: Array, memory: Array) -> dict[str, Array]:
+    """Return what equation (1) needs besides the activities, over devices and clocks.
+
+    A device without a power table has no power: its own status says so, the time stays valid.
+
+    Parameters
+    ----------
+    devices : sequence
+        With the declared ``values`` and ``tables`` of their files, along the first axis.
+    core, memory : array
+        Clocks [Hz].
+
+    Returns
+    -------
+    dict
+        ``static_power`` [W], ``core_watts`` and ``memory_watts`` at full activity [W], and
+        ``power_input_status``.
+    """
+    shape = (len(devices),) + (1,) * (core.ndim - 1)
+    static = np.full(shape, np.nan)
+    status = np.full(shape, float(POWER_STATUS["missing_parameters"]))
+    clocks = {"core": core, "memory": memory}
+    watts = {name: np.full(clock.shape, np.nan) for name, clock in clocks.items()}
+    for i, device in enumerate(devices):
+        if "power.static" not in device.values:  # the table is there whole or not at all
+            continue
+        static[i], status[i] = device.values["power.static"], float(POWER_STATUS["valid"])
+        for name, clock in clocks.items():
+            voltage = voltage_at(clock[i], device.tables[f"power.{name}_voltage"])
+            watts[name][i] = dynamic_power(device.values[f"power.{name}"], voltage, clock[i])
+    return {
+        "static_power": static,
+        "core_watts": watts["core"],
+        "memory_watts": watts["memory"],
+        "power_input_status": status,
+    }

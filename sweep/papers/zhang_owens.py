@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation.workloads import build_launch, build_workload
+from sweep.evaluation.launch import build_launch, build_workload
 from sweep.explanation.bottlenecks import breakdown
 from sweep.models import zhang_owens_2011 as zo
 from sweep.models.workload import Workload
@@ -46,7 +46,7 @@ def _workload(kernel: str, **parameters: float) -> Workload:
     plan = Plan((kernel,), ("gtx_285",), ("zhang_owens",), kernel_axes={kernel: axes})
     (space,) = resolve(plan).kernels
     launch = build_launch(space, space.grid.whole)
-    return build_workload(launch, space, space.grid.whole, zo.MODEL, {})
+    return build_workload(launch, zo.MODEL, {})
 
 
 def _inputs(work: Workload) -> dict[str, Any]:

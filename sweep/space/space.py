@@ -33,9 +33,11 @@ LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_m
 """Names that a plan's constraints may use besides sizes, parameters and device attributes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelSpace:
     """One kernel's share of a space: its grid over the devices, and what stays fixed.
+
+    Spaces are compared by identity, so that tables can be cached by their space.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sweep.compiler.passes import TILE
-from sweep.evaluation import Buffers, chunk, evaluate_box, variables
+from sweep.evaluation import Buffers, evaluate_box, limits, variables
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.models.base import finish
 from sweep.space import KernelSpace, Plan, resolve
@@ -56,10 +56,10 @@ def test_invalid_launch__nothing_but_its_status(clocks):
             assert np.isnan(values[invalid]).all(), variable.name
 
 
-@pytest.mark.parametrize("most", [0, chunk.WHOLE_TABLES])
+@pytest.mark.parametrize("most", [0, limits.WHOLE_TABLES])
 def test_buffers__used_again_box_after_box(monkeypatch, most):
     """Whether tables are those of each box or of the whole grid."""
-    monkeypatch.setattr(chunk, "WHOLE_TABLES", most)
+    monkeypatch.setattr(limits, "WHOLE_TABLES", most)
     clocks = {"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.9, 1.0, 1.1]}
     space, plan = laid_out(clocks, chunk_points=150)
     boxes = list(space.grid.boxes())

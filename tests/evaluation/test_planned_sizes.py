@@ -7,12 +7,14 @@ import pytest
 
 import sweep
 from sweep import query
-from sweep.evaluation import chunk, evaluate, reducing, tables
+from sweep.compiler.passes import input_names
+from sweep.evaluation import evaluate, limits, reducing
+from sweep.evaluation.launch import grid_axes
+from sweep.evaluation.packing import Packer
 from sweep.evaluation.planned import Planned
-from sweep.evaluation.tables import Shared, pack
-from sweep.evaluation.workloads import grid_axes
+from sweep.evaluation.tables import Tables, canonical_index
 from sweep.models import get_model, model_names
-from sweep.space import Plan, resolve
+from sweep.space import Plan, cut_box, resolve
 
 AXES = {
     "n": {"start": 1000, "stop": 900_000, "step": 13_000},
@@ -36,11 +38,11 @@ def laid_out(models, **given):
 @pytest.fixture(autouse=True)
 def as_if_large(monkeypatch):
     """Tables box by box, several boxes a grid."""
-    monkeypatch.setattr(chunk, "WHOLE_TABLES", 0)
-    monkeypatch.setattr(chunk, "BLOCK", 100)
-    monkeypatch.setattr(reducing, "LAUNCHES", 400)
-    monkeypatch.setattr(reducing, "SIZES", 5)
-    monkeypatch.setattr(reducing, "FEW", 0)
+    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
+    monkeypatch.setattr(limits, "BLOCK", 100)
+    monkeypatch.setattr(limits, "LAUNCHES", 400)
+    monkeypatch.setattr(limits, "SIZES", 5)
+    monkeypatch.setattr(limits, "FEW", 0)
 
 
 @pytest.fixture
@@ -116,18 +118,19 @@ def test_grid_axes():
 
 def test_tables_that_boxes_share(monkeypatch):
     """What is taken from the box before is what would be made anew."""
-    monkeypatch.setattr(tables, "ROW", 8)
-    monkeypatch.setattr(tables, "SHORT_ROW", 2)
+    monkeypatch.setattr(limits, "ROW", 8)
+    monkeypatch.setattr(limits, "SHORT_ROW", 2)
     space = laid_out(["hong_kim"])
     kernel, model = space.kernels[0], get_model("hong_kim")
-    shared, taken = Shared(), set()
-    for part in chunk.cut_box(kernel.grid.whole, 200):
-        inputs = chunk.Tables(kernel, space.plan, part).inputs("hong_kim")
-        at, shape = chunk.canonical_index(kernel, part), chunk.canonical(kernel, part)
-        taken |= set(shared.rows(at))
-        index = tuple(slice(0, n) for n in shape)
-        packed, anew = shared.pack(inputs, model, index, at), pack(inputs, model, shape)
+    pack, last, kept = Packer(model), (), set()
+    names = sum(input_names(model), ())
+    for part in cut_box(kernel.grid.whole, 200):
+        tables = Tables(kernel, part)
+        inputs, at = tables.inputs(space.plan, "hong_kim"), canonical_index(kernel, part)
+        packed, anew = pack(inputs, tables.index, at), Packer(model)(inputs, tables.index)
         for one, other in zip(packed.tables, anew.tables, strict=True):
             np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(packed.stride, anew.stride)
-    assert "comp_insts" in taken and "blocks" not in taken
+        kept |= {n for n, a, b in zip(names, last, packed.tables, strict=False) if a is b}
+        last = packed.tables
+    assert "comp_insts" in kept and "blocks" not in kept

@@ -12,7 +12,7 @@ from support.spec_texts import KERNEL, spoilt
 from sweep import specs
 from sweep.errors import SpecError
 from sweep.evaluation.chunk import evaluate_box
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.access_classes import distinct_blocks
 from sweep.hardware.transactions import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.hardware.transactions import simulate_transactions
 from sweep.space import Plan, resolve
 

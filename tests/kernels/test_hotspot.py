@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.transactions import simulate_bank_conflicts, simulate_transactions
 from sweep.space import Plan, resolve

@@ -8,7 +8,7 @@ from support.spec_texts import KERNEL, spoilt
 
 from sweep import specs
 from sweep.errors import SpecError
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.occupancy_limits import compute_capabilities, l1_bytes_of
 from sweep.space import Plan, resolve

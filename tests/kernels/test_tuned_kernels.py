@@ -13,7 +13,7 @@ import xarray as xr
 
 from sweep import query
 from sweep.evaluation import evaluate
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.measurements.importing import read_measured
 from sweep.space import Plan, resolve
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.transactions import simulate_bank_conflicts, simulate_transactions
 from sweep.importers.files import read_source

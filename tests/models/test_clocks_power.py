@@ -12,8 +12,8 @@ from support.calling import call, exact
 import sweep.models.hong_kim_2009 as hk
 import sweep.models.wang_chu_2017 as wc
 from sweep.evaluation import evaluate_box
+from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
-from sweep.evaluation.workloads import build_launch
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.hardware.clocks import bandwidth, clock_ratio, dram_share, latency, service_time
 from sweep.hardware.power import dynamic_power, voltage_at
@@ -95,7 +95,7 @@ def inputs_of(model, device, variant, core, memory):
     ratios = {"core_clock_ratio": [core], "memory_clock_ratio": [memory]}
     space, _ = space_of("vector_add", [device], [model], variant, block_size=[128], **ratios)
     box = space.grid.whole
-    found = model_inputs(space, box, build_launch(space, box), get_model(model), variant, {})
+    found = model_inputs(build_launch(space, box), get_model(model), variant, {})
     return {name: float(values.ravel()[0]) for name, values in found.items()}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sweep import Plan
-from sweep.evaluation.workloads import build_launch, build_workload
+from sweep.evaluation.launch import build_launch, build_workload
 from sweep.fields import BOUND
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
@@ -254,5 +254,5 @@ def test_table_3__kernel_files_have_the_printed_proportions(name, p):
     plan = Plan(["luo_suda_" + name.replace("-", "_")], ["gtx_260"], ["luo_suda"])
     space = resolve(plan).kernels[0]
     launch = build_launch(space, space.grid.whole)
-    work = build_workload(launch, space, space.grid.whole, model, {})
+    work = build_workload(launch, model, {})
     assert np.unique(model.prepare(work, "corrected")["p"]) == pytest.approx(p, abs=5e-5)

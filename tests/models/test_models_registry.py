@@ -188,7 +188,7 @@ def compiled_passes(plan):
             "sweep.evaluation.chunk.get_pass", lambda *key: passes.setdefault(key, get_pass(*key))
         )
         for pairs in (1, 10**9):  # both forms
-            patch.setattr("sweep.evaluation.tables.CLOCKS_FORM", pairs)
+            patch.setattr("sweep.evaluation.limits.CLOCKS_FORM", pairs)
             whole(plan)
     assert {form for _, _, form, *_ in passes} == {"clocks", "rows"}
     return passes

@@ -19,12 +19,11 @@ from numba import config
 from support.standard import AXES, assembled, devices_of, plan_for, same_bits, whole
 
 import sweep.evaluation.chunk as chunk_module
-import sweep.evaluation.tables as tables_module
 from sweep.compiler.passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass, nominal
-from sweep.evaluation import evaluate, variables
-from sweep.evaluation.chunk import LAUNCH_SOURCES
-from sweep.evaluation.tables import model_inputs, pack
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation import evaluate, limits, variables
+from sweep.evaluation.launch import build_launch
+from sweep.evaluation.packing import Packer
+from sweep.evaluation.tables import model_inputs
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model, model_names
 from sweep.models.base import VARIANTS
@@ -65,7 +64,7 @@ def test_scalar_body_is_vector_pass(results, model, variant):
     for space in resolve(plan).kernels:
         box, found = space.grid.whole, results[model, variant][space.kernel.key]
         launch = build_launch(space, box)
-        tables = model_inputs(space, box, launch, declared, variant, {})
+        tables = model_inputs(launch, declared, variant, {})
         inputs = {n: np.broadcast_to(t, space.grid.shape) for n, t in tables.items()}
         kept = {v.source: found[v.name] for v in variables(space, plan)}
         for at in np.ndindex(*space.grid.shape):
@@ -98,8 +97,8 @@ def test_chunks(results, model, variant, chunk_points):
 @every
 def test_blocks_and_tables_of_their_own(results, model, variant, monkeypatch):
     # Large grids: tables box by box, several calls of a pass for a box.
-    monkeypatch.setattr(chunk_module, "WHOLE_TABLES", 0)
-    monkeypatch.setattr(chunk_module, "BLOCK", 16)
+    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
+    monkeypatch.setattr(limits, "BLOCK", 16)
     plan = plan_for(model, variant, chunk_points=100)
     for space in resolve(plan).kernels:
         same_bits(results[model, variant][space.kernel.key], assembled(space, plan))
@@ -107,9 +106,9 @@ def test_blocks_and_tables_of_their_own(results, model, variant, monkeypatch):
 
 @every
 def test_tables_of_parts_of_a_box(results, model, variant, monkeypatch):
-    monkeypatch.setattr(chunk_module, "WHOLE_TABLES", 0)
-    monkeypatch.setattr(chunk_module, "TABLED", 7)
-    monkeypatch.setattr(tables_module, "CLOCKS_FORM", 10**9)
+    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
+    monkeypatch.setattr(limits, "LAUNCHES", 7)
+    monkeypatch.setattr(limits, "CLOCKS_FORM", 10**9)
     plan = plan_for(model, variant)
     for kernel, found in whole(plan).items():
         assert results[model, variant][kernel]["status"].size > 7
@@ -119,7 +118,7 @@ def test_tables_of_parts_of_a_box(results, model, variant, monkeypatch):
 @every
 def test_rows_form_is_clocks_form(results, model, variant, monkeypatch):
     for pairs, form in ((1, "clocks"), (10**9, "rows")):
-        monkeypatch.setattr(tables_module, "CLOCKS_FORM", pairs)
+        monkeypatch.setattr(limits, "CLOCKS_FORM", pairs)
         used = []
         monkeypatch.setattr(
             chunk_module, "get_pass", lambda *key, used=used: used.append(key) or get_pass(*key)
@@ -228,9 +227,10 @@ def any_inputs(draw, model, n_points):
 def test_any_inputs__scalar_is_vector_and_finite_or_flagged(model, variant, data):
     declared, n_points = get_model(model), 37
     inputs = data.draw(any_inputs(declared, n_points))
-    packed = pack({n: v.reshape(-1, 1, 1) for n, v in inputs.items()}, declared, (n_points, 1, 1))
+    tables = {n: v.reshape(-1, 1, 1) for n, v in inputs.items()}
+    packed = Packer(declared)(tables, (slice(0, n_points), slice(0, 1), slice(0, 1)))
     space = resolve(plan_for(model, variant, kernels=["svm"])).kernels[0]
-    kept = [v for v in variables(space, plan_for(model, variant)) if v.source not in LAUNCH_SOURCES]
+    kept = [v for v in variables(space, plan_for(model, variant)) if not v.is_launch]
     outputs = tuple(v.source for v in kept)  # those of the battery's plan: no further compilation
     arrays = [np.empty((packed.n_rows, packed.n_inner), v.dtype) for v in kept]
     compiled = get_pass(model, variant, packed.form, outputs, packed.length)

@@ -15,7 +15,7 @@ from sweep.cli import main
 from sweep.compiler.passes import TILE
 from sweep.compiler.reductions import Counts, take_counts, take_histogram
 from sweep.errors import QueryError
-from sweep.evaluation import evaluate, reducing
+from sweep.evaluation import evaluate, limits
 from sweep.evaluation.planned import Planned
 from sweep.plot import histogram_plot
 from sweep.query.grid import grids_of_store
@@ -42,7 +42,7 @@ def laid_out(**given):
 
 @pytest.fixture(autouse=True)
 def no_group_too_small(monkeypatch):
-    monkeypatch.setattr(reducing, "FEW", 0)
+    monkeypatch.setattr(limits, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -229,8 +229,8 @@ def test_compiled_passes_answer(spaces, monkeypatch):
 
 @pytest.mark.parametrize("pieces", [1, 7, 100])
 def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
-    monkeypatch.setattr(reducing, "PIECE", pieces)
-    monkeypatch.setattr(reducing, "LAUNCHES", pieces)
+    monkeypatch.setattr(limits, "PIECE", pieces)
+    monkeypatch.setattr(limits, "LAUNCHES", pieces)
     for space, results, _ in spaces.values():
         for name in ("regime", "execution_time"):
             assert sweep.histogram(space, name).to_json() == query.histogram(
@@ -307,7 +307,7 @@ def test_workers_count_alike(spaces, monkeypatch):
     from sweep.runs import distributing
     from sweep.runs.workers import Workers, cluster
 
-    monkeypatch.setattr(reducing, "PIECE", 500)
+    monkeypatch.setattr(limits, "PIECE", 500)
     monkeypatch.setattr(distributing, "SMALLEST", 1)
     space, results, _ = spaces["clocks"]
     with cluster(Workers(processes=2)) as client:

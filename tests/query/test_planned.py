@@ -12,7 +12,7 @@ from sweep import evaluation, query
 from sweep.compiler import reductions as taking
 from sweep.compiler.passes import TILE, get_reducing_pass
 from sweep.errors import PlanError
-from sweep.evaluation import chunk, evaluate, reducing
+from sweep.evaluation import chunk, evaluate, limits
 from sweep.evaluation import planned as planned_results
 from sweep.evaluation.planned import Planned
 from sweep.space import Box, Plan, cut_box, resolve
@@ -35,7 +35,7 @@ def laid_out(**given):
 
 @pytest.fixture(autouse=True)
 def no_group_too_small(monkeypatch):
-    monkeypatch.setattr(reducing, "FEW", 0)
+    monkeypatch.setattr(limits, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +170,8 @@ def test_fronts_grow_as_needed(spaces, monkeypatch):
 
 @pytest.mark.parametrize("pieces", [1, 7, 100])
 def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
-    monkeypatch.setattr(reducing, "PIECE", pieces)
-    monkeypatch.setattr(reducing, "LAUNCHES", pieces)
+    monkeypatch.setattr(limits, "PIECE", pieces)
+    monkeypatch.setattr(limits, "LAUNCHES", pieces)
     for space, results in spaces.values():
         assert sweep.top(space, 9).to_json() == query.top(results, 9).to_json()
         assert sweep.pareto(space).to_json() == query.pareto(results).to_json()
@@ -182,7 +182,7 @@ def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
 )
 def test_ties_between_models(monkeypatch, by):
     """Two models that share a group reach the same value: the first model's configurations win."""
-    monkeypatch.setattr(reducing, "PIECE", 50)
+    monkeypatch.setattr(limits, "PIECE", 50)
     outputs = ["memory_activity", "execution_time"]
     space = laid_out(
         kernels=["sepia"], devices=["gtx_980"], models=["luo_suda", "lemeire"], outputs=outputs,
@@ -226,7 +226,7 @@ def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
         points = dict(zip(kernel.grid.names, places, strict=True))
         wanted, found = evaluation.variables(kernel, space.plan), []
         for few in (10**9, 0):
-            monkeypatch.setattr(planned_results, "FEW_POINTS", few)
+            monkeypatch.setattr(limits, "FEW_POINTS", few)
             found.append(planned_results.evaluate_points(kernel, space.plan, points, wanted))
         for name, values in found[0].items():
             assert values.tobytes() == found[1][name].tobytes(), name
@@ -234,7 +234,7 @@ def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
 
 def test_tables_of_large_spaces(spaces, monkeypatch):
     """Where tables over the whole grid are too large, each piece has its own."""
-    monkeypatch.setattr(chunk, "WHOLE_TABLES", 1)
+    monkeypatch.setattr(limits, "WHOLE_TABLES", 1)
     for space, results in spaces.values():
         fresh = resolve(space.plan)
         assert sweep.best(fresh).to_json() == query.best(results).to_json()
@@ -336,7 +336,7 @@ def test_workers_reduce_alike(spaces, monkeypatch):
     from sweep.runs import distributing
     from sweep.runs.workers import Workers, cluster
 
-    monkeypatch.setattr(reducing, "PIECE", 500)
+    monkeypatch.setattr(limits, "PIECE", 500)
     monkeypatch.setattr(distributing, "SMALLEST", 1)
     told = []
     space, results = spaces["clocks"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweep.evaluation.workloads import build_launch
+from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.space import Plan, resolve
 

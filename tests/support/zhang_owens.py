@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import sweep.models.zhang_owens_2011 as zo
-from sweep.evaluation.workloads import build_launch, build_workload
+from sweep.evaluation.launch import build_launch, build_workload
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel
 
@@ -31,7 +31,7 @@ def workload(kernel, core_clock_ratio=1.0, memory_clock_ratio=1.0, **parameters)
     (space,) = resolve(plan).kernels
     launch = build_launch(space, space.grid.whole)
     assert launch.status.item() == 0
-    return build_workload(launch, space, space.grid.whole, zo.MODEL, {})
+    return build_workload(launch, zo.MODEL, {})
 
 
 def evaluate(inputs, variant="corrected"):

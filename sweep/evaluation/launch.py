@@ -1,11 +1,9 @@
-"""From a kernel file, devices and axes to the workload of a box of the grid."""
+"""The launch of a kernel over a box: counts, occupancy and clocks, for all models."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from sweep.evaluation.counts import (
     stages_of,
     total_of,
 )
-from sweep.evaluation.memo import Memo, Workspace
+from sweep.evaluation.step_cache import StepCache
 from sweep.fields import STATUS
 from sweep.hardware import clocks as clk
 from sweep.hardware.occupancy import Limits, block_limits, grid_occupancy, limits_for
@@ -42,12 +40,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Launch:
-    """What is common to all models over a box: values, workload without a model's parameters.
+    """What all models share over a box.
 
-    ``status`` is the launch status by :data:`sweep.fields.STATUS`; ``values`` holds every name
-    that the kernel's expressions may use. ``sound`` are tables known to have a number everywhere.
+    ``values`` has every name that the kernel's expressions may use; ``status`` and
+    ``clock_status`` are codes of :data:`sweep.fields.STATUS`; ``workload`` lacks a model's
+    parameters. ``sound`` are tables known to have a number everywhere.
     """
 
+    devices: tuple[Device, ...]
     values: Mapping[str, Any]
     status: Array
     clock_status: Array
@@ -55,32 +55,24 @@ class Launch:
     sound: tuple[Array, ...] = ()
 
 
-SHORT = 16
-"""Numbers of a row below which broadcasting costs more than the arithmetic."""
-VERY_SHORT = 4
-"""Numbers of a row up to which it is quicker to write one place of all rows after the other."""
-
-
 def axis_arrays(
-    space: KernelSpace, box: Box, memo: Memo | None = None, last: int | None = None
+    space: KernelSpace, box: Box, steps: StepCache, last: int | None = None
 ) -> tuple[dict[str, Any], int]:
-    """Return the values of each dimension in a box, reshaped to broadcast, and the axes' number.
+    """Return the values of each dimension in a box, shaped to broadcast, and the number of axes.
 
-    Of a list of configurations there are the parameters', along the list.
-
-    The axes are the grid's with the two clocks always present at the end (length 1 where they are
-    not swept), and the axis ``last``, if it is given, just before them.
+    The axes are the grid's, with both clocks at the end (length 1 where they are not swept), and
+    the axis ``last``, if it is given, just before them. A list of configurations becomes one array
+    for each parameter, all along the same axis.
     """
     dimensions = space.grid.dimensions
     n_config = sum(d.kind not in ("core", "memory") for d in dimensions)
     ndim = n_config + 2
-    memo = memo or Memo()
     arrays: dict[str, Any] = {}
     for i, (dimension, start, stop) in enumerate(zip(dimensions, box.start, box.stop, strict=True)):
         axis = {"core": ndim - 2, "memory": ndim - 1}.get(dimension.kind, i)
         if last is not None and last <= axis < n_config:
             axis = n_config - 1 if axis == last else axis - 1
-        arrays.update(memo(_axis, dimension, start, stop, axis, ndim))
+        arrays.update(steps(_axis, dimension, start, stop, axis, ndim))
     return arrays, ndim
 
 
@@ -101,10 +93,128 @@ def grid_axes(space: KernelSpace) -> tuple[int, ...]:
         for name in kernel.evaluation_order:
             if kernel.derived[name].names & reached:
                 reached.add(name)
-        rests = any(expression.names & (reached | {"blocks"}) for expression in others)
-        if blocks.names & reached and not rests:
+        is_read = any(expression.names & (reached | {"blocks"}) for expression in others)
+        if blocks.names & reached and not is_read:
             found.append(i)
     return tuple(found)
+
+
+def build_launch(
+    space: KernelSpace, box: Box, steps: StepCache | None = None, last: int | None = None
+) -> Launch:
+    """Evaluate a kernel's expressions, the launch and the occupancy over a box of the grid.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid.
+    box : Box
+        The part of the grid.
+    steps : StepCache, optional
+        Spares what is the same as in the box before with the same cache.
+    last : int, optional
+        The dimension whose axis comes after all others but the clocks; by default all axes are in
+        the grid's order.
+    """
+    kernel = space.kernel
+    steps = steps or StepCache()
+    steps.begin_box()
+    devices = steps(_devices, space, box.start[0], box.stop[0])
+    axes, ndim = axis_arrays(space, box, steps, last)
+    limits = steps(_limits, devices, ndim)
+    values: dict[str, Any] = dict(space.fixed)
+    values.update({k: v for k, v in axes.items() if k != "device" and k not in CLOCK_AXES})
+    values.update(steps(_device_names, devices, limits, ndim))
+    evaluate = Evaluator(values, ndim, steps)
+    for name in kernel.evaluation_order:
+        evaluate.define(name, kernel.derived[name])
+
+    def number(path: str, default: float) -> Array:
+        if path in kernel.expressions:
+            return evaluate(kernel.expressions[path])
+        return steps(_constant, default, ndim)
+
+    threads = number("launch.threads_per_block", np.nan)
+    blocks = number("launch.blocks", np.nan)
+    registers = number("resources.registers_per_thread", 0.0)
+    shared_bytes = number("resources.shared_memory_bytes", 0.0)
+    values.update(threads_per_block=threads, blocks=blocks, registers_per_thread=registers,
+                  shared_memory_bytes=shared_bytes)  # fmt: skip
+    n_sm, warp = values["sm_count"], values["warp_size"]
+    block = block_of(kernel, evaluate, threads, warp)
+    parts = parts_of_block(kernel, evaluate, block)
+    hit_rate = evaluate.share(kernel.expressions.get("cache.l2_hit_rate"), of_l2=True)
+    accesses = tuple(
+        global_access(a, evaluate, devices, parts[a.stage], hit_rate)
+        for a in kernel.global_accesses
+    )
+    shared = tuple(
+        shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
+    )
+    stages = stages_of(kernel, evaluate, accesses, shared, parts)
+    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
+    parallel = [number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory")]
+    for degree, least in zip(parallel, (1.0, 0.01), strict=True):
+        evaluate.note(degree < least)
+
+    per_block = steps(block_limits, threads, registers, shared_bytes, limits)
+    launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
+    # Numbers of blocks always are; then what is active is, unless a device lacks a limit.
+    sound: tuple[Array, ...] = (blocks,) if "launch.blocks" in kernel.expressions else ()
+    if sound and not np.isnan(per_block.fitting.min()):
+        sound += (launched.active_blocks_per_sm, launched.active_warps_per_sm)
+    conditions = [part for c in space.constraints for part in evaluate.condition(c)]
+    status = steps(_launch_status, launched.status, evaluate.failed, *conditions)
+    clocks, clock_status = steps(_clocks, devices, ndim, *(axes.get(n) for n in CLOCK_AXES))
+    workload = Workload(
+        threads_per_block=threads,
+        blocks=blocks,
+        lanes=block.lanes,
+        occupancy=launched,
+        computation_instructions=total_of([s.computation_instructions for s in stages], ndim),
+        instructions=by_class(stages),
+        barriers=total_of([s.barriers for s in stages], ndim),
+        stages=stages,
+        outer_iterations=outer,
+        inner_iterations=inner,
+        l2_hit_rate=hit_rate,
+        instruction_parallelism=parallel[0],
+        memory_parallelism=parallel[1],
+        global_accesses=accesses,
+        shared_accesses=shared,
+        warp_size=warp,
+        n_sm=n_sm,
+        lanes_per_sm=values["lanes_per_sm"],
+        memory_bandwidth=steps(_device_values, devices, "chip.memory_bandwidth", ndim),
+        dram_share=steps(_dram_share, devices, ndim),
+        clocks=clocks,
+        parameters={},
+        tables={},
+        options={},
+    )
+    return Launch(devices, values, status, clock_status, workload, sound)
+
+
+def build_workload(launch: Launch, model: Model, options: Mapping[str, str]) -> Workload:
+    """Return the launch's workload with one model's device parameters and options."""
+    ndim = launch.workload.n_sm.ndim
+    parameters: dict[str, Array] = {}
+    tables: dict[str, Any] = {}
+    for parameter in model.parameters:
+        key = parameter.key
+        if parameter.columns:
+            given = (d.model_parameters.get(model.name, {}).get(key) for d in launch.devices)
+            tables[key] = tuple(given)
+        else:
+            parameters[key] = _parameter(launch.devices, model.name, key, ndim)
+    return replace(launch.workload, parameters=parameters, tables=tables, options=dict(options))
+
+
+# Steps of a launch
+
+
+def _devices(space: KernelSpace, start: int, stop: int) -> tuple[Device, ...]:
+    return space.devices[start:stop]
 
 
 def _axis(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) -> dict[str, Any]:
@@ -125,152 +235,6 @@ def _axis(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) -> 
     return arrays
 
 
-def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Array:
-    return device_array(devices, [d.values.get(path, np.nan) for d in devices], ndim)
-
-
-def _l1_bytes(device: Device) -> float:
-    """Return the size of the first-level cache: the device's own, or of its capability."""
-    return device.values.get("chip.l1", l1_bytes_of(device.compute_capability))
-
-
-def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[str, Array]:
-    """Return the declared device attributes that expressions may use."""
-    major_minor = [float(d.compute_capability or 0) for d in devices]
-    return {
-        "warp_size": _device_values(devices, "chip.warp_size", ndim),
-        "sm_count": _device_values(devices, "chip.sm_count", ndim),
-        "lanes_per_sm": _device_values(devices, "chip.lanes_per_sm", ndim),
-        "l1_bytes": device_array(devices, [_l1_bytes(d) for d in devices], ndim),
-        "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
-        "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
-        "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
-        "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
-        "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
-        "compute_capability": device_array(devices, major_minor, ndim),
-    }
-
-
-def build_launch(
-    space: KernelSpace,
-    box: Box,
-    memo: Memo | None = None,
-    workspace: Workspace | None = None,
-    last: int | None = None,
-) -> Launch:
-    """Evaluate a kernel's expressions, the launch and the occupancy over a box of the grid.
-
-    Parameters
-    ----------
-    space : KernelSpace
-        The kernel's grid.
-    box : Box
-        The part of the grid.
-    memo : Memo, optional
-        What was computed for another box with the same memo is not computed again, as far as it is
-        the same.
-    workspace : Workspace, optional
-        Where large results lie: valid until the next box with the same workspace.
-    last : int, optional
-        The dimension whose axis comes after all others but the clocks; by default all axes are in
-        the grid's order.
-    """
-    kernel = space.kernel
-    memo = memo or Memo()
-    memo.restart()
-    devices = memo(_devices, space, box.start[0], box.stop[0])
-    axes, ndim = axis_arrays(space, box, memo, last)
-    limits = memo(_limits, devices, ndim)
-    values: dict[str, Any] = dict(space.fixed)
-    values.update({k: v for k, v in axes.items() if k != "device" and "clock" not in k})
-    values.update(memo(_device_names, devices, limits, ndim))
-    evaluate = Evaluator(values, ndim, memo)
-    for name in kernel.evaluation_order:
-        evaluate.define(name, kernel.derived[name])
-
-    given = kernel.expressions
-
-    def number(path: str, default: float) -> Array:
-        if path in given:
-            return evaluate(given[path])
-        return evaluate.memo(_constant, default, ndim)
-
-    threads = number("launch.threads_per_block", np.nan)
-    blocks = number("launch.blocks", np.nan)
-    registers = number("resources.registers_per_thread", 0.0)
-    shared_bytes = number("resources.shared_memory_bytes", 0.0)
-    values.update(threads_per_block=threads, blocks=blocks, registers_per_thread=registers,
-                  shared_memory_bytes=shared_bytes)  # fmt: skip
-    warp = values["warp_size"]
-    block = block_of(kernel, evaluate, threads, warp)
-    parts = parts_of_block(kernel, evaluate, block)
-    hit_rate = evaluate.share(given.get("cache.l2_hit_rate"), values["l2_bytes"] > 0)
-    accesses = tuple(
-        global_access(a, evaluate, devices, parts[a.stage], hit_rate)
-        for a in kernel.global_accesses
-    )
-    shared = tuple(
-        shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
-    )
-    stages = stages_of(kernel, evaluate, accesses, shared, parts)
-    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
-    parallel = [number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory")]
-    for degree, least in zip(parallel, (1.0, 0.01), strict=True):
-        evaluate.note(degree < least)
-
-    n_sm = values["sm_count"]
-    per_block = memo(block_limits, threads, registers, shared_bytes, limits)
-    if workspace is None:
-        launched = grid_occupancy(per_block, blocks, limits, n_sm)
-    else:
-        if last is None:
-            blocks = _written_out(blocks, box.shape[: ndim - 2], workspace)
-        launched = grid_occupancy(per_block, blocks, limits, n_sm, workspace.take)
-    # Numbers of blocks always are; then what is active is, unless a device lacks a limit.
-    sound: tuple[Array, ...] = (blocks,) if "launch.blocks" in given else ()
-    if sound and not np.isnan(per_block.fitting.min()):
-        sound += (launched.active_blocks_per_sm, launched.active_warps_per_sm)
-    conditions = (evaluate.condition(constraint) for constraint in space.constraints)
-    given_status = (launched.status, evaluate.failed, *chain.from_iterable(conditions))
-    status = memo(_launch_status, *given_status)
-    clock_arrays = (axes.get(name) for name in CLOCK_AXES)
-    clocks, clock_status = memo(_clocks, devices, ndim, *clock_arrays)
-    workload = Workload(
-        threads_per_block=threads,
-        blocks=blocks,
-        lanes=block.lanes,
-        occupancy=launched,
-        computation_instructions=total_of([s.computation_instructions for s in stages], ndim),
-        instructions=by_class(stages),
-        barriers=total_of([s.barriers for s in stages], ndim),
-        stages=stages,
-        outer_iterations=outer,
-        inner_iterations=inner,
-        l2_hit_rate=hit_rate,
-        instruction_parallelism=parallel[0],
-        memory_parallelism=parallel[1],
-        global_accesses=accesses,
-        shared_accesses=shared,
-        warp_size=warp,
-        n_sm=n_sm,
-        lanes_per_sm=values["lanes_per_sm"],
-        memory_bandwidth=memo(_device_values, devices, "chip.memory_bandwidth", ndim),
-        dram_share=memo(_dram_share, devices, ndim),
-        clocks=clocks,
-        parameters={},
-        tables={},
-        options={},
-    )
-    return Launch(values, status, clock_status, workload, sound)
-
-
-# Steps of a launch
-
-
-def _devices(space: KernelSpace, start: int, stop: int) -> tuple[Device, ...]:
-    return space.devices[start:stop]
-
-
 def _limits(devices: tuple[Device, ...], ndim: int) -> Limits:
     return limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
 
@@ -279,28 +243,35 @@ def _constant(value: float, ndim: int) -> Array:
     return np.full((1,) * ndim, value)
 
 
-def _written_out(table: Array, shape: tuple[int, ...], workspace: Workspace) -> Array:
-    """Return a table with a number for each place along the last axes of a box without clocks.
+def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Array:
+    return device_array([d.values.get(path, np.nan) for d in devices], ndim)
 
-    Only where they are short: there NumPy takes longer to broadcast than to write.
-    """
-    end = max((i + 1 for i, n in enumerate(table.shape) if n > 1), default=0)
-    times = math.prod(shape[end:])
-    if end > len(shape) or not 1 < times <= SHORT:
-        return table
-    whole = (*table.shape[:end], *shape[end:], *table.shape[len(shape) :])
-    written = workspace.take("blocks", whole)
-    if times <= VERY_SHORT:
-        flat = written.reshape(-1, times)
-        for place in range(times):
-            flat[:, place] = table.reshape(-1)
-    else:
-        np.copyto(written, table)
-    return written
+
+def _parameter(devices: tuple[Device, ...], model: str, key: str, ndim: int) -> Array:
+    given = (d.model_parameters.get(model, {}).get(key) for d in devices)
+    return device_array([float(v) if isinstance(v, (int, float)) else np.nan for v in given], ndim)
+
+
+def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[str, Array]:
+    """Return the declared device attributes that expressions may use."""
+    l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
+    major_minor = [float(d.compute_capability or 0) for d in devices]
+    return {
+        "warp_size": _device_values(devices, "chip.warp_size", ndim),
+        "sm_count": _device_values(devices, "chip.sm_count", ndim),
+        "lanes_per_sm": _device_values(devices, "chip.lanes_per_sm", ndim),
+        "l1_bytes": device_array(l1_bytes, ndim),
+        "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
+        "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
+        "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
+        "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
+        "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
+        "compute_capability": device_array(major_minor, ndim),
+    }
 
 
 def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
-    """Return a launch's status; of each constraint where it holds, and where it has no value."""
+    """Return a launch's status; ``conditions`` are each constraint's truth and faults in turn."""
     allowed: Any = np.ones((1,) * failed.ndim, dtype=bool)
     for value, fault in zip(conditions[::2], conditions[1::2], strict=True):
         allowed = allowed & (value | fault)
@@ -363,34 +334,3 @@ def clock_on_devices(
     low = np.where(np.isfinite(low), low, nominal)
     high = np.where(np.isfinite(high), high, nominal)
     return hertz, nominal, ~((hertz < low * (1 - 1e-9)) | (hertz > high * (1 + 1e-9)))
-
-
-def _parameter(devices: tuple[Device, ...], model: str, key: str, ndim: int) -> Array:
-    given = (d.model_parameters.get(model, {}).get(key) for d in devices)
-    values = [float(v) if isinstance(v, (int, float)) else np.nan for v in given]
-    return device_array(devices, values, ndim)
-
-
-def build_workload(
-    launch: Launch, space: KernelSpace, box: Box, model: Model, options: Mapping[str, str]
-) -> Workload:
-    """Return the launch's workload with one model's device parameters and options."""
-    parameters, tables = _parameters(space, box, model, launch.workload.n_sm.ndim)
-    return replace(launch.workload, parameters=parameters, tables=tables, options=dict(options))
-
-
-def _parameters(
-    space: KernelSpace, box: Box, model: Model, ndim: int
-) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return a model's device parameters: numbers, and tables."""
-    devices = space.devices[box.slices[0]]
-    parameters: dict[str, Array] = {}
-    tables: dict[str, Any] = {}
-    for parameter in model.parameters:
-        if parameter.columns:
-            tables[parameter.key] = tuple(
-                d.model_parameters.get(model.name, {}).get(parameter.key) for d in devices
-            )
-        else:
-            parameters[parameter.key] = _parameter(devices, model.name, parameter.key, ndim)
-    return parameters, tables

@@ -1,0 +1,75 @@
+"""Sizes at which evaluation changes its ways, each with the measurement that chose it.
+
+Measured on two cores of a Xeon with NumPy 2 and Numba 0.61, by CPU time of one thread.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BLOCK",
+    "CLOCKS_FORM",
+    "FEW",
+    "FEW_LAUNCHES",
+    "FEW_POINTS",
+    "LAUNCHES",
+    "MAX_CHUNKS",
+    "MOST_BOXES",
+    "MOST_BYTES",
+    "MOST_KEPT",
+    "PIECE",
+    "ROW",
+    "SHORT_ROW",
+    "SIZES",
+    "WHOLE_TABLES",
+]
+
+WHOLE_TABLES = 500_000
+"""Launches, and clock pairs, up to which the tables of the whole grid are made once."""
+# A question with 300 groups takes 0.2 s with them and 1.8 s with tables for each group.
+
+LAUNCHES = 1 << 20
+"""Launches, at most, whose tables are made together: bounds the memory of tables."""
+# Chunks of vector_add at nominal clocks: a quarter of it takes 20 % longer, four times it 10 %.
+
+BLOCK = 1 << 18
+"""Configurations of one call of a pass: bounds the memory of tables spread along inner loops."""
+# The time is the same from 2**16 to 2**20; the tables of a block then take 60 MB and not 240.
+
+CLOCKS_FORM = 32
+"""Clock pairs from which on the inner loop of a pass runs over the clocks alone."""
+# With 9 pairs the loop over clocks takes 1.8 times as long as rows, with 14,641 pairs 0.35 times.
+
+ROW, SHORT_ROW = 2048, 16
+"""Inner rows take in whole axes up to ``ROW`` points, and more only if below ``SHORT_ROW``."""
+# Rows of 2,048 points keep 30 tables in the second level cache; below 16 points the loop over rows
+# costs more than the points.
+
+MAX_CHUNKS = 1_000_000
+"""Most chunks of a lazy dataset: each is a task that a scheduler keeps in memory (1 kB)."""
+
+FEW_LAUNCHES, MOST_BOXES = 1000, 64
+"""Launches that are looked at first for one that is valid, and how many boxes before giving up."""
+# A thousand launches take 5 ms, a box of a million 0.3 s; 64 boxes take 20 s.
+
+PIECE = 1 << 24
+"""Configurations of a piece of a question over clocks."""
+# A piece takes 50 ms, so that threads end together; a quarter of it takes as long in all.
+
+SIZES = 64
+"""Values of an axis that decides only the number of blocks, for it to be the inner loop."""
+# Over 13,000 sizes that loop takes 0.6 of the time of rows.
+
+FEW = 1 << 14
+"""Configurations of a group below which results are evaluated and sorted, not reduced."""
+# With 16,384 of them a pass for each group takes as long as evaluation with one sort for all.
+
+MOST_KEPT = 10_000
+"""Most configurations of a group that a sorted list keeps; more are sorted once."""
+# To insert into 10,000 takes 5 us, as long as to evaluate a thousand configurations.
+
+FEW_POINTS = 2000
+"""Points of a model up to which Python evaluates them one by one."""
+# To compile a pass takes as long as some thousand of them.
+
+MOST_BYTES = 16 << 30
+"""Most bytes of results of one read of a plan; who wants more has forgotten to select."""
