@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.counts import Block, Evaluator, device_array
-from sweep.hardware.transactions import (
+from sweep.hardware.affine_accesses import (
     Affine,
-    Cost,
     access_transactions,
     affine_bank_passes,
     affine_transactions,
     bank_conflict_degree,
-    bank_rule_of,
-    rule_of,
 )
+from sweep.hardware.memory_rules import bank_rule_of, rule_of
+from sweep.hardware.warp_simulation import Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess
 from sweep.specs import Device
 from sweep.specs.kernel import Access

@@ -11,7 +11,7 @@ import numpy as np
 
 from sweep.evaluation.step_cache import StepCache
 from sweep.expressions import Expression
-from sweep.hardware.transactions import Affine
+from sweep.hardware.affine_accesses import Affine
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs.kernel import Access, Kernel
 

@@ -15,7 +15,7 @@ from sweep.explanation.sections import Line, Section
 from sweep.explanation.worked_inputs import Worked, scalar
 from sweep.fields import LIMITER
 from sweep.hardware import occupancy as rules
-from sweep.hardware.transactions import rule_of
+from sweep.hardware.memory_rules import rule_of
 from sweep.models.base import Input, Model
 from sweep.specs import Device, Kernel
 from sweep.specs.reading import label_of

@@ -11,8 +11,8 @@ import numpy as np
 
 from sweep.compiler.lowering import lowered
 from sweep.compiler.source import finishing
-from sweep.evaluation.tables import model_inputs
 from sweep.evaluation.launch import Launch, build_launch, build_workload
+from sweep.evaluation.tables import model_inputs
 from sweep.explanation.trace import Trace, trace
 from sweep.fields import COMMON_FIELDS, Field
 from sweep.models.base import HEAD, Input, Model, Symbol

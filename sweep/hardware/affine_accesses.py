@@ -1,4 +1,4 @@
-"""Warps whose addresses are an affine function of a thread's place in its block."""
+"""Accesses given by a formula: affine in a thread's place in its block, or a named pattern."""
 
 from __future__ import annotations
 
@@ -8,13 +8,39 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.hardware.access_classes import distinct_blocks
-from sweep.hardware.distinct_rows import combinations, rows_of
-from sweep.hardware.transaction_rules import BANK_RULES, RULES, WORD_BYTES, codes_of
-from sweep.hardware.warp_addresses import LARGEST_ADDRESS, Cost, bank_layout, merged
-from sweep.hardware.warp_simulator import LINE_BYTES, bank_passes, warp_transactions
+from sweep.hardware.distinct_blocks import combinations, distinct_blocks
+from sweep.hardware.memory_rules import (
+    BANK_RULES,
+    HALF_WARP,
+    LINE_BYTES,
+    RULES,
+    WORD_BYTES,
+    bank_layout,
+    check_choice,
+    codes_of,
+    merged,
+)
+from sweep.hardware.warp_simulation import (
+    LARGEST_ADDRESS,
+    Cost,
+    bank_passes,
+    rows_of,
+    warp_transactions,
+)
 
-__all__ = ["Affine", "affine_bank_conflicts", "affine_bank_passes", "affine_transactions"]
+__all__ = [
+    "PATTERNS",
+    "Affine",
+    "access_transactions",
+    "affine_bank_passes",
+    "affine_transactions",
+    "bank_conflict_degree",
+]
+
+PATTERNS = ("coalesced", "misaligned", "strided", "uncoalesced", "broadcast")
+"""The named patterns of a warp's addresses (see :func:`access_transactions`)."""
+
+MAX_LANES = 64  # of the widest warps
 
 MOST_THREADS = 4096
 """Threads of a block beyond which it is not followed: four times what any GPU takes."""
@@ -92,29 +118,6 @@ def affine_transactions(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike) 
     given = (affine, word_bytes, codes_of(rule, RULES))
     sums, n_warps = _over_blocks(*given, LINE_BYTES, simulate)
     return Cost(*np.moveaxis(sums / np.maximum(n_warps, 1.0)[..., None], -1, 0))
-
-
-def affine_bank_conflicts(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike) -> NDArray[Any]:
-    """Return the bank-conflict degree of an affine access to shared memory.
-
-    Parameters
-    ----------
-    affine, word_bytes, rule
-        As for :func:`affine_bank_passes`.
-
-    Returns
-    -------
-    ndarray
-        Passes of a request, as the mean over all requests of a block; float64, 1 without
-        conflicts. 0 and NaN as for :func:`affine_transactions`.
-
-    Raises
-    ------
-    SpecError
-        If a rule is unknown.
-    """
-    passes, requests = affine_bank_passes(affine, word_bytes, rule)
-    return passes / np.where(requests == 0, 1.0, requests)
 
 
 def affine_bank_passes(
@@ -225,3 +228,110 @@ def _expand(blocks: NDArray[np.int64]) -> _Warps:
         code=code[:, 0],
         block=block,
     )
+
+
+def access_transactions(
+    pattern: str, word_bytes: ArrayLike, stride: ArrayLike | None, lanes: ArrayLike, rule: ArrayLike
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return what a warp's access of a named pattern costs, for arrays of its parameters.
+
+    Parameters
+    ----------
+    pattern : str
+        ``coalesced``: consecutive words from an aligned address. ``misaligned``: consecutive words
+        from an address that is no multiple of what a half-warp accesses (at most 128 bytes), the
+        mean over all such addresses. ``strided``: words ``stride`` words apart, the first aligned;
+        0 is a broadcast, 1 coalesced. ``uncoalesced``: every lane in 128 bytes of its own.
+        ``broadcast``: the same word for all lanes.
+    word_bytes : array_like
+        Size of a lane's word: 1, 2, 4, 8 or 16 [byte].
+    stride : array_like or None
+        Distance of neighbouring lanes' words, for ``strided`` only [words].
+    lanes : array_like
+        Lanes in use, the first ones of the warp [1].
+    rule : array_like of str
+        One of `RULES` (see :func:`rule_of`); the arguments broadcast.
+
+    Returns
+    -------
+    transactions_per_warp, bytes_per_warp, sectors_per_warp : ndarray
+        Transactions, bytes that they move, and sectors of 32 bytes that the words touch, whatever
+        the rule; float64. NaN where there is no such access: another word size, a stride or number
+        of lanes that is negative or no integer, more than 64 lanes.
+
+    Raises
+    ------
+    SpecError
+        If the pattern or a rule is unknown.
+    """
+    check_choice("access pattern", pattern, PATTERNS)
+    strides = np.asarray(1 if stride is None or pattern != "strided" else stride, np.float64)
+    strides = _at_most(strides, LINE_BYTES)  # which keeps the table small
+    table, place = combinations(word_bytes, strides, lanes, codes_of(rule, RULES))
+    result = _costs(pattern, *table.T[..., None])[place]
+    return result[..., 0], result[..., 1], result[..., 2]
+
+
+def _at_most(strides: NDArray[Any], far: ArrayLike) -> NDArray[Any]:
+    """Bound whole strides: farther apart than a line, lanes share nothing, and all cost the same.
+
+    Others, which no access has, stay as they are.
+    """
+    return np.where(strides == np.floor(strides), np.minimum(strides, far), strides)
+
+
+def _costs(
+    pattern: str, words: NDArray[Any], steps: NDArray[Any], lanes: NDArray[Any], code: NDArray[Any]
+) -> NDArray[Any]:
+    """Return transactions, bytes and sectors of each column of arguments, as means over starts."""
+    with np.errstate(invalid="ignore"):
+        valid = np.isin(words, WORD_BYTES) & (steps >= 0) & (lanes >= 0) & (lanes <= MAX_LANES)
+    in_line = LINE_BYTES / np.where(valid, words, 1.0)  # words of 128 bytes
+    if pattern in ("broadcast", "uncoalesced"):
+        steps = 0.0 * steps if pattern == "broadcast" else in_line
+    steps = np.where(valid, _at_most(steps, in_line), np.nan)
+    base = np.zeros(1)
+    is_start = np.ones((len(words), 1), bool)
+    if pattern == "misaligned":
+        base = np.arange(1.0, LINE_BYTES)
+        is_start = (base < in_line) & (base % np.minimum(HALF_WARP, in_line) != 0)
+    warp = Affine(base, steps, 0, 0, np.maximum(lanes, 1), 1, lanes, MAX_LANES)
+    rules = np.array(RULES)[code.astype(np.int64)]
+    costs = np.stack(affine_transactions(warp, words, rules), axis=-1)
+    return (costs * is_start[..., None]).sum(axis=1) / is_start.sum(axis=1, keepdims=True)
+
+
+def bank_conflict_degree(
+    stride_words: ArrayLike, banks: ArrayLike, lanes: ArrayLike
+) -> NDArray[Any]:
+    """Return the largest number of distinct words that lanes access in one bank.
+
+    The word of lane i is ``i * stride``. Strided lanes meet the same bank again after
+    ``banks / gcd(stride, banks)`` lanes, so that with as many lanes as banks the degree is
+    ``gcd(stride, banks)`` (Zhang & Owens, HPCA 2011, Section 4.2).
+
+    Parameters
+    ----------
+    stride_words : array_like
+        Distance of neighbouring lanes' words [words of 4 bytes]; 0 is a broadcast.
+    banks : array_like
+        Banks of the shared memory: 16 on 1.x, 32 later [1].
+    lanes : array_like
+        Lanes that are served together: a half-warp's on 1.x, a warp's later [1].
+
+    Returns
+    -------
+    ndarray
+        Passes that the access takes; 1 without conflict, 0 without lanes, NaN where a number is
+        negative or no integer.
+    """
+    stride, bank, lane = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.float64) for x in (stride_words, banks, lanes))
+    )
+    with np.errstate(invalid="ignore"):
+        valid = (stride >= 0) & (bank >= 1) & (lane >= 0) & (stride + bank + lane < 2.0**53)
+        valid &= (stride == np.floor(stride)) & (bank == np.floor(bank)) & (lane == np.floor(lane))
+    whole = [np.where(valid, x, 1.0).astype(np.int64) for x in (stride, bank, lane)]
+    period = whole[1] // np.gcd(whole[0], whole[1])
+    degree = np.where(whole[0] == 0, np.minimum(whole[2], 1), -(-whole[2] // period))
+    return np.where(valid, degree.astype(np.float64), np.nan)

@@ -39,7 +39,7 @@ The exponent in CB-1 is the one number that was chosen by a measurement of a ker
 on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
 No other number is fitted, but CB-5 was added with that kernel's times in view. (How wide words pass
 the banks of shared memory and L1, a rule of the hardware that no manual states, was found by times
-of an SGEMM on that card: `sweep.hardware.transactions`.)
+of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 Instruction caches, bank conflicts of registers, the order of instructions, power limits and TLBs
 are not in the model.
 """

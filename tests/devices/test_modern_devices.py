@@ -12,8 +12,9 @@ from support.spec_texts import DEVICE, spoilt
 
 from sweep import specs
 from sweep.errors import SpecError
+from sweep.hardware.affine_accesses import access_transactions
+from sweep.hardware.memory_rules import bank_rule_of, rule_of
 from sweep.hardware.occupancy import Limits, limits_for, occupancy
-from sweep.hardware.transactions import access_transactions, bank_rule_of, rule_of
 from sweep.specs.formats import LIMITS_OF_DEVICE
 
 LATER = tuple(row[0] for row in FURTHER)

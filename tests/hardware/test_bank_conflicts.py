@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.warps import affine_bank_conflicts, bank_conflicts_of_addresses
 
-from sweep.errors import SpecError
-from sweep.hardware.transactions import (
-    WORD_BYTES,
-    Affine,
-    affine_bank_conflicts,
-    bank_conflict_degree,
-    bank_conflicts_of_addresses,
-    simulate_bank_conflicts,
-)
+from sweep.hardware.affine_accesses import Affine, bank_conflict_degree
+from sweep.hardware.memory_rules import WORD_BYTES
+from sweep.hardware.warp_simulation import simulate_bank_conflicts
 
 LANES = np.arange(32)
 
@@ -176,9 +171,3 @@ def test_transpose__tile(tile, padding, store, load):
     columns = rows._replace(x=pitch, y=1)
     assert affine_bank_conflicts(rows, 4, "warp") == store
     assert affine_bank_conflicts(columns, 4, "warp") == load
-
-
-def test_layout__must_exist():
-    for layout in ({"banks": 0}, {"bank_bytes": 0}, {"banks": [16, -1]}):
-        with pytest.raises(SpecError, match="at least one"):
-            bank_conflicts_of_addresses([[0, 4], [0, 4]], **layout)

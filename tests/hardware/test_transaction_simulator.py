@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.warps import affine_bank_conflicts, transactions_of_addresses
 
 from sweep.errors import SpecError
-from sweep.hardware.distinct_rows import PATIENCE, Rows, combinations, rows_of
-from sweep.hardware.transactions import (
-    BANK_RULES,
-    RULES,
-    WORD_BYTES,
-    Affine,
-    affine_bank_conflicts,
-    affine_bank_passes,
-    affine_transactions,
-    bank_rule_of,
+from sweep.hardware.affine_accesses import Affine, affine_bank_passes, affine_transactions
+from sweep.hardware.distinct_blocks import combinations
+from sweep.hardware.memory_rules import BANK_RULES, RULES, WORD_BYTES, bank_rule_of
+from sweep.hardware.warp_simulation import (
+    PATIENCE,
+    Rows,
+    one_warp,
+    one_warp_in_banks,
+    rows_of,
     simulate_bank_conflicts,
     simulate_transactions,
-    transactions_of_addresses,
 )
-from sweep.hardware.warp_simulator import one_warp, one_warp_in_banks
 
 # ------------------------------------------------------------------- the rules, a second time
 

@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.warps import transactions_of_addresses
 
 from sweep.errors import SpecError
 from sweep.hardware import affine_accesses as affine
-from sweep.hardware.transactions import (
-    PATTERNS,
-    RULES,
-    WORD_BYTES,
-    access_transactions,
-    bank_conflict_degree,
-    rule_of,
-    transactions_of_addresses,
-)
+from sweep.hardware.affine_accesses import PATTERNS, access_transactions, bank_conflict_degree
+from sweep.hardware.memory_rules import RULES, WORD_BYTES, rule_of
 
 LANES = np.arange(32)
 EXCHANGED = LANES + np.isin(LANES, (5, 21)) - np.isin(LANES, (6, 22))

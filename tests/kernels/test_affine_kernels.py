@@ -8,21 +8,16 @@ import jsonschema
 import numpy as np
 import pytest
 from support.spec_texts import KERNEL, spoilt
+from support.warps import affine_bank_conflicts
 
 from sweep import specs
 from sweep.errors import SpecError
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
-from sweep.hardware.access_classes import distinct_blocks
-from sweep.hardware.transactions import (
-    Affine,
-    affine_bank_conflicts,
-    affine_transactions,
-    bank_rule_of,
-    rule_of,
-)
-from sweep.hardware.warp_simulator import LINE_BYTES
+from sweep.hardware.affine_accesses import Affine, affine_transactions
+from sweep.hardware.distinct_blocks import distinct_blocks
+from sweep.hardware.memory_rules import LINE_BYTES, bank_rule_of, rule_of
 from sweep.space import Box, Plan, resolve
 from sweep.specs import format_table
 

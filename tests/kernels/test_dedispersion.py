@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sweep.evaluation.launch import build_launch
-from sweep.hardware.transactions import simulate_transactions
+from sweep.hardware.warp_simulation import simulate_transactions
 from sweep.space import Plan, resolve
 
 CHANNELS, SAMPLES, DMS, PITCH = 1536, 25000, 2048, 25650

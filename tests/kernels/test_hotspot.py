@@ -9,7 +9,7 @@ import pytest
 
 from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
-from sweep.hardware.transactions import simulate_bank_conflicts, simulate_transactions
+from sweep.hardware.warp_simulation import simulate_bank_conflicts, simulate_transactions
 from sweep.space import Plan, resolve
 
 GRID = 512

@@ -13,7 +13,7 @@ import pytest
 
 from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
-from sweep.hardware.transactions import simulate_bank_conflicts, simulate_transactions
+from sweep.hardware.warp_simulation import simulate_bank_conflicts, simulate_transactions
 from sweep.importers.files import read_source
 from sweep.importers.tuners.search_space import read_t1
 from sweep.space import Plan, resolve

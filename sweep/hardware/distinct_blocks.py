@@ -11,12 +11,42 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["distinct_blocks"]
+__all__ = ["combinations", "distinct_blocks"]
 
 BASE, STRIDES, WORD_BYTES = 0, slice(1, 4), 8
 WIDTH, HEIGHT, THREADS = 4, 5, 6
+
+
+def combinations(*arguments: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct combinations of arguments that broadcast.
+
+    Parameters
+    ----------
+    *arguments : array_like of numbers
+        Arguments, of shapes that broadcast.
+
+    Returns
+    -------
+    table : ndarray, shape (n, arguments)
+        The combinations.
+    place : ndarray of int
+        Where in the table each element's combination stands; of the broadcast shape.
+    """
+    arrays = [np.asarray(argument, np.float64) for argument in arguments]
+    table = np.zeros((1, 0))
+    place = np.zeros((1,) * max(array.ndim for array in arrays), np.int64)
+    for array in arrays:  # one by one: a number for every combination so far stays small
+        if array.size == 1:
+            table = np.column_stack([table, np.full(len(table), array.item())])
+            continue
+        values, inverse = np.unique(array, return_inverse=True)
+        number = place * len(values) + inverse.reshape(array.shape)
+        kept, inverse = np.unique(number, return_inverse=True)
+        place = inverse.reshape(number.shape)
+        table = np.column_stack([table[kept // len(values)], values[kept % len(values)]])
+    return table, place
 
 
 def distinct_blocks(

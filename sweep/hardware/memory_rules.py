@@ -1,0 +1,222 @@
+"""The rules by which a warp's addresses cost memory transactions and passes through banks.
+
+How many transactions the addresses of a warp cost depends on the compute capability
+(CUDA C Programming Guide; the second rule also Zhang & Owens, HPCA 2011, Section 4.3):
+
+======== =============== ==========================================================================
+rule     capability      what a warp's access to global memory costs
+======== =============== ==========================================================================
+strict   1.0, 1.1        a half-warp whose lanes access consecutive aligned words: one transaction
+                         (two for words of 16 bytes); any other: one of 32 bytes for every lane
+segment  1.2, 1.3        a half-warp: the segment that holds the address of its first waiting lane,
+                         halved while one half holds all, serves every lane in it; and so on
+line     2.x             lines of 128 bytes, of every 128 bytes that the warp requests at once
+sector   3.0 and later   sectors of 32 bytes of the whole warp
+line64   none: AMD       lines of 64 bytes of the whole wavefront (the first cache, GCN to CDNA 2)
+======== =============== ==========================================================================
+
+Shared memory serves the lanes of a request at once, unless several distinct words lie in one bank:
+the request takes as many passes as the most wanted bank has words (Zhang & Owens, Section 4.2;
+CUDA C Programming Guide). Lanes that want the same word share it.
+
+========= ============ ============================================================================
+rule      capability   banks and requests
+========= ============ ============================================================================
+half_warp 1.x          16 banks of 4 bytes; each half-warp is a request
+wide_bank 3.x          32 banks of 8 bytes for words of 8 and 16 bytes (the 8-byte mode), of 4 bytes
+                       for smaller ones (the mode in which a program starts; that two words 32 words
+                       apart can share a pass then is left out); a request is the warp, for words of
+                       16 bytes a half-warp
+warp      2.x; AMD     32 banks of 4 bytes; a request is the warp, a half-warp for words of 8 bytes,
+                       a quarter for 16 (what 2.x needs beyond that for 16 bytes is left out); of a
+                       wavefront of AMD 32 lanes, or that share of them
+merging   5.0 and      the same, but two such requests of wide words are one where each lane wants
+          later        the same word as its neighbour, or each as the one after that
+========= ============ ============================================================================
+
+No document says that requests merge; measured times show it: operands that half the lanes of SGEMM
+share cost half the passes from shared memory (``tests/kernels/test_xgemm.py``). Loads from global
+memory that a first-level cache of 7.0 and later serves meet the same banks, without merging.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.errors import SpecError, nearest
+
+__all__ = [
+    "BANK_RULES",
+    "HALF_WARP",
+    "LINE_BYTES",
+    "RULES",
+    "WORD_BYTES",
+    "bank_layout",
+    "bank_rule_of",
+    "check_choice",
+    "check_words",
+    "codes_of",
+    "merged",
+    "rule_of",
+]
+
+RULES = ("strict", "segment", "line", "sector", "line64")
+"""The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
+AMD's."""
+
+BANK_RULES = ("half_warp", "wide_bank", "warp", "merging")
+"""The rules of shared memory banks."""
+
+WORD_BYTES = (1, 2, 4, 8, 16)
+"""The sizes of the words that one instruction can load or store."""
+
+HALF_WARP = 16
+LINE_BYTES = 128
+
+
+def _version(compute_capability: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9][0-9]*)\.([0-9]+)", compute_capability)
+    if match is None:
+        raise SpecError(f"'{compute_capability}' is no compute capability such as '5.2'")
+    return int(match[1]), int(match[2])
+
+
+def rule_of(compute_capability: str) -> str:
+    """Return the rule of a compute capability, such as ``"segment"`` for ``"1.3"``.
+
+    A device without compute capability, given as an empty text, is one of AMD (``"line64"``).
+
+    Raises
+    ------
+    SpecError
+        If it is no compute capability.
+    """
+    if not compute_capability:
+        return "line64"
+    major, minor = _version(compute_capability)
+    if major == 1:
+        return "strict" if minor < 2 else "segment"
+    return "line" if major == 2 else "sector"
+
+
+def bank_rule_of(compute_capability: str, *, local: bool = True) -> str:
+    """Return the rule of shared memory, such as ``"half_warp"`` for ``"1.3"``.
+
+    A device without compute capability, given as an empty text, is one of AMD (``"warp"``: its 32
+    banks serve a wavefront of 64 as two requests of 32 lanes).
+
+    Parameters
+    ----------
+    compute_capability : str
+        Such as ``"5.2"``.
+    local : bool
+        Whether the access is to shared memory. Global loads that a first-level cache serves meet
+        the same banks, but their requests never merge.
+
+    Raises
+    ------
+    SpecError
+        If it is no compute capability.
+    """
+    if not compute_capability:
+        return "warp"
+    major = _version(compute_capability)[0]
+    if major >= 5 and local:
+        return "merging"
+    return {1: "half_warp", 3: "wide_bank"}.get(major, "warp")
+
+
+def codes_of(given: ArrayLike, rules: Sequence[str]) -> NDArray[Any]:
+    """Return the place of each name among the rules.
+
+    Raises
+    ------
+    SpecError
+        If a name is not among them.
+    """
+    names = np.asarray(given).astype(np.str_)
+    codes = np.zeros(names.shape, dtype=np.int64)
+    for name in np.unique(names):
+        check_choice("transaction rule" if rules is RULES else "bank rule", str(name), rules)
+        codes[names == name] = rules.index(str(name))
+    return codes
+
+
+def check_words(word_bytes: ArrayLike) -> NDArray[Any]:
+    """Return sizes of words as integers.
+
+    Raises
+    ------
+    SpecError
+        If there is no such word.
+    """
+    sizes = np.asarray(word_bytes)
+    known = np.isin(sizes, WORD_BYTES)
+    if not known.all():
+        allowed = ", ".join(map(str, WORD_BYTES))
+        wrong = np.atleast_1d(sizes)[~np.atleast_1d(known)][0]
+        raise SpecError(f"a memory access has words of {allowed} bytes, not {wrong} bytes")
+    return sizes.astype(np.int64)
+
+
+def check_choice(what: str, given: str, known: Sequence[str]) -> None:
+    """Refuse a name that is not among the known ones.
+
+    Raises
+    ------
+    SpecError
+        Naming the nearest right one.
+    """
+    if given not in known:
+        hint = nearest(given, known)
+        raise SpecError(f"unknown {what} '{given}': allowed are {', '.join(known)}{hint}")
+
+
+def bank_layout(word_bytes: NDArray[Any], code: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return banks, bytes of a bank, and lanes that are served together, by word and rule."""
+    is_half_warp = code == BANK_RULES.index("half_warp")
+    is_wide = (code == BANK_RULES.index("wide_bank")) & (word_bytes >= 8)
+    banks = np.where(is_half_warp, 16, 32)
+    bank_bytes = np.where(is_wide, 8, 4)
+    together = np.minimum(32, banks * bank_bytes // word_bytes)
+    return banks, bank_bytes, np.where(is_half_warp, HALF_WARP, together)
+
+
+def merged(
+    together: NDArray[Any],
+    word_bytes: NDArray[Any],
+    code: NDArray[Any],
+    addresses: NDArray[np.int64],
+    active: ArrayLike | None,
+) -> NDArray[Any]:
+    """Return the lanes that are served together where requests may merge.
+
+    Rule ``merging``: if each lane wants the same word as its neighbour (lane xor 1), or as the one
+    after that (lane xor 2), two requests of words of 8 or 16 bytes are one.
+
+    Parameters
+    ----------
+    together : array
+        Lanes that are served together without merging [1].
+    word_bytes, code : array
+        Size of a warp's words and place of its rule in `BANK_RULES`; broadcast over the warps.
+    addresses, active : array, shape (..., lanes)
+        As for :func:`simulate_bank_conflicts`.
+    """
+    may = (code == BANK_RULES.index("merging")) & (word_bytes >= 8)
+    if not np.any(may):
+        return together
+    takes_part = np.broadcast_to(True if active is None else np.asarray(active), addresses.shape)
+    lane = np.arange(addresses.shape[-1])
+    merges = np.zeros(addresses.shape[:-1], bool)
+    for distance in (1, 2):
+        other = lane ^ distance
+        there = np.minimum(other, max(len(lane) - 1, 0))
+        alone = (other != there) | ~takes_part | ~takes_part[..., there]
+        merges |= (alone | (addresses == addresses[..., there])).all(axis=-1)
+    return np.where(may & merges, 2 * together, together)

@@ -1,0 +1,388 @@
+"""Simulation of warps whose byte addresses are known, each distinct warp once.
+
+A warp is a row of integers: a few that describe the access, then the byte address of each lane.
+Loops over the lanes run as plain Python or compiled, the same lines in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweep.errors import SpecError
+from sweep.hardware.memory_rules import (
+    BANK_RULES,
+    HALF_WARP,
+    LINE_BYTES,
+    RULES,
+    bank_layout,
+    check_words,
+    codes_of,
+    merged,
+)
+from sweep.jit import compilable, compiled
+
+__all__ = [
+    "LARGEST_ADDRESS",
+    "Cost",
+    "bank_passes",
+    "rows_of",
+    "simulate_bank_conflicts",
+    "simulate_transactions",
+    "warp_transactions",
+]
+
+SECTOR_BYTES = 32
+STRICT, SEGMENT, LINE, SECTOR, LINE64 = range(5)  # the places of their names in RULES
+
+HEADER = 4
+"""Integers of a row before its addresses."""
+
+INACTIVE = -(2**62)
+"""Stands for the address of a lane that takes no part."""
+
+PATIENCE = 4000
+"""Distinct warps of a process up to which interpreting them is quicker than compiling."""
+
+
+LARGEST_ADDRESS = 2**61
+
+
+class Cost(NamedTuple):
+    """What warps' accesses to global memory cost.
+
+    Attributes
+    ----------
+    transactions : ndarray
+        Transactions of a warp [1].
+    bytes : ndarray
+        Bytes that they move [byte].
+    sectors : ndarray
+        Sectors of 32 bytes that the words touch, whatever the rule [1].
+    """
+
+    transactions: NDArray[Any]
+    bytes: NDArray[Any]
+    sectors: NDArray[Any]
+
+
+def simulate_transactions(
+    addresses: ArrayLike, word_bytes: ArrayLike, rule: ArrayLike, active: ArrayLike | None = None
+) -> Cost:
+    """Return what the accesses of many warps to global memory cost.
+
+    Parameters
+    ----------
+    addresses : array_like of int, shape (..., lanes)
+        Byte address of each lane's word, in the order of the lanes.
+    word_bytes : array_like of int
+        Size of a warp's words: 1, 2, 4, 8 or 16; broadcasts over the warps [byte].
+    rule : array_like of str
+        One of `RULES`; broadcasts over the warps.
+    active : array_like of bool, optional
+        Which lanes take part; all if not given.
+
+    Returns
+    -------
+    Cost
+        Integers for each warp.
+
+    Raises
+    ------
+    SpecError
+        If a word size or a rule is unknown, or an address beyond 2**61.
+    """
+    lanes = _checked(addresses)
+    header = (check_words(word_bytes), codes_of(rule, RULES))
+    found = warp_transactions(rows_of(lanes, active, LINE_BYTES, header))
+    return Cost(*(found[:, i].reshape(lanes.shape[:-1]) for i in range(3)))
+
+
+def simulate_bank_conflicts(
+    addresses: ArrayLike, word_bytes: ArrayLike, rule: ArrayLike, active: ArrayLike | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the passes that the accesses of many warps to shared memory take, and the requests.
+
+    Parameters
+    ----------
+    addresses : array_like of int, shape (..., lanes)
+        Byte address of each lane's word in shared memory.
+    word_bytes : array_like of int
+        Size of a warp's words: 1, 2, 4, 8 or 16; broadcasts over the warps [byte].
+    rule : array_like of str
+        One of `BANK_RULES`; broadcasts over the warps.
+    active : array_like of bool, optional
+        Which lanes take part; all if not given.
+
+    Returns
+    -------
+    passes, requests : ndarray of int64
+        Without conflicts there are as many passes as requests.
+
+    Raises
+    ------
+    SpecError
+        If a word size or a rule is unknown, or an address beyond 2**61.
+    """
+    lanes = _checked(addresses)
+    words = check_words(word_bytes)
+    banks, bank_bytes, together = bank_layout(words, codes_of(rule, BANK_RULES))
+    together = merged(together, words, codes_of(rule, BANK_RULES), lanes, active)
+    header = (words, banks, bank_bytes, together)
+    found = bank_passes(rows_of(lanes, active, banks * bank_bytes, header))
+    return found[:, 0].reshape(lanes.shape[:-1]), found[:, 1].reshape(lanes.shape[:-1])
+
+
+def _checked(addresses: ArrayLike) -> NDArray[np.int64]:
+    lanes = np.atleast_1d(np.asarray(addresses)).astype(np.int64)
+    if lanes.size and (lanes.max() >= LARGEST_ADDRESS or lanes.min() <= -LARGEST_ADDRESS):
+        raise SpecError("an address is beyond 2**61 bytes")
+    return lanes
+
+
+def rows_of(
+    addresses: ArrayLike, active: ArrayLike | None, period: ArrayLike, header: tuple[ArrayLike, ...]
+) -> NDArray[np.int64]:
+    """Return warps as rows: what describes the access, then the addresses.
+
+    Parameters
+    ----------
+    addresses : array_like of int, shape (..., lanes)
+        Byte address of each lane's word.
+    active : array_like of bool or None
+        Which lanes take part; all if not given.
+    period : array_like of int
+        Where to move all of a warp's addresses by this many bytes changes nothing [byte]; the
+        first lane in use is then moved to the beginning, so that equal warps become equal rows.
+    header : tuple of array_like of int
+        At most :data:`HEADER` integers for each warp.
+
+    Returns
+    -------
+    ndarray of int64, shape (warps, HEADER + lanes)
+    """
+    lanes = np.asarray(addresses, dtype=np.int64)
+    takes_part = np.ones(lanes.shape, bool) if active is None else np.asarray(active, bool)
+    takes_part = np.broadcast_to(takes_part, lanes.shape)
+    leading = lanes.shape[:-1]
+    rows = np.zeros((*leading, HEADER + lanes.shape[-1]), np.int64)
+    for i, column in enumerate(header):
+        rows[..., i] = column
+    if lanes.size:
+        first = np.take_along_axis(lanes, takes_part.argmax(axis=-1)[..., None], axis=-1)
+        moved = lanes - first // np.asarray(period)[..., None] * np.asarray(period)[..., None]
+        rows[..., HEADER:] = np.where(takes_part, moved, INACTIVE)
+    return rows.reshape(-1, rows.shape[-1])
+
+
+class Rows:
+    """A function of one row of integers, over the rows of a table, each distinct row once.
+
+    The first :data:`PATIENCE` distinct rows of the process are interpreted and remembered. With
+    more, the loop is compiled. Both run the same lines on integers: nobody can tell the results
+    apart.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a row that returns three integers (see :func:`sweep.jit.compilable`).
+    """
+
+    def __init__(self, function: Callable[[Any], tuple[int, int, int]]) -> None:
+        def interpreted(row: bytes) -> tuple[int, int, int]:
+            return function(np.frombuffer(row, np.int64).tolist())
+
+        def over_rows(rows: Any, results: Any) -> None:
+            for i in range(len(rows)):
+                results[i, 0], results[i, 1], results[i, 2] = function(rows[i])
+
+        self.interpreted = lru_cache(maxsize=PATIENCE)(interpreted)
+        self.compiled = compiled(over_rows)
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return three integers for each row."""
+        results = np.zeros((len(rows), 3), np.int64)
+        if not len(rows):
+            return results
+        # As bytes, rows are compared as a whole: sorting them by columns would take far longer.
+        whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8)))[:, 0]
+        distinct, inverse = np.unique(whole, return_inverse=True)
+        found = results[: len(distinct)].copy()
+        if self.interpreted.cache_info().misses + len(distinct) <= PATIENCE:
+            for i, row in enumerate(distinct):
+                found[i] = self.interpreted(row.tobytes())
+        else:
+            self.compiled(distinct.view(np.int64).reshape(len(distinct), -1), found)
+        return found[inverse]
+
+
+# Loops over the lanes of one warp
+
+
+@compilable
+def strict(addresses: Any, start: Any, stop: Any, word_bytes: Any) -> Any:
+    """Serve a half-warp by the rule of 1.0 and 1.1; return transactions and their bytes.
+
+    The k-th lane must access the k-th word of an aligned segment of 16 words (for words of 16
+    bytes: of two segments of 128 bytes one after the other); inactive lanes leave gaps. Words of
+    1 and 2 bytes are never coalesced.
+    """
+    segment_bytes = min(HALF_WARP * word_bytes, LINE_BYTES)
+    active = 0
+    first_word = 0
+    in_sequence = word_bytes >= 4
+    for i in range(start, stop):
+        if addresses[i] != INACTIVE:
+            word = addresses[i] - word_bytes * (i - start)
+            if active == 0:
+                first_word = word
+            elif word != first_word:
+                in_sequence = False
+            active += 1
+    if active == 0:
+        return 0, 0
+    if in_sequence and first_word % segment_bytes == 0:
+        count = HALF_WARP * word_bytes // segment_bytes
+        return count, count * segment_bytes
+    return active, active * SECTOR_BYTES
+
+
+@compilable
+def segment(addresses: Any, start: Any, stop: Any, word_bytes: Any) -> Any:
+    """Serve a half-warp by the rule of 1.2 and 1.3; return transactions and their bytes.
+
+    Zhang & Owens, HPCA 2011, Section 4.3, steps 1 to 4. Words lie at multiples of their size.
+    """
+    count = 0
+    moved = 0
+    served = 0  # a bit for each lane
+    for lead in range(start, stop):
+        if addresses[lead] == INACTIVE or (served >> (lead - start)) & 1 == 1:
+            continue
+        size = min(32 * word_bytes, LINE_BYTES)
+        begin = addresses[lead] - addresses[lead] % size  # step 1
+        low = begin + size
+        high = begin
+        for i in range(lead, stop):  # step 2; no lane before the lead is waiting
+            address = addresses[i]
+            waiting = (served >> (i - start)) & 1 == 0 and address != INACTIVE
+            if waiting and begin <= address < begin + size:
+                served |= 1 << (i - start)
+                low = min(low, address)
+                high = max(high, address + word_bytes)
+        while size > SECTOR_BYTES:  # step 3
+            size //= 2
+            if low >= begin + size:
+                begin += size
+            elif high > begin + size:
+                size *= 2
+                break
+        count += 1
+        moved += size
+    return count, moved
+
+
+@compilable
+def is_new(addresses: Any, start: Any, lane: Any, word_bytes: Any, block: Any, size: Any) -> Any:
+    """Return whether no lane before this one touches an aligned block of ``size`` bytes."""
+    begin = block * size
+    for i in range(lane - 1, start - 1, -1):  # neighbours share most often
+        if begin - word_bytes < addresses[i] < begin + size:
+            return False
+    return True
+
+
+@compilable
+def blocks(addresses: Any, start: Any, stop: Any, word_bytes: Any, size: Any) -> Any:
+    """Return how many aligned blocks of ``size`` bytes the words of some lanes touch."""
+    count = 0
+    for i in range(start, stop):
+        if addresses[i] != INACTIVE:
+            first = addresses[i] // size
+            last = (addresses[i] + word_bytes - 1) // size
+            for block in range(first, last + 1):
+                if is_new(addresses, start, i, word_bytes, block, size):
+                    count += 1
+    return count
+
+
+@compilable
+def one_warp(row: Any) -> Any:
+    """Return transactions of a warp's access, their bytes, and the sectors that it touches.
+
+    The row begins with the word's size and the rule.
+    """
+    word_bytes = row[0]
+    rule = row[1]
+    addresses = row[HEADER:]
+    lanes = len(addresses)
+    sectors = blocks(addresses, 0, lanes, word_bytes, SECTOR_BYTES)
+    if rule == SECTOR:
+        return sectors, sectors * SECTOR_BYTES, sectors
+    if rule == LINE64:
+        lines = blocks(addresses, 0, lanes, word_bytes, LINE_BYTES // 2)
+        return lines, lines * (LINE_BYTES // 2), sectors
+    together = HALF_WARP
+    if rule == LINE:  # 2.x: the lanes that request 128 bytes at once
+        together = min(2 * HALF_WARP, LINE_BYTES // word_bytes)
+    transactions = 0
+    moved = 0
+    for start in range(0, lanes, together):
+        stop = min(start + together, lanes)
+        if rule == STRICT:
+            count, size = strict(addresses, start, stop, word_bytes)
+        elif rule == SEGMENT:
+            count, size = segment(addresses, start, stop, word_bytes)
+        else:
+            count = blocks(addresses, start, stop, word_bytes, LINE_BYTES)
+            size = count * LINE_BYTES
+        transactions += count
+        moved += size
+    return transactions, moved, sectors
+
+
+@compilable
+def one_warp_in_banks(row: Any) -> Any:
+    """Return the passes of a warp's access to shared memory, its requests, and the worst of them.
+
+    The row begins with the word's size, the banks, the bytes that a bank gives at a time and the
+    lanes that are served together. A request passes as often as the bank that is asked for most
+    distinct words: lanes that want the same word share it.
+    """
+    word_bytes = row[0]
+    banks = row[1]
+    bank_bytes = row[2]
+    together = row[3]
+    addresses = row[HEADER:]
+    lanes = len(addresses)
+    passes = 0
+    requests = 0
+    worst = 0
+    for start in range(0, lanes, together):
+        words_of_bank = np.zeros(banks, np.int64)
+        degree = 0
+        for i in range(start, min(start + together, lanes)):
+            if addresses[i] != INACTIVE:
+                first = addresses[i] // bank_bytes
+                last = (addresses[i] + word_bytes - 1) // bank_bytes
+                for word in range(first, last + 1):
+                    if is_new(addresses, start, i, word_bytes, word, bank_bytes):
+                        words_of_bank[word % banks] += 1
+                        degree = max(degree, words_of_bank[word % banks])
+        if degree > 0:
+            passes += degree
+            requests += 1
+            worst = max(worst, degree)
+    return passes, requests, worst
+
+
+warp_transactions = Rows(one_warp)
+"""Transactions, bytes and sectors of warps; a row begins with the word's size and the rule."""
+
+bank_passes = Rows(one_warp_in_banks)
+"""Passes, requests and worst degree of warps; a row begins with the word's size, the banks, the
+bytes of a bank and the lanes of a request."""
