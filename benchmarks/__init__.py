@@ -1,1 +1,1 @@
-"""How fast evaluation, writing and queries are, as ratios against what one would do without."""
+"""Speed of evaluation, writing and queries compared with the alternatives."""

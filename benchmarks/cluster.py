@@ -1,17 +1,17 @@
-"""What a cluster costs and gives: ``python -m benchmarks.cluster``.
+"""Cost and speed-up of a cluster: ``python -m benchmarks.cluster``.
 
-Figures from processes on this machine alone, in CPU seconds where others may use it too:
+All processes run on this machine. It measures
 
-- what scheduler and client take for each chunk of a plan of 100,000 chunks, of the size that the
-  planner chooses: a whole run, with tasks, summaries, journal and index, in which workers return a
-  summary and leave out what they are there for, evaluating and writing;
-- what such a chunk takes to be evaluated and written, hence the share of scheduling, and how many
-  workers a scheduler can keep busy;
-- how much faster two worker processes of one thread are than one, with a store;
-- the same without one: a question to a plan, asked again of workers that have compiled its passes,
-  with the share of scheduling, and the workers' CPU time.
+- the CPU time of scheduler and client per chunk, for a plan of 100,000 chunks of the usual size: a
+  whole run with tasks, summaries, journal and index, whose workers return summaries without
+  evaluating or writing;
+- the CPU time to evaluate and write such a chunk, hence the share of scheduling and the number of
+  workers that one scheduler can keep busy;
+- the speed-up of two worker processes of one thread over one, with a store;
+- the same without a store: a question to a plan, repeated by workers that have compiled its passes,
+  with the share of scheduling and the workers' CPU time.
 
-It also prints by how much the client's memory grows from a tenth of the chunks to all of them.
+It also prints how much more memory the client uses for all chunks than for a tenth of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from sweep.store import open_or_create
 
 @dataclass(frozen=True)
 class Spent:
-    """CPU seconds of the processes of a cluster, and the time that passed."""
+    """CPU seconds of a cluster's processes, and elapsed time."""
 
     client: float
     scheduler: float
@@ -60,24 +60,24 @@ class Spent:
 
     @property
     def scheduling(self) -> float:
-        """What goes into having work done by others."""
+        """CPU seconds of scheduler and client."""
         return self.client + self.scheduler
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A job that returns a chunk's summary, given as JSON, and does nothing for it."""
+    """A job that returns a given summary (JSON) without computing anything."""
 
     text: str
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
-        """Return a summary of its own for each unit, as a worker makes it."""
+        """Return a new summary for each unit, as a worker does."""
         return unit, json.loads(self.text)
 
 
 @contextmanager
 def processes(workers: int) -> Iterator[Any]:
-    """Yield the client of a scheduler and of workers of one thread that are processes."""
+    """Yield the client of a scheduler with worker processes of one thread."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -104,7 +104,7 @@ def processes(workers: int) -> Iterator[Any]:
 
 @contextmanager
 def measured(client: Any) -> Iterator[list[Spent]]:
-    """Yield a list that holds in the end what the processes of a cluster spent meanwhile."""
+    """Yield a list, to which the cost of the block is appended at its end."""
 
     def now() -> tuple[float, ...]:
         return (
@@ -121,7 +121,7 @@ def measured(client: Any) -> Iterator[list[Spent]]:
 
 
 def summary_of(plan: Space) -> str:
-    """Return the summary of a plan's first chunk, as a worker sends it."""
+    """Return the summary of a plan's first chunk as JSON."""
     (part,) = plan.kernels
     box = part.grid.box(0)
     arrays = evaluate_box(part, plan.plan, box)
@@ -130,7 +130,7 @@ def summary_of(plan: Space) -> str:
 
 
 def scheduled(chunks: int, workers: int, directory: Path) -> tuple[Spent, int, int]:
-    """Return what a run of so many chunks takes besides them, its chunks and its tasks."""
+    """Return the cost of scheduling a run, and its numbers of chunks and tasks."""
     plan = space("clocks", chunks * CHUNK_POINTS)
     job = Summary(summary_of(plan))
     path = directory / "scheduled.zarr"
@@ -149,7 +149,7 @@ def scheduled(chunks: int, workers: int, directory: Path) -> tuple[Spent, int, i
 
 
 def written(points: int, workers: int, directory: Path) -> Spent:
-    """Return what a run into a fresh store takes, without compilation."""
+    """Return the cost of a run into a new store, without compilation."""
     path = directory / "run.zarr"
     shutil.rmtree(path, ignore_errors=True)
     with processes(workers) as client:
@@ -162,7 +162,7 @@ def written(points: int, workers: int, directory: Path) -> Spent:
 
 
 def asked(points: int, workers: int) -> Spent:
-    """Return what a question without a store takes."""
+    """Return the cost of a question without a store."""
     with processes(workers) as client:
         query.best(
             Planned(space("clocks", 1 << 26), distribute=on_cluster(client))
@@ -175,7 +175,7 @@ def asked(points: int, workers: int) -> Spent:
 
 
 def memory() -> float:
-    """Return the most memory that this process held so far [MB]."""
+    """Return the peak memory of this process [MB]."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
@@ -196,7 +196,7 @@ def main() -> None:
 
 
 def print_scheduling(chunks: int, place: Path) -> float:
-    """Measure and print what scheduling takes; return its CPU seconds a chunk."""
+    """Measure and print the cost of scheduling; return its CPU seconds per chunk."""
     scheduled(chunks // 10, 2, place)
     before = memory()
     spent, chunks, tasks = scheduled(chunks, 2, place)
@@ -210,7 +210,7 @@ def print_scheduling(chunks: int, place: Path) -> float:
 
 
 def print_stores(points: int, rounds: int, place: Path, scheduling: float) -> None:
-    """Measure and print runs into stores; ``scheduling`` is in CPU seconds a chunk."""
+    """Measure and print runs into stores; ``scheduling`` is in CPU seconds per chunk."""
     spent: dict[int, list[Spent]] = {1: [], 2: []}
     for _ in range(rounds):
         for workers, found in spent.items():

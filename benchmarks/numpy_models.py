@@ -1,10 +1,10 @@
-"""The corrected equations of all models in plain NumPy broadcasting: what compiled passes beat.
+"""The corrected equations of all models in plain NumPy, for comparison with compiled passes.
 
-As somebody would write them without a compiler: every line an array expression, the piecewise
-cases ``np.where``, small tables broadcast late so that what depends on few axes stays small. Fed
-with the very tables that the compiled passes read, so that the ratio is about the evaluation
-alone; :func:`whole_grid` takes the grid at once, :func:`in_blocks` in blocks that stay in the
-cache, shared by threads.
+They are written as one would without a compiler: every line is an array expression, piecewise cases
+use ``np.where``, and small tables are broadcast late, so that values that depend on few axes stay
+small. The inputs are the tables of the compiled passes, so that only the evaluation is compared.
+:func:`whole_grid` evaluates the grid at once, :func:`in_blocks` in cache-sized blocks on several
+threads.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Tables = Mapping[str, Array]
 Index = tuple[slice, ...]
 
 OUTPUTS = ("execution_time", "execution_cycles", "cycles_per_instruction", "power", "energy")
-"""Five numbers that all models give."""
+"""Five outputs of all models."""
 
 N_TASKS = 16
-"""Tasks for the threads: few enough to cost nothing, enough that no thread waits for another."""
+"""Tasks for the threads: few enough to cost nothing, enough to keep all threads busy."""
 
 
 def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
-    """Return cycles, cycles per instruction, core and memory activity after Hong & Kim 2009."""
+    """Return cycles, cycles per instruction, core and memory activity of Hong & Kim 2009."""
     n, uncoal, coal, insts = t["n"], t["uncoal_mem_insts"], t["coal_mem_insts"], t["comp_insts"]
     mem_insts = uncoal + coal
     total_insts = insts + mem_insts
@@ -82,7 +82,7 @@ def hong_kim(t: Tables) -> tuple[Array, Array, Array, Array]:
 
 
 def wang_chu(t: Tables) -> tuple[Array, Array, Array, Array]:
-    """Return cycles, cycles per instruction, core and memory activity after Wang & Chu 2017."""
+    """Return cycles, cycles per instruction, core and memory activity of Wang & Chu 2017."""
     aw, wpb, hit = t["aw"], t["wpb"], t["l2_hr"]
     ratio, o_itrs, sh_lat = t["frequency_ratio"], t["o_itrs"], t["sh_lat"]
     fitted = t["uses_fit"] == 1.0
@@ -139,7 +139,7 @@ MODELS: Mapping[str, Callable[[Tables], tuple[Array, Array, Array, Array]]] = {
 
 
 def outputs(model: str, t: Tables, out: Sequence[Array]) -> None:
-    """Fill :data:`OUTPUTS` of one model; NaN where a configuration is invalid."""
+    """Fill :data:`OUTPUTS` of one model; invalid configurations are NaN."""
     with np.errstate(all="ignore"):
         cycles, cpi, core_activity, memory_activity = MODELS[model](t)
         launchable = (t["launch_status"] == 0.0) & (t["clock_status"] == 0.0)
@@ -158,12 +158,12 @@ def outputs(model: str, t: Tables, out: Sequence[Array]) -> None:
 
 
 def whole_grid(model: str, t: Tables, out: Sequence[Array]) -> None:
-    """Evaluate the grid in one go."""
+    """Evaluate the whole grid at once."""
     outputs(model, t, out)
 
 
 def in_blocks(model: str, t: Tables, out: Sequence[Array], block: int, threads: Executor) -> None:
-    """Evaluate the grid in blocks of at most ``block`` points; a task takes many blocks in turn."""
+    """Evaluate the grid in blocks of at most ``block`` points; each task has many blocks."""
     indices = list(blocks(out[0].shape, block))
 
     def work(part: Sequence[Index]) -> None:
@@ -176,13 +176,13 @@ def in_blocks(model: str, t: Tables, out: Sequence[Array], block: int, threads: 
 
 
 def restricted(table: Array, index: Index) -> Array:
-    """Return a table's part in a block; it has length 1 along what it does not depend on."""
+    """Return a table's part in a block; its length is 1 along axes that it does not depend on."""
     whole = slice(None)
     return table[tuple(s if n > 1 else whole for s, n in zip(index, table.shape, strict=True))]
 
 
 def blocks(shape: tuple[int, ...], size: int) -> Iterator[Index]:
-    """Cut a grid along its first axes into blocks of at most ``size`` points, in order."""
+    """Divide a grid along its first axes into blocks of at most ``size`` points, in order."""
     axis = next(i for i in range(len(shape)) if math.prod(shape[i + 1 :]) <= size)
     step = size // math.prod(shape[axis + 1 :])
     rest = tuple(slice(0, n) for n in shape[axis + 1 :])

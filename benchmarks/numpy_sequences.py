@@ -1,4 +1,4 @@
-"""The corrected equations of the models over sequences in plain NumPy, as in ``numpy_models``."""
+"""The corrected equations of models with sequences in plain NumPy, as in ``numpy_models``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["combined", "lemeire", "luo_suda", "zhang_owens"]
 
 
 def parts(t: Tables, name: str) -> list[Array]:
-    """Return the numbers of a sequence, in order."""
+    """Return the elements of a sequence input, in order."""
     found = []
     while f"{name}_{len(found)}" in t:
         found.append(t[f"{name}_{len(found)}"])
@@ -24,7 +24,7 @@ def parts(t: Tables, name: str) -> list[Array]:
 
 
 def luo_suda(t: Tables) -> Found:
-    """Return cycles, cycles per instruction, core and memory activity after Luo & Suda 2011."""
+    """Return cycles, cycles per instruction, core and memory activity of Luo & Suda 2011."""
     n, n_sm, active = t["n_act"], t["n_sm"], t["active_sm"]
     p, a, c, m = t["p"], t["a"], t["c"], t["m"]
     cpd1 = (c - p) * (n - t["b"]) + a  # (3)
@@ -64,7 +64,7 @@ def luo_suda(t: Tables) -> Found:
 
 
 def lemeire(t: Tables) -> Found:
-    """Return cycles, cycles per instruction, core and memory activity after Lemeire et al. 2016."""
+    """Return cycles, cycles per instruction, core and memory activity of Lemeire et al. 2016."""
     warps_wg = np.ceil(t["wg_size"] / t["warp_size"])
     size = t["wg_size"] / warps_wg
     w = np.minimum(t["max_conc_warps"], warps_wg * t["active_wg"])
@@ -88,7 +88,7 @@ def lemeire(t: Tables) -> Found:
 
 
 def zhang_owens(t: Tables) -> Found:
-    """Return cycles, cycles per instruction and activities after Zhang & Owens 2011."""
+    """Return cycles, cycles per instruction and activities of Zhang & Owens 2011."""
     types = ("i", "ii", "iii", "iv")
     blocks, active, frequency = t["blocks"], t["active_blocks_per_sm"], t["frequency"]
     sms = np.minimum(t["number_sm"], blocks / active)
@@ -130,7 +130,7 @@ def zhang_owens(t: Tables) -> Found:
 
 
 def combined(t: Tables) -> Found:
-    """Return cycles, cycles per instruction, core and memory activity after the model combined."""
+    """Return cycles, cycles per instruction, core and memory activity of the model combined."""
     blocks, active, n_sm, width = (
         t[k] for k in ("blocks", "active_blocks", "n_sm", "warps_per_block")
     )

@@ -1,7 +1,7 @@
 """Peak memory of a run of about N configurations and two models: ``python -m benchmarks.peak N``.
 
-A process of its own for each size: a process's peak never falls. The peak is that of Linux for this
-program's own memory; ``getrusage`` would count the memory of the process that started this one.
+Each size runs in a new process, because a process's peak never falls. The peak comes from Linux's
+``/proc``; ``getrusage`` would include the memory of the parent process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["own_peak", "peak_bytes"]
 
 
 def peak_bytes(points: int, directory: Path) -> int:
-    """Return the peak resident memory of a run of so many points in a new process [B]."""
+    """Return the peak resident memory of a run of ``points`` points in a new process [B]."""
     command = [sys.executable, "-m", "benchmarks.peak", str(points), str(directory)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(done.stdout)

@@ -1,12 +1,12 @@
-"""Well-known libraries beside ours, in one run: ``python -m benchmarks.peers``.
+"""Compare this package with well-known libraries in one run: ``python -m benchmarks.peers``.
 
 - the compiled pass of a model, against the same equations under ``jax.jit`` on the CPU, in float64;
 - Pareto fronts of two and three objectives, against moocore, paretoset and pymoo;
 - a parameter sweep into labelled arrays, against xyzpy, which calls a function for each point.
 
-What is compared gets the same numbers and is checked to give the same ones. Times are CPU seconds,
-the least of some rounds, so that others on the machine disturb little; ours are of one thread.
-Peers that are not installed are left out (``pip install 'sweep[benchmarks]'``).
+All get the same inputs, and the results are checked to be equal. Times are CPU seconds, the
+smallest of some rounds, so that other processes have little influence; ours use one thread.
+Libraries that are not installed are skipped (``pip install 'sweep[benchmarks]'``).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from sweep.space import Plan
 HEADER = ("what", "ours", "against", "theirs", "ratio")
 Row = tuple[str, ...]
 MOST_QUADRATIC = 100_000
-"""Points beyond which a peer is left out whose time grows with the square of the front."""
+"""Largest number of points for libraries whose time grows with the square of the front."""
 
 
 def peer(name: str) -> Any:
-    """Return a library, None where it is not installed."""
+    """Return a library, or None if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -47,7 +47,7 @@ def peer(name: str) -> Any:
 def least(
     function: Callable[[], Any], rounds: int, clock: Callable[[], float]
 ) -> tuple[float, Any]:
-    """Return the least time of a call, and its result."""
+    """Return the smallest time of a call, and its result."""
     times, result = [], None
     for _ in range(rounds):
         started = clock()
@@ -57,7 +57,7 @@ def least(
 
 
 def spell(seconds: float) -> str:
-    """Return a time in words."""
+    """Return a time as text."""
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
@@ -80,13 +80,13 @@ def jax_rows(points: int, rounds: int) -> Iterator[Row]:
             own()
             function, arrays = jitted(jax, model, t)
             jax.block_until_ready(function(arrays))
-            # JAX computes on threads of its own: all of the process's CPU seconds count.
+            # JAX uses its own threads, so all CPU seconds of the process count.
             mine, _ = least(own, rounds, time.process_time)
             theirs, found = least(
                 lambda f=function, a=arrays: jax.block_until_ready(f(a)), rounds, time.process_time
             )
             for array, other in zip(out, found, strict=True):
-                # Compilers may fuse and reorder: equal to the last bits of a float32.
+                # Compilers may fuse and reorder, so results agree up to the precision of float32.
                 np.testing.assert_allclose(array, np.asarray(other), rtol=3e-7, equal_nan=True)
             yield (
                 f"evaluate {model}, {kernel.n_points / 1e6:.3g} M, five outputs",
@@ -98,10 +98,10 @@ def jax_rows(points: int, rounds: int) -> Iterator[Row]:
 
 
 def jitted(jax: Any, model: str, t: evaluation.Tables) -> tuple[Any, Any]:
-    """Return a model's equations as JAX compiles them, and their inputs."""
+    """Return a model's equations compiled by JAX, and their inputs."""
     jnp = jax.numpy
     shape = np.broadcast_shapes(*(table.shape for table in t.values()))
-    # What decides which equations are needed is known beforehand, as for NumPy.
+    # The inputs that decide which equations are needed are known in advance, as for NumPy.
     flags = {"uses_shared", "gld_trans", "o_itrs", "uncoal_mem_insts", "coal_mem_insts"} & set(t)
     fixed = {name: np.asarray(t[name]) for name in flags}
     arrays = {name: jnp.asarray(table) for name, table in t.items() if name not in flags}
@@ -131,7 +131,7 @@ def jitted(jax: Any, model: str, t: evaluation.Tables) -> tuple[Any, Any]:
 
 
 class _Both:
-    """NumPy for what is known before compilation, JAX for the rest."""
+    """NumPy functions for values known before compilation, JAX functions for all others."""
 
     def __init__(self, jnp: Any) -> None:
         self._jnp = jnp
@@ -149,17 +149,17 @@ class _Both:
 
 
 def points_of(kind: str, n: int, objectives: int) -> Any:
-    """Return points of which few, or all, are on the front."""
+    """Return points, few or all of which are on the front."""
     generator = np.random.default_rng(objectives)
     if kind == "few":
         return generator.random((n, objectives))
-    # On a sphere around the point beyond the worst, no point dominates another.
+    # No point on a sphere around the worst point dominates another.
     found = np.abs(generator.normal(size=(n, objectives)))
     return 1.0 - found / np.linalg.norm(found, axis=1)[:, np.newaxis]
 
 
 def front_rows(sizes: list[int], rounds: int) -> Iterator[Row]:
-    """Compare Pareto fronts: the indices must be equal."""
+    """Compare Pareto fronts; the indices must be equal."""
     for n in sizes:
         for objectives in (2, 3):
             for kind in ("few", "all"):
@@ -175,7 +175,7 @@ def front_rows(sizes: list[int], rounds: int) -> Iterator[Row]:
 
 
 def front_peers(points: Any, size: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield names and functions that return the indices of a front."""
+    """Yield libraries' names and functions that return the indices of a front."""
     if (moocore := peer("moocore")) is not None:
         yield "moocore", lambda: np.flatnonzero(moocore.is_nondominated(points))
     slow = len(points) * size > MOST_QUADRATIC**2 / 10
@@ -192,7 +192,7 @@ def front_peers(points: Any, size: int) -> Iterator[tuple[str, Callable[[], Any]
 
 
 def sweep_rows(rounds: int) -> Iterator[Row]:
-    """Compare a sweep into labelled arrays with one call of the same model for each combination."""
+    """Compare a sweep into labelled arrays with one call of the model per combination."""
     xyzpy = peer("xyzpy")
     if xyzpy is None:
         return
@@ -208,7 +208,7 @@ def sweep_rows(rounds: int) -> Iterator[Row]:
         return calls[tuple(point[name] for name in axes)]
 
     def theirs() -> Any:
-        # What the model itself takes is left out: a look-up stands for it.
+        # A look-up replaces the model, so its time is not included.
         return xyzpy.combo_runner_to_ds(model, axes, "execution_time", verbosity=0)
 
     first = theirs()
@@ -228,7 +228,7 @@ def sweep_rows(rounds: int) -> Iterator[Row]:
 
 
 def whole_of(plan: Plan) -> Any:
-    """Return a plan's times, labelled."""
+    """Return a plan's times with labels."""
     return evaluate(plan)["vector_add"].execution_time.compute()
 
 

@@ -1,9 +1,9 @@
-"""What `sweep plan` predicts beside what happens: ``python -m benchmarks.predicting``.
+"""Compare predictions of `sweep plan` with measured times: ``python -m benchmarks.predicting``.
 
-Plans of growing size are sampled, then predicted, then run as commands of their own, from start to
-end: into a store with different numbers of workers, and as a question that stores nothing. All of
-it shares the cores of this machine, which should have nothing else to do. A store of 10⁹
-configurations takes 12 GB of disk and some minutes.
+Plans of growing size are sampled and predicted, then run as whole commands: into a store with
+different numbers of workers, and as a question without a store. All processes share the cores of
+this machine, which should be idle otherwise. A store of 10⁹ configurations takes 12 GB of disk and
+some minutes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEADER = (
 
 
 def write_plan(kind: str, points: int, path: Path) -> Path:
-    """Write the plan of one of the benchmarks' grids as a file."""
+    """Write the plan of a benchmark's grid to a file."""
     data = space(kind, points).plan.as_dict()
     axes: dict[str, Any] = data.pop("axes")
     kept = ("schema", "kernels", "devices", "models", "outputs")
@@ -57,7 +57,7 @@ def write_plan(kind: str, points: int, path: Path) -> Path:
 
 
 def _spelled(values: list[Any]) -> str:
-    """Return an axis as a plan spells it: evenly spaced numbers as a range."""
+    """Return an axis as text for a plan; evenly spaced numbers become a range."""
     steps = {b - a for a, b in pairwise(values)} if len(values) > 2 else set()
     if len(steps) != 1:
         return json.dumps(values)
@@ -65,7 +65,7 @@ def _spelled(values: list[Any]) -> str:
 
 
 def seconds(command: Sequence[str], rounds: int, store: Path | None = None) -> tuple[float, float]:
-    """Return how long a command takes from start to end, and its CPU time: the medians."""
+    """Return the medians of a command's elapsed time and CPU time."""
     taken, spent = [], []
     for _ in range(rounds):
         if store is not None:
@@ -99,7 +99,7 @@ def row(what: str, workers: int | None, cost: Cost, measured: tuple[float, float
 
 
 def rows(kind: str, points: int, workers: Sequence[int], rounds: int, place: Path):
-    """Yield the lines of one plan: a run by each number of workers, and a question."""
+    """Yield the lines of one plan: a run with each number of workers, and a question."""
     file = write_plan(kind, points, place / f"{kind}-{points}.toml")
     whole, store = resolve(load_plan(file)), place / "measured.zarr"
     rates = calibrate(whole)

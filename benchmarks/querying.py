@@ -1,4 +1,4 @@
-"""A question by a full scan: the best configurations through xarray and Dask alone."""
+"""Find the best configurations by a full scan with xarray and Dask alone."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Ratios measured in one run on this machine, as a Markdown table: ``python -m benchmarks.ratios``.
+"""Measure ratios in one run and print a Markdown table: ``python -m benchmarks.ratios``.
 
-What is compared runs in turn, round after round, on the same grid and with as many threads; the
-table gives medians over the rounds. Absolute numbers are this machine's, ratios carry over.
-Compilation and imports are left out. On the default 50 million configurations it takes some ten
-minutes, 14 GB of memory and 3 GB of disk. ``--only large`` writes stores of 10⁹ model evaluations:
-ten minutes more, and 8 GB of disk.
+The candidates alternate in each round, on the same grid and with the same number of threads; the
+table shows medians over the rounds. Absolute numbers depend on the machine; ratios are portable.
+Compilation and imports are not included. The default of 50 million configurations takes about ten
+minutes, 14 GB of memory and 3 GB of disk. ``--only large`` writes stores of 10⁹ model evaluations,
+which takes ten more minutes and 8 GB of disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sweep.query import best, pareto, top
 from sweep.query.grid import grids_of_store
 
 BLOCK_SIZES = (4096, 8192, 16384, 32768, 65536)
-"""Points of a NumPy block to choose from: about the size of the first or second level cache."""
+"""Candidates for the points of a NumPy block, around the sizes of the first two caches."""
 
 LARGE = 1_000_000_000
 """Model evaluations of a large store."""
@@ -51,7 +51,7 @@ Row = tuple[str, ...]
 
 
 def seconds(function: Callable[[], Any]) -> float:
-    """Return how long a call takes."""
+    """Return the elapsed time of a call [s]."""
     started = time.perf_counter()
     function()
     return time.perf_counter() - started
@@ -72,17 +72,17 @@ def in_turn(
 
 
 def ratio(theirs: list[float], ours: list[float]) -> float:
-    """Return how many times faster ours is: the median over the rounds."""
+    """Return our speed-up as the median over the rounds."""
     return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
 
 
 def rate(points: int, times: list[float]) -> str:
-    """Return points per second in words."""
+    """Return points per second as text."""
     return f"{points / statistics.median(times) / 1e6:.3g} M/s"
 
 
 def evaluation_rows(kind: str, points: int, rounds: int, threads: Executor) -> list[Row]:
-    """Compare evaluation in memory, five outputs into touched arrays."""
+    """Compare evaluation of five outputs into arrays whose memory is already mapped."""
     kernel, plan = kernel_space(kind, points)
     shape = evaluation.grid_shape(kernel)
     ours, theirs = evaluation.touched(shape), evaluation.touched(shape)
@@ -123,7 +123,7 @@ def evaluation_rows(kind: str, points: int, rounds: int, threads: Executor) -> l
 def best_block(
     model: str, t: evaluation.Tables, out: list[evaluation.Array], threads: Executor
 ) -> int:
-    """Return the block size with which NumPy is fastest, tried on a part of the grid."""
+    """Return the fastest block size for NumPy, tried on a part of the grid."""
     index = next(blocks(out[0].shape, 1 << 22))
     part = {name: restricted(table, index) for name, table in t.items()}
     views = [array[index] for array in out]
@@ -138,10 +138,10 @@ def best_block(
 
 
 class Places:
-    """A new place for every store; the one before is emptied outside of the time.
+    """A new directory for every store; the last store is emptied outside the measured time.
 
-    Its memory serves the next. Its files stay until the end: for some seconds after a file is
-    removed ext4 takes ten times as long to create one, whoever does.
+    The next store reuses its memory. The files stay until the end, because for some seconds after
+    files were removed ext4 takes ten times as long to create one.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -150,7 +150,7 @@ class Places:
         self._last: Path | None = None
 
     def writing(self, write: Callable[[Path], None]) -> Callable[[], None]:
-        """Return a call that writes to a new place."""
+        """Return a function that writes to a new directory."""
 
         def call() -> None:
             self._last = self._directory / f"{next(self._number)}.zarr"
@@ -168,9 +168,9 @@ class Places:
 
 
 def store_rows(kind: str, points: int, rounds: int, directory: Path) -> list[Row]:
-    """Compare a run into a store with zarr writing its finished arrays; leaves ``run.zarr``.
+    """Compare a run into a store with zarr writing the finished arrays; leaves ``run.zarr``.
 
-    Once with the faster way to write with zarr as it comes, once with all ways.
+    One row uses the fastest of zarr's ways with default settings, the other the fastest of all.
     """
     whole = space(kind, points)
     store = directory / "run.zarr"
@@ -190,7 +190,7 @@ def store_rows(kind: str, points: int, rounds: int, directory: Path) -> list[Row
 
 
 def store_row(kind: str, n: int, found: Mapping[str, list[float]], way: str, least: str) -> Row:
-    """Return the row of a run into a store beside one way to write with zarr."""
+    """Return the row that compares a run with one way to write with zarr."""
     return (
         f"run to a store, {kind}, {n / 1e6:.3g} M model evaluations",
         rate(n, found["run"]),
@@ -202,9 +202,9 @@ def store_row(kind: str, n: int, found: Mapping[str, list[float]], way: str, lea
 
 
 def large_rows(kind: str, rounds: int, directory: Path) -> list[Row]:
-    """Compare stores of 10⁹ model evaluations, which no memory holds finished.
+    """Compare stores of 10⁹ model evaluations, whose arrays do not fit into memory.
 
-    zarr writes the chunks of a tenth again and again.
+    zarr writes the chunks of a tenth of them repeatedly.
     """
     small, store = space(kind, LARGE // 10 // len(MODELS)), directory / "run.zarr"
     run_fresh(small, store)
@@ -225,7 +225,7 @@ def large_rows(kind: str, rounds: int, directory: Path) -> list[Row]:
 
 
 def query_rows(kind: str, points: int, rounds: int, store: Path) -> list[Row]:
-    """Compare questions with a full scan of the same store; each opens the store anew."""
+    """Compare questions with a full scan of the same store; each call opens the store again."""
     n, kernel = space(kind, points).n_evaluations, space(kind, points).kernels[0].kernel.key
     questions: dict[str, tuple[Callable[[], Any], str]] = {
         "best by device": (partial(best, store, by=["device"]), "50"),
@@ -257,7 +257,7 @@ def query_rows(kind: str, points: int, rounds: int, store: Path) -> list[Row]:
 
 
 def memory_rows(points: int, directory: Path) -> list[Row]:
-    """Compare the peak memory of a run with that of one five times smaller."""
+    """Compare the peak memory of a run with that of a run five times smaller."""
     small, large = (peak_bytes(n, directory) for n in (points // 5, points))
     return [
         (

@@ -1,6 +1,6 @@
-"""Lines of code and modules by folder: ``python -m benchmarks.size [FOLDER ...] [--files]``.
+"""Count lines of code and modules by folder: ``python -m benchmarks.size [FOLDER ...] [--files]``.
 
-A line of code is a line that holds anything but blanks, comments and docstrings.
+Blank lines, comments and docstrings are not lines of code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Size(NamedTuple):
-    """Modules, lines of code and all lines of some files."""
+    """Numbers of modules, lines of code and all lines."""
 
     modules: int
     code: int
@@ -38,7 +38,7 @@ class Size(NamedTuple):
 
 
 def lines_of_code(text: str) -> int:
-    """Return how many lines of a module are neither blank, comment nor docstring."""
+    """Return the number of lines that are neither blank, comment nor docstring."""
     found: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in SILENT:

@@ -1,7 +1,7 @@
-"""The grids that benchmarks sweep, small for the suite and large for the ratios.
+"""The grids of the benchmarks, small for the suite and large for the ratios.
 
-All configurations of both are valid: a pass fills the rows of a launch that cannot be without
-computing them, which would flatter a ratio.
+All configurations are valid. A pass does not compute invalid launches, which would improve a ratio
+unfairly.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from sweep.space import KernelSpace, Plan, Space, resolve
 __all__ = ["EVALUATED", "KINDS", "MODELS", "kernel_space", "space"]
 
 MODELS = ("hong_kim", "wang_chu")
-"""Models of a store."""
+"""Models in a store."""
 EVALUATED = ("hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire", "combined")
-"""Models whose evaluation in memory is compared."""
+"""Models for the comparison of evaluation in memory."""
 OUTPUTS = ("execution_time", "power", "energy", "regime", "bound", "occupancy")
 
 KINDS = {
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def space(kind: str, points: int, models: tuple[str, ...] = MODELS) -> Space:
-    """Return a space of about ``points`` configurations (at least), by sweeping as many sizes."""
+    """Return a space of at least ``points`` configurations by sweeping enough problem sizes."""
     if kind == "clocks":
         plan = Plan(
             name=kind,
@@ -57,7 +57,7 @@ def space(kind: str, points: int, models: tuple[str, ...] = MODELS) -> Space:
 
 
 def _sizes(points: int, others: int, step: int) -> dict[str, int]:
-    """Return as many problem sizes as make the points with ``others`` configurations each."""
+    """Return the range of problem sizes that gives the points, with ``others`` for each size."""
     count = -(-points // others)
     return {"start": step, "stop": step * count, "step": step}
 

@@ -1,4 +1,4 @@
-"""Writing: ``run`` into a store, and the same finished arrays through zarr's own interface."""
+"""Write results: ``run`` into a store, and the same finished arrays through zarr's interface."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sweep.space import Space
 __all__ = ["PLAIN", "TOLD", "again_and_again", "finished_arrays", "plain_by_chunk", "run_fresh"]
 
 Finished = Mapping[str, tuple[zarr.Array[Any], Any]]
-"""By name: an array of a finished store (for its metadata), and its content in memory."""
+"""By name: an array of a finished store (for its metadata) and its content in memory."""
 
 THREADS = 2
 
 
 def run_fresh(space: Space, path: Path) -> None:
-    """Evaluate a space into a store that is not there yet."""
+    """Evaluate a space into a new store."""
     shutil.rmtree(path, ignore_errors=True)
     run(space, path, threads=THREADS)
 
@@ -41,7 +41,7 @@ def finished_arrays(path: Path, kernel: str) -> Finished:
 def _created(finished: Finished, path: Path, times: int = 1) -> dict[str, zarr.Array[Any]]:
     """Create empty arrays like the finished ones: shape, chunks, codecs, dimension names.
 
-    With ``times`` they have as many times the whole chunks along the axis that is cut.
+    They have ``times`` as many complete chunks along the axis that is divided into chunks.
     """
     shutil.rmtree(path, ignore_errors=True)
     group = zarr.create_group(path)
@@ -65,7 +65,7 @@ def _created(finished: Finished, path: Path, times: int = 1) -> dict[str, zarr.A
 
 
 def _cut_axis(array: zarr.Array[Any]) -> int:
-    """Return the axis along which an array has several chunks, besides that of the models."""
+    """Return the axis with several chunks, other than that of the models."""
     several = [i for i, (n, c) in enumerate(zip(array.shape, array.chunks, strict=True)) if n > c]
     return several[-1]
 
@@ -79,7 +79,7 @@ def _regions(array: zarr.Array[Any]) -> Iterator[tuple[slice, ...]]:
 
 
 def plain_by_chunk(finished: Finished, path: Path, times: int = 1) -> None:
-    """Write chunk by chunk from two threads; the whole chunks ``times`` over if that is not 1."""
+    """Write chunk by chunk from two threads; if ``times`` is not 1, repeat the complete chunks."""
     created = _created(finished, path, times)
     tasks = []
     for name, (like, _) in finished.items():
@@ -105,13 +105,13 @@ def plain_by_chunk(finished: Finished, path: Path, times: int = 1) -> None:
 
 
 def plain_with_fill(finished: Finished, path: Path, times: int = 1) -> None:
-    """The same without looking for chunks of nothing but fill, which zarr would leave out."""
+    """Write as `plain_by_chunk`, without searching for empty chunks, which zarr would omit."""
     with zarr.config.set({"array.write_empty_chunks": True}):
         plain_by_chunk(finished, path, times)
 
 
 def again_and_again(finished: Finished, points: int) -> tuple[int, int]:
-    """Return how often the whole chunks make ``points`` evaluations, and how many these are."""
+    """Return how often to repeat the complete chunks for ``points`` evaluations, and the total."""
     like, _ = max(finished.values(), key=lambda pair: pair[0].size)
     axis = _cut_axis(like)
     whole = like.shape[axis] // like.chunks[axis] * like.chunks[axis]
@@ -121,7 +121,7 @@ def again_and_again(finished: Finished, points: int) -> tuple[int, int]:
 
 
 def plain_whole(finished: Finished, path: Path) -> None:
-    """Write array by array; zarr itself encodes chunks in two threads."""
+    """Write array by array; zarr encodes chunks in two threads."""
     for name, array in _created(finished, path).items():
         array[...] = finished[name][1]
 
@@ -130,9 +130,9 @@ PLAIN: Mapping[str, Callable[..., None]] = {
     "chunk by chunk": plain_by_chunk,
     "whole arrays": plain_whole,
 }
-"""Ways to write with zarr as it comes."""
+"""Ways to write with zarr's default settings."""
 
 TOLD: Mapping[str, Callable[..., None]] = {
     "chunk by chunk, told to write empty ones": plain_with_fill,
 }
-"""Ways to write with zarr that need a setting."""
+"""Ways to write with zarr that change a setting."""

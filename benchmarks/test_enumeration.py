@@ -1,4 +1,4 @@
-"""Listing the valid configurations of constrained spaces, beside Kernel Tuner's best solver."""
+"""List the valid configurations of constrained spaces, compared with Kernel Tuner's best solver."""
 
 from __future__ import annotations
 

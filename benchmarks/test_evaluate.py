@@ -1,4 +1,4 @@
-"""Evaluation in memory, five outputs, two threads: compiled passes, and NumPy for comparison."""
+"""Evaluate five outputs in memory on two threads, with compiled passes and with NumPy."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_numpy_on_the_whole_grid(benchmark, kind, model):
 
 @grids
 def test_box_with_its_tables(benchmark, kind):
-    """A chunk as a run evaluates it: expressions, occupancy, both models, all outputs."""
+    """Evaluate a chunk as a run does: expressions, occupancy, both models, all outputs."""
     kernel, plan = kernel_space(kind, POINTS[kind])
     box = kernel.grid.box(0)
     benchmark.extra_info["points"] = box.n_points * len(plan.models)

@@ -1,4 +1,4 @@
-"""Queries on a finished store, and a full scan through xarray and Dask for comparison."""
+"""Query a finished store, compared with a full scan through xarray and Dask."""
 
 from __future__ import annotations
 

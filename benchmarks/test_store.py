@@ -1,4 +1,4 @@
-"""Writing: a run into a store, and zarr alone writing the same finished arrays."""
+"""Write a run into a store, compared with zarr alone writing the same finished arrays."""
 
 from __future__ import annotations
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Before anything imports matplotlib: figures go to files, on machines without a screen too.
+# Set before matplotlib is imported, so that figures work on machines without a screen.
 os.environ["MPLBACKEND"] = "Agg"
 
-# Compiled passes stay in the clone, where the next test run finds them.
+# Compiled passes are kept in the clone for the next test run.
 if "SWEEP_CACHE_DIR" not in os.environ:
     os.environ["SWEEP_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples on every run and no limit on an example's time: a busy machine or a first
-# compilation must not fail a test. HYPOTHESIS_PROFILE=explore looks further, differently each time.
+# Every run has the same examples without a time limit, because a busy machine or a first
+# compilation must not fail a test. HYPOTHESIS_PROFILE=explore tries new examples each time.
 settings.register_profile(
     "ci",
     derandomize=True,

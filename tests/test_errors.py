@@ -1,4 +1,4 @@
-"""Errors meant for people: one line, and nothing in it that a terminal would obey."""
+"""Error messages: one line, without control characters."""
 
 from __future__ import annotations
 

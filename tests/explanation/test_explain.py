@@ -1,4 +1,4 @@
-"""Explanations: one configuration worked out, as a person would on paper."""
+"""Explanations of one configuration, step by step."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_worked_out_results_are_those_of_the_compiled_pass(model, variant):
 
 
 def _compare(found: Any, variable: Any, compiled: Any) -> None:
-    """Compare one variable of an explanation with what the pass stored."""
+    """Compare one variable of an explanation with the result of the compiled pass."""
     if variable.name == "status":
         assert STATUS.meaning(int(compiled)) == found.status
     elif found.status != "valid":

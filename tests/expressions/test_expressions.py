@@ -1,4 +1,4 @@
-"""Expressions: numbers, strings, broadcasting, and faults that are really reached."""
+"""Expressions: numbers, strings, broadcasting, and faults that evaluation reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions against Python itself, on generated text."""
+"""Compare expressions with Python on generated text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweep.expressions import Expression, ExpressionError
 
 
 def whole(function):
-    """Return a function of math whose integers are floats, which is what they are here."""
+    """Return a function of math that returns floats instead of integers, as expressions do."""
     return lambda *numbers: float(function(*numbers))
 
 
@@ -55,8 +55,8 @@ def binary(operators):
     return combine
 
 
-# Floats throughout, so that Python does not switch to integers of any size; few and short enough
-# for their products to stay finite, which is the other thing that Python sees differently.
+# All numbers are floats, so that Python does not use unbounded integers. They are few and short, so
+# that products stay finite, because Python treats infinity differently.
 LEAVES = st.sampled_from(["0.0", "1.0", "2.0", "3.0", "7.0", "0.5", "16.0", "1e3", "True", *VALUES])
 POWERS = st.tuples(LEAVES, st.sampled_from(["0.0", "1.0", "2.0", "3.0", "-1.0"])).map(" ** ".join)
 NUMBERS = st.one_of(LEAVES, POWERS)

@@ -1,4 +1,4 @@
-"""What is no expression is refused, with its column, in one line, and at once."""
+"""Invalid expressions are refused quickly, in one line with the column."""
 
 from __future__ import annotations
 

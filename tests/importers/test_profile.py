@@ -1,4 +1,4 @@
-"""Profiles of Nsight Compute and nvprof become kernel files: numbers, formulas, what is missing."""
+"""Kernel files from profiles of Nsight Compute and nvprof: numbers, formulas, missing counters."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ FORMS = {
 @pytest.mark.parametrize("names", FORMS.values(), ids=FORMS)
 def test_counts__of_the_source_whatever_the_format(names):
     found = inputs(*names)
-    # 1024 x 1024 elements, one a thread, in tiles of 32: two loads a tile and one store.
+    # 1024 x 1024 elements, one per thread, in tiles of 32: two loads per tile and one store.
     assert (found.threads, found.blocks, found.warps) == (1024, 1024, 32768)
     assert [(a.kind, a.count) for a in found.global_accesses] == [("load", 64), ("store", 1)]
-    # 2911 instructions of a warp in all.
+    # 2911 instructions per warp in total.
     assert found.computation == 2911 - 65
     assert found.global_accesses[1].transactions == pytest.approx(4, rel=1e-3)
-    assert found.shared_memory == 8192  # also where it is printed as 8.19 Kbyte
+    assert found.shared_memory == 8192  # also if printed as 8.19 Kbyte
 
 
 def test_metrics__by_the_formulas_of_the_profile():

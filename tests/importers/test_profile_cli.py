@@ -1,4 +1,4 @@
-"""``sweep profile``: what is written, what is told, and what is refused in one line."""
+"""``sweep profile``: written files, printed remarks, and errors in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From compilers' PTX to kernel files that load and can be evaluated, and Figure 13 of a paper."""
+"""Kernel files from compiled PTX that can be evaluated, and Figure 13 of Hong & Kim."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KERNELS = [
 
 
 def written(name, entry, **options):
-    """Return the analysis of a fixture's kernel and what its kernel file holds."""
+    """Return the analysis of a fixture's kernel and its kernel file."""
     found = analyse(fixture(name).entry(entry), **options)
     return found, parse_kernel(kernel_text(found), key_of(entry))
 
@@ -45,7 +45,7 @@ def test_figure13__gives_table2():
     assert found.memory_instructions() == 6
     assert found.instructions()["barrier"] == 6
     assert {s.bytes for s in found.accesses() if s.space == "global"} == {4}
-    # The kernel file says the same: classes, shared accesses and barriers add up.
+    # The kernel file agrees: classes, shared accesses and barriers add up.
     file = parse_kernel(kernel_text(found), "figure13")
     counts = [value(e) for stage in file.stages for k, e in stage.expressions.items()
               if k != "executions"]  # fmt: skip
@@ -209,7 +209,7 @@ def test_modern__instructions_are_known():
 
 
 def test_registers__estimated_are_near_what_the_assembler_takes():
-    """The assembler of CUDA 13.0, told at the top of each fixture; 0.3 to 1.5 of it."""
+    """Estimates are 0.3 to 1.5 of the assembler's numbers (CUDA 13.0) atop each fixture."""
     compared = 0
     for path in sorted(FOLDER.glob("*.ptx")):
         text = path.read_text(encoding="utf-8")
@@ -268,7 +268,7 @@ def test_barriers__cut_the_code_where_asked():
 
 
 def evaluated(kernels, models, folder):
-    """Evaluate kernel files on a GTX 280, cut in turn in each way; return the datasets."""
+    """Evaluate kernel files with each kind of stages on a GTX 280; return the datasets."""
     paths = []
     for number, (name, entry) in enumerate(kernels):
         stages = ("tasks", "barriers", "none")[number % 3]

@@ -89,7 +89,7 @@ def test_select__keeps_what_both_sides_have():
 
 
 def test_pointers_that_loops_move__keep_their_pattern():
-    # Row by row the words stay aligned, word by word they do not.
+    # With steps of rows the words stay aligned, with steps of words they do not.
     for step, expected in ((128, "coalesced"), (4, "misaligned"), (64, "coalesced")):
         body = f"""mul.wide.s32 %rd3, %r4, 4; add.s64 %rd4, %rd2, %rd3; mov.u32 %r7, 0;
           L: ld.global.f32 %f1, [%rd4]; add.s64 %rd4, %rd4, {step}; add.s32 %r7, %r7, 1;
@@ -101,7 +101,7 @@ def test_generic_addresses__are_followed_to_their_memory():
     shared = "cvta.shared.u64 %rd5, tile; mul.wide.u32 %rd6, %r1, 8; add.s64 %rd7, %rd5, %rd6;"
     found = shape(f"mov.u64 %rd5, tile; {shared} st.f32 [%rd7+4], %f1;")
     assert (found.space, found.pattern, found.x) == ("shared", "strided", 2)
-    # An index that is not followed does not hide where the pointer leads.
+    # An unknown index does not hide the memory that the pointer refers to.
     found = shape(
         f"{shared} ld.const.u64 %rd8, [%rd7]; add.s64 %rd7, %rd7, %rd8; ld.f32 %f1, [%rd7];"
     )
@@ -137,7 +137,7 @@ def test_rows_within_a_warp__are_affine():
     assert (narrow.pattern, narrow.x, narrow.y, narrow.z) == ("affine", 1, 16, 0)
     for block in (None, (32, 8, 1), (16, 1, 1)):
         assert shape(body, block=block).pattern == "strided"
-    # Rows whose distance is only known at run time: by what is known, along x.
+    # If the distance of rows is known only at run time, the pattern follows from x alone.
     rows = """mov.u32 %r5, %tid.y; mad.lo.s32 %r6, %r5, %r9, %r1; mul.wide.s32 %rd3, %r6, 4;
         add.s64 %rd4, %rd2, %rd3; ld.global.f32 %f1, [%rd4];"""
     found = shape(rows, block=(16, 16, 1))
@@ -194,7 +194,7 @@ def test_stencil__of_numba_is_misaligned_beside_its_middle():
     "shl.b32 %r{}, %r{}, {};", "neg.s32 %r{}, %r{};",
 ]), max_size=12), st.data())  # fmt: skip
 def test_values__hold_for_every_thread(forms, data):
-    """Straight code, executed for threads of a block: values are what they are said to be."""
+    """Compare the analysis of straight-line code with its execution by the threads of a block."""
     code = ["mov.u32 %r0, 5;", "mov.u32 %r1, %tid.x;", "mov.u32 %r2, %tid.y;", "mov.u32 %r3, 1;",
             "mov.u32 %r4, 96;"]  # fmt: skip
     for number, form in enumerate(forms, start=5):

@@ -1,4 +1,4 @@
-"""What opcodes count as, over the instruction set of PTX ISA 1.0 to 9.0."""
+"""Classes of all opcodes of PTX ISA 1.0 to 9.0."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ LISTED = [name for names in OPCODES.values() for name in names.split()] + list(A
 
 @given(st.lists(st.sampled_from([*LISTED, "frobnicate", "zork.f32"]), min_size=1, max_size=30))
 def test_every_instruction__is_counted_once(names):
-    # What would end a block or needs operands of its own is left out.
+    # Opcodes that end a block or need special operands are omitted.
     names = [
         n for n in names if n.split(".")[0] not in ("bra", "brx", "ret", "exit", "trap", "call")
     ]

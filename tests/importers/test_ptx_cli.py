@@ -1,4 +1,4 @@
-"""``sweep ptx``: what is printed, what is written, and what is refused in one line."""
+"""``sweep ptx``: printed text, written files, and errors in one line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_options__reach_the_file(capsys):
     assert file.expressions["instructions.fp32"].text == "1024"
     assert not file.stages
     assert "# On gtx_260: computation instruction proportion P = 0." in out
-    # The tile is stored by rows of 16 threads: two of them in a warp.
+    # The tile is stored in rows of 16 threads, two rows per warp.
     assert {a.pattern for a in file.shared_accesses} == {"affine"}
 
 

@@ -1,4 +1,4 @@
-"""Blocks, dominators, loops, shares and live registers, against plain definitions."""
+"""Blocks, dominators, loops, shares and live registers, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweep.importers.ptx.stages import STAGES
 
 @st.composite
 def bodies(draw, most=9):
-    """Code with branches from anywhere to anywhere."""
+    """Draw code with branches between arbitrary blocks."""
     n = draw(st.integers(1, most))
     lines = []
     for number in range(n):
@@ -31,7 +31,7 @@ def bodies(draw, most=9):
 
 
 def reached_without(found, avoided):
-    """Return the blocks that can be reached from the first without passing another."""
+    """Return the blocks that are reachable from the first without passing a given block."""
     seen, waiting = set(), [0] if avoided != 0 else []
     while waiting:
         block = waiting.pop()
@@ -87,7 +87,7 @@ def test_loops__are_the_natural_ones(body):
 
 
 def live_by_paths(f):
-    """Return the most registers live at once, by going on until nothing changes."""
+    """Return the largest number of live registers, by fixed-point iteration."""
     found = control_flow(f)
     widths = f.registers.width
     live = {}
@@ -140,7 +140,7 @@ def test_code_of_any_shape__is_counted_and_written(body, stages):
     graph_ = found.counts.graph
     reached = [graph_.blocks[number] for number in graph_.order]
     assert {found.counts.shares[block.number] for block in reached} == {1.0}
-    # With one iteration each, loops that test at their end pass every instruction once.
+    # With one iteration each, loops with a test at their end execute every instruction once.
     total = sum(found.instructions().values())
     assert total >= sum(len(block.instructions) for block in reached)
     kernel_text(found)

@@ -1,4 +1,4 @@
-"""PTX that is unusual, hostile or long: calls, many stages, many loops, many of everything."""
+"""Unusual, hostile or long PTX: calls, many stages, many loops, long code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_calls__recursive_missing_and_many():
     assert sorted(note.split(": ")[1] for note in found.notes) == [
         "it calls itself", "its code is not in this text",
     ]  # fmt: skip
-    # g twice calls f, each with a loop of its own that shares the size with the other.
+    # g calls f twice; the loops of both copies share one size.
     assert [loop.size for loop in found.counts.loops] == ["trip_L", "trip_L"]
     assert found.instructions({"trip_L": 5})["integer"] == 2 * 5 * 2
     file = parse_kernel(kernel_text(found), "k")
@@ -135,7 +135,7 @@ def test_nested_open_loops__multiply():
         for name in file.evaluation_order:
             values[name] = value(file.derived[name], **values)
         loads = sum(value(a.count, **values) for a in file.global_accesses)
-        # The test of B is passed once more than its body.
+        # The test of B is executed once more than its body.
         assert loads == 5 * 7
         assert found.instructions(values)["control"] == 5 * (2 * 7 + 1) + 5 + 1
     assert kernel(body, trips={"B": 2.5}).memory_instructions({"trip_A": 2}) == 5

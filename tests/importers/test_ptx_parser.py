@@ -1,4 +1,4 @@
-"""Reading PTX text: dialects of all versions, scopes, and one clear line for what is wrong."""
+"""Parsing PTX text: dialects of all versions, scopes, and errors in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sweep.importers.ptx.module import Address, Label, PtxError
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.tokens import integer_of
 
-# What the compiler before LLVM wrote for the first devices.
+# Output of the compiler before LLVM for the first devices.
 OLD = """
 \t.version 1.4
 \t.target sm_10, map_f64_to_f32
@@ -80,7 +80,7 @@ def test_fixtures__are_read_whole(path):
     lines = [line.split("//")[0] for line in text.splitlines()]
     for f in module.functions.values():
         for instruction in f.instructions():
-            # A call's operands take several lines; its first line has its opcode.
+            # The operands of a call span several lines; the first line has the opcode.
             assert instruction.name in lines[instruction.line - 1]
         for item in f.body:
             if isinstance(item, Label):

@@ -1,4 +1,4 @@
-"""Trip counts: against a machine that executes the loops, and in the forms that compilers write."""
+"""Trip counts, compared with an interpreter of the loops, and in the forms of compilers."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ SMALL = st.integers(-30, 30)
 
 
 def check(body):
-    """Compare the counts with what executing the code gives, where that comes to an end."""
+    """Compare the counts with those of an execution, if it terminates."""
     f = function(body)
     try:
         executed = execute(f, most=3000)
     except AssertionError:
-        return  # endless, or as good as
+        return  # endless, or too long
     found = analyse(f)
     if any(loop.trips is None for loop in found.counts.loops):
         return
@@ -65,7 +65,7 @@ def check(body):
 
 @given(SMALL, SMALL, SMALL, COMPARE, st.booleans(), st.integers(0, 2))
 def test_loops_that_end_by_a_test__count_as_executed(start, step, bound, compare, negated, form):
-    # The counter is moved before the test, after it, or the test is of the counter as it was.
+    # The counter changes before the test, after it, or the test uses its old value.
     early, late, tested, end = [
         ("", "mov.u32 %r1, %r2;", "%r1", ""),
         ("", "", "%r2", "mov.u32 %r1, %r2;"),
@@ -156,7 +156,7 @@ def test_trip_count__is_given_with_or_without_its_dollar():
         assert (loops["$L__BB2_6"].trips, loops["$L__BB2_6"].origin) == (7, "given")
     constant = fixture("fixed_loop").entry("fixed_loop")
     (loop,) = analyse(constant, trips={"L__BB0_1": 10}).counts.loops
-    assert (loop.trips, loop.origin) == (10, "given")  # what is said counts more than what is read
+    assert (loop.trips, loop.origin) == (10, "given")  # the user's value takes precedence
 
 
 def test_open_loops__count_by_their_names():

@@ -1,4 +1,4 @@
-"""Spoilt files of tuners: the right answer or one clear line, and nothing written."""
+"""Damaged files of tuners give the right answer or an error in one line, and write nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuners' files in: search spaces, caches, results and tables, as they are and spoilt."""
+"""Import of tuners' files: search spaces, caches, results and tables, valid and damaged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def by_python(conditions: list[str], configuration: dict[str, int]) -> bool:
-    """What Python itself says; the texts are the shipped ones."""
+    """Compare with Python; the texts are those of the fixtures."""
     return all(eval(text, {"__builtins__": {}}, configuration) for text in conditions)
 
 
@@ -92,8 +92,8 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
     space = resolve(load_plan("convolution_milo_plan.toml"))
     assert [d.key for d in space.devices] == ["rtx_a4000"]
     assert main(["lint", "convolution_milo.toml", "convolution_milo_plan.toml"]) == 0
-    # Until counts are filled in, a word in and one out for each of 4096 x 4096 elements: no time is
-    # below what 448 GB/s need for them.
+    # The initial kernel loads and stores one word for each of 4096 x 4096 elements, so no time is
+    # below the one that 448 GB/s allow.
     times = evaluate(replace(load_plan("convolution_milo_plan.toml"), models=("combined",)))
     best = float(np.nanmin(times["convolution_milo"].execution_time))
     assert 8 * 4096**2 / 448e9 < best < 2 * 8 * 4096**2 / 448e9

@@ -1,4 +1,4 @@
-"""Values of search spaces that are written as Python's expressions."""
+"""Values of search spaces that are Python expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sweeps export: read by the tuners themselves, where they can run without a GPU."""
+"""Exported files, read by the tuners themselves if they run without a GPU."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def test_kernel_tuner_replays_a_space_with_and_without_our_pruning(predictions):
     best = set(top(predictions, 200, pruned.NAMES))
     for results in (by_function, by_texts):
         assert {tuple(row[name] for name in pruned.NAMES) for row in results} == best
-    # The prediction spares 95 % of the measurements; what it costs is what `validate` says.
+    # The prediction saves 95 % of the measurements; `validate` gives the cost.
     answer = query.validate(predictions, read_measured([CACHE]))
     assert min(timed(by_function)) <= min(timed(whole)) * (1 + answer[0]["regret_100"])
 
 
 @pytest.mark.slow
 def test_kernel_tuner_finds_the_optimum_among_ten_of_4362():
-    """What the README says of the kernel `convolution`, counted from its source."""
+    """The README's claim about the kernel `convolution`, whose counts come from its source."""
     data = sweep.evaluate(Plan(("convolution",), ("rtx_a4000",), ("combined",), layout="stacked"))
     export(data, "kernel_tuner", "ten.py", n=10)
     ten = replayed(module(Path("ten.py")).restrictions)
@@ -207,7 +207,7 @@ def test_any_set_of_configurations_has_its_conditions(rows, axes):
 
 
 class Config:
-    """What Triton's autotuner needs of a configuration."""
+    """The attributes of a configuration that Triton's autotuner needs."""
 
     def __init__(self, kwargs: dict[str, int]) -> None:
         self.kwargs = kwargs
@@ -245,7 +245,7 @@ LABEL = 'x"""\nimport os\nos.mkdir("gone")\n"""'
 
 
 def results(dim: str = "a", device: str = "gtx_980", model: str = "hong_kim") -> xr.Dataset:
-    """Return results as a store of a stranger may have them."""
+    """Return results as they may be in an untrusted store."""
     axes = {"model": [model], "device": [device], dim: [1, 2]}
     data = {
         "execution_time": (tuple(axes), np.array([[[1.0, 2.0]]]), {"units": "s"}),

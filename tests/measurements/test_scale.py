@@ -1,4 +1,4 @@
-"""A measured time at other clocks: measured times predicted over predicted, whatever the model."""
+"""Scaling of a measured time to other clocks, with every model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def anchored(name, time=2.0, core=700, memory=700):
 
 @pytest.fixture
 def profiled(tmp_path):
-    """Return the path of a kernel file made from a profile."""
+    """Return the path of a kernel file created from a profile."""
     paths = [str(FOLDER / f"nvprof_{name}.csv") for name in ("metrics", "trace")]
     target = tmp_path / "matmul.toml"
     assert main(["profile", *paths, "--outer", "32", "-o", str(target)]) == 0

@@ -1,4 +1,4 @@
-"""Times at other clocks from times at a few: mixes that are found again, and 165 real kernels."""
+"""Predict times at other clocks from a few: known mixes are recovered, and 165 real kernels."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_measured__models_beat_the_rules_that_know_one_time(name):
     assert set(answer.column("predictions")) == {kernels * 30}
     for model in MODELS:
         assert mape[model] < 0.25 * min(mape[CORE_RULE], mape[NO_CHANGE])
-        # No better than a roofline that is fitted to the same pair, and not worse.
+        # As good as a roofline fitted to the same pair.
         assert mape[model] == pytest.approx(mape[ROOF_RULE], rel=0.2)
 
 
@@ -125,7 +125,7 @@ def test_measured__a_second_pair_helps_the_model_that_knows_l2():
 
 @pytest.mark.slow
 def test_measured__operations_without_any_fit():
-    """What the README says of micro-benchmarks whose names give the counts."""
+    """The README's claims about micro-benchmarks whose names contain the counts."""
     with gzip.open(FOLDER / "microbenchmarks.csv.gz", "rt") as file:
         assert file.readline().startswith("kernel,memF_MHz,coreF_MHz,time_ms")
     times = read_clock_times(read_source(FOLDER / "microbenchmarks.csv.gz")).times
@@ -190,7 +190,7 @@ def test_command__by_kernel(capsys):
     assert (code, err) == (0, "")
     rows = {(row["kernel"], row["by"]): row for row in json.loads(out)["rows"]}
     assert len(rows) == 25 * 5
-    # Of what the core clock limits throughout, more is computation than of what DRAM limits.
+    # Kernels limited by the core clock have more computation than those limited by DRAM.
     light, heavy = rows["md5hash", "hong_kim"], rows["blackscholes", "hong_kim"]
     assert light["computation"] > 10 * heavy["computation"]
     assert rows["md5hash", CORE_RULE]["computation"] is None

@@ -1,4 +1,4 @@
-"""The papers' experiments as one command: printed numbers, files, a self-contained page."""
+"""Reproduction of the papers' experiments: printed numbers, files, a self-contained page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweep.errors import SweepError
 from sweep.papers import PAPERS, reproduce
 from sweep.papers.report import Quantity, Reproduction, Table
 
-# What a paper prints and its own data do not give, each explained in the table's note.
+# Printed numbers that do not follow from the paper's data; the table's notes explain each.
 UNEXPLAINED = 0
 
 
@@ -27,7 +27,7 @@ def test_reproduce__every_missed_number_says_why(paper, tmp_path):
     assert sum(not q.agrees and not q.note for q in printed) == UNEXPLAINED
     assert len(found.figures) >= 2 and len(found.tables) >= 2
     page = found.write(tmp_path / "out").read_text(encoding="utf-8")
-    # Self-contained: nothing is loaded from elsewhere.
+    # The page is self-contained: it loads no other files.
     assert not re.search(r"(src|href)=['\"](?!data:)", page)
     assert page.count("<img ") == len(found.figures)
     files = {path.name for path in (tmp_path / "out").iterdir()}

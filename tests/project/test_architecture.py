@@ -55,7 +55,7 @@ def test_imports_keep_the_contracts(monkeypatch):
 
 
 def loaded(code: str, cwd: Path) -> set[str]:
-    """Return the top-level packages that a fresh interpreter holds after running ``code``."""
+    """Return the top-level packages that a new interpreter imports by running ``code``."""
     report = "import sys; print('\\n'.join(sorted({name.split('.')[0] for name in sys.modules})))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"{code}\n{report}"],

@@ -1,4 +1,4 @@
-"""The workflow for build servers: its commands run as they stand, in a repository with a change."""
+"""The commands of the workflow for build servers, run in a repository with a change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def steps() -> dict[str, str]:
 
 @pytest.fixture
 def repository(tmp_path):
-    """A repository whose last commit may change the kernel; runs a step of the workflow in it."""
+    """Provide a repository in which steps of the workflow run, and whose last commit can change."""
     shim = tmp_path / "bin" / "sweep"
     shim.parent.mkdir()
     code = "import sys; from sweep.cli import main; sys.exit(main())"
@@ -75,7 +75,7 @@ def repository(tmp_path):
 
 
 def words(table: str) -> list[list[str]]:
-    """Return the words of a table's lines, whatever the widths of columns and the tolerance."""
+    """Return the words of a table's lines, ignoring the widths of columns and the tolerance."""
     return [
         line.split() for line in table.splitlines() if line and line[:4] not in ("----", "3 of")
     ]

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution hold what the checkout holds, and work elsewhere."""
+"""The wheel and the source distribution are complete, and work outside the checkout."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def run_installed(installed: Path, cwd: Path, *command: str) -> str:
-    """Run ``command`` far from the checkout, with the unpacked wheel before everything else."""
+    """Run ``command`` outside the checkout, with the unpacked wheel first on the path."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SWEEP_", "PYTHON"))}
     done = subprocess.run(
         [sys.executable, *command],

@@ -1,4 +1,4 @@
-"""The README says what is so: commands, outputs, examples, tables, links."""
+"""The README is correct: commands, outputs, examples, tables, links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 VARYING = ((r"in \d+\.\d s", "in # s"), (r"[\d.]+ MB on disk", "# MB on disk"))
-"""What an output says about this machine: patterns, and what stands for them."""
+"""Patterns in outputs that depend on the machine, and their replacements."""
 
 
 def blocks(language: str, text: str = TEXT) -> list[str]:
@@ -106,7 +106,7 @@ def test_commands_exist(path):
 
 
 def cleaned(text: str) -> str:
-    """Return lines without what varies, and without the widths of columns."""
+    """Return lines without varying parts and without the widths of columns."""
     for pattern, instead in VARYING:
         text = re.sub(pattern, instead, text)
     lines = text.strip("\n").splitlines()
@@ -114,7 +114,7 @@ def cleaned(text: str) -> str:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Return whether a text was printed, where a line ``...`` stands for any number of lines."""
+    """Return whether a text was printed; a line ``...`` matches any number of lines."""
     lines = cleaned(shown).splitlines(keepends=True)
     pattern = "".join("(?:.*\n)*?" if line == "...\n" else re.escape(line) for line in lines)
     return re.fullmatch(pattern, cleaned(printed)) is not None
@@ -129,7 +129,7 @@ def printed_by(arguments: list[str], directory: Path) -> str:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """Return the directory of all commands, with the files that they need."""
+    """Return the working directory of all commands, with the files that they need."""
     folder = tmp_path_factory.mktemp("readme")
     data = ROOT / "tests" / "data"
     for path in (*(data / "profiles").glob("nvprof_*.csv"), data / "dvfs" / "applications.csv"):
@@ -141,7 +141,7 @@ def place(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def quickstart(place) -> str:
-    """Return what the quickstart prints; its store stays for the other commands."""
+    """Return the output of the quickstart; the other commands use its store."""
     return printed_by(["run", "quickstart"], place)
 
 
@@ -165,7 +165,7 @@ def test_command_prints_what_is_shown(block, quickstart, place):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_table_is_in_step_with_the_package(name):
-    """``python tests/support/readme_tables.py`` renews them."""
+    """``python tests/support/readme_tables.py`` updates them."""
     assert tables_in(TEXT)[name] == TABLES[name]()
 
 

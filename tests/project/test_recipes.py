@@ -1,4 +1,4 @@
-"""Recipes for clusters, with stand-ins for the batch systems that start real processes."""
+"""Recipes for clusters, with fake batch systems that start real processes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sweep.runs.running import run
 
 RECIPES = Path(package.__file__).parent / "recipes"
 
-# As SLURM does at the end of a job, it kills what does not end: a worker that still looks for its
-# scheduler would go on looking.
+# Like SLURM, it kills the remaining processes at the end of a job, because a worker may still be
+# looking for its scheduler.
 SRUN = """#!/bin/bash
 trap 'kill -KILL $first $second 2>/dev/null' TERM
 [ "$1" = --overlap ] && shift
@@ -52,7 +52,7 @@ def shim(folder: Path, name: str, text: str) -> None:
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Iterator[Path]:
-    """A folder of commands; jobs that are left at the end are ended."""
+    """Provide a folder of commands; end remaining jobs at the end."""
     folder = tmp_path / "bin"
     folder.mkdir()
     code = "import sys; from sweep.cli import main; sys.exit(main())"
@@ -97,7 +97,7 @@ def test_recipes__are_listed_and_shown(tmp_path):
 
 @pytest.mark.slow
 def test_slurm_script(commands, local):
-    """Scheduler, two workers and the run in one job; again, and it is finished."""
+    """Scheduler, two workers and the run are in one job; a second job finds the run finished."""
     shim(commands, "srun", SRUN)
     write_plan(commands.parent / "small.toml")
     script = ["bash", RECIPES / "slurm.sh", "small.toml", "--no-report"]
@@ -113,7 +113,7 @@ def test_slurm_script(commands, local):
 
 @pytest.mark.slow
 def test_slurm_script__ends_with_the_run(commands):
-    """A mistake in the plan ends the job with the run's own line and exit code."""
+    """A mistake in the plan ends the job with the run's message and exit code."""
     shim(commands, "srun", SRUN)
     waits = {"SLURM_JOB_ID": "17", "SWEEP_PATIENCE_S": "30"}
     done = shell(["bash", RECIPES / "slurm.sh", "nowhere.toml"], commands, **waits)
@@ -131,7 +131,7 @@ def test_slurm_script__ends_with_the_run(commands):
     ],
 )
 def test_jobqueue(commands, local, system, submit, cancel, head):
-    """Two jobs, each a worker, that end with the run."""
+    """Two jobs with one worker each end with the run."""
     pytest.importorskip("dask_jobqueue")
     shim(commands, submit, SUBMIT.format(folder=commands))
     for name in (cancel, "cancel"):
@@ -152,7 +152,7 @@ def ip(*arguments: str) -> None:
 
 @pytest.fixture
 def namespaces() -> Iterator[tuple[str, list[str]]]:
-    """Two network namespaces, joined by a bridge with an address on this side."""
+    """Provide two network namespaces, connected by a bridge with a local address."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("network namespaces need root and the command ip")
     tag = f"{os.getpid() % 100_000}"
@@ -180,7 +180,7 @@ def namespaces() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.slow
 def test_workers_on_other_hosts(namespaces, local, tmp_path):
-    """Each worker has a network of its own, as on another node."""
+    """Each worker has its own network, as on another node."""
     host, names = namespaces
     address = free_address(host)
     processes = [scheduler(address, tmp_path, "--scheduler-file", "scheduler.json")]

@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster of other processes: the same bytes, and clear words when it fails."""
+"""Runs on a Dask cluster of other processes: equal bytes, and clear errors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ slow = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a scheduler with two worker processes."""
+    """Provide the address of a scheduler with two worker processes."""
     with started(2, tmp_path_factory.mktemp("cluster")) as (address, _):
         yield address
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of a run in this process."""
+    """Provide the hashes of the files of a run in this process."""
     path = tmp_path_factory.mktemp("local") / "small.zarr"
     run(plan(), path)
     return digest(path)
@@ -114,7 +114,7 @@ def test_processes_of_the_command_itself(local, tmp_path):
 
 @slow
 def test_processes_of_the_command_keep_freed_memory_and_admit_nobody_else():
-    """Freed memory serves the next chunk; who lacks the temporary keys cannot connect."""
+    """Freed memory is reused, and a client without the temporary keys cannot connect."""
     from distributed import Client
 
     with workers.cluster(Workers(processes=1)) as client:
@@ -212,7 +212,7 @@ def test_threads_of_a_worker_compile_once_and_leave_no_cache(local, tmp_path):
 
 @slow
 def test_error_on_a_worker_is_one_line(cluster, tmp_path):
-    """A worker that cannot write, as one without the shared file system."""
+    """Simulate a worker without the shared file system, which cannot write."""
     path = tmp_path / "a.zarr"
 
     def progress(done: int, *_: int) -> None:
@@ -255,7 +255,7 @@ def test_worker_killed_in_the_middle_of_a_chunk(local, tmp_path):
             end(second)
     assert processes[1].returncode == -9
     partial = list((tmp_path / "a.zarr").rglob("*.partial"))
-    assert len(partial) == 1  # what it was writing; a continued run removes it
+    assert len(partial) == 1  # the interrupted write, which a continued run removes
     partial[0].unlink()
     assert digest(tmp_path / "a.zarr") == local
 
@@ -308,7 +308,7 @@ def test_scheduler_killed_and_the_run_continued(local, tmp_path, impatient):
 
 
 def other_version(folder: Path, package: str) -> Path:
-    """Return a path on which ``package`` seems to be installed in version 0.0.9."""
+    """Return a path on which ``package`` appears to have version 0.0.9."""
     info = folder / f"{package}-0.0.9.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(

@@ -1,4 +1,4 @@
-"""An extended store is the store of the whole plan, to the bit, and computes only what is new."""
+"""An extended store equals the whole plan's store, to the bit; only new results are computed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GROWTHS = {
 
 @pytest.fixture
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many configurations each evaluation of an extension computes from now on."""
+    """Record how many configurations each evaluation of an extension computes."""
     points: list[int] = []
     evaluate_box = extension_job.evaluate_box
 
@@ -186,7 +186,7 @@ def test_interrupted_extension__leaves_the_store_and_continues(tmp_path, evaluat
         with pytest.raises(Stop):
             extend(path, large, threads=1, progress=stop_after(chunks))
         assert digest(path) == before
-    with pytest.raises(Stop):  # another plan begins anew
+    with pytest.raises(Stop):  # another plan starts from scratch
         extend(path, plan(**GROWTHS["a device"]), threads=1, progress=stop_after(3))
     with pytest.raises(Stop):
         extend(path, large, threads=1, progress=stop_after(12))
@@ -243,7 +243,7 @@ os.rename = rename
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", range(4))
 def test_killed_extension__is_whole_afterwards(tmp_path, moment):
-    """Killed before the larger store is there, and before each renaming of the exchange."""
+    """The extension is killed before the larger store exists, and before each renaming."""
     growth = GROWTHS["a device"]
     large = write_plan(tmp_path / "large.toml", **growth)
     run(plan(), tmp_path / "a.zarr")

@@ -1,4 +1,4 @@
-"""A store in a bucket that is extended: the whole plan's, to the bit; never half of one."""
+"""Extension of a store in a bucket: equal to the whole plan's store, and never incomplete."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_interrupted_extension__leaves_the_store_and_continues(large):
         if len(seen) in (3, 5):
             raise Stop
 
-    for given in (OTHER, LARGE):  # another plan begins anew
+    for given in (OTHER, LARGE):  # another plan starts from scratch
         with pytest.raises(Stop):
             extend(PLACE, plan(**given), threads=1, progress=progress)
         assert contents(PLACE) == before
@@ -153,7 +153,7 @@ class Killed(BaseException):
 
 
 class Deadly:
-    """Lets so many changes of a bucket happen, then none at all, as of a process that is gone."""
+    """Allows a number of changes of a bucket and drops all later ones, like a killed process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.at, self.count, self._lock = at, 0, threading.Lock()
@@ -179,7 +179,7 @@ def but_lock() -> dict[str, str]:
 
 
 def state(large: dict[str, str], before: dict[str, str]) -> str:
-    """Say what a reader finds: one whole store, or none."""
+    """Return what a reader finds: one complete store, or none."""
     try:
         info = inspect(PLACE)
     except StoreError as error:

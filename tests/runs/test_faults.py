@@ -1,4 +1,4 @@
-"""Kill -9 of the run, a worker or the scheduler, fifty times: the same bytes, nothing twice."""
+"""Kill the run, a worker or the scheduler fifty times: equal bytes, and no chunk twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KILLS = 50
 
 @pytest.fixture(scope="module")
 def forked() -> Iterator[Any]:
-    """Start a process at once: ``forked(function, *arguments)``; what is left is ended."""
+    """Provide ``forked(function, *arguments)``, which starts a process; end remaining ones."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fault_processes"])
     processes = []
@@ -60,7 +60,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 class Cluster:
-    """A scheduler and two workers that come back when they are killed."""
+    """Provide a scheduler and two workers, which are restarted when they are killed."""
 
     def __init__(self, forked: Any) -> None:
         self.forked = forked
@@ -91,7 +91,7 @@ def finished(store: Path) -> int:
 
 
 def reaches(store: Path, chunks: int, process: Any) -> None:
-    """Wait until the journal has so many chunks, or the run ends."""
+    """Wait until the journal has this many chunks, or the run ends."""
     end = time.monotonic() + 120
     while process.is_alive() and finished(store) < chunks:
         assert time.monotonic() < end, "the run stands still"

@@ -1,4 +1,4 @@
-"""`sweep plan`: exact numbers against real runs, measured rates, more workers, bad input."""
+"""`sweep plan`: exact numbers compared with real runs, measured rates, workers, bad input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sweep.space import Box, Plan, count_parts, cut_box, resolve
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache directory of the test's own."""
+    """Provide a cache directory for one test."""
     monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -72,7 +72,7 @@ def test_bytes_and_files_are_those_of_a_run(tmp_path, outputs, models):
 
 
 class Here:
-    """A cluster's client that does each task at once, and counts them."""
+    """A cluster's client that executes each task immediately and counts them."""
 
     def __init__(self, slots):
         self.slots, self.tasks = slots, 0
@@ -158,7 +158,7 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("stores", [True, False])
 def test_more_workers_are_never_slower(name, stores):
-    """Until the scheduler or the bandwidth bounds the run, and then they change nothing."""
+    """More workers help until the scheduler or the bandwidth limits the run."""
     space = resolve(PLANS[name])
     for bandwidth in (None, 1e6, 1e9):
         found = [
@@ -241,7 +241,7 @@ def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
     for s in found.samples:
         assert s.point_s > 0 and s.process_bytes > 0 and (s.byte_s > 0) == (s.kind == "run")
     assert min(found.start_s, found.cluster_s, found.task_s, found.dask_s, found.store_s) > 0
-    # Another plan's samples are added; what is there stays.
+    # Samples of another plan are added to the existing ones.
     save_rates(rates())
     assert len(load_rates().samples) == len(rates().samples) + len(found.samples)
     assert main(["plan", "small.toml", "--format", "json"]) == 0

@@ -1,4 +1,4 @@
-"""Runs: what they write, continue, refuse, repeat, and how little they hold in memory."""
+"""Runs: written results, continuation, refusals, repetition and memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sweep.store import inspect, lock, open_store, writer
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of the small plan, from a run that nothing disturbed."""
+    """Provide the store of the small plan from an undisturbed run."""
     path = tmp_path_factory.mktemp("reference") / "small.zarr"
     run(plan(), path)
     return path
@@ -37,7 +37,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
-    """The boxes that runs compute from now on, the compiler's warming up apart."""
+    """Record the boxes that runs compute, except during compilation."""
     boxes: list[tuple] = []
     evaluate_box = job.evaluate_box
 
@@ -56,11 +56,11 @@ def identical(one: xr.DataTree, other: xr.DataTree) -> None:
 
 
 class Stop(BaseException):
-    """What Ctrl-C does, at a chosen moment."""
+    """Raise the exception of Ctrl-C at a chosen moment."""
 
 
 def stop_after(chunks: int):
-    """Return a progress function that stops a run when so many chunks are done."""
+    """Return a progress function that stops a run after a number of chunks."""
     calls = iter(range(chunks + 1))
 
     def progress(*_: int) -> None:
@@ -192,7 +192,7 @@ def test_interrupted_run_continues(tmp_path, reference, computed, moments):
         assert len(journal(path)) >= done + chunks
         done = len(journal(path))
         status = open_store(path)["sepia/status"]
-        # A chunk that was being written is written to the end, but is not in the journal.
+        # A chunk that is being written is completed, but is not in the journal.
         left = 60 - sum(e["summary"]["points"] for e in journal(path) if e["group"] == "sepia")
         assert left - 2 <= int((status == 255).sum()) <= left
     computed.clear()
@@ -307,7 +307,7 @@ def test_memory_does_not_grow_with_the_plan(tmp_path):
 
 
 def test_clock_that_goes_backwards__changes_nothing(reference, tmp_path, monkeypatch):
-    """Nothing but the times in the root record comes from the clock of the day."""
+    """Only the times in the root record depend on the clock."""
 
     class Backwards(datetime):
         days = iter(range(0, 10**6))

@@ -1,4 +1,4 @@
-"""``sweep run`` killed, interrupted, watched and started twice, as people do."""
+"""``sweep run`` killed, interrupted, observed and started twice on the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHUNKS = 1024
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of a run that nothing disturbed."""
+    """Provide the hashes of the files of an undisturbed run."""
     folder = tmp_path_factory.mktemp("reference")
     write_plan(folder / "long.toml", **LONG)
     done = sweep("run", "long.toml", "--no-report", cwd=folder)
@@ -65,7 +65,7 @@ def start(folder: Path, **given: Any) -> subprocess.Popen[str]:
 
 
 def finished(store: Path) -> int:
-    """Return the number of chunks that the journal holds; nothing is there yet: 0."""
+    """Return the number of chunks in the journal; 0 if there is none yet."""
     try:
         return (store / "chunk_index" / "journal.jsonl").read_bytes().count(b"\n") - 1
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def finished(store: Path) -> int:
 
 
 def stop(process: subprocess.Popen[str], store: Path, chunks: int, how: Callable[[], None]) -> None:
-    """Stop a run when its journal holds so many chunks."""
+    """Stop a run when its journal has this many chunks."""
     while process.poll() is None and finished(store) < chunks:
         time.sleep(0.0005)
     assert process.poll() is None
@@ -95,7 +95,7 @@ def test_killed_at_any_moment_and_continued(folder, reference):
         assert process.returncode == -signal.SIGKILL
         assert inspect(store).files.exists("chunk_index/lock")  # stale: its owner is gone
         assert not inspect(store).is_finished
-        # What is there already can be asked.
+        # The finished part can be queried.
         assert best(store)[0]["execution_time"] > 0
     kept = points(store)
     done = sweep("run", "long.toml", "--no-report", cwd=folder)
@@ -110,7 +110,7 @@ def test_killed_at_any_moment_and_continued(folder, reference):
 
 
 def test_killed_before_the_first_chunk(folder, reference):
-    """Whatever the moment, a later run finds no store or a whole root record."""
+    """At any moment, a later run finds no store or a complete root record."""
     store = folder / "long.zarr"
     process = start(folder)
     while process.poll() is None and not store.exists():
@@ -175,7 +175,7 @@ def test_interrupted_where_nobody_releases_the_lock_yet(folder, reference, momen
 
 @pytest.mark.parametrize("options", [[], ["--workers", "2"]], ids=["threads", "workers"])
 def test_interrupted_twice_on_a_terminal(folder, reference, options):
-    """Ctrl-C reaches every process of the terminal: one line all the same."""
+    """Ctrl-C reaches every process of the terminal, but prints one line."""
     store = folder / "long.zarr"
     process = subprocess.Popen(
         command("run", "long.toml", "--no-report", *options), cwd=folder, env=environment(),
@@ -194,7 +194,7 @@ def test_interrupted_twice_on_a_terminal(folder, reference, options):
 
 
 def test_two_runs_at_once(folder, reference):
-    """The second is refused while the first goes on, and the first takes no harm."""
+    """The second run is refused while the first continues undisturbed."""
     store = folder / "long.zarr"
     process = start(folder)
     stop(process, store, 1, lambda: process.send_signal(signal.SIGSTOP))

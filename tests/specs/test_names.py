@@ -1,4 +1,4 @@
-"""Names and words from outside: identifiers of bounded length, printable text."""
+"""Names and words from untrusted files: identifiers of bounded length, printable text."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class TestShippedKernel:
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Return a user's directory that is searched first."""
+    """Return a user's directory, which is searched first."""
     for folder in ("devices", "kernels_spec"):
         (tmp_path / folder).mkdir()
     (tmp_path / "devices" / "test_gpu.toml").write_text(DEVICE)

@@ -1,4 +1,4 @@
-"""What is wrong with a file is said in one line that names the file, the key and what is right."""
+"""Errors in a file are one line with the file, the key and the expected value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encod
 
 
 def message(function, *arguments) -> str:
-    """Return the one line with which a function refuses its arguments."""
+    """Return the error message of a function, which must be one line."""
     with pytest.raises(SpecError) as caught:
         function(*arguments)
     text = str(caught.value)
@@ -188,7 +188,7 @@ def test_unreadable_file(load, tmp_path):
     assert message(load, tmp_path) == f"{tmp_path}: is a directory"
     missing.write_bytes(b'schema = 1\nname = "\xff"\n')
     assert message(load, missing) == f"{missing}: not UTF-8 text (byte 19)"
-    os.mkfifo(tmp_path / "pipe.toml")  # must not be waited for
+    os.mkfifo(tmp_path / "pipe.toml")  # reading it must not block
     assert message(load, tmp_path / "pipe.toml").endswith("pipe.toml: not a regular file")
 
 

@@ -1,4 +1,4 @@
-"""A bucket of a real S3 interface on this machine, and a network before it that fails on demand."""
+"""A local server with an S3 interface, and a proxy that injects network faults."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ KEYS = {
 }
 
 Fault = Callable[[str, str], str | None]
-"""Told method and path of a request: ``None``, or what goes wrong.
+"""Maps method and path of a request to a fault, or ``None`` without one.
 
-``500``, ``503``: the server says so instead of acting. ``late``: it acts, then says 500. ``drop``:
-the connection ends. ``hang``: no answer comes for a while.
+``500``, ``503``: the server responds so without acting. ``late``: it acts, then responds with 500.
+``drop``: the connection ends. ``hang``: the response is delayed.
 """
 
 
@@ -60,7 +60,7 @@ def s3_server() -> Iterator[str]:
 
 
 class Network:
-    """A proxy before a server; ``fault`` decides what becomes of a request."""
+    """A proxy in front of a server; ``fault`` decides how each request fails."""
 
     def __init__(self, server: str) -> None:
         self.fault: Fault = lambda method, path: None
@@ -70,7 +70,7 @@ class Network:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else every answer waits for 40 ms
+            disable_nagle_algorithm = True  # else every response is delayed by 40 ms
 
             def act(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -135,7 +135,7 @@ def contents(url: str) -> dict[str, bytes]:
 
 
 def digest_of(url: str) -> dict[str, str]:
-    """Hash every object as ``store_samples.digest`` does files: without journal and times."""
+    """Hash every object except the journal, ignoring times, as ``store_samples.digest`` does."""
     found = {}
     for key, content in contents(url).items():
         if key == "zarr.json":
@@ -146,7 +146,7 @@ def digest_of(url: str) -> dict[str, str]:
 
 
 def entries_of(url: str) -> list[tuple[str, int]]:
-    """Return group and number of every entry of the journal, in order."""
+    """Return group and chunk number of every journal entry, in order."""
     from sweep.store.buckets import ObjectPath, read_all
 
     root = ObjectPath(f"{url}/chunk_index")

@@ -1,4 +1,4 @@
-"""Dask clusters of other processes on this machine, which see nothing of this one."""
+"""Dask clusters of independent processes on this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ os.replace = replace
 def dask(
     *arguments: str, cwd: Path, path: Path | None = None, prefix: Sequence[str] = (), **more: str
 ) -> subprocess.Popen[bytes]:
-    """Start a scheduler or worker; modules in ``path`` go before all others."""
+    """Start a scheduler or worker; modules in ``path`` precede all others."""
     surroundings = environment(**more)
     if path is not None:
         surroundings["PYTHONPATH"] = os.pathsep.join([str(path), surroundings["PYTHONPATH"]])
@@ -67,7 +67,7 @@ def worker(address: str, cwd: Path, threads: int = 1, **given) -> subprocess.Pop
 def started(
     workers: int, cwd: Path, **given
 ) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """Yield the address of a scheduler, and its process followed by the workers'."""
+    """Yield the address of a scheduler, and its process followed by those of the workers."""
     address = free_address()
     processes = [scheduler(address, cwd)]
     try:
@@ -80,9 +80,9 @@ def started(
 
 
 def slow_writes(folder: Path, at: int, seconds: float) -> tuple[Path, Path]:
-    """Return a path that makes a process sleep before its ``at``-th chunk is in place.
+    """Return a module path that makes a process sleep before it renames its ``at``-th chunk.
 
-    The second path is a file that appears at that moment.
+    The second path is a file that is created at that moment.
     """
     folder.mkdir()
     log = folder / "reached"
@@ -107,7 +107,7 @@ def wait_for(address: str, workers: int) -> None:
 
 
 def appears(path: Path, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Wait for a file."""
+    """Wait until a file exists."""
     end_of_patience = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < end_of_patience, f"{path} never came"

@@ -1,4 +1,4 @@
-"""What data sheets print of the shipped devices, a row each."""
+"""Values from data sheets of the shipped devices, one row each."""
 
 # key, compute capability, SMs, lanes, boost MHz, bus bits, L2 MiB; TFLOP/s and GB/s as printed
 PRINTED = (
@@ -16,8 +16,8 @@ PRINTED = (
     ("mi210", "", 104, 64, 1700, 4096, 8, 22.6, 1638),
     ("mi250x", "", 110, 64, 1700, 4096, 8, 47.9 / 2, 3277 / 2),  # one of two dies
 )
-# Cards that published tuning data was measured on, and their relatives, as vendors' texts and
-# reviews print them: the device files name these. The W6600's clock and some TFLOP/s are recalled.
+# Cards on which published tuning data was measured, and related cards, from the vendors' texts and
+# reviews that the device files cite. The W6600's clock and some TFLOP/s are recalled.
 FURTHER = (
     ("gtx_680", "3.0", 8, 192, 1058, 256, 0.5, 3.25, 192.2),
     ("tesla_k20", "3.5", 13, 192, 706, 320, 1.25, 3.52, 208),

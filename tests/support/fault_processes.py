@@ -1,6 +1,6 @@
-"""Processes that tests kill: forked from one that has imported and compiled everything.
+"""Processes that tests kill, forked from a server that has imported and compiled everything.
 
-A module of its own, because the server from which they are forked imports it by name.
+This is a separate module, because the server imports it by name.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MANY: dict[str, Any] = {
 CHUNKS = 1024
 
 SPACE = resolve(plan(**MANY))
-if os.environ.get("SWEEP_FAULTS"):  # in the server alone
+if os.environ.get("SWEEP_FAULTS"):  # only in the server
     warm_up(SPACE.kernels, SPACE.plan)
     dask.config.set({"distributed.comm.timeouts.connect": "5s"})
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
 def run_child(path: Path, scheduler: str | None) -> None:
-    """Run or continue the plan; exit code 2 if the cluster failed."""
+    """Run or continue the plan; exit with code 2 if the cluster failed."""
     try:
         run(SPACE, path, scheduler=scheduler, threads=None if scheduler else 2)
     except SweepError as error:

@@ -1,4 +1,4 @@
-"""Stores of made-up numbers with the index that a run leaves: many ties, gaps and chunks."""
+"""Stores of synthetic numbers with an index as of a run, with many ties, gaps and chunks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = (1.0, 2.0, 3.0, 5.0)
 
 
 def grid(sizes: tuple[int, ...], chunk_points: int) -> Grid:
-    """Return a grid over devices, tiles, block sizes and both clocks of these lengths."""
+    """Return a grid over devices, tiles, block sizes and both clocks with these lengths."""
     names = (("device", "device"), ("tile", "parameter"), ("block_size", "parameter"),
              ("core_clock", "core"), ("memory_clock", "memory"))  # fmt: skip
     values: list[Any] = [DEVICES[: sizes[0]], *(tuple(range(4, 4 + n)) for n in sizes[1:])]
@@ -30,7 +30,7 @@ def grid(sizes: tuple[int, ...], chunk_points: int) -> Grid:
 
 
 def variables(over: Grid, precision: str) -> list[Variable]:
-    """Return variables of each kind: of all models, of one, of the launch, and codes."""
+    """Return variables of each kind: of all models, of one model, of the launch, and codes."""
     number, code = np.dtype(precision), np.dtype(np.uint8)
     full = ("model", *over.names)
 
@@ -52,7 +52,7 @@ def variables(over: Grid, precision: str) -> list[Variable]:
 
 
 def numbers(over: Grid, models: int, precision: str, seed: int) -> dict[str, np.ndarray]:
-    """Return a kernel's results: few different numbers, so that ties are everywhere."""
+    """Return a kernel's results with few different numbers, so that ties are frequent."""
     generator = np.random.default_rng(seed)
     shape = (models, *over.shape)
     few = np.array([*NUMBERS, *generator.random(3)])
@@ -93,7 +93,7 @@ def write(
     precision: str = "float32",
     seed: int = 0,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Write a finished store chunk by chunk, as a run does; return its numbers by kernel."""
+    """Write a finished store chunk by chunk, as a run does; return its results by kernel."""
     plan = Plan(tuple(kernels), DEVICES, MODELS[-models:], precision=precision)
     found = {
         name: numbers(over, models, precision, seed + i)

@@ -1,4 +1,4 @@
-"""Profiles of the tests: the fixtures' files, and texts made for a purpose."""
+"""Profiles for tests: the fixtures' files and synthetic texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PTX for tests: the fixtures, texts around a body, and a machine that executes whole numbers."""
+"""PTX for tests: the fixtures, texts around a body, and an interpreter for integer code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fixture(name):
 
 
 def kernel(body, **options):
-    """Return the analysis of a kernel with a body and usual declarations."""
+    """Return the analysis of a kernel with this body and the usual declarations."""
     return analyse(function(body), **options)
 
 
@@ -67,7 +67,7 @@ _STEP = {
 
 
 def execute(function, most=200_000, **given):
-    """Execute a body of whole-number instructions; return how often each line was executed."""
+    """Execute a body of integer instructions; return how often each line was executed."""
     code = function.body
     place = {item.key: i for i, item in enumerate(code) if isinstance(item, Label)}
     state = {f"%{name}": value for name, value in given.items()}

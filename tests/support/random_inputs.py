@@ -1,4 +1,4 @@
-"""Random inputs of each model, within what a device and a kernel can be."""
+"""Random inputs of each model in the ranges of devices and kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SM = {"n_sm": counts(1, 130), "blocks": counts(1, 5000)}
 
 @st.composite
 def hong_kim(draw):
-    """Any launch; accesses of some warps only are fractions of an instruction."""
+    """Draw any launch; accesses of only some warps are fractions of an instruction."""
     threads, active = draw(counts(1, 1024)), draw(counts(1, 16))
     given = {name: draw(values) for name, values in SM.items()}
     memory = draw(st.tuples(numbers(0, 50), numbers(0, 50)).filter(any))
@@ -38,7 +38,7 @@ def hong_kim(draw):
 
 @st.composite
 def wang_chu(draw):
-    """With and without shared memory, caches and the fit of (4)."""
+    """Draw inputs with and without shared memory, caches and the fit of (4)."""
     wpb, active = draw(counts(1, 32)), draw(counts(1, 16))
     given = {name: draw(values) for name, values in SM.items()}
     return given | {
@@ -57,7 +57,7 @@ def wang_chu(draw):
 
 @st.composite
 def luo_suda(draw):
-    """Any sequence of periods, each after any other."""
+    """Draw any sequence of periods."""
     warps, active = draw(counts(1, 8)), draw(counts(1, 8))
     given = {name: draw(values) for name, values in SM.items()}
     length = draw(st.integers(1, 4))
@@ -82,7 +82,7 @@ def luo_suda(draw):
 
 @st.composite
 def zhang_owens(draw):
-    """Any stages, serial and overlapped."""
+    """Draw any stages, serial and overlapped."""
     warps, active = draw(counts(1, 32)), draw(counts(1, 8))
     given = {name: draw(values) for name, values in SM.items()}
     length = draw(st.integers(1, 4))
@@ -110,7 +110,7 @@ def zhang_owens(draw):
 
 @st.composite
 def lemeire(draw):
-    """Any mix of instruction types."""
+    """Draw any mix of instruction types."""
     warps, active = draw(counts(1, 32)), draw(counts(1, 8))
     given = {name: draw(values) for name, values in SM.items()}
     length = draw(st.integers(1, 4))
@@ -132,7 +132,7 @@ def lemeire(draw):
 
 @st.composite
 def combined(draw):
-    """Any stages, with barriers and without."""
+    """Draw any stages, with and without barriers."""
     given = {name: draw(values) for name, values in SM.items()}
     length = draw(st.integers(1, 4))
 

@@ -28,14 +28,14 @@ RETURNED = {
     "Explanation": "sweep.explanation.sections",
     "Reproduction": "sweep.papers",
 }
-"""Classes that public functions return, and where they are defined."""
+"""Classes that public functions return, and the modules that define them."""
 
 
 # ---------------------------------------------------------------------------- the interface
 
 
 def signature(function: Any) -> str:
-    """Return a signature without annotations, defaults of factories as what they make."""
+    """Return a signature without annotations; default factories are shown as their value."""
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in inspect.signature(function).parameters.values()
@@ -84,7 +84,7 @@ def interface(prefix: str, names: list[str], module: Any) -> list[str]:
 
 
 def functions() -> str:
-    """Return what ``sweep`` and ``sweep.plot`` offer, with signatures."""
+    """Return the public names of ``sweep`` and ``sweep.plot`` with signatures."""
     public = [name for name in sorted(sweep.__all__, key=str.lower) if name != "__version__"]
     errors = [name for name in public if is_error(getattr(sweep, name))]
     classes = [n for n in public if inspect.isclass(getattr(sweep, n)) and n not in errors]
@@ -130,7 +130,7 @@ def models() -> str:
 
 
 def errata() -> str:
-    """Return what the corrected variant of each model changes."""
+    """Return the changes in the corrected variant of each model."""
     rows = [
         row(f"`{name}`", code, text)
         for name in sweep.model_names()
@@ -143,7 +143,7 @@ def errata() -> str:
 
 
 def variables() -> str:
-    """Return the variables that do not belong to one model alone."""
+    """Return the variables that all models share."""
     where = {"model": "model and everything", "launch": "device, sizes, tuning parameters"}
     rows = [
         row(f"`{f.name}`", "" if f.units == "1" else f.units, where[f.depends], f.long_name)
@@ -181,12 +181,12 @@ MARKED = re.compile(
 
 
 def tables_in(text: str) -> dict[str, str]:
-    """Return the tables of a README by name, as they are."""
+    """Return the current tables of a README by name."""
     return {match[2]: match[3].strip() for match in MARKED.finditer(text)}
 
 
 def renewed(text: str) -> str:
-    """Return a README with the tables as they should be."""
+    """Return a README with up-to-date tables."""
     return MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n\n{match[4]}", text)
 
 

@@ -1,4 +1,4 @@
-"""What a refused command says, and what it left on the disk."""
+"""Check that a command is refused with one line and leaves nothing on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sweep.cli import main
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """Return the one line that a refused command says, without its ``sweep:``."""
+    """Return the single line that a refused command prints, without ``sweep:``."""
     try:
         code = main([str(a) for a in arguments])
     except SystemExit as stop:

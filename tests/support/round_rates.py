@@ -1,4 +1,4 @@
-"""Rates of round numbers."""
+"""Rates with round numbers."""
 
 from __future__ import annotations
 

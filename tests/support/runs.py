@@ -1,4 +1,4 @@
-"""Small plans and ways to run them: in this process, or as people do."""
+"""Small plans, and ways to run them in this process or on the command line."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SMALL: dict[str, Any] = {
         "memory_clock_ratio": [0.95, 1.0],
     },
 }
-"""All tests that compute use this model with these outputs: one compilation for a process."""
+"""All tests that evaluate use this model with these outputs, so that a process compiles once."""
 
 POINTS, CHUNKS = 84, 42
 
 
 def plan(**changes: Any) -> Plan:
-    """Return the small plan with changes; ``None`` removes a key."""
+    """Return the small plan with changes; the value ``None`` removes a key."""
     return parse_plan(changed(**changes))
 
 
@@ -75,7 +75,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def sweep(*arguments: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run ``sweep`` as people do."""
+    """Run ``sweep`` on the command line."""
     return subprocess.run(
         command(*arguments),
         cwd=cwd,
@@ -87,6 +87,6 @@ def sweep(*arguments: str | Path, cwd: Path, **more: str) -> subprocess.Complete
 
 
 def journal(store: Path) -> list[dict[str, Any]]:
-    """Return the journal's entries: a chunk is finished if and only if it has one."""
+    """Return the journal's entries; a chunk is finished if and only if it has one."""
     text = (store / "chunk_index" / "journal.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()[1:]]

@@ -1,4 +1,4 @@
-"""A complete device file and a complete kernel file, and a way to spoil them."""
+"""A complete device file and a complete kernel file, and a function that changes them."""
 
 from __future__ import annotations
 

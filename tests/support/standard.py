@@ -1,4 +1,4 @@
-"""What the battery of ``test_models_standard.py`` evaluates: real files, every kind of outcome."""
+"""Plans of the standard tests of all models: real files, and every kind of outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweep.specs import list_devices, load_device
 
 __all__ = ["AXES", "assembled", "device_without", "devices_of", "plan_for", "same_bits", "whole"]
 
-# The oldest, the one between and the newest of the papers: three rules of coalescing.
+# The oldest and the newest device of the papers and one between: three rules of coalescing.
 PREFERRED = {"quadro_fx_5600": 0, "gtx_280": 1, "gtx_980": 2}
 
 AXES: dict[str, dict[str, list[int]]] = {
@@ -48,10 +48,10 @@ def device_without(model: str) -> tuple[str, ...]:
 def plan_for(
     model: str, variant: str, clocks: Mapping[str, Any] | None = None, **keys: Any
 ) -> Plan:
-    """Return the battery's plan for one model, all variables kept.
+    """Return the standard plan for one model, with all variables.
 
-    It has blocks that are too large, broken constraints, clocks out of range and, if there is one,
-    a device without the model's parameters.
+    It has blocks that are too large, violated constraints, clocks out of range and, if there is
+    one, a device without the model's parameters.
     """
     kernels = keys.pop("kernels", tuple(AXES))
     return Plan(
@@ -68,7 +68,7 @@ def plan_for(
 
 
 def whole(plan: Plan) -> dict[str, dict[str, np.ndarray]]:
-    """Evaluate each kernel of a plan as one box."""
+    """Evaluate each kernel of a plan in one box."""
     return {
         space.kernel.key: evaluate_box(space, plan, space.grid.whole)
         for space in resolve(plan).kernels
@@ -76,7 +76,7 @@ def whole(plan: Plan) -> dict[str, dict[str, np.ndarray]]:
 
 
 def assembled(space: KernelSpace, plan: Plan) -> dict[str, np.ndarray]:
-    """Evaluate a kernel chunk by chunk and put the parts together."""
+    """Evaluate a kernel chunk by chunk and assemble the results."""
     result: dict[str, np.ndarray] = {}
     n_launch = sum(d.kind not in ("core", "memory") for d in space.grid.dimensions)
     for box in space.grid.boxes():
@@ -91,7 +91,7 @@ def assembled(space: KernelSpace, plan: Plan) -> dict[str, np.ndarray]:
 
 
 def same_bits(left: Mapping[str, np.ndarray], right: Mapping[str, np.ndarray]) -> None:
-    """Assert that two results are the same to the bit, not-a-number included."""
+    """Assert that two results are equal to the bit, including NaN."""
     assert list(left) == list(right)
     for name, values in left.items():
         other = np.ascontiguousarray(right[name])

@@ -21,7 +21,7 @@ STATUS_ATTRS = {"units": "1", "flag_values": [0, 1], "flag_meanings": "valid con
 
 
 def layout(*, groups: int = 2, chunk: int = 2, **identity: object) -> StoreLayout:
-    """Two kernels with a time, a code without clocks and a string each; chunks along the tiles."""
+    """Return two kernels, each with a time, a code without clocks, a string; chunks along tiles."""
     record = {
         "identity": {"plan": {"name": "sample"}, "variant": "corrected", **VERSION, **identity},
         "plan": {"name": "sample", "variant": "corrected"},
@@ -54,14 +54,14 @@ def _group(name: str, chunk: int) -> GroupLayout:
 
 
 def times(group: str, chunk_size: int, chunk: int) -> np.ndarray:
-    """The times of one chunk: every value of every group differs."""
+    """Return the times of one chunk; all values of all groups differ."""
     size = min(chunk_size, len(TILES) - chunk * chunk_size)
     start = 1000 * int(group.rpartition("_")[2]) + 100 * chunk
     return (start + np.arange(2 * size * 3, dtype="float32")).reshape(2, size, 3)
 
 
 def write_chunk(store: Store, group: str, chunk: int, chunk_size: int = 2) -> None:
-    """Write one unit of work and enter it in the journal."""
+    """Write one unit of work and add it to the journal."""
     values = times(group, chunk_size, chunk)
     store.write(group, "execution_time", (0, chunk, 0), values)
     store.write(group, "status", (chunk,), np.zeros(values.shape[1], "uint8"))
@@ -70,14 +70,14 @@ def write_chunk(store: Store, group: str, chunk: int, chunk_size: int = 2) -> No
 
 
 def fill(store: Store, chunk_size: int = 2) -> None:
-    """Write whatever is missing and complete the store."""
+    """Write the missing chunks and complete the store."""
     for group, chunk in store.missing():
         write_chunk(store, group, chunk, chunk_size)
     store.complete()
 
 
 def digest(root: Path) -> dict[str, str]:
-    """Hash of every file but the journal; times in the root record left out."""
+    """Return the hash of every file except the journal, ignoring times in the root record."""
     found = {}
     for directory, _, names in os.walk(root):
         for name in names:
@@ -91,7 +91,7 @@ def digest(root: Path) -> dict[str, str]:
 
 
 def without_times(content: bytes) -> bytes:
-    """A root document without what may differ between stores of the same results."""
+    """Return a root document without the parts that may differ between equal results."""
     document = json.loads(content)
     document["attributes"].pop("run")
     document["attributes"]["checksums"].pop("run")
@@ -99,7 +99,7 @@ def without_times(content: bytes) -> bytes:
 
 
 def rewrite_root(store: Path, **attributes: object) -> None:
-    """Change attributes of a store's root, as a program would that knows of the checksums."""
+    """Change attributes of a store's root and update the checksums."""
     root = json.loads((store / "zarr.json").read_bytes())
     members = root["consolidated_metadata"]["metadata"]
     changed = root_document({**root["attributes"], **attributes}, members)
@@ -107,14 +107,14 @@ def rewrite_root(store: Path, **attributes: object) -> None:
 
 
 def start(path: Path, chunks: int = 1) -> None:
-    """Leave a store with its first chunks finished."""
+    """Create a store with its first chunks finished."""
     with open_or_create(path, layout()) as store:
         for chunk in store.missing()[:chunks]:
             write_chunk(store, *chunk)
 
 
 def reference(tmp_path: Path) -> dict[str, str]:
-    """The files of a run that nothing disturbed."""
+    """Return the hashes of an undisturbed run's files."""
     (tmp_path / "reference").mkdir()
     with open_or_create(tmp_path / "reference" / "a.zarr", layout()) as store:
         fill(store)

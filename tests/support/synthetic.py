@@ -1,7 +1,7 @@
-"""Results made up in the documented layout, for whatever reads results.
+"""Synthetic results in the documented layout, for tests of code that reads results.
 
-Nothing here evaluates a model: the numbers are simple functions with a minimum inside, a regime
-border, two models that differ, invalid configurations of several kinds, and power for one device.
+No model is evaluated: the numbers are simple functions with an interior minimum, a regime border,
+two models that differ, invalid configurations of several kinds, and power for one device.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def dataset(
 
 
 class _Grid:
-    """Axes, and arrays over some of them with size 1 elsewhere."""
+    """Axes, and arrays over some of them with size 1 along the others."""
 
     def __init__(self, axes: dict[str, np.ndarray]) -> None:
         self.axes = axes
@@ -187,7 +187,7 @@ def tree(**kernels: xr.Dataset) -> xr.DataTree:
 
 
 def three_kernels() -> xr.DataTree:
-    """Return kernels with different parameters, a string one among them."""
+    """Return kernels with different parameters, including a string parameter."""
     return tree(
         matrix_multiply=dataset(parameters={"tile": (4, 8, 16)}, sizes={"n": (512, 1024)}),
         black_scholes=dataset("black_scholes"),
@@ -198,7 +198,7 @@ def three_kernels() -> xr.DataTree:
 
 
 def flattened(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
-    """Return every configuration as a dict, kernels by name, points in dimension order."""
+    """Return every configuration as a dict, kernels sorted by name, points in dimension order."""
     if isinstance(data, xr.Dataset):
         data = tree(**{data.attrs["kernel"]: data})
     found = []
@@ -230,7 +230,7 @@ def is_valid(point: dict[str, Any], *objectives: str) -> bool:
 
 
 def place(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return where a row or point is, in a form that compares."""
+    """Return the position of a row or point as a comparable tuple."""
     names = ["kernel", "model", "device", "block_size", "tile", "n", "layout"]
     names += ["core_clock", "memory_clock"]
     return tuple(row.get(name) for name in names)

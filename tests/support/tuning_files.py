@@ -1,4 +1,4 @@
-"""Files of auto-tuners, and entries of such files."""
+"""Files of auto-tuners and entries of such files."""
 
 from __future__ import annotations
 
