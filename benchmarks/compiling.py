@@ -1,12 +1,11 @@
-"""What compilation costs: ``python -m benchmarks.compiling [--both] [--commands]``.
+"""Measure the cost of compilation: ``python -m benchmarks.compiling [--both] [--commands]``.
 
 Without ``--commands``: CPU seconds to compile the passes of all models in this process, with the
-cache on disk turned off. Both forms of a pass are compiled where ``--both`` is given: a plan needs
-one.
+cache on disk turned off. A plan needs one form of each pass; ``--both`` compiles both forms.
 
-With ``--commands``: two whole commands, each first with an empty cache and then again, beside the
-bare imports of numba, xarray and zarr. The first is the quickstart, the second a run of the kernel
-``xgemm`` (17,472 configurations) with six models.
+With ``--commands``: two whole commands, each with an empty and then with a filled cache, compared
+with the imports of numba, xarray and zarr. The first is the quickstart, the second a run of the
+kernel ``xgemm`` (17,472 configurations) with six models.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ IMPORTS = "import numba, xarray, zarr"
 
 
 def seconds(model: str, kernel: str, axes: dict[str, dict[str, float]]) -> float:
-    """Return the CPU seconds of a first evaluation, less those of the second."""
+    """Return the CPU seconds of the first evaluation minus those of the second."""
     plan = Plan([kernel], ["gtx_980"], [model], axes=axes)
     space = resolve(plan).kernels[0]
     times = []
@@ -76,7 +75,7 @@ def timed(folder: str, *arguments: str) -> tuple[float, float]:
 
 
 def run_commands(rounds: int) -> None:
-    """Print what whole commands take, the first and the second time."""
+    """Print the times of whole commands, for the first and the second run."""
     bare = min(timed(tempfile.gettempdir(), IMPORTS) for _ in range(rounds))
     print(f"{IMPORTS:<28} {bare[0]:6.2f} s elapsed {bare[1]:6.2f} s of CPU")
     with tempfile.TemporaryDirectory() as folder:

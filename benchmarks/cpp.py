@@ -1,7 +1,7 @@
-"""The same loop in C++, written from a model's program and compiled.
+"""Translate a model's program to a C++ loop and compile it.
 
-It is the limit that a reducing pass is held against: same equations in the same order, same tables,
-same tiles, ``g++ -O3 -march=native`` with the same floating-point rules (no contraction, nothing
+Reducing passes are compared with this loop: the same equations in the same order, the same tables
+and tiles, ``g++ -O3 -march=native`` with the same floating-point rules (no contraction, no option
 that changes a result).
 """
 
@@ -26,8 +26,8 @@ FLAGS = (
     "-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "--param", "logical-op-non-short-circuit=0", "-shared", "-fPIC",
 )  # fmt: skip
-"""No result depends on the last two of the float options: they let conditions become selects. The
-parameter keeps g++ 12 from joining conditions to what it cannot vectorise (luo_suda)."""
+"""The last two float options change no result; they allow g++ to replace branches by selections. The
+parameter keeps g++ 12 from merging conditions, which would prevent vectorisation (luo_suda)."""
 
 
 def compiler() -> str | None:
@@ -49,7 +49,7 @@ def translated(name: str, form: str, length: int, variant: str = "corrected") ->
         if key in found.inputs or key == "launch_status"
     ]
     lines = {True: [], False: []}
-    for line in found.lines:  # g++ does not move all that is constant before the loop by itself
+    for line in found.lines:  # g++ itself does not move all invariant code out of the loop
         lines[line.varies].append(f"const auto {line.name} = {line.text};")
     return _LOOP.format(
         loads="\n      ".join(loads),
@@ -114,7 +114,7 @@ def compiled_loop(name: str, form: str, length: int, directory: Path) -> Callabl
     Raises
     ------
     RuntimeError
-        There is no compiler, or it does not compile this.
+        There is no compiler, or compilation fails.
     """
     if (command := compiler()) is None:
         raise RuntimeError("no C++ compiler on this machine")

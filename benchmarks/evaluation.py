@@ -1,4 +1,4 @@
-"""Evaluation in memory: compiled passes and NumPy over the same tables, into arrays that exist."""
+"""Evaluate the same tables in memory with compiled passes and NumPy, into existing arrays."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Array = NDArray[Any]
 Tables = Mapping[str, Array]
 
 CHUNK, CALL = 1 << 21, {"clocks": 1 << 21, "rows": 1 << 18}
-"""Points of a box, and of one call of a pass by its form, as the package itself cuts them."""
+"""Points of a box, and of one call of a pass by its form; both are the package's own sizes."""
 
 
 def grid_shape(space: KernelSpace) -> tuple[int, ...]:
-    """Return the grid's shape with both clocks at the end."""
+    """Return the shape of the grid, with both clocks last."""
     kinds = [d.kind for d in space.grid.dimensions]
     shape = tuple(
         n for n, kind in zip(space.grid.shape, kinds, strict=True) if kind not in ("core", "memory")
@@ -40,7 +40,7 @@ def grid_shape(space: KernelSpace) -> tuple[int, ...]:
 
 
 def tables(space: KernelSpace, plan: Plan, model: str) -> Tables:
-    """Return what a model reads, over the whole grid; a table has length 1 where it is constant."""
+    """Return a model's tables over the whole grid, with length 1 along axes that do not matter."""
     whole = space.grid.whole
     launch = build_launch(space, whole)
     found = pass_inputs(launch, get_model(model), plan.variant, {})
@@ -48,12 +48,12 @@ def tables(space: KernelSpace, plan: Plan, model: str) -> Tables:
 
 
 def touched(shape: tuple[int, ...]) -> list[Array]:
-    """Return output arrays whose memory the system has handed out already."""
+    """Return output arrays whose memory is already mapped."""
     return [np.full(shape, 1.0, np.float32) for _ in OUTPUTS]
 
 
 def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> None:
-    """Fill :data:`OUTPUTS` of a model by its compiled pass, as :func:`evaluate_box` does."""
+    """Fill :data:`OUTPUTS` of a model with its compiled pass, as :func:`evaluate_box` does."""
     declared = get_model(model)
 
     shape = out[0].shape
@@ -72,7 +72,7 @@ def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> 
 
 
 def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
-    """Return whether two sets of outputs are equal to the bit, NaN where NaN."""
+    """Return whether two sets of outputs are equal to the bit, including NaN."""
     step = 1 << 22
     return all(
         np.array_equal(a[i : i + step], b[i : i + step], equal_nan=True)

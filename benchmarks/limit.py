@@ -1,11 +1,10 @@
-"""How near reductions come to C++, and what a billion costs: ``python -m benchmarks.limit``.
+"""Compare reductions of a billion configurations with C++: ``python -m benchmarks.limit``.
 
-Ours is the whole question as users ask it (pieces, tables, threads); theirs is the same loop in C++
-over the same tables (:mod:`benchmarks.cpp`), on as many threads, without what makes the tables: at
-nominal clocks every argument of the model's equations is read from memory, point by point, and what
-ours does besides, the kernel's expressions, occupancy and the model's ``prepare``, is left out. In
-turn, round after round, in one run; the table gives medians, of the time that passed and of the CPU
-time, which tells more where others use the machine.
+Ours is a whole question (pieces, tables, threads). Theirs is the same loop in C++ over the same
+tables (:mod:`benchmarks.cpp`) on as many threads, without the computation of the tables: at nominal
+clocks it reads every argument of the equations from memory, and the kernel's expressions, occupancy
+and the model's ``prepare`` are not included. Both alternate in each round; the table gives medians
+of elapsed time and of CPU time, which is more reliable on a shared machine.
 """
 
 from __future__ import annotations
@@ -39,28 +38,28 @@ Array = np.ndarray[Any, Any]
 
 
 def seconds(function: Callable[[], Any]) -> Array:
-    """Return how long a call takes, and the CPU time of all threads meanwhile."""
+    """Return the elapsed time of a call and the CPU time of all threads."""
     started = np.array([time.perf_counter(), time.process_time()])
     function()
     return np.array([time.perf_counter(), time.process_time()]) - started
 
 
 def question(kernel: KernelSpace) -> Reduction:
-    """Return the question for the smallest execution time of everything."""
+    """Return the question for the smallest execution time of all configurations."""
     lengths = zip(("model", *kernel.grid.names), (1, *kernel.grid.shape), strict=True)
     indices = {name: np.arange(n) for name, n in lengths}
     return Reduction(kernel.kernel.key, ("execution_time",), (1,), ("model", "device"), indices)
 
 
 def ours(whole: Space) -> float:
-    """Return the smallest time, as a question finds it."""
+    """Return the smallest time from a question."""
     kernel = whole.kernels[0]
     found = reduce_in_threads(kernel, whole.plan, question(kernel), THREADS)
     return min(float(kept.columns[0][0]) for kept in found)
 
 
 def packed_parts(kernel: KernelSpace, plan: Plan, model: str) -> Iterator[Any]:
-    """Yield the tables of every piece as a pass reads them."""
+    """Yield the packed tables of every piece."""
     for piece in pieces(kernel, question(kernel)):
         inputs = tables_of(kernel, piece.box).inputs(plan, model)
         for index in blocks(canonical(kernel, piece.box)):
@@ -68,7 +67,7 @@ def packed_parts(kernel: KernelSpace, plan: Plan, model: str) -> Iterator[Any]:
 
 
 def theirs(loop: Any, parts: Sequence[Any], repeats: int) -> float:
-    """Return the smallest time, by the loop in C++ on two threads."""
+    """Return the smallest time from the C++ loop on two threads."""
     with ThreadPoolExecutor(THREADS) as pool:
         return min(best for best, _ in pool.map(loop, list(parts) * repeats))
 
@@ -76,7 +75,7 @@ def theirs(loop: Any, parts: Sequence[Any], repeats: int) -> float:
 def limit_row(kind: str, model: str, points: int, rounds: int, place: Path) -> tuple[str, ...]:
     """Return a row of the table for one model and kind of grid."""
     whole = space(kind, points, (model,))
-    # C++ passes over the tables of a part of a large grid again and again: they would not fit.
+    # C++ repeats a part of a large grid, because all tables would not fit into memory.
     few = space(kind, min(points, 10_000_000), (model,))
     kernel = few.kernels[0]
     parts = list(packed_parts(kernel, few.plan, model))

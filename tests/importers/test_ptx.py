@@ -1,4 +1,4 @@
-"""Kernel files from compiled PTX that can be evaluated, and Figure 13 of Hong & Kim."""
+"""Kernel files from compiled PTX that can be evaluated, compared with the papers' examples."""
 
 from __future__ import annotations
 
