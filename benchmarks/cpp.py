@@ -26,8 +26,8 @@ FLAGS = (
     "-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "--param", "logical-op-non-short-circuit=0", "-shared", "-fPIC",
 )  # fmt: skip
-"""The last two float options change no result; they allow g++ to replace branches by selections. The
-parameter keeps g++ 12 from merging conditions, which would prevent vectorisation (luo_suda)."""
+"""The last two float options change no result; they allow g++ to replace branches by selections.
+The parameter keeps g++ 12 from merging conditions, which would prevent vectorisation (luo_suda)."""
 
 
 def compiler() -> str | None:
