@@ -8,22 +8,20 @@ other times test the predictions.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.evaluation import evaluate
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import ClockTimes, read_clock_times
+from sweep.measurements.scaling import clock_range, over_clocks
 from sweep.models import model_names
 from sweep.query import Answer
-from sweep.query.answer import Row
-from sweep.space import Plan, resolve
+from sweep.space import Plan
 from sweep.specs import Device, load_device
 
 __all__ = ["Predicted", "predicted", "validate_clocks"]
@@ -123,10 +121,7 @@ def validate_clocks(
     times = read_clock_times(read_source(path))
     loaded = load_device(device)
     if anchor is None:
-        anchor = (
-            loaded.values["clocks.core_nominal"] / 1e6,
-            loaded.values["clocks.memory_nominal"] / 1e6,
-        )
+        anchor = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
     found = predicted(times, loaded, anchor, given, models, variant)
     where = ", ".join(f"{core:g}/{memory:g}" for core, memory in (anchor, *given))
     title = f"{times.name} on {loaded.key}: times at other clocks from those at {where} MHz"
@@ -157,7 +152,7 @@ def predicted(
     """
     _check(times, anchor, given)
     names = tuple(models) or tuple(model_names())
-    grid = _Grid(times, device, names, variant, len(given))
+    mixes = _Mixes(times, device, names, variant, len(given))
     result = []
     for kernel, measured in times.times.items():
         left = tuple(pair for pair in measured if pair != anchor and pair not in given)
@@ -167,7 +162,7 @@ def predicted(
             result.append(Predicted(kernel, rule, left, values, truth))
         target = np.array([ratio[pair] for pair in given])
         for name in names:
-            values, mix = grid.closest(name, anchor, given, target, left)
+            values, mix = mixes.closest(name, anchor, given, target, left)
             result.append(Predicted(kernel, name, left, values, truth, mix))
     return result
 
@@ -222,7 +217,7 @@ def _middle(error: Array) -> int:
     return int(near[len(near) // 2])
 
 
-class _Grid:
+class _Mixes:
     """Times of every mix at every pair of clocks, by model."""
 
     def __init__(
@@ -247,15 +242,8 @@ class _Grid:
             layout="grid",
         )
         text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
-        texts = {"devices": {device.key: device.text}, "kernels": {"mix": text}}
-        dataset: Any = evaluate(resolve(plan, texts))["mix"].to_dataset()
-        time = dataset["execution_time"].isel(device=0)
-        order = ("model", "computation", "hit_rate", "core_clock", "memory_clock")
-        found = time.transpose(*order).compute().values
-        self.times = {
-            name: found[i].reshape(-1, len(self.core), len(self.memory))
-            for i, name in enumerate(models)
-        }
+        times_of = over_clocks(plan, device, text)["execution_time"]
+        self.times = dict(zip(models, times_of, strict=True))
         self.mixes = [(c, h) for c in COMPUTATION for h in hit_rates]
         self.device = device
 
@@ -287,41 +275,30 @@ class _Grid:
 
 
 def _summary(found: Sequence[Predicted], title: str) -> Answer:
-    columns = ("by", "kernels", "predictions", "mape", "median", "worst", "worst_kernel")
     rows = []
     for name in dict.fromkeys(one.by for one in found):
         own = [one for one in found if one.by == name]
         errors = np.array([one.mape for one in own])
         worst = own[int(errors.argmax())]
-        cells = {
-            "by": name,
-            "kernels": len(own),
-            "predictions": sum(len(one.pairs) for one in own),
-            "mape": float(errors.mean()),
-            "median": float(np.median(errors)),
-            "worst": worst.mape,
-            "worst_kernel": worst.kernel,
-        }
-        rows.append(Row(cells, ("by",)))
-    notes = ("errors: the mean over the pairs of each kernel, then over kernels",)
-    return Answer(title, columns, rows, {}, ("by",), notes)
+        rows.append(
+            {
+                "by": name,
+                "kernels": len(own),
+                "predictions": sum(len(one.pairs) for one in own),
+                "mape": float(errors.mean()),
+                "median": float(np.median(errors)),
+                "worst": worst.mape,
+                "worst_kernel": worst.kernel,
+            }
+        )
+    note = "errors: the mean over the pairs of each kernel, then over kernels"
+    return Answer.of(title, rows, ("by",), notes=(note,))
 
 
 def _of_kernels(found: Sequence[Predicted], title: str) -> Answer:
-    columns = ("kernel", "by", "mape", "computation", "hit_rate")
-    return Answer(title, columns, list(_kernel_rows(found)), {}, ("kernel", "by"))
-
-
-def _kernel_rows(found: Sequence[Predicted]) -> Iterator[Row]:
-    for one in found:
-        computation, hit_rate = one.mix or (None, None)
-        yield Row(
-            {
-                "kernel": one.kernel,
-                "by": one.by,
-                "mape": one.mape,
-                "computation": computation,
-                "hit_rate": hit_rate,
-            },
-            ("kernel", "by"),
-        )
+    rows = [
+        {"kernel": one.kernel, "by": one.by, "mape": one.mape}
+        | dict(zip(("computation", "hit_rate"), one.mix or (None, None), strict=True))
+        for one in found
+    ]
+    return Answer.of(title, rows, ("kernel", "by"))

@@ -130,9 +130,7 @@ def best_configurations(
     (grid,) = grids
     names = _tuned(grid)
     repeats = _repeats(grid, names, select)
-    answer = query.top(
-        {grid.kernel: grid.dataset}, n * repeats, select=_without_kernel(select), where=where
-    )
+    answer = query.top({grid.kernel: grid.dataset}, n * repeats, select=select, where=where)
     found: dict[tuple[Any, ...], float] = {}
     for row in answer:
         key = tuple(row[name] for name in names)
@@ -150,10 +148,6 @@ def best_configurations(
         rows=list(found),
         seconds=list(found.values()),
     )
-
-
-def _without_kernel(select: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in select.items() if name != "kernel"}
 
 
 def _tuned(grid: Grid) -> tuple[str, ...]:
@@ -177,7 +171,7 @@ def _repeats(grid: Grid, names: tuple[str, ...], select: Mapping[str, Any]) -> i
     QueryError
         Several devices or models are selected.
     """
-    selection = select_grid(grid, _without_kernel(select))
+    selection = select_grid(grid, select)
     repeats = 1
     for dim in grid.dims:
         chosen = selection.indices[dim]

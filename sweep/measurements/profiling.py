@@ -18,6 +18,7 @@ from sweep.importers.profiles.kernel_file import kernel_text
 from sweep.importers.profiles.launches import bare_name, chosen
 from sweep.importers.profiles.launches import read_profile as launches_of
 from sweep.measurements.importing import device_keys
+from sweep.measurements.scaling import clock_range
 from sweep.specs import Device, Measured, list_devices, load_device
 from sweep.specs.writing import key_of
 
@@ -131,7 +132,7 @@ def _measured(
     clocks = {}
     profiled = round(inputs.core_clock / 1e6) if inputs.core_clock else None
     for clock, own in (("core", core_clock), ("memory", memory_clock)):
-        nominal = found.values[f"clocks.{clock}_nominal"] / 1e6
+        nominal = clock_range(found, clock)[1]
         if own is not None:
             clocks[clock], why = own, GIVEN
         elif clock == "core" and profiled is not None:
@@ -181,9 +182,7 @@ def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
 
 def _outside(device: Device, clock: str, megahertz: float) -> Iterator[str]:
     """Yield a note if a clock is outside the device's range, so that models give no time."""
-    nominal = device.values[f"clocks.{clock}_nominal"] / 1e6
-    low = device.values.get(f"clocks.{clock}_min", nominal * 1e6) / 1e6
-    high = device.values.get(f"clocks.{clock}_max", nominal * 1e6) / 1e6
+    low, _, high = clock_range(device, clock)
     if not low * (1 - 1e-9) <= megahertz <= high * (1 + 1e-9):
         yield (
             f"the {clock} clock of the launch, {megahertz:g} MHz, is outside the range of"

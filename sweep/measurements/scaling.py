@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,11 @@ from sweep.evaluation import evaluate
 from sweep.fields import STATUS
 from sweep.models import model_names
 from sweep.query import Answer
-from sweep.query.answer import Row
+from sweep.query.ranking import or_none
 from sweep.space import Plan, resolve
 from sweep.specs import Device, Kernel, Measured, load_device, load_kernel
 
-__all__ = ["Scaled", "clock_values", "predict", "scale"]
+__all__ = ["Scaled", "clock_range", "clock_values", "over_clocks", "predict", "scale"]
 
 Array = NDArray[np.float64]
 
@@ -108,14 +108,18 @@ def scale(
     return _answer(found, device, found.measured, scaled)
 
 
+def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
+    """Return the smallest, the nominal and the largest ``core`` or ``memory`` clock [MHz]."""
+    nominal = device.values[f"clocks.{clock}_nominal"]
+    low, high = (device.values.get(f"clocks.{clock}_{end}", nominal) for end in ("min", "max"))
+    return low / 1e6, nominal / 1e6, high / 1e6
+
+
 def clock_values(device: Device, name: str, given: Any = None) -> Sequence[float] | Any:
     """Return the given values of a clock, by default seven over the device's range [MHz]."""
     if given is not None:
         return given
-    clock = name.removesuffix("_clock")
-    nominal = device.values[f"clocks.{clock}_nominal"]
-    low = device.values.get(f"clocks.{clock}_min", nominal) / 1e6
-    high = device.values.get(f"clocks.{clock}_max", nominal) / 1e6
+    low, _, high = clock_range(device, name.removesuffix("_clock"))
     return sorted({float(round(value)) for value in np.linspace(low, high, STEPS)} - {0.0})
 
 
@@ -162,20 +166,11 @@ def predict(
         origin="scale",
     )
     # The clocks of the measurement need not be among the requested ones.
-    axes = {name: sorted({*map(float, plan.axes[name]), own[name]}) for name in CLOCKS}
-    with_own = Plan(**{**_fields(plan), "axes": axes})
-    texts = {"devices": {device.key: device.text}, "kernels": {kernel.key: kernel.text}}
-    dataset: Any = evaluate(resolve(with_own, texts))[kernel.key].to_dataset().compute()
-    dims = ("model", *CLOCKS)
-    arrays = {
-        name: dataset[name].squeeze("device").transpose(*dims, ...).values.reshape(
-            len(plan.models), len(axes["core_clock"]), len(axes["memory_clock"])
-        )
-        for name in ("execution_time", "power", "status")
-    }  # fmt: skip
+    axes: Any = {name: sorted({*map(float, plan.axes[name]), own[name]}) for name in CLOCKS}
+    with_own = replace(plan, axes=axes)
+    arrays = {name: of[:, 0] for name, of in over_clocks(with_own, device, kernel.text).items()}
     at = tuple(axes[name].index(own[name]) for name in CLOCKS)
-    base = arrays["execution_time"][:, at[0], at[1]]
-    status = arrays["status"][:, at[0], at[1]]
+    base, status = (arrays[name][:, at[0], at[1]] for name in ("execution_time", "status"))
     if status.all():
         raise QueryError(_no_time(kernel, device, measured, plan.models, status))
     kept = np.ix_(
@@ -187,8 +182,31 @@ def predict(
     return Scaled(plan.models, core, memory, ratio, arrays["power"][kept], status)
 
 
-def _fields(plan: Plan) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+def over_clocks(plan: Plan, device: Device, kernel: str) -> dict[str, Any]:
+    """Return the outputs of a plan that has one kernel on one device at several clocks.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan, with an axis for each clock.
+    device : Device
+        Its device.
+    kernel : str
+        The text of its kernel file.
+
+    Returns
+    -------
+    dict of str to array, shape (models, configurations, core clocks, memory clocks)
+        The plan's outputs by name.
+    """
+    texts = {"devices": {device.key: device.text}, "kernels": {plan.kernels[0]: kernel}}
+    dataset: Any = evaluate(resolve(plan, texts))[plan.kernels[0]].to_dataset()
+    names = plan.outputs or ()
+    found = dataset[list(names)].squeeze("device").compute()
+    shape = (len(plan.models), -1, *(dataset.sizes[name] for name in CLOCKS))
+    return {
+        name: found[name].transpose("model", ..., *CLOCKS).values.reshape(shape) for name in names
+    }
 
 
 def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
@@ -232,43 +250,43 @@ def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: Scaled) 
     timed = [i for i, code in enumerate(scaled.status) if not code]
     names = [scaled.models[i] for i in timed]
     single = len(scaled.models) == 1 and bool(np.isfinite(scaled.power).any())
-    rows = [
-        Row(cells, ("memory_clock", "core_clock"))
-        for cells in _rows(measured, scaled, timed, single=single)
-    ]
-    columns = ("memory_clock", "core_clock", *names, *(("power", "energy") if single else ()))
     units = {"memory_clock": "MHz", "core_clock": "MHz", "power": "W", "energy": "J"}
-    units |= dict.fromkeys(names, "s")
     title = (
         f"{kernel.name} on {measured.device}: {measured.time * 1e3:.5g} ms at"
         f" {measured.core_clock:g}/{measured.memory_clock:g} MHz, scaled by each model"
     )
-    notes = tuple(
+    notes = [
         f"{scaled.models[i]} gives no time: {STATUS.meaning(int(code)).replace('_', ' ')}"
         for i, code in enumerate(scaled.status)
         if code
-    )
+    ]
     assumed = [path for path in kernel.assumed() if path.startswith("measured.")]
     if assumed:
-        notes += (f"assumed of the measurement: {', '.join(assumed)}",)
+        notes.append(f"assumed of the measurement: {', '.join(assumed)}")
     if single and (guessed := device.assumed(("power",))):
-        notes += (f"power and energy rest on assumed values ({', '.join(guessed)})",)
-    return Answer(title, columns, rows, units, ("memory_clock", "core_clock"), notes)
+        notes.append(f"power and energy rest on assumed values ({', '.join(guessed)})")
+    return Answer.of(
+        title,
+        _rows(measured, scaled, timed, single=single),
+        ("memory_clock", "core_clock"),
+        units | dict.fromkeys(names, "s"),
+        notes,
+    )
 
 
 def _rows(
     measured: Measured, scaled: Scaled, timed: Sequence[int], *, single: bool
 ) -> Iterator[dict[str, Any]]:
+    """Yield a row for each pair of clocks: the times and, of a single model, power and energy."""
     for m, memory in enumerate(scaled.memory_clock.tolist()):
         for c, core in enumerate(scaled.core_clock.tolist()):
-            cells: dict[str, Any] = {"memory_clock": memory, "core_clock": core}
+            row: dict[str, Any] = {"memory_clock": memory, "core_clock": core}
             for i in timed:
-                time = measured.time * float(scaled.ratio[i, c, m])
-                cells[scaled.models[i]] = time if np.isfinite(time) else None
+                row[scaled.models[i]] = or_none(measured.time * float(scaled.ratio[i, c, m]))
             if single:
-                power = float(scaled.power[timed[0], c, m])
-                time = cells[scaled.models[timed[0]]]
-                known = np.isfinite(power) and time is not None
-                cells |= {"power": power, "energy": power * time} if known else {
-                    "power": None, "energy": None}  # fmt: skip
-            yield cells
+                time = row[scaled.models[timed[0]]]
+                power = or_none(float(scaled.power[timed[0], c, m]))
+                is_known = time is not None and power is not None
+                row["power"] = power if is_known else None
+                row["energy"] = power * time if is_known else None
+            yield row

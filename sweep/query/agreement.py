@@ -1,8 +1,8 @@
-"""Where models agree: on the best configuration, on the ranking, and where they part."""
+"""Agreement of models: on the best configuration, on the ranking, and where they differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -11,36 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.query.answer import Answer, Row
-from sweep.query.filters import select_grid
+from sweep.query.answer import Answer
+from sweep.query.filters import select_grid, select_kernels
 from sweep.query.grid import Grid, grids_of
+from sweep.query.ranking import average_ranks, or_none, spearman
 
-__all__ = ["PairOfModels", "average_ranks", "compare_models", "model_pairs", "spearman"]
+__all__ = ["PairOfModels", "compare_models", "model_pairs"]
 
 Array = NDArray[Any]
 
 SAMPLE = 2_000_000
-"""Configurations per kernel and device up to which all are ranked; beyond it a regular sample."""
-
-
-def average_ranks(values: Array) -> Array:
-    """Return ranks from 1 on; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2.0)[inverse]
-
-
-def spearman(first: Array, second: Array) -> float:
-    """Return Spearman's rank correlation; NaN where one side does not vary.
-
-    Ties share their mean rank, so this is the correlation coefficient of the ranks.
-    """
-    if len(first) < 2:
-        return float("nan")
-    a, b = average_ranks(first), average_ranks(second)
-    a, b = a - a.mean(), b - b.mean()
-    norm = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / norm) if norm > 0 else float("nan")
+"""Most configurations per kernel and device that are ranked; of more, a regular sample."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +35,7 @@ class PairOfModels:
     first_regimes, second_regimes : array
         The regimes' names there, or ``None`` without the variable ``regime``.
     configurations : int
-        How many configurations both models have a value for.
+        Number of configurations for which both models have a value.
     """
 
     kernel: str
@@ -74,14 +55,14 @@ class PairOfModels:
 
     @property
     def agrees_on_best(self) -> bool:
-        """Whether one configuration is best, ties included, for both."""
+        """Whether a configuration is best for both models, ties included."""
         both = (self.first_values == self.first_values.min()) & (
             self.second_values == self.second_values.min()
         )
         return bool(both.any())
 
     def loss(self, chooser: str) -> float:
-        """Return what following one model's choice costs by the other, relative to its best."""
+        """Return how far one model's choice is from the best according to the other."""
         chosen, judge = (
             (self.first_values, self.second_values)
             if chooser == self.first
@@ -93,7 +74,7 @@ class PairOfModels:
         """Return the pair of regimes whose ranks differ most, with that share of all ranks.
 
         The measure is the median distance of a configuration's two ranks, over the number of
-        configurations; a pair of regimes counts if it holds at least 1 % of them.
+        configurations; a pair of regimes counts if it has at least 1 % of them.
         """
         if self.first_regimes is None or self.second_regimes is None:
             return None
@@ -130,60 +111,47 @@ def model_pairs(
     QueryError
         There are fewer than two models, or no variable of this name.
     """
-    pairs: list[PairOfModels] = []
-    for grid in grids_of(data):
-        if select and "kernel" in select and grid.kernel not in np.atleast_1d(select["kernel"]):
-            continue
-        pairs += _pairs_of(grid, objective, select or {})
+    wanted = dict(select or {})
+    grids = select_kernels(grids_of(data), wanted)
+    pairs = [pair for grid in grids for pair in _pairs_of(grid, objective, wanted)]
     if not pairs:
         raise QueryError("the results have no two models with values in common to compare")
     return pairs
 
 
-def _pairs_of(grid: Grid, objective: str, select: Mapping[str, Any]) -> list[PairOfModels]:
+def _pairs_of(grid: Grid, objective: str, select: Mapping[str, Any]) -> Iterator[PairOfModels]:
     name = grid.resolve(objective)
     if "model" not in grid.variables[name].dims:
         raise QueryError(f"'{objective}' is given by one model alone: nothing to compare")
-    own = {key: value for key, value in select.items() if key != "kernel"}
-    selected = select_grid(grid, own)
-    index = {dim: np.asarray(selected.indices[dim]) for dim in grid.dims}
+    index = dict(select_grid(grid, select).indices)
     names = [name] + (["regime"] if "regime" in grid.variables else [])
     models = [str(m) for m in grid.coordinates["model"].values[index["model"]]]
     devices = [str(d) for d in grid.coordinates["device"].values[index["device"]]]
-    result = []
+    dims = ("model", *(dim for dim in grid.dims if dim != "model"))
     for i, device in enumerate(devices):
         here = {**index, "device": index["device"][i : i + 1]}
-        _thin(here, grid)
-        read = {key: _by_model(grid, values) for key, values in grid.read(names, here).items()}
-        times = read[name]
-        regimes = grid.meanings("regime")[read["regime"]] if "regime" in read else None
+        _thin(here, dims)
+        read = grid.read_flat(names, here, dims)
+        by_model = {key: values.reshape(len(models), -1) for key, values in read.items()}
+        times, regimes = by_model[name], by_model.get("regime")
         for a, b in combinations(range(len(models)), 2):
             both = np.isfinite(times[a]) & np.isfinite(times[b])
-            if not both.any():
-                continue
-            one, other = (
-                (regimes[k][both].astype(str) if regimes is not None else None) for k in (a, b)
-            )
-            result.append(
-                PairOfModels(grid.kernel, device, models[a], models[b], times[a][both],
-                             times[b][both], one, other, int(both.sum()))
-            )  # fmt: skip
-    return result
+            if both.any():
+                one, other = (
+                    None if regimes is None else regimes[k][both].astype(str) for k in (a, b)
+                )
+                yield PairOfModels(
+                    grid.kernel, device, models[a], models[b],
+                    times[a][both], times[b][both], one, other, int(both.sum()),
+                )  # fmt: skip
 
 
-def _thin(index: dict[str, Array], grid: Grid) -> None:
-    """Take every second, third, ... index of the longest dimensions until few enough are left."""
-    free = [d for d in grid.dims if d not in ("model", "device")]
-    while free and np.prod([float(len(index[d])) for d in free]) > SAMPLE:
-        longest = max(free, key=lambda d: len(index[d]))
+def _thin(index: dict[str, Array], dims: Sequence[str]) -> None:
+    """Drop every second index of the longest dimension until few enough configurations remain."""
+    free = [dim for dim in dims if dim not in ("model", "device")]
+    while free and np.prod([float(len(index[dim])) for dim in free]) > SAMPLE:
+        longest = max(free, key=lambda dim: len(index[dim]))
         index[longest] = index[longest][::2]
-
-
-def _by_model(grid: Grid, values: Array) -> Array:
-    """Return a variable with the model first and everything else flat."""
-    axis = grid.dims.index("model")
-    moved = np.moveaxis(values, axis, 0)
-    return moved.reshape(moved.shape[0], -1)
 
 
 def compare_models(
@@ -199,44 +167,36 @@ def compare_models(
     Returns
     -------
     Answer
-        ``configurations`` that both models have a value for, Spearman's ``rank_correlation``,
-        whether they share the ``best`` configuration, what following one model's choice costs by
-        the other (``loss_of_first``: the first model's choice judged by the second), and the pair
-        of regimes in which they part most (``parts_in``).
+        ``configurations`` for which both models have a value, Spearman's ``rank_correlation``,
+        whether they share the best configuration (``same_best``), how much slower one model's
+        choice is according to the other (``loss_of_first``: the first model's choice judged by the
+        second), and the pair of regimes in which their ranks differ most (``parts_in``).
     """
-    pairs = model_pairs(data, objective, select=select)
-    rows = []
-    for pair in pairs:
-        parting = pair.parting()
-        text = f"{parting[0]} / {parting[1]}" if parting else None
-        rows.append(
-            Row(
-                {
-                    "kernel": pair.kernel,
-                    "device": pair.device,
-                    "first": pair.first,
-                    "second": pair.second,
-                    "configurations": pair.configurations,
-                    "rank_correlation": _or_none(pair.correlation),
-                    "same_best": "yes" if pair.agrees_on_best else "no",
-                    "loss_of_first": pair.loss(pair.first),
-                    "loss_of_second": pair.loss(pair.second),
-                    "parts_in": text,
-                },
-                ("kernel", "device"),
-            )
-        )
+    rows = [_row(pair) for pair in model_pairs(data, objective, select=select)]
     agreed = sum(row["same_best"] == "yes" for row in rows)
-    note = f"{agreed} of {len(rows)} pairs share their best configuration"
-    return Answer(
+    return Answer.of(
         f"agreement of the models on {objective}",
-        tuple(rows[0]),
         rows,
-        {"loss_of_first": "1", "loss_of_second": "1", "rank_correlation": "1"},
         ("kernel", "device"),
-        (note, "loss: how much worse one model's choice is by the other than that one's best"),
+        {"loss_of_first": "1", "loss_of_second": "1", "rank_correlation": "1"},
+        (
+            f"{agreed} of {len(rows)} pairs share their best configuration",
+            "loss: how much worse one model's choice is by the other than that one's best",
+        ),
     )
 
 
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _row(pair: PairOfModels) -> dict[str, Any]:
+    parting = pair.parting()
+    return {
+        "kernel": pair.kernel,
+        "device": pair.device,
+        "first": pair.first,
+        "second": pair.second,
+        "configurations": pair.configurations,
+        "rank_correlation": or_none(pair.correlation),
+        "same_best": "yes" if pair.agrees_on_best else "no",
+        "loss_of_first": pair.loss(pair.first),
+        "loss_of_second": pair.loss(pair.second),
+        "parts_in": f"{parting[0]} / {parting[1]}" if parting else None,
+    }

@@ -9,7 +9,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,14 +67,38 @@ class Answer(Sequence[Row]):
     coordinates: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        rows: Iterable[Mapping[str, Any]],
+        coordinates: Sequence[str],
+        units: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
+    ) -> Answer:
+        """Return the answer with some rows; what a row lacks is None.
+
+        Parameters
+        ----------
+        title, coordinates, units, notes
+            As the attributes.
+        rows : iterable of mapping
+            Column to Python scalar.
+        columns : sequence of str, optional
+            By default those of all rows, in order.
+        """
+        rows = list(rows)
+        if columns is None:
+            columns = list(dict.fromkeys(name for row in rows for name in row))
+        full = [Row({name: row.get(name) for name in columns}, coordinates) for row in rows]
+        return cls(title, tuple(columns), full, units or {}, tuple(coordinates), tuple(notes))
+
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: Any) -> Any:
         return self.rows[index]
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
 
     def column(self, name: str) -> list[Any]:
         """Return one column's values, row by row."""
@@ -82,15 +106,27 @@ class Answer(Sequence[Row]):
 
     def to_table(self) -> str:
         """Return the rows as aligned text with units; what all rows share is said once."""
-        return _table(self)
+        lines = [self.title] if self.title else []
+        lines += _table_lines(*_cells(self)) if self.rows else ["(no rows)"]
+        return "\n".join([*lines, *self.notes])
 
     def to_json(self) -> str:
         """Return question, columns with units, rows in base units and notes as JSON."""
-        return _json_text(self)
+        columns = [{"name": c, "units": self.units.get(c, "")} for c in self.columns]
+        head = json.dumps({"title": self.title, "columns": columns})[:-1]
+        rows = ",\n  ".join(
+            json.dumps({c: _finite(row[c]) for c in self.columns}, allow_nan=False) for row in self
+        )
+        inside = f"[\n  {rows}\n]" if rows else "[]"
+        return f'{head},\n"rows": {inside},\n"notes": {json.dumps(list(self.notes))}}}'
 
     def to_csv(self) -> str:
         """Return a header and the rows in base units as CSV; absent values are empty."""
-        return _csv_text(self)
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_csv_cell(row[c]) for c in self.columns] for row in self)
+        return buffer.getvalue()
 
     def to_dataframe(self) -> Any:
         """Return the rows as a pandas DataFrame with the units in ``attrs["units"]``."""
@@ -103,7 +139,25 @@ class Answer(Sequence[Row]):
         return self.to_table()
 
     def _repr_html_(self) -> str:
-        return _html_text(self)
+        """Return the table as HTML, for notebooks."""
+        escape = html.escape
+        parts = [f"<p>{escape(self.title)}</p>"] if self.title else []
+        if self.rows:
+            headers, units, rows, shared = _cells(self)
+            if shared:
+                parts.append(f"<p>all rows: {escape(', '.join(shared))}</p>")
+            heads = "".join(
+                f"<th>{escape(h)}{f'<br>[{escape(u)}]' if u else ''}</th>"
+                for h, u in zip(headers, units, strict=True)
+            )
+            lines = "".join(
+                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+                for row in rows
+            )
+            parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>")
+        else:
+            parts.append("<p>(no rows)</p>")
+        return "\n".join([*parts, *(f"<p>{escape(note)}</p>" for note in self.notes)])
 
 
 # ---------------------------------------------------------------------------- as text
@@ -228,31 +282,27 @@ def _column(answer: Answer, name: str) -> tuple[list[str], str]:
     return texts, "" if unit == "1" else unit
 
 
-def _table(answer: Answer) -> str:
-    """Return an answer as aligned text."""
-    lines = [answer.title] if answer.title else []
-    if answer.rows:
-        headers, units, rows, shared = _cells(answer)
-        if shared:
-            lines.append(f"all rows: {', '.join(shared)}")
-        columns = list(zip(*rows, strict=True))
-        heads = [
-            _head(name, unit, max(HEAD_WIDTH, *map(len, cells)))
-            for name, unit, cells in zip(headers, units, columns, strict=True)
-        ]
-        height = max(map(len, heads))
-        heads = [[""] * (height - len(head)) + head for head in heads]
-        widths = [max(map(len, [*h, *c])) for h, c in zip(heads, columns, strict=True)]
-        numeric = [all(map(_is_numeric, cells)) for cells in columns]
-        for cells in [*zip(*heads, strict=True), ["-" * w for w in widths], *rows]:
-            aligned = (
-                cell.rjust(w) if right else cell.ljust(w)
-                for cell, w, right in zip(cells, widths, numeric, strict=True)
-            )
-            lines.append("  ".join(aligned).rstrip())
-    else:
-        lines.append("(no rows)")
-    return "\n".join([*lines, *answer.notes])
+def _table_lines(
+    headers: list[str], units: list[str], rows: list[list[str]], shared: list[str]
+) -> Iterator[str]:
+    """Yield the lines of a table: what all rows share, the headers, a rule and the rows."""
+    if shared:
+        yield f"all rows: {', '.join(shared)}"
+    columns = list(zip(*rows, strict=True))
+    heads = [
+        _head(name, unit, max(HEAD_WIDTH, *map(len, cells)))
+        for name, unit, cells in zip(headers, units, columns, strict=True)
+    ]
+    height = max(map(len, heads))
+    heads = [[""] * (height - len(head)) + head for head in heads]
+    widths = [max(map(len, [*h, *c])) for h, c in zip(heads, columns, strict=True)]
+    numeric = [all(map(_is_numeric, cells)) for cells in columns]
+    for line in [*zip(*heads, strict=True), ["-" * w for w in widths], *rows]:
+        aligned = (
+            cell.rjust(w) if right else cell.ljust(w)
+            for cell, w, right in zip(line, widths, numeric, strict=True)
+        )
+        yield "  ".join(aligned).rstrip()
 
 
 def _head(name: str, unit: str, width: int) -> list[str]:
@@ -277,38 +327,12 @@ def _is_numeric(text: str) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value that JSON can hold: infinities become null."""
+    """Return a value that JSON can express: infinities become null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     return value
-
-
-def _json_text(answer: Answer) -> str:
-    """Return an answer as JSON, one row a line."""
-    head = {
-        "title": answer.title,
-        "columns": [{"name": c, "units": answer.units.get(c, "")} for c in answer.columns],
-    }
-    rows = [
-        json.dumps({c: _finite(row[c]) for c in answer.columns}, allow_nan=False)
-        for row in answer.rows
-    ]
-    body = ",\n  ".join(rows)
-    start = json.dumps(head)[:-1]
-    inside = f"[\n  {body}\n]" if rows else "[]"
-    return f'{start},\n"rows": {inside},\n"notes": {json.dumps(list(answer.notes))}}}'
-
-
-def _csv_text(answer: Answer) -> str:
-    """Return an answer as CSV."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(answer.columns)
-    for row in answer.rows:
-        writer.writerow([_csv_cell(row[c]) for c in answer.columns])
-    return buffer.getvalue()
 
 
 def _csv_cell(value: Any) -> Any:
@@ -319,25 +343,3 @@ def _csv_cell(value: Any) -> Any:
     if isinstance(value, dict):
         return " ".join(f"{key}={part}" for key, part in value.items())
     return value
-
-
-def _html_text(answer: Answer) -> str:
-    """Return an answer as an HTML table for notebooks."""
-    escape = html.escape
-    parts = [f"<p>{escape(answer.title)}</p>"] if answer.title else []
-    if answer.rows:
-        headers, units, rows, shared = _cells(answer)
-        if shared:
-            parts.append(f"<p>all rows: {escape(', '.join(shared))}</p>")
-        heads = "".join(
-            f"<th>{escape(h)}{f'<br>[{escape(u)}]' if u else ''}</th>"
-            for h, u in zip(headers, units, strict=True)
-        )
-        lines = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>")
-    else:
-        parts.append("<p>(no rows)</p>")
-    parts += [f"<p>{escape(note)}</p>" for note in answer.notes]
-    return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""What changed between two results: configurations, optima, fronts, and in which regimes."""
+"""Changes between two results: configurations, optima, fronts and regimes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError
 from sweep.fields import STACKED
 from sweep.fronts import front
-from sweep.query.answer import Answer, Row
+from sweep.query.answer import Answer
 from sweep.query.grid import Grid, grids_of
+from sweep.query.pairing import match
+from sweep.query.ranking import or_none
 
 __all__ = [
     "Change",
@@ -81,7 +83,7 @@ class Change:
         return float(np.nanmin(self.after) / np.nanmin(self.before) - 1.0)
 
     def best(self) -> tuple[Array, Array]:
-        """Return which configurations were best, and which are; of equals those that are both."""
+        """Return which configurations were best and which are; of several, those that are both."""
         with np.errstate(invalid="ignore"):
             was, now = (v == np.nanmin(v, initial=np.inf) for v in (self.before, self.after))
         both = was & now
@@ -89,7 +91,7 @@ class Change:
 
     @property
     def moved(self) -> bool:
-        """Whether no configuration that was best is best still."""
+        """Whether no configuration that was best is still best."""
         if self.optimum is None:
             return bool(np.isfinite(self.before).any() != np.isfinite(self.after).any())
         return not bool(np.logical_and(*self.best()).any())
@@ -122,33 +124,28 @@ class Change:
         lost = np.isfinite(self.before).any() and not np.isfinite(self.after).any()
         return bool(lost) or (self.optimum is not None and self.optimum > tolerance)
 
-    def row(self, tolerance: float) -> Row:
+    def row(self, tolerance: float) -> dict[str, Any]:
         """Return the change as a row of the answer."""
         ratio, fronts = self.ratio, self.fronts()
-        changed = int((np.abs(ratio - 1.0) > tolerance).sum())
-        invalid = int((np.isfinite(self.before) & ~np.isfinite(self.after)).sum())
-        valid = int((~np.isfinite(self.before) & np.isfinite(self.after)).sum())
-        return Row(
-            {
-                "kernel": self.kernel,
-                "device": self.device,
-                "model": self.model,
-                "compared": int(self.before.size),
-                "changed": changed,
-                "became_invalid": invalid,
-                "became_valid": valid,
-                "only_before": self.only_before,
-                "only_after": self.only_after,
-                "largest_slowdown": max(float(ratio.max() - 1.0), 0.0) if ratio.size else None,
-                "largest_speedup": max(float(1.0 - ratio.min()), 0.0) if ratio.size else None,
-                "optimum_change": self.optimum,
-                "optimum_moved": "yes" if self.moved else "no",
-                "front_changes": None if fronts is None else len(fronts[0] ^ fronts[1]),
-                "worst_regime": self.worst_regime(),
-                "verdict": "slower" if self.fails(tolerance) else "ok",
-            },
-            ("kernel", "device", "model"),
-        )
+        was, now = np.isfinite(self.before), np.isfinite(self.after)
+        return {
+            "kernel": self.kernel,
+            "device": self.device,
+            "model": self.model,
+            "compared": int(self.before.size),
+            "changed": int((np.abs(ratio - 1.0) > tolerance).sum()),
+            "became_invalid": int((was & ~now).sum()),
+            "became_valid": int((~was & now).sum()),
+            "only_before": self.only_before,
+            "only_after": self.only_after,
+            "largest_slowdown": max(float(ratio.max() - 1.0), 0.0) if ratio.size else None,
+            "largest_speedup": max(float(1.0 - ratio.min()), 0.0) if ratio.size else None,
+            "optimum_change": self.optimum,
+            "optimum_moved": "yes" if self.moved else "no",
+            "front_changes": None if fronts is None else len(fronts[0] ^ fronts[1]),
+            "worst_regime": self.worst_regime(),
+            "verdict": "slower" if self.fails(tolerance) else "ok",
+        }
 
 
 def changes(before: Any, after: Any, objective: str = "execution_time") -> list[Change]:
@@ -185,10 +182,13 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
         )
     places = {dim: _common(old, new, dim) for dim in old.dims}
     inner = [dim for dim in old.dims if dim not in ("model", "device")]
-    shape = [len(places[dim][0]) for dim in inner]
-    sizes = [int(np.prod([grid.sizes[d] for d in inner], dtype=object)) for grid in (old, new)]
+    compared = math.prod(len(places[dim][0]) for dim in inner)
+    only_before, only_after = (
+        int(np.prod([grid.sizes[dim] for dim in inner], dtype=object)) - compared
+        for grid in (old, new)
+    )
     names = [n for n in (name, "regime", "energy") if n in old.variables and n in new.variables]
-    axes = tuple(_columns(old, dim, places[dim][0]) for dim in inner)
+    axes = tuple(_labels(old, dim, places[dim][0]) for dim in inner)
     labels: dict[str, list[Any]] = {
         dim: old.coordinates[dim].values[places[dim][0]].tolist() if dim in places else [None]
         for dim in ("model", "device")  # measured times have no model
@@ -196,40 +196,25 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
     for m, model in enumerate(labels["model"]):
         for d, device in enumerate(labels["device"]):
             group = {"model": slice(m, m + 1), "device": slice(d, d + 1)}
-            sides = []
-            for grid, side in ((old, 0), (new, 1)):
-                index = {
-                    dim: found[side][group.get(dim, slice(None))] for dim, found in places.items()
-                }
-                read = grid.read(names, index)
-                order = [grid.dims.index(dim) for dim in old.dims]
-                whole = [1 if dim in group else len(index[dim]) for dim in old.dims]
-                flat = {
-                    n: np.broadcast_to(v.transpose(order), whole).ravel() for n, v in read.items()
-                }
-                if "regime" in flat:
-                    flat["regime"] = grid.meanings("regime")[flat["regime"]].astype(str)
-                sides.append(flat)
-            one, other = sides
-            yield Change(
-                objective,
-                old.units(name),
-                old.kernel,
-                device,
-                model,
-                one[name],
-                other[name],
-                one.get("regime"),
-                other.get("regime"),
-                one.get("energy"),
-                other.get("energy"),
-                sizes[0] - math.prod(shape),
-                sizes[1] - math.prod(shape),
-                axes,
+            one, other = (
+                grid.read_flat(
+                    names,
+                    {
+                        dim: found[side][group.get(dim, slice(None))]
+                        for dim, found in places.items()
+                    },
+                    old.dims,
+                )
+                for side, grid in enumerate((old, new))
             )
+            yield Change(
+                objective, old.units(name), old.kernel, device, model,
+                one[name], other[name], one.get("regime"), other.get("regime"),
+                one.get("energy"), other.get("energy"), only_before, only_after, axes,
+            )  # fmt: skip
 
 
-def _columns(grid: Grid, dim: str, index: Array) -> dict[str, Array]:
+def _labels(grid: Grid, dim: str, index: Any = slice(None)) -> dict[str, Array]:
     """Return the labels of a dimension by name: a list of configurations has several."""
     names = list(grid.stacked) if dim == STACKED and grid.stacked else [dim]
     return {name: grid.coordinates[name].values[index] for name in names}
@@ -237,19 +222,10 @@ def _columns(grid: Grid, dim: str, index: Array) -> dict[str, Array]:
 
 def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
     """Return the indices of a dimension's common labels, in the order of the earlier results."""
-    was = _labels(old, dim)
-    now = {label: i for i, label in enumerate(_labels(new, dim))}
-    pairs = [(i, now[label]) for i, label in enumerate(was) if label in now]
-    if not pairs:
+    places, is_common = match(_labels(old, dim), _labels(new, dim))
+    if not is_common.any():
         raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
-    first, second = np.array(pairs).T
-    return first, second
-
-
-def _labels(grid: Grid, dim: str) -> list[tuple[Any, ...]]:
-    """Return the labels of a dimension; those of a list are its parameters' values."""
-    columns = _columns(grid, dim, np.arange(grid.sizes[dim]))
-    return list(zip(*(columns[name].tolist() for name in sorted(columns)), strict=True))
+    return np.flatnonzero(is_common), places[is_common]
 
 
 def compare_results(
@@ -279,18 +255,12 @@ def changes_table(found: Sequence[Change], tolerance: float) -> Answer:
     rows = [change.row(tolerance) for change in found]
     worse = sum(row["verdict"] == "slower" for row in rows)
     note = f"{worse} of {len(rows)} groups are slower at their best by more than {tolerance:.3g}"
-    return Answer(
-        f"changes of {found[0].objective}",
-        tuple(rows[0]),
-        rows,
-        {},
-        ("kernel", "device", "model"),
-        (note,),
-    )
+    title = f"changes of {found[0].objective}"
+    return Answer.of(title, rows, ("kernel", "device", "model"), notes=(note,))
 
 
 def _check_tolerance(tolerance: float) -> None:
-    """Refuse a tolerance that is none."""
+    """Refuse a tolerance that is negative or not finite."""
     if not 0 <= tolerance < np.inf:
         raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
 
@@ -310,7 +280,7 @@ def changed_configurations(
     before, after
         As in :func:`compare_results`.
     n : int
-        Configurations to name per kernel, device and model, besides the best before and after:
+        Configurations to list per kernel, device and model, besides the best before and after:
         those that became valid or invalid, then the largest changes beyond the tolerance, and as
         many that entered or left the time-energy front.
     objective, tolerance
@@ -337,14 +307,9 @@ def changed_table(found: Sequence[Change], n: int, tolerance: float) -> Answer:
         raise QueryError(f"n = {n}: a number of configurations from 0 on")
     rows = [row for change in found for row in _named(change, n, tolerance)]
     names = dict.fromkeys(name for row in rows for name in row if name not in OUTCOME)
-    columns = (*names, *OUTCOME)
-    return Answer(
-        f"changed configurations, {found[0].objective}",
-        columns,
-        [Row({name: row.get(name) for name in columns}, tuple(names)) for row in rows],
-        {"before": found[0].units, "after": found[0].units},
-        tuple(names),
-    )
+    title = f"changed configurations, {found[0].objective}"
+    units = dict.fromkeys(("before", "after"), found[0].units)
+    return Answer.of(title, rows, tuple(names), units, columns=(*names, *OUTCOME))
 
 
 def _named(change: Change, n: int, tolerance: float) -> Iterator[dict[str, Any]]:
@@ -381,7 +346,7 @@ def _event(change: Change, number: int) -> str:
 
 def _row_of(change: Change, number: int, happened: str) -> dict[str, Any]:
     """Return a configuration and what happened to it as a row."""
-    one, other = float(change.before[number]), float(change.after[number])
+    one, other = (or_none(float(side[number])) for side in (change.before, change.after))
     regimes = (change.before_regimes, change.after_regimes)
     return {
         "kernel": change.kernel,
@@ -389,9 +354,9 @@ def _row_of(change: Change, number: int, happened: str) -> dict[str, Any]:
         "model": change.model,
         **change.configuration(number),
         "what": happened,
-        "before": one if np.isfinite(one) else None,
-        "after": other if np.isfinite(other) else None,
-        "change": other / one - 1.0 if np.isfinite(one) and np.isfinite(other) else None,
+        "before": one,
+        "after": other,
+        "change": None if one is None or other is None else other / one - 1.0,
         "regime_before": None if regimes[0] is None else str(regimes[0][number]),
         "regime_after": None if regimes[1] is None else str(regimes[1][number]),
     }

@@ -251,6 +251,30 @@ class Grid:
             found[name] = values.transpose(order).reshape(padded)
         return {name: found[name] for name in names}
 
+    def read_flat(
+        self,
+        names: Sequence[str],
+        index: Mapping[str, slice | Array],
+        dims: Sequence[str] | None = None,
+    ) -> dict[str, Array]:
+        """Return variables at a block as flat arrays; codes as their meanings.
+
+        Parameters
+        ----------
+        names, index
+            As for :meth:`read`.
+        dims : sequence of str, optional
+            Order of the dimensions; by default the grid's own.
+        """
+        dims = self.dims if dims is None else dims
+        shape = [len(np.arange(self.sizes[dim])[index[dim]]) for dim in dims]
+        found = {}
+        for name, values in self.read(names, index).items():
+            ordered = values.transpose([self.dims.index(dim) for dim in dims])
+            flat = np.broadcast_to(ordered, shape).ravel()
+            found[name] = self.meanings(name)[flat] if self.kind(name) == "code" else flat
+        return found
+
     def _padded(self, dims: Sequence[Any], shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape with size 1 for each dimension of the grid that is absent."""
         known = dict(zip(dims, shape, strict=True))

@@ -1,7 +1,8 @@
-"""Predictions and measurements of the same configurations, side by side."""
+"""Pairs of predicted and measured times of the same configurations."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from sweep.fields import STACKED
 from sweep.query.filters import Selection, select_grid
 from sweep.query.grid import CLOCKS, Grid
 
-__all__ = ["Paired", "pair"]
+__all__ = ["Paired", "match", "pair"]
 
 Array = NDArray[Any]
 
@@ -28,7 +29,7 @@ class Paired:
     Attributes
     ----------
     columns : mapping of str to array
-        The configurations that were measured and lie in the predictions' space.
+        Parameters of the configurations that were measured and predicted.
     measured : array
         Their measured times [s].
     predicted : array
@@ -36,11 +37,11 @@ class Paired:
     occupancy : array or None
         Their predicted occupancy.
     regimes, bounds : array or None
-        What the predictions are made of, in words.
+        Names of the predictions' regimes and bounds.
     statuses : array
-        Why there is no prediction, in words.
+        Names of the predictions' statuses.
     optimum : float
-        The smallest measured time of all [s].
+        The smallest measured time [s], whether predicted or not.
     outside : int
         Measured configurations that are not among the predictions.
     failed : int
@@ -65,12 +66,12 @@ class Paired:
 def pair(
     predictions: Sequence[Grid], measurements: Sequence[Grid], select: Mapping[str, Any]
 ) -> list[Paired]:
-    """Return predictions beside measurements, per kernel, device and model.
+    """Return predictions with the measured times, per kernel, device and model.
 
     Parameters
     ----------
     predictions, measurements : sequence of Grid
-        Kernels are matched by name; one kernel on either side is the other's whatever its name.
+        Kernels are matched by name; if there is one on either side, names do not matter.
     select : mapping
         Filter on the predictions' coordinates.
 
@@ -97,8 +98,7 @@ def pair(
 
 
 def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterator[Paired]:
-    own = {name: value for name, value in select.items() if name != "kernel"}
-    selection = select_grid(grid, own)
+    selection = select_grid(grid, select)
     if "device" not in measured.coordinates or "device" not in grid.dims:
         raise QueryError("both predictions and measurements must tell their devices")
     predicted_on = {
@@ -113,6 +113,10 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
         )
     rows = _Rows(measured)
     places, inside = _places(grid, selection, rows)
+    models = {0: ""}
+    if "model" in grid.dims:
+        names = grid.coordinates["model"].values
+        models = {int(i): str(names[i]) for i in selection.indices["model"]}
     for device in common:
         times, status = rows.on(measured_on.index(device))
         valid = status == 0
@@ -124,23 +128,21 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 f"kernel '{grid.kernel}': no measured configuration is among the predictions"
             )
         failed = np.flatnonzero(~valid & inside & rows.was_measured(status))
-        for model in selection.indices["model"] if "model" in grid.dims else [0]:
-            fixed = {"device": predicted_on[device], "model": int(model)}
+        for number, model in models.items():
+            fixed = {"device": predicted_on[device], "model": number}
             read = _read(grid, places, chosen, fixed)
-            timed = np.zeros(0)
-            if failed.size:
-                timed = _read(grid, places, failed, fixed)["execution_time"]
+            timed = _read(grid, places, failed, fixed)["execution_time"] if failed.size else failed
             yield Paired(
                 kernel=grid.kernel,
                 device=device,
-                model=str(grid.coordinates["model"].values[model]) if "model" in grid.dims else "",
+                model=model,
                 columns={name: column[chosen] for name, column in rows.columns.items()},
                 measured=times[chosen],
                 predicted=read["execution_time"].astype(np.float64),
                 occupancy=read.get("occupancy"),
-                regimes=_words(grid, read, "regime"),
-                bounds=_words(grid, read, "bound"),
-                statuses=np.asarray(_words(grid, read, "status")),
+                regimes=read.get("regime"),
+                bounds=read.get("bound"),
+                statuses=read["status"],
                 optimum=float(times[valid].min()),
                 outside=int(np.count_nonzero(valid & ~inside)),
                 failed=int(np.count_nonzero(np.isfinite(timed))),
@@ -152,15 +154,16 @@ class _Rows:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        dims = [d for d in grid.dims if d != "device"]
+        if set(grid.dims) <= {"device"}:
+            raise QueryError("the measurements have no tuning parameters")
         index = {d: np.arange(n) for d, n in grid.sizes.items()} | {"device": np.arange(1)}
         shape = tuple(1 if d == "device" else grid.sizes[d] for d in grid.dims)
         names = [n for n in grid.axes if n not in ("device", STACKED)]
         self.columns = {
             name: np.broadcast_to(grid.coordinate_at(name, index), shape).ravel() for name in names
         }
-        if not dims:
-            raise QueryError("the measurements have no tuning parameters")
+
+        self.size = math.prod(shape)
 
     def on(self, device: int) -> tuple[Array, Array]:
         """Return times and statuses on one of the devices."""
@@ -173,7 +176,7 @@ class _Rows:
         return read["execution_time"].ravel(), read["status"].ravel()
 
     def was_measured(self, status: Array) -> Array:
-        """Return where a configuration was tried at all."""
+        """Return which configurations were tried, successfully or not."""
         words = self.grid.meanings("status")[status]
         return np.asarray(words != "not_measured")
 
@@ -181,26 +184,22 @@ class _Rows:
 def _read(
     grid: Grid, places: Mapping[str, Array], rows: Array, fixed: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Return the predictions of some rows on one device by one model."""
+    """Return the predictions of some rows on one device by one model; codes as their meanings."""
     wanted = ("execution_time", "status", "occupancy", "regime", "bound")
     points = {d: np.full(len(rows), fixed[d]) if d in fixed else places[d][rows] for d in grid.dims}
-    return grid.gather([name for name in wanted if name in grid.variables], points)
-
-
-def _words(grid: Grid, read: Mapping[str, Array], name: str) -> Array | None:
-    if name not in read:
-        return None
-    return grid.meanings(name)[read[name].astype(np.int64)].astype(str)
+    found = grid.gather([name for name in wanted if name in grid.variables], points)
+    for name in {"status", "regime", "bound"} & set(found):
+        found[name] = grid.meanings(name)[found[name].astype(np.int64)].astype(str)
+    return found
 
 
 # ---------------------------------------------------------------------------- matching names
 
 
 def _places(grid: Grid, selection: Selection, rows: _Rows) -> tuple[dict[str, Array], Array]:
-    """Return each row's index along every dimension of the predictions, and which rows have one."""
+    """Return each row's index along the dimensions of the predictions, and which rows have one."""
     of = _names(grid, rows)
-    n_rows = len(next(iter(rows.columns.values())))
-    inside = np.ones(n_rows, bool)
+    inside = np.ones(rows.size, bool)
     places: dict[str, Array] = {}
     for dim in grid.dims:
         if dim in ("model", "device"):
@@ -209,7 +208,7 @@ def _places(grid: Grid, selection: Selection, rows: _Rows) -> tuple[dict[str, Ar
             places[dim], known = _in_list(grid, selection, rows, of)
         elif dim in of:
             values = grid.coordinates[dim].values
-            places[dim], known = _found(values, rows.columns[of[dim]])
+            places[dim], known = match({dim: rows.columns[of[dim]]}, {dim: values})
             known &= np.isin(places[dim], selection.indices[dim])
         else:
             left = selection.indices[dim]
@@ -219,13 +218,13 @@ def _places(grid: Grid, selection: Selection, rows: _Rows) -> tuple[dict[str, Ar
                     f"the predictions have {len(left)} values of {dim}, which was not measured"
                     f" ({texts}{', ...' if len(left) > 6 else ''}): {NO_SELECTION}"
                 )
-            places[dim], known = np.full(n_rows, left[0]), np.ones(n_rows, bool)
+            places[dim], known = np.full(rows.size, left[0]), np.ones(rows.size, bool)
         inside &= known
     return places, inside
 
 
 def _names(grid: Grid, rows: _Rows) -> dict[str, str]:
-    """Return which measured parameter each dimension or stacked parameter of predictions is."""
+    """Return the name of the measured parameter for each axis of the predictions that has one."""
     axes = [name for name in grid.axes if name not in ("model", "device", *CLOCKS)]
     lower = {name.lower(): name for name in axes}
     found: dict[str, str] = {}
@@ -255,14 +254,34 @@ def _names(grid: Grid, rows: _Rows) -> dict[str, str]:
     return found
 
 
-def _found(values: Array, column: Array) -> tuple[Array, Array]:
-    """Return each element's place among some values, and whether it is there."""
-    if (values.dtype.kind in "biuf") != (column.dtype.kind in "biuf"):
-        return np.zeros(len(column), np.intp), np.zeros(len(column), bool)
-    order = np.argsort(values, kind="stable")
-    at = np.minimum(np.searchsorted(values, column, sorter=order), len(values) - 1)
-    places = order[at]
-    return places, np.asarray(values[places] == column)
+def match(wanted: Mapping[str, Array], known: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return the place of each row of one table among the rows of another, and whether it is there.
+
+    Parameters
+    ----------
+    wanted, known : mapping of str to array
+        Columns by name, at least one; a row of both tables has the same value in each.
+
+    Returns
+    -------
+    places : array of int
+        For each wanted row the first known row that equals it; 0 if there is none.
+    is_there : array of bool
+        Whether there is one.
+    """
+    n, n_known = (len(next(iter(columns.values()))) for columns in (wanted, known))
+    numbers = np.zeros(n + n_known, np.int64)
+    for name in known:
+        both = [columns.get(name, np.empty(0)) for columns in (wanted, known)]
+        if len(both[0]) != n or len({values.dtype.kind in "biuf" for values in both}) > 1:
+            return np.zeros(n, np.intp), np.zeros(n, bool)
+        values, column = np.unique(np.concatenate(both), return_inverse=True)
+        # Renumbered at every step: the product of all lengths may exceed an integer.
+        _, numbers = np.unique(numbers * len(values) + column, return_inverse=True)
+    first = np.full(n + n_known, -1)
+    first[numbers[n:][::-1]] = np.arange(n_known)[::-1]
+    places = first[numbers[:n]]
+    return np.maximum(places, 0), places >= 0
 
 
 def _in_list(
@@ -270,24 +289,17 @@ def _in_list(
 ) -> tuple[Array, Array]:
     """Return each row's place in the list of predicted configurations."""
     kept = selection.indices[STACKED]
-    wanted = np.zeros(len(next(iter(rows.columns.values()))), np.int64)
-    held = np.zeros(len(kept), np.int64)
-    inside = np.ones(len(wanted), bool)
+    wanted, known = {}, {}
     for name, axis in grid.stacked.items():
-        place = axis.places[kept]
+        known[name] = axis.values[axis.places[kept]]
         if name in of:
-            mine, known = _found(axis.values, rows.columns[of[name]])
-            inside &= known
-        elif len(np.unique(place)) == 1:
-            mine = np.full(len(wanted), place[0])
+            wanted[name] = rows.columns[of[name]]
+        elif len(np.unique(known[name])) == 1:
+            wanted[name] = np.full(rows.size, known[name][0])
         else:
             raise QueryError(
                 f"the predictions have several values of {name}, which was not measured:"
                 f" {NO_SELECTION}"
             )
-        # Renumbered at every step: the product of all lengths may exceed an integer.
-        pairs = np.concatenate([held * len(axis.values) + place, wanted * len(axis.values) + mine])
-        _, numbers = np.unique(pairs, return_inverse=True)
-        held, wanted = numbers.ravel()[: len(held)], numbers.ravel()[len(held) :]
-    at, known = _found(held, wanted)
-    return kept[at] if len(kept) else at, inside & known
+    places, is_there = match(wanted, known)
+    return kept[places] if len(kept) else places, is_there

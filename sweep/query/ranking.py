@@ -1,4 +1,4 @@
-"""How well an order finds what is fast: rank correlations, recall, regret, and errors of times."""
+"""Rank correlations, what the first of a ranking find, and errors of predicted times."""
 
 from __future__ import annotations
 
@@ -12,14 +12,42 @@ __all__ = [
     "Errors",
     "Found",
     "accuracy",
+    "average_ranks",
     "errors",
     "expected_smallest",
     "found_by",
     "kendall",
+    "or_none",
     "scale_factor",
+    "spearman",
 ]
 
 Array = NDArray[Any]
+
+
+def or_none(value: float) -> float | None:
+    """Return a number; None for one that is not finite, since an answer shows nothing there."""
+    return value if math.isfinite(value) else None
+
+
+def average_ranks(values: Array) -> Array:
+    """Return ranks from 1 on; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2.0)[inverse]
+
+
+def spearman(first: Array, second: Array) -> float:
+    """Return Spearman's rank correlation; NaN where one side does not vary.
+
+    Ties share their mean rank, so this is the correlation coefficient of the ranks.
+    """
+    if len(first) < 2:
+        return math.nan
+    a, b = average_ranks(first), average_ranks(second)
+    a, b = a - a.mean(), b - b.mean()
+    norm = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / norm) if norm > 0 else math.nan
 
 
 def kendall(first: Array, second: Array) -> float:
@@ -48,10 +76,10 @@ def _tied_pairs(values: Array) -> int:
 
 
 def _inversions(ranks: Array) -> int:
-    """Return how many pairs stand in descending order."""
+    """Return the number of pairs in descending order."""
     found = 0
     for bit in range(int(ranks.max()).bit_length() - 1, -1, -1):
-        # Those that agree in all higher bits stand together, in their original order.
+        # Ranks with the same higher bits are adjacent, in their original order.
         group = ranks >> (bit + 1)
         order = np.argsort(group, kind="stable")
         ranks, group = ranks[order], group[order]
@@ -74,18 +102,18 @@ def expected_smallest(values: Array, n: int, limit: float = math.inf) -> float:
     n : int
         How many are drawn, 1 at least.
     limit : float
-        Another value that is there anyhow.
+        A further value that always counts.
     """
     ordered = np.sort(values)
     places = np.arange(len(ordered))
-    # That the first i are not drawn; the smallest drawn is at i where this ends.
+    # Probability that none of the first i is drawn; it falls at i by that of i as the smallest.
     steps = np.maximum(len(ordered) - n - places, 0) / (len(ordered) - places)
     missed = np.concatenate([[1.0], np.cumprod(steps)])
     return float((missed[:-1] - missed[1:]) @ np.minimum(ordered, limit))
 
 
 class Found(NamedTuple):
-    """What the first k of an order hold.
+    """The outcome of measuring the first k of a ranking.
 
     Attributes
     ----------
@@ -100,19 +128,19 @@ class Found(NamedTuple):
 
 
 def found_by(score: Array, measured: Array, k: int) -> Found:
-    """Return what measuring the first k of an order finds.
+    """Return the outcome of measuring the first k of a ranking.
 
-    Of equal scores, which the order does not tell apart, any may come first: both numbers are
-    expectations over their orders, exactly computed. An order of one score for all is a random one.
+    Configurations with equal scores may come in any order: both numbers are exact expectations
+    over these orders. If all scores are equal, the ranking is a random one.
 
     Parameters
     ----------
     score : array
-        What the order goes by, smallest first; infinite for what is left to the end.
+        The ranking's scores, smallest first; infinite for configurations that come last.
     measured : array
         The measured times.
     k : int
-        How many are measured; all of them, if there are fewer.
+        Number of configurations to measure; all of them, if there are fewer.
     """
     k = min(k, len(score))
     last = np.partition(score, k - 1)[k - 1]
@@ -126,7 +154,7 @@ def found_by(score: Array, measured: Array, k: int) -> Found:
 
 
 def scale_factor(predicted: Array, measured: Array) -> float:
-    """Return the one factor that brings predictions to measurements: the median of their ratios."""
+    """Return the median ratio of measured and predicted times."""
     return float(np.median(measured / predicted))
 
 
@@ -143,6 +171,6 @@ class Errors(NamedTuple):
 
 
 def errors(predicted: Array, measured: Array) -> Errors:
-    """Return how far predicted times are from measured ones."""
+    """Return the errors of predicted times."""
     mape = float(np.mean(np.abs(predicted - measured) / measured))
     return Errors(mape, float(np.mean(accuracy(predicted, measured))))

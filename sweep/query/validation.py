@@ -1,4 +1,4 @@
-"""Predictions held against measured times: how well they rank, and how far they are off."""
+"""Validation of predictions by measured times: how well they rank, and how large errors are."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.query.agreement import spearman
-from sweep.query.answer import Answer, Row
+from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
 from sweep.query.grid import grids_of
 from sweep.query.pairing import Paired, pair
-from sweep.query.ranking import errors, found_by, kendall, scale_factor
+from sweep.query.ranking import errors, found_by, kendall, or_none, scale_factor, spearman
 
 __all__ = ["TOP", "misses", "paired", "validate", "validation"]
 
 Array = NDArray[Any]
 
 TOP = (1, 10, 100)
-"""How many of the best predicted are measured in turn."""
+"""Numbers of best predicted configurations for which recall and regret are given."""
+
+ERRORS = ("mape", "accuracy", "scale", "scaled_mape", "scaled_accuracy")
 
 
 def paired(
     predictions: Any, measurements: Any, *, select: Mapping[str, Any] | None = None
 ) -> list[Paired]:
-    """Return predictions beside the measured times of the same configurations.
+    """Return predictions with the measured times of the same configurations.
 
     Parameters
     ----------
@@ -63,8 +64,8 @@ def validate(
         and a random one. ``spearman`` and ``kendall`` (tau-b) are rank correlations with the
         measured times; ``recall_K`` is the share of the K fastest among the first K of the
         ranking; ``regret_K`` says by which share the fastest of the first K is slower than the
-        fastest that was measured. Where a ranking does not tell configurations apart, both are
-        expectations over their orders. ``mape`` is the mean absolute relative error, ``accuracy``
+        fastest that was measured. Where configurations share a rank, both are expectations over
+        their orders. ``mape`` is the mean absolute relative error, ``accuracy``
         the mean of Luo & Suda (14); the same after multiplication by ``scale``, the median ratio of
         measured and predicted times. A configuration without a predicted time comes last.
 
@@ -77,14 +78,14 @@ def validate(
 
 
 def validation(pairs: Sequence[Paired]) -> Answer:
-    """Return the answer of :func:`validate` about predictions that are paired already.
+    """Return the answer of :func:`validate` for predictions that are already paired.
 
     Parameters
     ----------
     pairs : sequence of Paired
         From :func:`paired`.
     """
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     notes: list[str] = []
     of_device: dict[tuple[str, str], list[Paired]] = {}
     for one in pairs:
@@ -93,13 +94,11 @@ def validation(pairs: Sequence[Paired]) -> Answer:
         rows += [_model_row(one) for one in models]
         rows += _baselines(models[0])
         notes += _notes(models)
-    columns = tuple(rows[0])
-    return Answer(
-        "predictions against measured times", columns, rows, {}, ("kernel", "device"), tuple(notes)
-    )
+    title = "predictions against measured times"
+    return Answer.of(title, rows, ("kernel", "device"), notes=notes)
 
 
-def _model_row(one: Paired) -> Row:
+def _model_row(one: Paired) -> dict[str, Any]:
     timed = np.isfinite(one.predicted)
     score = np.where(timed, one.predicted, np.inf)
     predicted, measured = one.predicted[timed], one.measured[timed]
@@ -107,14 +106,8 @@ def _model_row(one: Paired) -> Row:
     if timed.any():
         scale = scale_factor(predicted, measured)
         plain, scaled = errors(predicted, measured), errors(scale * predicted, measured)
-        row |= {
-            "mape": plain.mape,
-            "accuracy": plain.accuracy,
-            "scale": scale,
-            "scaled_mape": scaled.mape,
-            "scaled_accuracy": scaled.accuracy,
-        }
-    return Row(row, ("kernel", "device"))
+        row |= dict(zip(ERRORS, (*plain, scale, *scaled), strict=True))
+    return row
 
 
 def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[str, Any]:
@@ -123,25 +116,24 @@ def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[
         "device": one.device,
         "ranking": ranking,
         "configurations": int(np.count_nonzero(known)),
-        "spearman": _or_none(spearman(score[known], one.measured[known])),
-        "kendall": _or_none(kendall(score[known], one.measured[known])),
+        "spearman": or_none(spearman(score[known], one.measured[known])),
+        "kendall": or_none(kendall(score[known], one.measured[known])),
     }
     found = {k: found_by(score, one.measured, k) for k in TOP}
     row |= {f"recall_{k}": of_k.recall for k, of_k in found.items()}
     row |= {f"regret_{k}": of_k.smallest / one.optimum - 1.0 for k, of_k in found.items()}
-    absent = ("mape", "accuracy", "scale", "scaled_mape", "scaled_accuracy")
-    return row | dict.fromkeys(absent)
+    return row | dict.fromkeys(ERRORS)
 
 
-def _baselines(one: Paired) -> Iterator[Row]:
-    """Yield the order by occupancy, largest first, and a random one."""
+def _baselines(one: Paired) -> Iterator[dict[str, Any]]:
+    """Yield the rows of two rankings without a model: by occupancy, largest first, and random."""
     if one.occupancy is not None:
         known = np.isfinite(one.occupancy)
         score = np.where(known, -one.occupancy.astype(np.float64), np.inf)
-        yield Row(_ranking_row(one, "(occupancy)", score, known), ("kernel", "device"))
+        yield _ranking_row(one, "(occupancy)", score, known)
     every = np.ones(len(one.measured), bool)
     row = _ranking_row(one, "(random)", np.zeros(len(every)), every)
-    yield Row(row | {"spearman": 0.0, "kendall": 0.0}, ("kernel", "device"))
+    yield row | {"spearman": 0.0, "kendall": 0.0}
 
 
 def _notes(models: Sequence[Paired]) -> Iterator[str]:
@@ -173,7 +165,7 @@ def misses(pairs: Sequence[Paired], n: int = 5) -> Answer:
     pairs : sequence of Paired
         From :func:`paired`.
     n : int
-        How many, per kernel, device and model.
+        Number of configurations per kernel, device and model.
 
     Returns
     -------
@@ -208,11 +200,10 @@ def misses(pairs: Sequence[Paired], n: int = 5) -> Answer:
                 }
             )
     coordinates = ("kernel", "device", "model", *names)
-    columns = (*coordinates, "measured", "predicted", "ratio", "regime", "bound")
-    full = [Row({name: row.get(name) for name in columns}, coordinates) for row in rows]
-    units = {"measured": "s", "predicted": "s"}
-    return Answer(f"the {n} furthest off, after scaling", columns, full, units, coordinates)
-
-
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    return Answer.of(
+        f"the {n} furthest off, after scaling",
+        rows,
+        coordinates,
+        {"measured": "s", "predicted": "s"},
+        columns=(*coordinates, "measured", "predicted", "ratio", "regime", "bound"),
+    )

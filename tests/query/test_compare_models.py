@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sweep import plot
 from sweep.errors import QueryError
 from sweep.query import compare_models
-from sweep.query.agreement import average_ranks, model_pairs, spearman
+from sweep.query.agreement import model_pairs
+from sweep.query.ranking import average_ranks, spearman
 
 FLAGS = {"flag_values": [0, 10, 11, 20, 21], "flag_meanings": "none a_1 a_2 b_1 b_2"}
 
