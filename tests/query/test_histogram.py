@@ -8,6 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.planned_spaces import (
+    CLOCKS,
+    DIMENSIONS,
+    FEW_CLOCKS,
+    assert_same,
+    laid_out,
+    noted_reductions,
+)
 
 import sweep
 from sweep import query
@@ -21,23 +29,8 @@ from sweep.plot import histogram_plot
 from sweep.query.grid import grids_of_store
 from sweep.reduction import CODES, Keep
 from sweep.runs.running import run
-from sweep.space import Plan, resolve
 
-CLOCKS = {
-    "core_clock_ratio": {"start": 0.7, "stop": 1.2, "step": 0.1},
-    "memory_clock_ratio": {"start": 0.7, "stop": 1.2, "step": 0.1},
-}
 OWN = {"tile": [8, 32], "unroll": [1, 4], "block_size": [64, 256]}
-
-
-def laid_out(**given):
-    plan = {
-        "kernels": ["matrixmul_shared", "sepia"],
-        "devices": ["gtx_280", "gtx_980"],
-        "models": ["hong_kim", "wang_chu"],
-        "axes": {**OWN, **CLOCKS},
-    }
-    return resolve(Plan(**{**plan, **given}))
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +42,7 @@ def no_group_too_small(monkeypatch):
 def spaces(tmp_path_factory):
     """Spaces whose inner loop runs over clocks, or rows, with their results, and their stores."""
     found = {}
-    few = {"core_clock_ratio": [0.9, 1.0], "memory_clock_ratio": [1.0, 1.1]}
-    for form, axes in (("clocks", CLOCKS), ("rows", few)):
+    for form, axes in (("clocks", CLOCKS), ("rows", FEW_CLOCKS)):
         models = ["hong_kim", "wang_chu"] if form == "clocks" else ["hong_kim"]
         space = laid_out(axes={**OWN, **axes}, models=models, chunk_points=100)
         path = tmp_path_factory.mktemp(form) / "run.zarr"
@@ -104,10 +96,7 @@ def of_answer(answer, by):
     return found
 
 
-GROUPS = st.lists(
-    st.sampled_from(["kernel", "device", "model", "core_clock_ratio", "memory_clock_ratio"]),
-    unique=True, max_size=3,
-)  # fmt: skip
+GROUPS = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=3)
 SLOW = settings(
     deadline=None,
     max_examples=6,
@@ -119,12 +108,7 @@ SLOW = settings(
 @SLOW
 @given(
     st.sampled_from(
-        [
-            ("clocks", "execution_time"),
-            ("clocks", "energy"),
-            ("rows", "execution_time"),
-            ("rows", "occupancy"),
-        ]
+        ["clocks execution_time", "clocks energy", "rows execution_time", "rows occupancy"]
     ),
     GROUPS,
     st.integers(1, 70),
@@ -132,7 +116,7 @@ SLOW = settings(
     st.integers(1, 3),
 )
 def test_bins_are_those_of_brute_force(spaces, asked, by, n, log, threads):
-    form, name = asked
+    form, name = asked.split()
     space, results, path = spaces[form]
     pooled = np.concatenate([flat(results, k, name)[0] for k in ("matrixmul_shared", "sepia")])
     scale = np.geomspace if log else np.linspace
@@ -160,18 +144,11 @@ def test_bins_are_those_of_brute_force(spaces, asked, by, n, log, threads):
 @pytest.mark.slow
 @SLOW
 @given(
-    st.sampled_from(
-        [
-            ("clocks", "regime"),
-            ("clocks", "status"),
-            ("rows", "bound"),
-            ("rows", "occupancy_limiter"),
-        ]
-    ),
+    st.sampled_from(["clocks regime", "clocks status", "rows bound", "rows occupancy_limiter"]),
     GROUPS,
 )
 def test_shares_are_those_of_brute_force(spaces, asked, by):
-    form, name = asked
+    form, name = asked.split()
     space, results, path = spaces[form]
     expected = brute(results, name, by)
     answers = [
@@ -204,37 +181,16 @@ def test_summary_without_regimes():
 
 
 def test_compiled_passes_answer(spaces, monkeypatch):
-    seen = []
-    reduce = Planned.reduce
-
-    def noted(self, reduction):
-        found = reduce(self, reduction)
-        seen.append(found is not None)
-        return found
-
-    monkeypatch.setattr(Planned, "reduce", noted)
+    seen = noted_reductions(monkeypatch)
     space, results, _ = spaces["clocks"]
     sweep.summary(space)
     sweep.histogram(space, "regime", by=["model"])
     sweep.histogram(space, "execution_time", by=["device"])
     assert seen == [True] * 14
-    for question in (
-        {"variable": "regime", "where": "occupancy > 0.3"},
-        {"variable": "execution_time", "select": {"core_clock": (500, 900)}},
-    ):
-        expected = query.histogram(results, **question)
-        assert sweep.histogram(space, **question).to_json() == expected.to_json()
+    assert_same(query.histogram, Planned(space), results, "regime", where="occupancy > 0.3")
+    select = {"core_clock": (500, 900)}
+    assert_same(query.histogram, Planned(space), results, "execution_time", select=select)
     assert seen == [True] * 14, "a condition and a mask are read"
-
-
-@pytest.mark.parametrize("pieces", [1, 7, 100])
-def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
-    monkeypatch.setattr(limits, "PIECE", pieces)
-    monkeypatch.setattr(limits, "LAUNCHES", pieces)
-    for space, results, _ in spaces.values():
-        for name in ("regime", "execution_time"):
-            assert sweep.histogram(space, name).to_json() == query.histogram(
-                results, name).to_json()  # fmt: skip
 
 
 def test_lists_answer_like_grids():
@@ -274,9 +230,8 @@ def test_index_answers_without_reading(spaces, monkeypatch):
 
 def test_own_variables_of_a_model(spaces):
     space, results, path = spaces["clocks"]
-    found = [query.histogram(data, "memory_warp_parallelism", 5).to_json()
-             for data in (Planned(space), results, path)]  # fmt: skip
-    assert found[0] == found[1] == found[2]
+    for data in (Planned(space), path):
+        assert_same(query.histogram, data, results, "memory_warp_parallelism", 5)
 
 
 @given(
@@ -300,22 +255,6 @@ def test_pass_counts_codes():
     state = Counts(CODES, 2, TILE)
     take_counts(state.arguments(), rows, 0, np.zeros(1, np.int64), 0, False)
     assert (state.counts == [np.bincount(row, minlength=256) for row in rows]).all()
-
-
-@pytest.mark.slow
-def test_workers_count_alike(spaces, monkeypatch):
-    from sweep.runs import distributing
-    from sweep.runs.workers import Workers, cluster
-
-    monkeypatch.setattr(limits, "PIECE", 500)
-    monkeypatch.setattr(distributing, "SMALLEST", 1)
-    space, results, _ = spaces["clocks"]
-    with cluster(Workers(processes=2)) as client:
-        planned = Planned(space, distribute=distributing.on_cluster(client))
-        for name in ("regime", "execution_time"):
-            expected = query.histogram(results, name).to_json()
-            assert query.histogram(planned, name).to_json() == expected
-        assert query.summary(planned).to_json() == query.summary(results).to_json()
 
 
 # ---------------------------------------------------------------------------- questions

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.planned_spaces import (
+    CLOCKS,
+    DIMENSIONS,
+    FEW_CLOCKS,
+    assert_same,
+    laid_out,
+    noted_reductions,
+)
 
 import sweep
 from sweep import evaluation, query
@@ -17,20 +27,7 @@ from sweep.evaluation import planned as planned_results
 from sweep.evaluation.planned import Planned
 from sweep.space import Box, Plan, cut_box, resolve
 
-CLOCKS = {
-    "core_clock_ratio": {"start": 0.7, "stop": 1.2, "step": 0.1},
-    "memory_clock_ratio": {"start": 0.7, "stop": 1.2, "step": 0.1},
-}
-
-
-def laid_out(**given):
-    plan = {
-        "kernels": ["matrixmul_shared", "sepia"],
-        "devices": ["gtx_280", "gtx_980"],
-        "models": ["hong_kim", "wang_chu"],
-        "axes": {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256], **CLOCKS},
-    }
-    return resolve(Plan(**{**plan, **given}))
+OWN = {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256]}
 
 
 @pytest.fixture(autouse=True)
@@ -42,29 +39,10 @@ def no_group_too_small(monkeypatch):
 def spaces():
     """Spaces whose inner loop runs over the clocks, and over rows, with their results."""
     found = {}
-    for form, axes in (("clocks", {}), ("rows", {"core_clock_ratio": [0.9, 1.0]})):
-        own = {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256]}
-        clocks = {**CLOCKS, **axes}
-        if axes:
-            clocks["memory_clock_ratio"] = [1.0, 1.1]
-        space = laid_out(axes={**own, **clocks})
+    for form, clocks in (("clocks", CLOCKS), ("rows", FEW_CLOCKS)):
+        space = laid_out(axes={**OWN, **clocks})
         found[form] = space, evaluate(space).compute()
     return found
-
-
-@pytest.fixture
-def reductions(monkeypatch):
-    """What was reduced instead of read."""
-    seen = []
-    reduce = Planned.reduce
-
-    def noted(self, reduction):
-        found = reduce(self, reduction)
-        seen.append(found is not None)
-        return found
-
-    monkeypatch.setattr(Planned, "reduce", noted)
-    return seen
 
 
 SELECTIONS = st.fixed_dictionaries(
@@ -75,10 +53,7 @@ SELECTIONS = st.fixed_dictionaries(
         "memory_clock_ratio": st.sampled_from([[1.0], (0.95, 1.15)]),
     },
 )
-GROUPS = st.lists(
-    st.sampled_from(["kernel", "device", "model", "core_clock_ratio", "memory_clock_ratio"]),
-    unique=True,
-)
+GROUPS = st.lists(st.sampled_from(DIMENSIONS), unique=True)
 SLOW = settings(
     deadline=None,
     max_examples=25,
@@ -99,10 +74,8 @@ def test_same_answers_as_results(spaces, form, select, by, objective, sense, n):
     space, results = spaces[form]
     options = {"by": by, "sense": sense, "select": select}
     planned = Planned(space, threads=2)
-    expected = query.best(results, objective, **options)
-    assert query.best(planned, objective, **options).to_json() == expected.to_json()
-    expected = query.top(results, n, objective, **options)
-    assert query.top(planned, n, objective, **options).to_json() == expected.to_json()
+    assert_same(query.best, planned, results, objective, **options)
+    assert_same(query.top, planned, results, n, objective, **options)
 
 
 @SLOW
@@ -115,30 +88,28 @@ def test_same_answers_as_results(spaces, form, select, by, objective, sense, n):
 def test_same_fronts_as_results(spaces, form, select, by, senses):
     space, results = spaces[form]
     objectives = ["execution_time", "energy", "power"][: len(senses)]
-    options = {"by": by, "select": select}
-    expected = query.pareto(results, objectives, senses, **options)
-    found = query.pareto(Planned(space, threads=2), objectives, senses, **options)
-    assert found.to_json() == expected.to_json()
-
-
-@pytest.mark.parametrize("by", [("device",), ("core_clock_ratio", "kernel", "memory_clock_ratio")])
-def test_compiled_passes_answer(spaces, reductions, by):
-    space, results = spaces["clocks"]
-    assert sweep.best(space, by=by).to_json() == query.best(results, by=by).to_json()
-    assert reductions == [True, True]
+    planned = Planned(space, threads=2)
+    assert_same(query.pareto, planned, results, objectives, senses, by=by, select=select)
 
 
 @pytest.mark.parametrize(
-    "question",
+    ("question", "is_reduced"),
     [
-        {"where": "occupancy > 0.3"},
-        {"objective": "occupancy", "sense": "max"},
-        {"select": {"core_clock": (500, 900)}},
+        ({"by": ("device",)}, True),
+        ({"by": ("core_clock_ratio", "kernel", "memory_clock_ratio")}, True),
+        ({"objective": "memory_warp_parallelism", "sense": "max"}, True),
+        ({"objective": "hong_kim_memory_warp_parallelism", "sense": "max"}, True),
+        ({"objective": "occupancy", "sense": "max"}, None),
+        ({"where": "occupancy > 0.3"}, False),
+        ({"select": {"core_clock": (500, 900)}}, False),
     ],
 )
-def test_what_passes_cannot_answer_is_read(spaces, question):
+def test_compiled_passes_answer_or_results_are_read(spaces, monkeypatch, question, is_reduced):
+    reductions = noted_reductions(monkeypatch)
     space, results = spaces["clocks"]
     assert sweep.best(space, **question).to_json() == query.best(results, **question).to_json()
+    if is_reduced is not None:
+        assert reductions == ([True, True] if is_reduced else [])
 
 
 def test_rows_longer_than_a_tile():
@@ -148,14 +119,10 @@ def test_rows_longer_than_a_tile():
     space = laid_out(kernels=["sepia"], devices=["gtx_280"], models=["hong_kim"], axes=axes)
     assert space.kernels[0].grid.shape[-1] * space.kernels[0].grid.shape[-2] > TILE
     results = evaluate(space).compute()
-    for objective in ("execution_time", "cycles_per_instruction"):
-        for sense in ("min", "max"):
-            expected = query.top(results, 50, objective, sense=sense)
-            assert sweep.top(space, 50, objective, sense=sense).to_json() == expected.to_json()
-    senses = ["max", "max"]
-    objectives = ["execution_time", "cycles_per_instruction"]
-    expected = query.pareto(results, objectives, senses)
-    assert sweep.pareto(space, objectives, senses).to_json() == expected.to_json()
+    objectives = ("execution_time", "cycles_per_instruction")
+    for objective, sense in itertools.product(objectives, ("min", "max")):
+        assert_same(query.top, Planned(space), results, 50, objective, sense=sense)
+    assert_same(query.pareto, Planned(space), results, objectives, ["max", "max"])
 
 
 def test_fronts_grow_as_needed(spaces, monkeypatch):
@@ -163,9 +130,15 @@ def test_fronts_grow_as_needed(spaces, monkeypatch):
     space, results = spaces["clocks"]
     for objectives in (["execution_time", "energy"], ["execution_time", "energy", "power"]):
         senses = ["max", "min", "max"][: len(objectives)]
-        expected = query.pareto(results, objectives, senses)
-        assert len(expected) > 4
-        assert sweep.pareto(space, objectives, senses).to_json() == expected.to_json()
+        assert len(assert_same(query.pareto, Planned(space), results, objectives, senses)) > 4
+
+
+PIECEWISE = [
+    (query.top, 9),
+    (query.pareto,),
+    (query.histogram, "regime"),
+    (query.histogram, "execution_time"),
+]
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 100])
@@ -173,8 +146,8 @@ def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
     monkeypatch.setattr(limits, "PIECE", pieces)
     monkeypatch.setattr(limits, "LAUNCHES", pieces)
     for space, results in spaces.values():
-        assert sweep.top(space, 9).to_json() == query.top(results, 9).to_json()
-        assert sweep.pareto(space).to_json() == query.pareto(results).to_json()
+        for question, *arguments in PIECEWISE:
+            assert_same(question, Planned(space), results, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -189,19 +162,8 @@ def test_ties_between_models(monkeypatch, by):
         axes=CLOCKS,
     )  # fmt: skip
     results, planned = evaluate(space).compute(), Planned(space, threads=1)
-    options = {"by": by, "sense": "max"}
-    expected = query.best(results, "memory_activity", **options)
-    assert query.best(planned, "memory_activity", **options).to_json() == expected.to_json()
-    expected = query.top(results, 300, "memory_activity", **options)
-    assert query.top(planned, 300, "memory_activity", **options).to_json() == expected.to_json()
-
-
-def test_variable_of_one_model(spaces, reductions):
-    space, results = spaces["clocks"]
-    for name in ("memory_warp_parallelism", "hong_kim_memory_warp_parallelism"):
-        expected = query.best(results, name, sense="max")
-        assert sweep.best(space, name, sense="max").to_json() == expected.to_json()
-    assert all(reductions)
+    assert_same(query.best, planned, results, "memory_activity", by=by, sense="max")
+    assert_same(query.top, planned, results, 300, "memory_activity", by=by, sense="max")
 
 
 def test_rows_are_complete_without_another_compilation(spaces, monkeypatch):
@@ -220,7 +182,7 @@ def test_rows_are_complete_without_another_compilation(spaces, monkeypatch):
 @pytest.mark.parametrize("variant", ["corrected", "printed"])
 def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
     models = sorted(sweep.model_names())
-    space = laid_out(models=models, variant=variant, precision="float64")
+    space = laid_out(models=models, variant=variant, precision="float64", axes={**OWN, **CLOCKS})
     for kernel in space.kernels:
         places = np.unravel_index(np.arange(0, kernel.n_points, 29), kernel.grid.shape)
         points = dict(zip(kernel.grid.names, places, strict=True))
@@ -340,16 +302,22 @@ def test_workers_reduce_alike(spaces, monkeypatch):
     monkeypatch.setattr(distributing, "SMALLEST", 1)
     told = []
     space, results = spaces["clocks"]
-    clocks = ("core_clock_ratio", "memory_clock_ratio")
+    questions = [
+        (query.best, {}),
+        (query.best, {"by": ("core_clock_ratio", "memory_clock_ratio")}),
+        (query.pareto, {}),
+        (query.histogram, {"variable": "regime"}),
+        (query.histogram, {"variable": "execution_time"}),
+        (query.summary, {}),
+    ]
     with cluster(Workers(processes=2)) as client:
         planned = Planned(
             space,
             distribute=distributing.on_cluster(client),
             progress=lambda *now: told.append(now),
         )
-        assert query.best(planned).to_json() == query.best(results).to_json()
-        assert query.best(planned, by=clocks).to_json() == query.best(results, by=clocks).to_json()
-        assert query.pareto(planned).to_json() == query.pareto(results).to_json()
+        for question, options in questions:
+            assert_same(question, planned, results, **options)
     assert len(told) > 12
     assert told[-1][0] == told[-1][1]
 
