@@ -1,13 +1,13 @@
-"""The part of a question laid over a store's index: what it answers, and what has to be read.
+"""Answers from a store's index, and the blocks that have to be read besides.
 
 For each cell (one model's configurations on one device in one chunk) the index knows the smallest
-and the largest number of every variable and where they are. These bound what a selection or a
-condition can leave of the cell. A cell that is asked for whole needs no reading: its own numbers
-are the answer.
+and the largest number of every variable and their positions. They bound the numbers in any part of
+the cell that a selection or a condition leaves. A cell that is selected completely is not read: its
+entries in the index are the answer.
 
-The rest is branch and bound: the most promising chunk is read first, and whatever cannot change the
-answer is never read. Ties are decided as everywhere, by position, so that the answers are those of
-a full scan, to the bit.
+The rest is branch and bound: the most promising chunk is read first, and chunks that cannot change
+the answer are never read. Ties are decided by position, so that answers equal those of a full scan
+to the bit.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = ["Chunks", "chunks_of"]
 Array = NDArray[Any]
 
 AGAINST = 64
-"""Points of a front that a chunk's own points are compared with."""
+"""Most points of a front that a chunk's own points are compared with."""
 FRONT = ("execution_time", "energy")
-"""Objectives, minimised, of which the index has Pareto fronts."""
+"""Objectives, both minimised, for which the index has Pareto fronts."""
 COUNTED = ("status", "power_status", "regime")
 """Codes that the index counts."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of an objective in each cell, negated where it is maximised.
+    """Bounds of an objective in each cell, negated where it is maximised.
 
     All have the shape (chunks, models, devices); NaN, or -1, where a cell has no number or is not
     selected.
@@ -53,7 +53,7 @@ class Bounds:
 
 
 class Chunks:
-    """The chunks that the part of a question meets, and the cells in them.
+    """The chunks that contain selected configurations, and the cells in them.
 
     A candidate is one model's part of a chunk, which is read at once. It consists of cells, one for
     each device.
@@ -107,11 +107,11 @@ class Chunks:
         self.device = among[self._at[0]]
 
     def take(self, values: Array) -> Array:
-        """Return the part's part of an array of the index by chunk, model and device."""
+        """Return the selected entries of an array of the index by chunk, model and device."""
         return values[self.chunks[:, np.newaxis], self.models]
 
     def bounds(self, objective: int) -> Bounds | None:
-        """Return what the index knows of an objective; None if it does not know it."""
+        """Return the bounds of an objective; None if the index has no such variable."""
         name = self.part.objectives[objective]
         sign = self.part.signs[objective]
         end = "minimum" if sign > 0 else "maximum"
@@ -127,10 +127,10 @@ class Chunks:
         )
 
     def is_exact(self, objective: int) -> Array:
-        """Return which cells' own numbers are the answer of what is asked of them.
+        """Return the cells that the index alone can answer for an objective.
 
-        A number that a model gives is there exactly where its configuration can win. What the
-        launch alone decides is also there where the model gives no time.
+        A model gives a number exactly for the configurations that can win. A number that depends
+        on the launch alone, such as the occupancy, also exists where the model gives no time.
         """
         grid, name = self.part.grid, self.part.objectives[objective]
         dims = set(grid.variables[name].dims) | ({"model"} if grid.model_of(name) else set())
@@ -154,7 +154,7 @@ class Chunks:
         return numbers
 
     def over_groups(self, of_group: Array) -> Array:
-        """Return the largest of some number of the part's groups over the groups of each cell."""
+        """Return for each cell the largest number among its groups, given one for each group."""
         found = of_group.reshape(self.part.grouping.shape)
         dims = self.index.units.dims
         at: list[Array] = []
@@ -173,7 +173,7 @@ class Chunks:
         return np.broadcast_to(found[tuple(at)] if at else found, self.shape)
 
     def block(self, candidate: int) -> Block:
-        """Return what to read of a candidate: numbered with the chunks outside, models inside."""
+        """Return the block of a candidate; chunks count slowest in its number, models fastest."""
         chunk, model = divmod(candidate, len(self.models))
         ranges = {"model": (model, model + 1)}
         for name, edges, at in zip(self.index.units.dims, self._edges, self._at, strict=True):
@@ -185,7 +185,7 @@ class Chunks:
     def reduced(
         self, keep: Keep, names: Sequence[str], so_far: SoFar
     ) -> tuple[list[Kept], Iterator[Block]]:
-        """Return what the index alone answers, and the blocks that have to be read.
+        """Return the answers of the index, and the blocks that have to be read.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Chunks:
         names : sequence of str
             The codes to count.
         so_far : SoFar
-            What is known, the index's own answers among them, once the blocks are asked for.
+            The answers so far; includes those of the index once the blocks are iterated.
         """
         if keep.is_count:
             return self._counts(keep, names)
@@ -209,7 +209,7 @@ class Chunks:
         return answers, self._unbeaten(known[0], is_open, so_far)
 
     def _minima(self, bounds: Bounds) -> list[Kept]:
-        """Return the smallest and second smallest of the cells that need no reading."""
+        """Return the smallest and second smallest of the cells that the index alone can answer."""
         first = self.is_exact(0) & ~np.isnan(bounds.lowest)
         second = first & ~np.isnan(bounds.second)
         return [
@@ -219,7 +219,7 @@ class Chunks:
         ]  # fmt: skip
 
     def _unbeaten(self, bounds: Bounds, is_open: Array, so_far: SoFar) -> Iterator[Block]:
-        """Yield the blocks of open cells that can hold one of the smallest of their groups."""
+        """Yield the blocks of open cells that can contain one of the smallest of their groups."""
         lowest = np.where(is_open, bounds.lowest, np.nan)
         by_candidate = lowest.reshape(-1, self.shape[-1])
         positions = bounds.position.reshape(by_candidate.shape)
@@ -240,21 +240,21 @@ class Chunks:
         """Yield the blocks of candidates, in the order of ``first``, as long as they can matter.
 
         Those with NaN are left out. ``matters`` returns which of some candidates can still change
-        the answer; what is known by then may rule out more than before.
+        the answer, judged by the answers so far.
         """
         left = np.argsort(first, kind="stable")
         left = left[: np.count_nonzero(~np.isnan(first))]
         while left.size:
             so_far.collected.merge()
             if not matters(left[:1])[0]:
-                # Once for all that are left: one look at each would take as long as reading.
+                # All the others at once: to judge them one by one would take as long as reading.
                 left = left[matters(left)]
                 continue
             yield self.block(int(left[0]))
             left = left[1:]
 
     def _indexed_fronts(self) -> tuple[Array, Array, Sequence[Array]] | None:
-        """Return counts, starts and points of the index's fronts where the question is of them."""
+        """Return counts, starts and points of the index's fronts if the objectives are theirs."""
         if self.part.objectives != FRONT or set(self.part.signs) != {1}:
             return None
         found = self.index.fronts()
@@ -263,10 +263,11 @@ class Chunks:
     def _fronts(
         self, bounds: Sequence[Bounds], so_far: SoFar
     ) -> tuple[list[Kept], Iterator[Block]]:
-        """Return the fronts of cells that need no reading, and the blocks of the others.
+        """Return the fronts of cells that the index alone can answer, and the blocks of the others.
 
-        A cell is bounded by the points of its own front where the index has them: whatever a
-        selection leaves of the cell is nowhere below one of them. Else by its smallest numbers.
+        If the index has a cell's front, its points bound the cell: each configuration that a
+        selection leaves is dominated by one of them or equal to it. Otherwise the smallest value of
+        each objective bounds the cell.
         """
         lowest = [b.lowest for b in bounds]
         is_open = ~np.logical_or.reduce([np.isnan(low) for low in lowest])
@@ -294,7 +295,9 @@ class Chunks:
         owners.append(numbers[is_open])
         for column, low in zip(columns, lowest, strict=True):
             column.append(low[is_open])
-        places.append(np.full(len(owners[-1]), -1, np.int64))  # a corner is where no point need be
+        places.append(
+            np.full(len(owners[-1]), -1, np.int64)
+        )  # a corner need not be a point of the cell
         owner, place = np.concatenate(owners), np.concatenate(places)
         points = np.stack([np.concatenate(column) for column in columns], axis=1)
         return known, self._undominated(owner, points, place, so_far)
@@ -302,7 +305,7 @@ class Chunks:
     def _undominated(
         self, owner: Array, points: Array, place: Array, so_far: SoFar
     ) -> Iterator[Block]:
-        """Yield the blocks that can hold a point of a front, from the points that bound cells."""
+        """Yield the blocks that can contain a point of a front; points bound the cells."""
         candidate = owner // self.shape[-1]
         first = np.full(int(np.prod(self.shape[:2])), np.nan)
         np.fmin.at(first, candidate, points[:, 0])
@@ -327,7 +330,7 @@ class Chunks:
         return self._in_order(first, matters, so_far)
 
     def _counts(self, keep: Keep, names: Sequence[str]) -> tuple[list[Kept], Iterator[Block]]:
-        """Return the counts of candidates that the index knows whole, and the others' blocks."""
+        """Return the counts of candidates that the index knows, and the blocks of the others."""
         found = None
         if self.is_grouped:
             found = self._codes(keep, names) if keep.kind == "codes" else self._bins(keep)
@@ -389,7 +392,7 @@ def _ranges(starts: Array, counts: Array) -> Array:
 
 
 def _beaten(points: Array, places: Array, against: Array, at: Array) -> Array:
-    """Return which points a point of a front dominates, or equals from an earlier place."""
+    """Return the points that a front dominates; an equal point at an earlier place counts too."""
     beaten = np.zeros(len(points), bool)
     for limit, place in zip(against, at.tolist(), strict=True):
         above = (points >= limit).all(axis=1)

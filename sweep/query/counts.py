@@ -1,7 +1,7 @@
-"""How often each value or code occurs: summaries, histograms, and why groups are empty.
+"""Counts of values and codes: summaries, histograms, and the reasons why groups are empty.
 
-Counts are integers and do not depend on who counts: the index of a store, blocks that are read, or
-compiled passes that reduce a plan.
+Counts are integers; they are the same whether they come from the index of a store, from blocks that
+are read, or from the compiled passes of a plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.fields import POWER_STATUS
-from sweep.query.answer import Answer, Row
+from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
 from sweep.query.grid import UNWRITTEN, AbsentError, grids_of
 from sweep.query.kernel_part import SENSES
@@ -40,7 +40,7 @@ def summary(
     where: str | None = None,
     select: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """Return what results hold, per kernel, device and model.
+    """Return a summary of results, per kernel, device and model.
 
     Parameters
     ----------
@@ -82,21 +82,22 @@ def summary(
         statuses[0] = 0
         regimes[0] -= points - valid
         time, energy = (found.get(tuple(labels.values())) for found in minima)
+        named = [
+            _commonest_first(_named(*of)) for of in ((of_status, statuses), (of_regime, regimes))
+        ]
         own = {
             "points": points,
             "valid": valid,
             "execution_time": time,
             "energy": energy,
-            "statuses": dict(_commonest_first(_named(of_status, statuses))),
-            "regimes": {
-                name: n / valid for name, n in _commonest_first(_named(of_regime, regimes))
-            },
+            "statuses": dict(named[0]),
+            "regimes": {name: n / valid for name, n in named[1]},
         }
-        rows.append(Row(labels | own, question.by))
+        rows.append(labels | own)
     columns = (*question.by, "points", "valid", *MINIMA, "statuses", "regimes")
-    units = {name: grid.units(name) for name in MINIMA for grid in [question.parts[0].grid]}
+    units = {name: question.parts[0].grid.units(name) for name in MINIMA}
     title = title_of("summary", question.by, where, select)
-    return Answer(title, columns, rows, units, question.by, question.notes)
+    return Answer.of(title, rows, question.by, units, question.notes, columns)
 
 
 def _commonest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -163,13 +164,13 @@ def histogram(
     Answer
         A row per group and bin: ``lowest`` and ``highest``, its borders (absent below the first and
         above the last), ``count``, and ``share`` of the group's configurations that have a number.
-        Those that have none are a row without borders. Of a code a row per group and meaning, with
-        the share of all the group's configurations.
+        A row without borders counts those that have none. For a code, a row per group and meaning,
+        with the share of all the group's configurations.
 
     Raises
     ------
     QueryError
-        The question does not fit the results, or the bins are none.
+        The question does not fit the results, or the bins are wrong.
     """
     if not isinstance(variable, str):
         raise QueryError(f"the variable must be a name, not {variable!r}")
@@ -191,12 +192,10 @@ def histogram(
         units = dict.fromkeys(columns[:2], first.grid.units(first.objectives[0]))
         found = _bin_rows(question, borders)
         what = f"histogram of {variable}"
-    rows = [
-        Row(labels | dict(zip(columns, values, strict=True)), question.by)
-        for labels, values in found
-    ]
+    rows = [labels | dict(zip(columns, values, strict=True)) for labels, values in found]
     title = title_of(what, question.by, where, select)
-    return Answer(title, (*question.by, *columns), rows, units, question.by, question.notes)
+    every = (*question.by, *columns)
+    return Answer.of(title, rows, question.by, units, question.notes, every)
 
 
 def _code_rows(question: Question, name: str) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
@@ -293,8 +292,7 @@ def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tupl
         Number to the commonest status among the configurations that selection and condition leave;
         where a condition on results leaves nothing because all are invalid, among all of them.
     notes : tuple of str
-        Names the groups that have nothing to do with the question: none of their configurations
-        satisfies the condition.
+        Names of the groups in which no configuration satisfies the condition.
     """
     if not empty:
         return {}, ()

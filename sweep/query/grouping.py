@@ -28,7 +28,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class Grouping:
-    """How a view's configurations fall into groups.
+    """The division of the selected configurations of a grid into groups.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Grouping:
     by : sequence of str
         Dimensions, and parameters that are stacked.
     selection : Selection
-        What is asked for.
+        The selected configurations.
     """
 
     def __init__(self, grid: Grid, by: Sequence[str], selection: Selection) -> None:
@@ -51,8 +51,8 @@ class Grouping:
 
     def places(self, name: str) -> Array:
         """Return the selected places among the values of a dimension or stacked parameter."""
-        return self.selection.axes[name] if name in self.grid.stacked else self.selection.indices[
-            name]  # fmt: skip
+        of = self.selection.axes if name in self.grid.stacked else self.selection.indices
+        return of[name]
 
     def labels(self) -> list[tuple[Any, ...]]:
         """Return the values of each group, as Python scalars, in group order."""
@@ -61,7 +61,7 @@ class Grouping:
 
     @cached_property
     def of_list(self) -> Array | None:
-        """For each selected configuration of the list, its part of the group's number."""
+        """What its parameters add to the group number, for each selected configuration."""
         if not self.parameters:
             return None
         numbers: Any = 0
@@ -73,9 +73,9 @@ class Grouping:
         return np.asarray(numbers)
 
     def absent(self) -> Array | None:
-        """Return how many selected configurations of each group a list leaves out; None of a grid.
+        """Return how many configurations of each group a list leaves out; None for a grid.
 
-        A grid would hold them with the status that the list names, mostly ``constraint``.
+        A grid contains them, with the status that the list names (mostly ``constraint``).
         """
         if not self.grid.stacked:
             return None
@@ -87,21 +87,20 @@ class Grouping:
         numbers = np.zeros(len(indices[STACKED]), np.int64)
         if self.of_list is not None:
             numbers = self.of_list
-        present = np.bincount(numbers, minlength=self.size) if not self.dims else None
-        if present is None:  # every combination of the dimensions has the same list
-            grids = [np.arange(self.shape[self.by.index(d)]) * self.strides[d] for d in self.dims]
-            starts = sum(np.ix_(*grids), np.zeros((1,) * len(grids), np.int64)).ravel()
-            present = np.bincount((starts[:, np.newaxis] + numbers).ravel(), minlength=self.size)
+        # Every combination of the dimensions has the same list.
+        grids = [np.arange(self.shape[self.by.index(d)]) * self.strides[d] for d in self.dims]
+        starts = sum(np.ix_(*grids), np.zeros((1,) * len(grids), np.int64)).ravel()
+        present = np.bincount((starts[:, np.newaxis] + numbers).ravel(), minlength=self.size)
         return np.asarray((searched - present.astype(object)) * others)
 
     def of(self, ranges: Ranges) -> BlockGroups:
-        """Return the groups of a block, which has a range of the selected indices of each dim."""
+        """Return the groups of a block: a range of the selected indices of each dimension."""
         return BlockGroups(self, ranges)
 
 
 @dataclass(frozen=True)
 class BlockGroups:
-    """The groups that a block holds, and where their configurations lie in it."""
+    """The groups of a block's configurations, and the places of each group's own."""
 
     grouping: Grouping
     ranges: Ranges
@@ -119,7 +118,7 @@ class BlockGroups:
 
     @cached_property
     def _parts(self) -> tuple[Array, Array] | None:
-        """Of a divided list: the groups' numbers, and per group its places in the block, or -1."""
+        """Parts of a divided list: group numbers, and the places of each in the block, or -1."""
         whole = self.grouping.of_list
         if whole is None:
             return None
@@ -153,9 +152,9 @@ class BlockGroups:
         Parameters
         ----------
         values : array
-            What broadcasts over the block.
+            Values that broadcast over the block.
         padding : scalar
-            Stands where a row has fewer configurations than the longest.
+            Value after the last configuration of a row that is shorter than the longest.
         """
         by, rest = self._axes
         groups = math.prod(self._shape[a] for a in by)
@@ -163,39 +162,27 @@ class BlockGroups:
         if self._parts is None:
             return moved.reshape(groups, -1)
         _, places = self._parts
-        before, after = self._around(rest)
+        at = rest.index(self.grouping.grid.dims.index(STACKED))
+        before, after = (math.prod(self._shape[a] for a in r) for r in (rest[:at], rest[at + 1 :]))
         flat = moved.reshape(groups, before, -1, after)
         taken = flat[:, :, places]  # groups, before, parts, places, after
         taken = np.where((places >= 0)[:, :, np.newaxis], taken, np.asarray(padding, values.dtype))
         return np.moveaxis(taken, 2, 1).reshape(groups * len(places), -1)
 
-    def _around(self, rest: Sequence[int]) -> tuple[int, int]:
-        """Return the points of a row that lie outside and inside of the list's axis."""
-        at = list(rest).index(self.grouping.grid.dims.index(STACKED))
-        return (
-            math.prod(self._shape[a] for a in rest[:at]),
-            math.prod(self._shape[a] for a in rest[at + 1 :]),
-        )
-
     def positions(self, rows: Array, columns: Array) -> Array:
         """Return the positions in the whole grid of elements of :meth:`rows`."""
         by, rest = self._axes
-        where: dict[int, Array] = {}
-        if self._parts is not None:
-            _, places = self._parts
-            rows, part = np.divmod(rows, len(places))
-            before, after = self._around(rest)
-            extents = (before, places.shape[1], after)
-            outside, place, inside = np.unravel_index(columns, extents)
-            length = self._shape[self.grouping.grid.dims.index(STACKED)]
-            columns = (outside * length + places[part, place]) * after + inside
-        for axes, flat in ((by, rows), (rest, columns)):
-            if axes:
-                parts = np.unravel_index(flat, [self._shape[a] for a in axes])
-                where.update(zip(axes, parts, strict=True))
-        flat_position = np.zeros(np.broadcast(rows, columns).shape, np.int64)
+        if self._parts is None:
+            order = [*by, *rest]
+            elements = rows * math.prod(self._shape[a] for a in rest) + columns
+        else:  # where the elements of the block are in the rows
+            order = list(range(len(self._shape)))
+            numbers = np.arange(math.prod(self._shape)).reshape(self._shape)
+            elements = self.rows(numbers, 0)[rows, columns]
+        shape = [self._shape[axis] for axis in order]
+        places = dict(zip(order, np.unravel_index(elements, shape) if shape else (), strict=True))
+        found = np.zeros(elements.shape, np.int64)
         grid, indices = self.grouping.grid, self.grouping.selection.indices
         for axis, dim in enumerate(grid.dims):
-            chosen = indices[dim][self.ranges[axis][0] + where[axis]]
-            flat_position = flat_position * grid.sizes[dim] + chosen
-        return flat_position
+            found = found * grid.sizes[dim] + indices[dim][self.ranges[axis][0] + places[axis]]
+        return found

@@ -1,4 +1,4 @@
-"""From positions to rows: coordinates, results and the words that explain them."""
+"""Rows of answers from positions: coordinates, results, and the codes that explain them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.fields import STACKED
-from sweep.query.answer import Answer, Row
+from sweep.query.answer import Answer
 from sweep.query.grid import CLOCKS, AbsentError, Grid
 from sweep.query.kernel_part import KernelPart
 from sweep.query.question import Question
@@ -21,7 +21,7 @@ __all__ = ["answer_of"]
 Array = NDArray[Any]
 
 SHOWN = ("execution_time", "power", "energy", "occupancy")
-"""Results that every row shows, as far as they are stored."""
+"""Results in every row, if they are stored."""
 
 EXPLAINING = ("regime", "bound")
 
@@ -36,20 +36,20 @@ def answer_of(
     include: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Answer:
-    """Return the answer with a row for every position, all columns filled.
+    """Return the answer with a complete row for every position.
 
     Parameters
     ----------
     question : Question
-        What was asked.
+        The question.
     title : str
         The question in words.
     positions : array of int
         Positions over all kernels, in the order of the rows.
     extra : mapping
-        Columns known before anything is read: name to one value for each row.
+        Columns that need no reading: name to one value for each row.
     absent : mapping, optional
-        For rows whose position says nothing, what is known of the group.
+        For rows without a configuration, what is known of the group.
     include : sequence of str
         Further variables to show.
     notes : sequence of str
@@ -64,11 +64,8 @@ def answer_of(
     columns = tuple(
         dict.fromkeys([*first, *coordinates, *shown, *last, "status", "rests_on_assumed"])
     )
-    rows = [
-        Row(
-            dict.fromkeys(columns) | dict(absent.get(i, {})) | {"rests_on_assumed": []}, coordinates
-        )
-        for i in range(len(positions))
+    rows: list[dict[str, Any]] = [
+        {**absent.get(i, {}), "rests_on_assumed": []} for i in range(len(positions))
     ]
     owners = np.searchsorted(question.offsets, positions, side="right") - 1
     owners[list(absent)] = -1
@@ -82,13 +79,13 @@ def answer_of(
         for row, value in zip(rows, known, strict=True):
             row[name] = value
     units = _units(grids, columns)
-    return Answer(title, columns, rows, units, tuple(coordinates), (*notes, *_assumed_note(rows)))
+    return Answer.of(title, rows, coordinates, units, (*notes, *_assumed_note(rows)), columns)
 
 
 def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
-    """Return kernel, device and model, what groups, then the rest with the clocks last."""
+    """Return kernel, device and model, the dimensions of groups, then the rest, clocks last."""
     names = dict.fromkeys(name for grid in grids for name in grid.coordinates)
-    if STACKED not in by:  # a number says less than the parameters that it stands for
+    if STACKED not in by:  # the parameters say more than their number
         names.pop(STACKED, None)
     first = ["kernel", *(n for n in ("device", "model") if n in names)]
     first += [n for n in by if n not in first]
@@ -182,11 +179,11 @@ def _is_number(grid: Grid, name: str) -> bool:
     return name in grid.coordinates and grid.coordinates[name].values.dtype.kind in "iuf"
 
 
-def _device(row: Row) -> str:
+def _device(row: Mapping[str, Any]) -> str:
     return str(row.get("device") or "any device")
 
 
-def _assumed_note(rows: Sequence[Row]) -> list[str]:
+def _assumed_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the note that says which values behind the answers are assumed."""
     devices: dict[str, list[str]] = {}
     for row in rows:
@@ -199,7 +196,7 @@ def _assumed_note(rows: Sequence[Row]) -> list[str]:
     names: dict[tuple[str, ...], list[str]] = {}
     for name, of in devices.items():
         names.setdefault(tuple(of), []).append(name)
-    everywhere = {_device(row) for row in rows if row["status"] == "valid"}
+    everywhere = {_device(row) for row in rows if row.get("status") == "valid"}
     listed = [
         ("" if set(of) == everywhere else f"{', '.join(of)}: ") + ", ".join(several)
         for of, several in names.items()
