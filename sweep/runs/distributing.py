@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +10,9 @@ from sweep.evaluation.planned import Distribute
 from sweep.evaluation.reducing import Accumulator, Progress, pieces, restricted
 from sweep.reduction import Kept, Reduction
 from sweep.runs.execute import execute
-from sweep.runs.record import record_of, texts_of
-from sweep.space import Space, parse_plan, resolve
+from sweep.runs.job import SpaceSource
+from sweep.runs.record import record_of
+from sweep.space import Space
 
 __all__ = ["on_cluster", "shares"]
 
@@ -40,11 +41,9 @@ def shares(n_pieces: int, slots: int, evaluations: int) -> int:
 class Share:
     """Reduces one share of a question's pieces on a worker; picklable and small."""
 
-    plan: Mapping[str, Any]
-    texts: Mapping[str, Mapping[str, str]]
+    source: SpaceSource
     reduction: Reduction
     bounds: Sequence[int]
-    digest: str
     _laid_out: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -54,7 +53,7 @@ class Share:
     def __call__(self, unit: tuple[str, int]) -> tuple[tuple[str, int], dict[str, Any]]:
         """Reduce a share; return the kept results and the number of evaluations."""
         if not self._laid_out:
-            space = _space_of(self)
+            space = self.source.space()
             whole = space[self.reduction.kernel]
             part = restricted(whole, self.reduction)
             shape = whole.grid.shape
@@ -64,20 +63,6 @@ class Share:
         number = unit[1]
         points = sum(mine.add(p) for p in found[self.bounds[number] : self.bounds[number + 1]])
         return unit, {"evaluations": points, "kept": mine.kept()}
-
-
-_SPACES: dict[str, Space] = {}
-"""The current space of this process, by the digest of its plan and specs."""
-
-
-def _space_of(share: Share) -> Space:
-    """Return the space of a share, resolved once for consecutive questions."""
-    found = _SPACES.get(share.digest)
-    if found is None:
-        found = resolve(parse_plan(share.plan), share.texts)
-        _SPACES.clear()
-        _SPACES[share.digest] = found
-    return found
 
 
 def on_cluster(client: Any) -> Distribute:
@@ -92,9 +77,7 @@ def on_cluster(client: Any) -> Distribute:
         n_pieces = len(pieces(part, reduction))
         n = shares(n_pieces, sum(client.nthreads().values()), total)
         bounds = [n_pieces * i // n for i in range(n + 1)]
-        record = record_of(whole)
-        identity = str(record["identity"])
-        job = Share(record["plan"], texts_of(record), reduction, bounds, identity)
+        job = Share(SpaceSource.of(whole, record_of(whole)), reduction, bounds)
         found: list[Kept] = []
         done = 0
 

@@ -1,4 +1,4 @@
-"""The unit of work of a run: evaluate one chunk and write it."""
+"""What a worker needs: a space in text, and the unit of work of a run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from sweep.evaluation import Buffers, Variable, evaluate_box, variables, warm_up
+from sweep.runs.record import texts_of
 from sweep.runs.summaries import summarise
 from sweep.space import Space, parse_plan, resolve
-from sweep.store import ChunkWriter, chunk_key
+from sweep.store import ChunkWriter, StoreLayout, chunk_key
 
-__all__ = ["Job", "Unit", "Work"]
+__all__ = ["Job", "SpaceSource", "Unit", "Work"]
 
 Unit = tuple[str, int]
 """A kernel's name and the number of a chunk."""
@@ -25,35 +26,65 @@ Work = Callable[[Unit], tuple[Unit, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Job:
-    """Everything that a worker needs: plan and specs as text, and how to write results.
-
-    It is picklable and small; each process resolves its space once.
-    """
+class SpaceSource:
+    """A space as the text of its plan and specs: small, picklable, resolved once per process."""
 
     plan: Mapping[str, Any]
     texts: Mapping[str, Mapping[str, str]]
-    writer: ChunkWriter
-    digest: str
+    identity: str
     _space: list[Space] = field(default_factory=list, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, space: Space, record: Any) -> SpaceSource:
+        """Return the source of a space from its record."""
+        return cls(record["plan"], texts_of(record), str(record["identity"]), [space])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the space: the other process resolves its own."""
+        return {**self.__dict__, "_space": []}
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def space(self) -> Space:
+        """Return the space."""
+        if self._space:
+            return self._space[0]
+        with _RESOLVING:  # else every thread of a worker would resolve it at the start
+            return _resolve(self)
+
+
+_RESOLVING = Lock()
+
+
+@lru_cache(maxsize=4)
+def _resolve(source: SpaceSource) -> Space:
+    return resolve(parse_plan(source.plan), source.texts)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Evaluates chunks of a space and writes them; picklable and small."""
+
+    source: SpaceSource
+    writer: ChunkWriter
     _spare: list[Buffers] = field(default_factory=list, compare=False, repr=False)
     _variables: dict[str, tuple[Variable, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Omit the space and the buffers, because the other process creates its own."""
-        return {**self.__dict__, "_space": [], "_spare": [], "_variables": {}}
+    @classmethod
+    def of(cls, space: Space, layout: StoreLayout, writer: ChunkWriter, **more: Any) -> Self:
+        """Return the job of a space whose store has this layout."""
+        return cls(SpaceSource.of(space, layout.record), writer, **more)
 
-    def __hash__(self) -> int:
-        return hash(self.digest)
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the buffers: the other process makes its own."""
+        return {**self.__dict__, "_spare": [], "_variables": {}}
 
     def space(self) -> Space:
         """Return the space, resolved once per process."""
-        if self._space:
-            return self._space[0]
-        with _RESOLVING:  # else every thread of a worker would resolve it at the start
-            return _resolve(self)
+        return self.source.space()
 
     def warm_up(self) -> None:
         """Compile the passes of the units in this process."""
@@ -117,11 +148,3 @@ class Job:
                 if f"{kernel}/{variable.name}/{chunk_key(place)}" not in there:
                     self.writer.write(kernel, variable.name, place, part)
         return summarise(grid, space.plan, grid.box(chunk), found, arrays)
-
-
-_RESOLVING = Lock()
-
-
-@lru_cache(maxsize=4)
-def _resolve(job: Job) -> Space:
-    return resolve(parse_plan(job.plan), job.texts)

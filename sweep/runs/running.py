@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space, load_plan, resolve
 from sweep.store import (
     Store,
-    StoreLayout,
     is_url,
     open_or_create,
     open_store,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Finished",
     "Progress",
+    "compute_missing",
     "recorded_space",
     "rerun",
     "run",
@@ -191,20 +191,50 @@ def run_space(
         cluster(workers) as client,
         open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as store,
     ):
-        computed, seconds = _compute_missing(space, layout, store, client, workers, progress)
+        job = Job.of(space, layout, store.writer)
+        computed, seconds = compute_missing(
+            store, space, job, client=client, threads=workers.threads, progress=progress
+        )
     resumed = space.n_points - computed - repaired
     return Finished(space, path, expected, computed + repaired, resumed, seconds)
 
 
-def _compute_missing(
-    space: Space,
-    layout: StoreLayout,
+def compute_missing(
     store: Store,
-    client: Any,
-    workers: Workers,
-    progress: Progress | None,
+    space: Space,
+    job: Job,
+    *,
+    client: Any = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    run: Mapping[str, Any] | None = None,
 ) -> tuple[int, float]:
-    """Compute a store's missing chunks; return the number of configurations and the time [s]."""
+    """Compute the chunks that a store lacks and complete it.
+
+    Parameters
+    ----------
+    store : Store
+        The store, open.
+    space : Space
+        What it is to hold.
+    job : Job
+        Computes and writes one chunk.
+    client : distributed.Client, optional
+        A cluster; by default this process computes.
+    threads : int, optional
+        Threads of this process.
+    progress : callable, optional
+        Called with the points that are done.
+    run : mapping, optional
+        Further entries of the store's root attribute ``run``.
+
+    Returns
+    -------
+    computed : int
+        Configurations that were computed.
+    seconds : float
+        Wall time without the compilation before it [s].
+    """
     units = store.missing()
     if not units and store.is_finished:
         return 0, 0.0
@@ -219,14 +249,12 @@ def _compute_missing(
         count += sizes[unit]
         report(count, total, before)
 
-    record: Any = layout.record
-    job = Job(record["plan"], texts_of(record), store.writer, str(record["identity"]), [space])
     if units:
         prepare(job, client)
     report(before, total, before)
     started = time.perf_counter()
-    execute(job, units, done, points=todo, client=client, threads=workers.threads)
-    store.complete({"configurations": total})
+    execute(job, units, done, points=todo, client=client, threads=threads)
+    store.complete({"configurations": total, **(run or {})})
     return todo, time.perf_counter() - started
 
 

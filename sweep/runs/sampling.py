@@ -134,8 +134,7 @@ def _run_samples(space: Space) -> Measured:
         open_or_create(path := Path(name) / "sample.zarr", layout) as store,
     ):
         store_s = time.process_time() - started
-        record: Any = layout.record
-        job = _TimedJob(record["plan"], texts_of(record), store.writer, "sample", [space])
+        job = _TimedJob.of(space, layout, store.writer)
         samples, entries = [], []
         for kernel in space.kernels:
             finished: dict[Unit, dict[str, Any]] = {}

@@ -30,7 +30,6 @@ FRONT_POINTS = 64
 
 FRONT = ("execution_time", "energy")
 COUNTED = ("status", "power_status", "regime")
-SAMPLE = 512  # points whose front is tested against first
 SMALL = 1 << 12  # number of codes below which one call counts all cells
 
 
@@ -99,8 +98,8 @@ def summarise(
 class _Extremes:
     """The extremes of every row of numbers, ignoring NaN.
 
-    ``low_at`` and ``high_at`` are the first positions of the lowest and highest number, ``count``
-    is the number of numbers, and ``of_pieces`` the lowest in each piece of :data:`PIECE` values.
+    ``low_at`` and ``high_at`` are the first positions of the lowest and highest number, and
+    ``count`` is the number of numbers.
     """
 
     low: Array
@@ -110,7 +109,6 @@ class _Extremes:
     low_at: Array
     high_at: Array
     count: Array
-    of_pieces: Array
 
 
 def _rows(variable: Variable, plan: Plan, box: Box, arrays: Mapping[str, Array]) -> Array:
@@ -180,9 +178,9 @@ def _extremes(values: Array) -> _Extremes:
                 low[some, number] = lowest
                 high[some, number] = np.maximum.reduce(part, axis=1)
                 count[some] += part.shape[1]
-    lowest, second_low, low_at = _first(values, low.copy(), pieces, np.fmin)
+    lowest, second_low, low_at = _first(values, low, pieces, np.fmin)
     highest, second_high, high_at = _first(values, high, pieces, np.fmax)
-    return _Extremes(lowest, highest, second_low, second_high, low_at, high_at, count, low)
+    return _Extremes(lowest, highest, second_low, second_high, low_at, high_at, count)
 
 
 def _first(
@@ -279,7 +277,7 @@ def _fronts(
             found.append([[], [], []])
             continue
         ends = x.low_at[cell], y.low_at[cell]
-        at = _front(times[cell], energies[cell], ends, x.of_pieces[cell], y.of_pieces[cell])
+        at = _front(times[cell], energies[cell], ends)
         if at.size > FRONT_POINTS:
             found.append(None)
             continue
@@ -291,41 +289,25 @@ def _fronts(
     return found
 
 
-def _front(x: Array, y: Array, ends: Sequence[int], least_x: Array, least_y: Array) -> Array:
+def _front(x: Array, y: Array, ends: Sequence[int]) -> Array:
     """Return the indices of the non-dominated points, in ascending order.
 
     ``ends`` are the points with the smallest x and y, which often dominate nearly all others.
-    ``least_x`` and ``least_y`` are the smallest of each piece of :data:`PIECE` points.
     """
     points = [(x[i], y[i]) for i in ends if not np.isnan(y[i])]
-    if x.size <= 4 * SAMPLE or not points:
-        return front([x, y])
-    kept = []
-    for piece in _not_beaten(least_x, least_y, points).tolist():
-        first = piece * PIECE
-        part = slice(first, first + PIECE)
-        kept.append(first + _not_beaten(x[part], y[part], points))
+    kept = [
+        first + _not_beaten(x[first : first + PIECE], y[first : first + PIECE], points)
+        for first in range(0, x.size, PIECE)
+    ]
     left = np.concatenate(kept)
-    left = left[~np.isnan(y[left])]
-    if left.size > 4 * SAMPLE:
-        sample = left[:: left.size // SAMPLE]
-        few = sample[front([x[sample], y[sample]])]
-        # Start in the middle of the sample's front, which dominates most points.
-        few = few[np.argsort(x[few], kind="stable")]
-        order = few[[few.size // 2, few.size // 4, 3 * few.size // 4, 0, -1]]
-        points = [(x[i], y[i]) for i in order.tolist()]
-        pieces = (left[first : first + PIECE] for first in range(0, left.size, PIECE))
-        left = np.concatenate([at[_not_beaten(x[at], y[at], points)] for at in pieces])
     return left[front([x[left], y[left]])]
 
 
 def _not_beaten(x: Array, y: Array, points: Sequence[tuple[Any, Any]]) -> Array:
     """Return the indices of the points of a piece that none of ``points`` dominates."""
-    at: Array | None = None
+    at = np.arange(x.size)
     for limit_x, limit_y in points:
         # Keep points with an equal second objective, so that the first of equal points remains.
-        keep = np.flatnonzero((x < limit_x) | (y <= limit_y))
-        x, y = x[keep], y[keep]
-        at = keep if at is None else at[keep]
-    assert at is not None
+        keep = np.flatnonzero((x[at] < limit_x) | (y[at] <= limit_y))
+        at = at[keep]
     return at

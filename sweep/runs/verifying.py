@@ -7,8 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from sweep.evaluation import warm_up
-from sweep.runs.execute import execute
+from sweep.runs.execute import execute, prepare
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import layout_of, plan_of, texts_of
 from sweep.space import Space, resolve
@@ -105,7 +104,6 @@ def _repair(
     threads: int | None,
     break_lock: bool = False,
 ) -> int:
-    record: Any = layout.record
     grids = {k.kernel.key: k.grid for k in space.kernels}
     keys = [damage.key for damage in damages]
     with repairing(store, layout, keys, break_lock=break_lock) as place:
@@ -113,12 +111,9 @@ def _repair(
         units = place.units()
         summaries: dict[Unit, dict[str, Any]] = {}
 
-        def done(unit: Unit, summary: dict[str, Any]) -> None:
-            summaries[unit] = summary
-
+        job = Job.of(space, layout, place.writer)
         if units:
-            warm_up(space.kernels, space.plan)
-        job = Job(record["plan"], texts_of(record), place.writer, str(record["identity"]), [space])
-        execute(job, units, done, threads=threads)
+            prepare(job)
+        execute(job, units, summaries.__setitem__, threads=threads)
         place.complete((*unit, summaries[unit]) for unit in units)
     return sum(grids[kernel].box(chunk).n_points for kernel, chunk in units)

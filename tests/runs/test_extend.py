@@ -15,7 +15,7 @@ from support.store_samples import digest
 from sweep.cli import main
 from sweep.errors import PlanError, StoreError
 from sweep.query import best
-from sweep.runs import extension_job
+from sweep.runs import extending
 from sweep.runs.extending import extend
 from sweep.runs.running import rerun, run
 from sweep.runs.verifying import verify
@@ -51,13 +51,13 @@ GROWTHS = {
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record how many configurations each evaluation of an extension computes."""
     points: list[int] = []
-    evaluate_box = extension_job.evaluate_box
+    evaluate_box = extending.evaluate_box
 
     def counting(space, given, box, *rest, **options):
         points.append(box.n_points)
         return evaluate_box(space, given, box, *rest, **options)
 
-    monkeypatch.setattr(extension_job, "evaluate_box", counting)
+    monkeypatch.setattr(extending, "evaluate_box", counting)
     monkeypatch.setattr("sweep.runs.job.evaluate_box", counting)
     return points
 

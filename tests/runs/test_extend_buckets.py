@@ -13,7 +13,7 @@ from support.store_samples import digest
 from sweep.cli import main
 from sweep.errors import StoreError
 from sweep.query import best
-from sweep.runs import extension_job
+from sweep.runs import extending
 from sweep.runs.extending import extend
 from sweep.runs.record import layout_of
 from sweep.runs.running import run
@@ -60,13 +60,13 @@ def test_path_of_an_extension__is_beside():
 def test_extended_store__is_that_of_the_whole_plan(large, monkeypatch, capsys):
     before = run(plan(**SMALL), PLACE)
     points: list[int] = []
-    evaluate_box = extension_job.evaluate_box
+    evaluate_box = extending.evaluate_box
 
     def counting(space, given, box, *rest, **options):
         points.append(box.n_points)
         return evaluate_box(space, given, box, *rest, **options)
 
-    monkeypatch.setattr(extension_job, "evaluate_box", counting)
+    monkeypatch.setattr(extending, "evaluate_box", counting)
     monkeypatch.setattr("sweep.runs.job.evaluate_box", counting)
     finished = extend(PLACE, plan(**LARGE))
     assert (finished.computed, finished.resumed) == (sum(points), before.computed) == (4, 8)
