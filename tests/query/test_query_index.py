@@ -130,13 +130,13 @@ def _same(index, name: str, cell: tuple[int, ...], values: np.ndarray, places: n
 
 
 def test_summaries__of_large_chunks(monkeypatch):
-    """Pieces, samples and counts by code give what one look at everything gives."""
+    """Pieces and counts by code give what one look at everything gives."""
     over = indexed.grid((2, 3, 4, 9, 11), 10**6)
     found = indexed.numbers(over, 2, "float32", 3)
     plan = indexed.Plan(("one",), indexed.DEVICES, indexed.MODELS)
     own = indexed.variables(over, "float32")
     at_once = summaries.summarise(over, plan, over.whole, own, found)
-    for name, value in (("PIECE", 37), ("SMALL", 1), ("SAMPLE", 5)):
+    for name, value in (("PIECE", 37), ("SMALL", 1)):
         monkeypatch.setattr(summaries, name, value)
     assert summaries.summarise(over, plan, over.whole, own, found) == at_once
     assert at_once["points"] == 2 * over.n_points
@@ -226,14 +226,8 @@ def test_fronts_of_chunks__whatever_is_smallest_where():
         ends = int(np.nanargmin(x)), int(np.nanargmin(y))
         assert np.isnan(y[ends[0]])
         for points in (ends, ends[:1], ends[1:]):
-            found = summaries._front(x, y, points, *least_of_pieces(x, y))
+            found = summaries._front(x, y, points)
             assert found.tolist() == front([x, y]).tolist()
         curve = rng.random(n)  # all are on the front
         ends = int(np.argmin(curve)), int(np.argmax(curve))
-        least = least_of_pieces(curve, 1 - curve)
-        assert summaries._front(curve, 1 - curve, ends, *least).size == n
-
-
-def least_of_pieces(*rows):
-    starts = {row.size: np.arange(0, row.size, summaries.PIECE) for row in rows}
-    return [np.fmin.reduceat(row, starts[row.size]) for row in rows]
+        assert summaries._front(curve, 1 - curve, ends).size == n

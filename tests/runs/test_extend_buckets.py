@@ -6,9 +6,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from support.buckets import contents, digest_of
 from support.runs import plan
-from support.store_samples import digest
+from support.store_samples import contents, digest
 
 from sweep.cli import main
 from sweep.errors import StoreError
@@ -70,7 +69,7 @@ def test_extended_store__is_that_of_the_whole_plan(large, monkeypatch, capsys):
     monkeypatch.setattr("sweep.runs.job.evaluate_box", counting)
     finished = extend(PLACE, plan(**LARGE))
     assert (finished.computed, finished.resumed) == (sum(points), before.computed) == (4, 8)
-    assert digest_of(PLACE) == large
+    assert digest(PLACE) == large
     assert verify(PLACE) == []
     assert len(inspect(PLACE).run["history"]) == 1
     assert not beside()
@@ -91,7 +90,7 @@ def test_extension__over_a_network_that_fails(large, url, network):
     extend(url, plan(**LARGE))
     network.fault = lambda *_: None
     assert network.failed > 10
-    assert digest_of(url) == large
+    assert digest(url) == large
     assert not beside(url)
 
 
@@ -122,7 +121,7 @@ def test_interrupted_extension__leaves_the_store_and_continues(large):
             extend(PLACE, plan(**given), threads=1, progress=progress)
         assert contents(PLACE) == before
     extend(PLACE, plan(**LARGE))
-    assert digest_of(PLACE) == large
+    assert digest(PLACE) == large
     assert not beside()
 
 
@@ -175,7 +174,7 @@ class Deadly:
 
 
 def but_lock() -> dict[str, str]:
-    return {k: v for k, v in digest_of(PLACE).items() if k != "chunk_index/lock"}
+    return {k: v for k, v in digest(PLACE).items() if k != "chunk_index/lock"}
 
 
 def state(large: dict[str, str], before: dict[str, str]) -> str:
@@ -196,7 +195,7 @@ def test_killed_at_any_change__is_a_whole_store_or_none_and_continues(large, mon
     while True:
         buckets._client.cache_clear()
         run(plan(**SMALL), PLACE)
-        before = digest_of(PLACE)
+        before = digest(PLACE)
         with monkeypatch.context() as patched:
             deadly = Deadly(patched, at)
             try:
@@ -218,7 +217,7 @@ def test_killed_at_any_change__is_a_whole_store_or_none_and_continues(large, mon
 def test_killed_overwriting__is_never_taken_for_a_finished_store(monkeypatch, at):
     """Its root record goes first and comes last; who reads in between is told that it is gone."""
     run(plan(**SMALL), PLACE)
-    before = digest_of(PLACE)
+    before = digest(PLACE)
     tree = open_store(PLACE)
     space = resolve(plan(**OTHER))
     with monkeypatch.context() as patched:

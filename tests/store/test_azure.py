@@ -14,10 +14,9 @@ from email.utils import formatdate
 from pathlib import Path
 
 import pytest
-from support.buckets import contents, digest_of
 from support.clusters import free_address
 from support.runs import plan
-from support.store_samples import digest
+from support.store_samples import contents, digest
 
 from sweep.errors import StoreError
 from sweep.query import best
@@ -95,7 +94,7 @@ def test_store__is_that_of_a_disk(url, tmp_path: Path):
     """Run, continued, asked, damaged, mended, extended, overwritten and locked."""
     run(plan(**SMALL), tmp_path / "small.zarr")
     assert run(plan(**SMALL), url).computed == 8
-    assert digest_of(url) == digest(tmp_path / "small.zarr")
+    assert digest(url) == digest(tmp_path / "small.zarr")
     everything = b"".join(contents(url).values())
     assert KEY.encode() not in everything and ACCOUNT.encode() not in everything
     assert run(plan(**SMALL), url).resumed == 8
@@ -108,7 +107,7 @@ def test_store__is_that_of_a_disk(url, tmp_path: Path):
     tree = open_store(url)
     assert extend(url, plan(**LARGE)).computed == 4
     run(plan(**LARGE), tmp_path / "large.zarr")
-    assert digest_of(url) == digest(tmp_path / "large.zarr")
+    assert digest(url) == digest(tmp_path / "large.zarr")
     with pytest.raises(StoreError, match="was replaced by another store meanwhile"):
         tree["mat_tiled/execution_time"].load()
     refused = []
@@ -121,4 +120,4 @@ def test_store__is_that_of_a_disk(url, tmp_path: Path):
 
     run(plan(**SMALL), url, overwrite=True, progress=progress)
     assert refused
-    assert digest_of(url) == digest(tmp_path / "small.zarr")
+    assert digest(url) == digest(tmp_path / "small.zarr")

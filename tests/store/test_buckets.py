@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.buckets import BUCKET, KEYS, SECRET, contents, digest_of, entries_of
+from support.buckets import BUCKET, KEYS, SECRET, entries_of
 from support.runs import command, environment, plan, sweep, write_plan
-from support.store_samples import digest, fill, layout, reference, write_chunk
+from support.store_samples import contents, digest, fill, layout, reference, write_chunk
 
 from sweep.errors import StoreError
 from sweep.query import best
@@ -46,7 +46,7 @@ def test_store__is_that_of_a_disk(tmp_path, url, scheme):
     with open_or_create(url, layout()) as store:
         assert len(store.missing()) == 6
         fill(store)
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)
     assert inspect(url).is_finished
     assert set(read_summaries(url)) == {(f"kernel_{k}", i) for k in range(2) for i in range(3)}
     tree = open_store(url)
@@ -62,7 +62,7 @@ def test_run__has_the_bytes_of_a_local_run_and_no_secrets(tmp_path, url):
     run(few, tmp_path / "a.zarr")
     finished = run(few, url)
     assert (finished.computed, str(finished.path)) == (8, url)
-    assert digest_of(url) == digest(tmp_path / "a.zarr")
+    assert digest(url) == digest(tmp_path / "a.zarr")
     everything = b"".join(contents(url).values())
     for secret in (SECRET, KEYS["AWS_ACCESS_KEY_ID"], os.environ["AWS_ENDPOINT_URL"]):
         assert secret.encode() not in everything
@@ -152,7 +152,7 @@ def test_faults__of_every_third_request(tmp_path, url, network, wrong, monkeypat
         fill(store)
     network.fault = lambda *_: None
     assert network.failed > 10
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)
     assert len(entries_of(url)) == len(set(entries_of(url))) == 6
 
 
@@ -163,7 +163,7 @@ def test_faults__no_answer_in_time(tmp_path, url, network, impatient):
         fill(store)
     network.fault = lambda *_: None
     assert network.failed > 0
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)
 
 
 def test_faults__a_server_that_stays_away(tmp_path, url, network, impatient):
@@ -180,7 +180,7 @@ def test_faults__a_server_that_stays_away(tmp_path, url, network, impatient):
     with open_or_create(url, layout()) as store:
         assert len(store.finished) == 1
         fill(store)
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)
 
 
 def test_deletion__of_objects_that_are_not_there(tmp_path):
@@ -256,7 +256,7 @@ def test_kill__of_a_creation(tmp_path, url, at, overwrite):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     with open_or_create(url, layout(), overwrite=overwrite and at == 1) as store:
         fill(store)
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)
 
 
 @pytest.mark.slow
@@ -287,7 +287,7 @@ def test_kill__of_a_run_and_continued(tmp_path, url, network):
     assert "kept from an earlier run" in done.stdout
     entries = entries_of(url)
     assert len(entries) == len(set(entries))  # twice, if one were computed again
-    assert digest_of(url) == digest(tmp_path / "long.zarr")
+    assert digest(url) == digest(tmp_path / "long.zarr")
 
 
 @pytest.mark.slow
@@ -309,4 +309,4 @@ def test_two_runs_at_once(tmp_path, url):
             assert f"{url}: " in out
     entries = entries_of(url)
     assert len(entries) == len(set(entries))
-    assert digest_of(url) == digest(tmp_path / "long.zarr")
+    assert digest(url) == digest(tmp_path / "long.zarr")

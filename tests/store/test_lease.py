@@ -8,8 +8,7 @@ import threading
 import time
 
 import pytest
-from support.buckets import digest_of
-from support.store_samples import fill, layout, reference, write_chunk
+from support.store_samples import digest, fill, layout, reference, write_chunk
 
 from sweep.errors import StoreError
 from sweep.store import inspect, lease, open_or_create
@@ -93,7 +92,7 @@ def test_lock__is_broken_on_demand(tmp_path, url):
         with pytest.raises(StoreError, match="lost the store's lock; the same command continues"):
             first.close()
         fill(second)
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)
 
 
 def test_lock__is_renewed_and_its_loss_noticed(url, hasty):
@@ -144,4 +143,4 @@ def test_journal__of_a_replaced_store_is_not_read(tmp_path, url):
     with open_or_create(url, layout(), overwrite=True) as store:
         assert not store.finished
         fill(store)
-    assert digest_of(url) == reference(tmp_path)
+    assert digest(url) == reference(tmp_path)

@@ -1,15 +1,17 @@
-"""A store that was damaged: found, named, and mended to the bit; never read as a result."""
+"""A damaged store, on a disk or in a bucket: found, named and repaired to the bit."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.runs import POINTS, plan
-from support.store_samples import digest, rewrite_root
+from support.store_samples import contents, digest, entries, rewrite_root
 
 from sweep.cli import main
 from sweep.errors import StoreError
@@ -17,81 +19,145 @@ from sweep.query import best, top
 from sweep.runs import job
 from sweep.runs.running import run
 from sweep.runs.verifying import repair, verify
-from sweep.store import open_store
+from sweep.store import buckets, files_of, inspect, lease, open_store
+from sweep.store.buckets import ObjectPath
+from sweep.store.lock import this_process
 
 CHUNK = "sepia/execution_time/c.0.1.2.0.0"
+NOTE = "chunk_index/damaged.json"
+BUCKET = "memory://bucket/small.zarr"
+FEW = {
+    "kernels": ["mat_tiled"],
+    "outputs": ["execution_time"],
+    "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
+}
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def references(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, bytes]]]:
+    """The files and the objects of a run that nothing disturbed."""
     path = tmp_path_factory.mktemp("reference") / "small.zarr"
-    run(plan(), path)
-    return path
+    buckets._client.cache_clear()
+    yield {place: (run(plan(), place), contents(place))[1] for place in (str(path), BUCKET)}
+    buckets._client.cache_clear()
+
+
+def made(root: str, reference: dict[str, bytes]) -> str:
+    """Write a copy of the reference."""
+    buckets._client.cache_clear()
+    for key, content in reference.items():
+        if root == BUCKET:
+            ObjectPath(f"{root}/{key}").write(content)
+        else:
+            Path(root, key).parent.mkdir(parents=True, exist_ok=True)
+            Path(root, key).write_bytes(content)
+    return root
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def place(request, references, tmp_path: Path) -> str:
+    """A store of its own, as a path or URL."""
+    on_disk, in_bucket = references.values()
+    if request.param == "disk":
+        return made(str(tmp_path / "small.zarr"), on_disk)
+    return made(BUCKET, in_bucket)
 
 
 @pytest.fixture
-def store(reference: Path, tmp_path: Path) -> Path:
-    shutil.copytree(reference, tmp_path / "small.zarr")
-    return tmp_path / "small.zarr"
+def store(references, tmp_path: Path) -> Path:
+    """A store on the disk."""
+    return Path(made(str(tmp_path / "small.zarr"), next(iter(references.values()))))
 
 
-def flip(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 4
-    file.write_bytes(content)
+@pytest.fixture
+def remote(references) -> str:
+    """A store in the memory of this process."""
+    return made(BUCKET, references[BUCKET])
 
 
-def truncate(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-3])
+@pytest.fixture(scope="module")
+def reference(references) -> dict[str, str]:
+    """The digest of a sound store."""
+    return digest(next(iter(references)))
 
 
-def empty(file: Path) -> None:
-    file.write_bytes(b"")
+def rewrite(store: str | Path, key: str, content: bytes) -> None:
+    if isinstance(store, str) and "://" in store:
+        ObjectPath(f"{store}/{key}").write(content)
+    else:
+        Path(store, key).write_bytes(content)
 
 
-DAMAGES = {
+def flip(store: str | Path, key: str) -> None:
+    content = files_of(store).get(key)
+    rewrite(store, key, content[:-1] + bytes([content[-1] ^ 4]))
+
+
+def truncate(store: str | Path, key: str) -> None:
+    rewrite(store, key, files_of(store).get(key)[:-3])
+
+
+def empty(store: str | Path, key: str) -> None:
+    rewrite(store, key, b"")
+
+
+def remove(store: str | Path, key: str) -> None:
+    assert files_of(store).exists(key)
+    files_of(store).remove([key])
+
+
+PROBLEMS = {
     flip: "its checksum does not fit",
     truncate: "it is truncated",
     empty: "it is truncated",
-    Path.unlink: "it is missing",
+    remove: "it is missing",
 }
-FILES = (
-    CHUNK,
-    "sepia/occupancy/c.1.0",
-    "mat_tiled/status/c.0.0.1.0.0",
-    "sepia/block_size/c.0",
-    "chunk_index/c.0",
-    "chunk_maximum/c.0.1",
-)
 
 
-def damage(store: Path, key: str, how=flip) -> None:
-    assert (store / key).exists(), sorted(p.name for p in (store / key).parent.iterdir())
-    how(store / key)
+@pytest.fixture
+def boxes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What a run computes from now on."""
+    found: list[object] = []
+    evaluate_box = job.evaluate_box
+
+    def counting(space, given, box, *rest, **options):
+        found.append(box)
+        return evaluate_box(space, given, box, *rest, **options)
+
+    monkeypatch.setattr(job, "evaluate_box", counting)
+    return found
 
 
-def test_sound_store(store, capsys):
-    before = digest(store)
-    assert verify(store) == []
-    assert main(["verify", str(store)]) == 0
-    assert capsys.readouterr().out == f"{store}: sound\n"
-    assert digest(store) == before
+def test_sound_store(place, capsys):
+    before = contents(place)
+    assert verify(place) == []
+    assert main(["verify", place]) == 0
+    assert capsys.readouterr().out == f"{place}: sound\n"
+    assert contents(place) == before
 
 
 @pytest.mark.parametrize(
     ("key", "how"),
-    [*((CHUNK, how) for how in DAMAGES), *((key, how) for key in FILES[1:] for how in (flip,)),
-     ("chunk_index/c.0", Path.unlink)],
-)  # fmt: skip
-def test_damage__is_named_and_mended(store, reference, capsys, key, how):
-    damage(store, key, how)
-    assert main(["verify", str(store)]) == 1
+    [
+        *((CHUNK, how) for how in PROBLEMS),
+        ("sepia/occupancy/c.1.0", flip),
+        ("mat_tiled/status/c.0.0.1.0.0", flip),
+        ("sepia/block_size/c.0", flip),
+        ("chunk_index/c.0", flip),
+        ("chunk_index/c.0", remove),
+        ("chunk_maximum/c.0.1", flip),
+    ],
+)
+def test_damage__is_named_and_repaired(place, reference, capsys, key, how):
+    how(place, key)
+    assert main(["verify", place]) == 1
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"{store}/{key}: {DAMAGES[how]}")
-    assert main(["verify", str(store), "--repair"]) == 0
+    assert line.startswith(f"{place}/{key}: {PROBLEMS[how]}")
+    assert json.loads(files_of(place).get(NOTE))["damaged"].keys() == {key}
+    assert main(["verify", place, "--repair"]) == 0
     assert "mended 1 file," in capsys.readouterr().out
-    assert digest(store) == digest(reference)
-    assert main(["verify", str(store)]) == 0
+    assert digest(place) == reference
+    assert main(["verify", place]) == 0
 
 
 @pytest.mark.parametrize(
@@ -99,50 +165,48 @@ def test_damage__is_named_and_mended(store, reference, capsys, key, how):
     [
         ("sepia/execution_time/zarr.json", flip, ""),
         ("sepia/zarr.json", empty, "not JSON"),
-        ("chunk_minimum/zarr.json", Path.unlink, "missing"),
-        ("chunk_index/journal.jsonl", Path.unlink, "lacks 42 of 42 chunks"),
-        ("chunk_index/journal.jsonl", flip, "lacks 1 of 42 chunks"),
+        ("chunk_minimum/zarr.json", remove, "missing"),
+        ("journal", remove, "lacks 42 of 42 chunks"),
+        ("journal", flip, "lacks "),
     ],
 )
-def test_metadata_and_journal__are_mended(store, reference, key, how, problem):
-    journal = (store / "chunk_index/journal.jsonl").read_bytes()
-    damage(store, key, how)
-    (found,) = verify(store)
-    assert found.key == key and problem in found.problem
-    repair(store, [found])
-    assert digest(store) == digest(reference)
-    after = (store / "chunk_index/journal.jsonl").read_bytes()
-    assert sorted(after.splitlines()) == sorted(journal.splitlines())
-    assert verify(store) == []
+def test_metadata_and_journal__are_repaired(place, reference, key, how, problem):
+    before, damaged = entries(place), key
+    if key == "journal":
+        damaged = next(k for k in contents(place) if k.startswith("chunk_index/journal"))
+        key = damaged if damaged.endswith("journal.jsonl") else damaged.rpartition("/")[0]
+        if "://" in place:  # another object, which was cut short
+            rewrite(place, f"{damaged[:-7]}1.jsonl", b'{"sweep_jour')
+    how(place, damaged)
+    (found,) = verify(place)
+    assert found.key == key
+    assert problem in found.problem or "://" in place
+    repair(place, [found])
+    assert (digest(place), entries(place)) == (reference, before)
+    assert verify(place) == []
 
 
-def test_lost_directory__is_mended(store, reference):
-    shutil.rmtree(store / "sepia")
-    assert len(verify(store)) > 30
-    repair(store, verify(store))
-    assert digest(store) == digest(reference)
+def test_lost_directory__is_repaired(place, reference):
+    if "://" in place:
+        ObjectPath(place).remove([k for k in contents(place) if k.startswith("sepia/")])
+    else:
+        shutil.rmtree(f"{place}/sepia")
+    assert len(verify(place)) > 30
+    repair(place, verify(place))
+    assert digest(place) == reference
 
 
-def test_run__mends_exactly_what_verify_found(store, reference, monkeypatch):
-    for key, how in ((CHUNK, flip), ("sepia/status/c.0.0.0.0.0", Path.unlink)):
-        damage(store, key, how)
-    untouched = {p: p.stat().st_mtime_ns for p in store.rglob("c.*") if p.is_file()}
-    assert len(verify(store)) == 2
-    boxes = []
-    evaluate_box = job.evaluate_box
-
-    def counting(space, given, box, *rest, **options):
-        boxes.append(box)
-        return evaluate_box(space, given, box, *rest, **options)
-
-    monkeypatch.setattr(job, "evaluate_box", counting)
-    finished = run(plan(), store)
+def test_run__repairs_exactly_what_verify_found(place, reference, boxes):
+    for key, how in ((CHUNK, flip), ("sepia/status/c.0.0.0.0.0", remove)):
+        how(place, key)
+    marks = {key: files_of(place).mark(key) for key in contents(place) if "/c." in key}
+    assert len(verify(place)) == 2
+    finished = run(plan(), place)
     assert len(boxes) == 2
     assert (finished.computed, finished.resumed) == (4, POINTS - 4)
-    assert digest(store) == digest(reference)
-    changed = [p for p, time in untouched.items() if p.stat().st_mtime_ns != time]
-    assert changed == [store / CHUNK]
-    again = run(plan(), store)
+    assert digest(place) == reference
+    assert [key for key, mark in marks.items() if files_of(place).mark(key) != mark] == [CHUNK]
+    again = run(plan(), place)
     assert (again.computed, again.resumed) == (0, POINTS)
 
 
@@ -167,8 +231,8 @@ def test_unfinished_store__lacks_only_what_was_written(tmp_path):
     assert verify(tmp_path / "a.zarr") == []
 
 
-def test_verify__of_a_store_in_use_or_of_another_version(store, monkeypatch, capsys):
-    damage(store, CHUNK)
+def test_repair__of_a_store_of_another_version_is_refused(store, capsys):
+    flip(store, CHUNK)
     rewrite_root(store, layout_sha256="0" * 64)
     assert main(["verify", str(store), "--repair"]) == 2
     error = capsys.readouterr().err
@@ -177,7 +241,7 @@ def test_verify__of_a_store_in_use_or_of_another_version(store, monkeypatch, cap
 
 
 def test_verify__of_a_read_only_store_notes_nothing(store, monkeypatch):
-    damage(store, CHUNK)
+    flip(store, CHUNK)
 
     def refuse(*_: object) -> None:
         raise StoreError("cannot write: the file system is read-only")
@@ -185,7 +249,7 @@ def test_verify__of_a_read_only_store_notes_nothing(store, monkeypatch):
     monkeypatch.setattr("sweep.store.local_files.LocalFiles.put", refuse)
     (found,) = verify(store)
     assert found.key == CHUNK
-    assert not (store / "chunk_index/damaged.json").exists()
+    assert not (store / NOTE).exists()
     with pytest.raises(StoreError, match="read-only"):
         repair(store, [found])
 
@@ -201,7 +265,7 @@ def test_damaged_root__is_one_line(store, reference, capsys):
         assert main(["verify", str(store), "--repair"]) == (0 if kept > 1000 else 2)
         out, error = capsys.readouterr()
         if kept > 1000:
-            assert digest(store) == digest(reference)
+            assert digest(store) == reference
         else:
             assert "its record cannot be repaired" in error and error.count("\n") == 1
     assert main(["verify", str(store.with_name("other.zarr"))]) == 2
@@ -211,15 +275,15 @@ def test_damaged_root__is_one_line(store, reference, capsys):
 # ---------------------------------------------------------------------------- reading
 
 
-@pytest.mark.parametrize("how", [flip, truncate, Path.unlink], ids=lambda how: how.__name__)
-def test_damaged_chunk__is_one_line_of_every_question(store, capsys, how):
-    damage(store, CHUNK, how)
-    assert main(["top", str(store), "70"]) == 2
+@pytest.mark.parametrize("how", [flip, truncate, remove], ids=lambda how: how.__name__)
+def test_damaged_chunk__is_one_line_of_every_question(place, capsys, how):
+    how(place, CHUNK)
+    assert main(["top", place, "70"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"sweep: '{store}/{CHUNK}': it") and "sweep verify" in error
+    assert error.startswith(f"sweep: '{place}/{CHUNK}': it") and "sweep verify" in error
     assert error.count("\n") == 1
     with pytest.raises(StoreError, match="sweep verify"):
-        open_store(store)["sepia/execution_time"].load()
+        open_store(place)["sepia/execution_time"].load()
 
 
 def test_store_deleted_under_a_reader__is_one_line(store):
@@ -243,3 +307,80 @@ def test_store_deleted_under_a_run__is_one_line(tmp_path):
         run(plan(), path, threads=1, progress=progress)
     assert not path.exists()
     assert json.loads((tmp_path / "b.zarr/zarr.json").read_text())
+
+
+# ---------------------------------------------------------------------------- locks in a bucket
+
+
+def test_verify__of_a_store_that_is_being_written_notes_nothing(remote):
+    remove(remote, CHUNK)
+    owner = json.dumps({**this_process(), "token": "theirs"}).encode()
+    rewrite(remote, "chunk_index/lock", owner)
+    (found,) = verify(remote)
+    assert NOTE not in contents(remote)
+    with pytest.raises(StoreError, match="is being written by process"):
+        repair(remote, [found])
+
+
+def test_repair__takes_over_the_lock_of_a_dead_run(remote, reference, monkeypatch):
+    """At once with --break-lock."""
+    flip(remote, CHUNK)
+    verify(remote)
+    owner = {**this_process(), "host": "elsewhere", "boot": "another", "token": "theirs"}
+    rewrite(remote, "chunk_index/lock", json.dumps(owner).encode())
+    monkeypatch.setattr(lease, "LEASE_S", 1e6)
+    assert run(plan(), remote, break_lock=True).computed == 2
+    assert digest(remote) == reference
+
+
+def test_repair__stops_where_its_lock_is_lost(remote, monkeypatch):
+    """Journal and note are left to whoever has the lock now."""
+    flip(remote, CHUNK)
+    (found,) = verify(remote)
+
+    def lost(self: object) -> None:
+        raise StoreError("this run was cut off too long and lost the store's lock")
+
+    monkeypatch.setattr(lease.Lease, "check", lost)
+    with pytest.raises(StoreError, match="lost the store's lock"):
+        repair(remote, [found])
+    assert NOTE in contents(remote)
+    assert not inspect(remote).files.exists("chunk_index/lock")
+
+
+# ---------------------------------------------------------------------------- over a network
+
+
+def test_network__where_every_fifth_request_fails(url, network):
+    run(plan(**FEW), url)
+    before, chunk = digest(url), "mat_tiled/execution_time/c.0.0.0.0"
+    flip(url, chunk)
+    count, lock = iter(range(10**9)), threading.Lock()
+
+    def fault(method: str, path: str) -> str | None:
+        with lock:
+            return "503" if next(count) % 5 == 0 else None
+
+    network.fault = fault
+    (found,) = verify(url)
+    assert found.key == chunk
+    assert run(plan(**FEW), url).computed > 0
+    assert verify(url) == []
+    network.fault = lambda *_: None
+    assert network.failed > 10
+    assert digest(url) == before
+
+
+def test_network__that_stays_away_is_no_damage(url, network, monkeypatch, capsys):
+    """What does not answer is not called damaged, and nothing is noted."""
+    run(plan(**FEW), url)
+    monkeypatch.setattr(buckets, "RETRIES", {"max_retries": 1})
+    buckets._client.cache_clear()
+    network.fault = lambda method, path: "503" if "/execution_time/c." in path else None
+    assert main(["verify", url]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith(f"sweep: cannot read '{url}/mat_tiled/execution_time/c.")
+    assert error.count("\n") == 1
+    network.fault = lambda *_: None
+    assert NOTE not in contents(url)

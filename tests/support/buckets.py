@@ -9,12 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from support.clusters import free_address
-from support.store_samples import without_times
 
 BUCKET = "results"
 SECRET = "not-to-be-written-anywhere"
@@ -123,26 +121,6 @@ class Network:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-def contents(url: str) -> dict[str, bytes]:
-    """Return every object below a URL."""
-    from sweep.store.buckets import ObjectPath, read_all
-
-    root = ObjectPath(url)
-    keys = list(root.below())
-    return dict(zip(keys, read_all([root / key for key in keys]), strict=True))
-
-
-def digest_of(url: str) -> dict[str, str]:
-    """Hash every object except the journal, ignoring times, as ``store_samples.digest`` does."""
-    found = {}
-    for key, content in contents(url).items():
-        if key == "zarr.json":
-            content = without_times(content)
-        if "/journal-" not in key:
-            found[key] = sha256(content).hexdigest()
-    return found
 
 
 def entries_of(url: str) -> list[tuple[str, int]]:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from sweep.store import Coordinate, GroupLayout, Store, StoreLayout, Variable, open_or_create
+from sweep.store import (
+    Coordinate,
+    GroupLayout,
+    Store,
+    StoreLayout,
+    Variable,
+    files_of,
+    open_or_create,
+)
 from sweep.store.metadata import root_document
 
 VERSION = {"sweep_version": "0"}
@@ -76,18 +84,26 @@ def fill(store: Store, chunk_size: int = 2) -> None:
     store.complete()
 
 
-def digest(root: Path) -> dict[str, str]:
-    """Return the hash of every file except the journal, ignoring times in the root record."""
-    found = {}
-    for directory, _, names in os.walk(root):
-        for name in names:
-            path = Path(directory) / name
-            content = path.read_bytes()
-            if path == root / "zarr.json":
-                content = without_times(content)
-            if name != "journal.jsonl":
-                found[str(path.relative_to(root))] = hashlib.sha256(content).hexdigest()
-    return found
+def contents(store: Path | str) -> dict[str, bytes]:
+    """Return every file, or every object below a URL."""
+    files = files_of(store)
+    keys = list(files.keys())
+    with ThreadPoolExecutor(8) as pool:
+        return dict(zip(keys, pool.map(files.get, keys), strict=True))
+
+
+def digest(store: Path | str) -> dict[str, str]:
+    """Hash of every file or object but the journal; times in the root record left out."""
+    found = {k: v for k, v in contents(store).items() if not k.startswith("chunk_index/journal")}
+    if "zarr.json" in found:
+        found["zarr.json"] = without_times(found["zarr.json"])
+    return {key: hashlib.sha256(content).hexdigest() for key, content in found.items()}
+
+
+def entries(store: Path | str) -> list[bytes]:
+    """Return the sorted lines of the journal, which differ in order between two runs."""
+    found = [v for k, v in contents(store).items() if k.startswith("chunk_index/journal")]
+    return sorted({line for content in found for line in content.splitlines()})
 
 
 def without_times(content: bytes) -> bytes:
