@@ -62,8 +62,8 @@ def list_(arguments: argparse.Namespace) -> int:
 
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return every model with whether it runs, on what derived parameters, or what is missing."""
-    from sweep.derive import missing_parameters, with_derived
     from sweep.explanation.applicability import applicability
+    from sweep.space import missing_parameters, with_derived
 
     if not arguments.device:
         raise SweepError("list models: --kernel needs a --device to run on")

@@ -42,9 +42,10 @@ from sweep.compiler.source import (
     nominal,
     point,
 )
+from sweep.hardware.power import NO_TIME
 from sweep.jit import compile_pass
 from sweep.models import get_model
-from sweep.models.base import NO_TIME, Model
+from sweep.models.base import Model
 
 __all__ = [
     "CLOCK_INPUTS",

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from sweep.compiler.lowering import lower, lowered
 from sweep.compiler.program import Assignment, Program, names_in, parts_of
-from sweep.models.base import Model, finish
+from sweep.hardware.power import finish
+from sweep.models.base import Model
 
 __all__ = [
     "CLOCK_INPUTS",

@@ -20,9 +20,11 @@ from sweep.evaluation.counts import (
 )
 from sweep.evaluation.step_cache import StepCache
 from sweep.fields import STATUS
-from sweep.hardware import clocks as clk
+from sweep.hardware.clocks import clock_ratio
+from sweep.hardware.derived import dram_share
 from sweep.hardware.occupancy import Limits, block_limits, grid_occupancy, limits_for
 from sweep.hardware.occupancy_limits import l1_bytes_of
+from sweep.models import stated_facts
 from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload
 from sweep.space import CLOCK_AXES, Box, Dimension, KernelSpace
@@ -283,15 +285,7 @@ def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
 
 
 def _dram_share(devices: tuple[Device, ...], ndim: int) -> Array:
-    dram_latency = _parameter(devices, "hong_kim", "mem_ld_cycles", ndim)
-    l2_latency = _parameter(devices, "wang_chu", "l2_lat_cycles", ndim)
-    return clk.dram_share(
-        _parameter(devices, "wang_chu", "dm_lat_slope_cycles", ndim),
-        _parameter(devices, "wang_chu", "dm_lat_intercept_cycles", ndim),
-        dram_latency,
-        # A derived L2 latency may be DRAM's own, as an upper bound: it tells nothing of the share.
-        np.where(l2_latency < dram_latency, l2_latency, np.nan),
-    )
+    return device_array([dram_share(stated_facts(d.model_parameters)) for d in devices], ndim)
 
 
 def _clocks(devices: tuple[Device, ...], ndim: int, *values: Any) -> tuple[Clocks, Array]:
@@ -302,7 +296,7 @@ def _clocks(devices: tuple[Device, ...], ndim: int, *values: Any) -> tuple[Clock
     for clock in ("core", "memory"):
         found[clock], nominal[clock], inside = clock_on_devices(clock, axes, devices, ndim)
         status = np.where(inside, status, float(STATUS["clock_out_of_range"]))
-    ratio = clk.clock_ratio(found["core"], nominal["core"], found["memory"], nominal["memory"])
+    ratio = clock_ratio(found["core"], nominal["core"], found["memory"], nominal["memory"])
     return Clocks(found["core"], found["memory"], nominal["core"], nominal["memory"], ratio), status
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bandwidth", "clock_ratio", "dram_share", "latency", "service_time"]
+__all__ = ["bandwidth", "clock_ratio", "latency", "service_time"]
 
 Array = NDArray[np.float64]
 
@@ -44,14 +44,3 @@ def latency(cycles: Array, ratio: Array, share: Array) -> Array:
 def bandwidth(nominal: Array, memory: Array, memory_nominal: Array) -> Array:
     """Return the DRAM bandwidth at a memory clock: proportional to it [B/s]."""
     return nominal * (memory / memory_nominal)
-
-
-def dram_share(slope: Array, intercept: Array, dram_latency: Array, l2_latency: Array) -> Array:
-    """Return the share of a DRAM latency that scales with the clock ratio [1].
-
-    From the device's fit of latency against the clock ratio where it has one, else the whole
-    latency less the L2 cache's, else all of it. Missing numbers are NaN.
-    """
-    fitted = slope / (slope + intercept)
-    from_l2 = np.clip((dram_latency - l2_latency) / dram_latency, 0.0, 1.0)
-    return np.where(np.isfinite(fitted), fitted, np.where(np.isfinite(from_l2), from_l2, 1.0))

@@ -14,11 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.fields import POWER_STATUS
+from sweep.fields import POWER_STATUS, STATUS
 
-__all__ = ["dynamic_power", "power_inputs", "voltage_at"]
+__all__ = ["dynamic_power", "finish", "power_inputs", "voltage_at"]
 
 Array = NDArray[np.float64]
+
+MODEL_DOMAIN = float(STATUS["model_domain"])
+NO_TIME = float(POWER_STATUS["no_time"])
+LARGEST = float(np.finfo(np.float32).max)
+"""Most cycles of a valid configuration, in either precision: a store of float32 must not hold
+infinity as a result. Comparing with a number costs less than testing for infinity does."""
 
 
 def dynamic_power(capacitance: float | Array, voltage: Array, frequency: Array) -> Array:
@@ -81,4 +87,24 @@ def power_inputs(devices: Sequence[Any], core: Array, memory: Array) -> dict[str
         "core_watts": watts["core"],
         "memory_watts": watts["memory"],
         "power_input_status": status,
+    }
+
+
+def finish(  # type: ignore[no-untyped-def]
+    execution_cycles, core_activity, memory_activity, launch_status, clock_status,
+    power_input_status, static_power, core_hz, core_watts, memory_watts,
+):  # fmt: skip
+    """Return status, seconds, power by equation (1) and energy, from what every model gives."""
+    status = launch_status if launch_status != 0.0 else clock_status
+    sound = (execution_cycles > 0.0) and (execution_cycles <= LARGEST)
+    status = status if (status != 0.0 or sound) else MODEL_DOMAIN
+    time = execution_cycles / core_hz
+    power = static_power + core_activity * core_watts + memory_activity * memory_watts
+    power_status = power_input_status if status == 0.0 else NO_TIME
+    return {
+        "status": status,
+        "power_status": power_status,
+        "execution_time": time,
+        "power": power,
+        "energy": power * time,
     }

@@ -8,6 +8,7 @@ is the model's, its value the :class:`~sweep.models.base.Model`, as in
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from sweep.errors import ModelError, PlanError, nearest
 if TYPE_CHECKING:
     from sweep.models.base import Model
 
-__all__ = ["GROUP", "MODULES", "get_model", "model_names"]
+__all__ = ["GROUP", "MODULES", "get_model", "model_names", "stated_facts"]
 
 GROUP = "sweep.models"
 """The entry point group of models from other packages."""
@@ -74,6 +75,22 @@ def get_model(name: str) -> Model:
         raise ModelError(f"{where} cannot be imported: {text}") from error
     _check(found, name, where)
     return found  # type: ignore[no-any-return]
+
+
+def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return what models' own tables in a device file say of facts that models share.
+
+    Parameters
+    ----------
+    parameters : mapping
+        The tables by model. The first model that states a fact counts.
+    """
+    found: dict[str, float] = {}
+    for name in model_names():
+        for fact, value in get_model(name).facts(parameters.get(name, {})).items():
+            if isinstance(value, (int, float)):
+                found.setdefault(fact, float(value))
+    return found
 
 
 def _check(model: Any, name: str, where: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.fields import POWER_STATUS, STATUS, Field, Parameter
+from sweep.fields import Field, Parameter
 from sweep.models.workload import Array, Workload
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Model",
     "Symbol",
     "equations",
-    "finish",
     "symbols_of",
 ]
 
@@ -198,6 +197,10 @@ class Model:
         What the model reads from ``[model.NAME]`` of a device file.
     options : mapping
         Option name to its allowed values, the default first.
+    facts : callable
+        ``facts(own)`` returns what the model's own table in a device file says of facts that models
+        share, by name (see :class:`sweep.hardware.derived.DeviceFacts`); ``None`` where it lacks
+        one.
     errata : mapping
         Documented differences between the variants.
     """
@@ -215,6 +218,7 @@ class Model:
     parameters: tuple[Parameter, ...]
     errata: Mapping[str, str]
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda own: {}
 
     def __post_init__(self) -> None:
         """Complete the keys of the model's own table in device files."""
@@ -253,32 +257,3 @@ class Model:
 def _number(value: Any) -> np.float64:
     """Return an array's only number; by NumPy's arithmetic it divides by zero without raising."""
     return np.float64(np.reshape(value, -1)[0])
-
-
-# ---------------------------------------------------------------------------- after every model
-
-MODEL_DOMAIN = float(STATUS["model_domain"])
-NO_TIME = float(POWER_STATUS["no_time"])
-LARGEST = float(np.finfo(np.float32).max)
-"""Most cycles of a valid configuration, in either precision: a store of float32 must not hold
-infinity as a result. Comparing with a number costs less than testing for infinity does."""
-
-
-def finish(  # type: ignore[no-untyped-def]
-    execution_cycles, core_activity, memory_activity, launch_status, clock_status,
-    power_input_status, static_power, core_hz, core_watts, memory_watts,
-):  # fmt: skip
-    """Return status, seconds, power by equation (1) and energy, from what every model gives."""
-    status = launch_status if launch_status != 0.0 else clock_status
-    sound = (execution_cycles > 0.0) and (execution_cycles <= LARGEST)
-    status = status if (status != 0.0 or sound) else MODEL_DOMAIN
-    time = execution_cycles / core_hz
-    power = static_power + core_activity * core_watts + memory_activity * memory_watts
-    power_status = power_input_status if status == 0.0 else NO_TIME
-    return {
-        "status": status,
-        "power_status": power_status,
-        "execution_time": time,
-        "power": power,
-        "energy": power * time,
-    }

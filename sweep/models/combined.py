@@ -34,7 +34,8 @@ CB-5  A warp belongs to one of the SM's m schedulers and its lanes: alone it can
       systems", 1987); nobody queues because of this wait.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
-Parameters are the device's own: data sheets and micro-benchmarks, by the rules of `sweep.derive`.
+Parameters are the device's own: data sheets and micro-benchmarks, by rules of
+`sweep.hardware.derived`.
 The exponent in CB-1 is the one number that was chosen by a measurement of a kernel: a convolution
 on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
 No other number is fitted, but CB-5 was added with that kernel's times in view. (How wide words pass

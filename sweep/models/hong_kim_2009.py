@@ -532,6 +532,7 @@ MODEL = Model(
               "hong_kim (26)"),
     ),
     regimes=REGIMES,
+    facts=lambda own: {"dram_latency": own.get("mem_ld_cycles")},
     bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     parameters=(

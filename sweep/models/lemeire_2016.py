@@ -29,6 +29,9 @@ consecutive one of its size takes proportionally longer to issue.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from sweep.fields import BOUND, Field, Parameter
@@ -493,6 +496,17 @@ def _rows(key: str, meaning: str, *columns: str, required: bool = True) -> Param
     return Parameter(key, "lambda, Lambda", "cycle", meaning, required, 0, 1e6, columns)
 
 
+def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return latencies: of words of 4 bytes, and of single precision at ILP 1."""
+    widths = {float(row[0]): row[2] for row in own.get("global_memory", ())}
+    types = {(row[0], float(row[1])): row[3] for row in own.get("latencies", ())}
+    return {
+        "dram_latency": widths.get(4.0),
+        "shared_latency": next((row[2] for row in own.get("local_memory", ())), None),
+        "instruction_latency": types.get(("sp", 1.0)),
+    }
+
+
 MODEL = Model(
     name="lemeire",
     title="occupancy roofline and pipeline model",
@@ -512,6 +526,7 @@ MODEL = Model(
               "lemeire (derived)"),
     ),
     regimes=REGIMES,
+    facts=_facts,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     parameters=(

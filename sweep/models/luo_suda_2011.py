@@ -543,6 +543,7 @@ MODEL = Model(
               "luo_suda (3), (4)"),
     ),
     regimes=REGIMES,
+    facts=lambda own: {"dram_latency": own.get("t_mem_cycles")},
     bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     parameters=(

@@ -44,6 +44,9 @@ were measured, so that nothing changes at its nominal clocks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from sweep.fields import BOUND, Field, Parameter
@@ -497,6 +500,19 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     }
 
 
+def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return latencies, and the share of DRAM's that follows its clock, by the fit (4)."""
+    slope, intercept = own.get("dm_lat_slope_cycles"), own.get("dm_lat_intercept_cycles")
+    has_fit = slope is not None and intercept is not None
+    return {
+        "dram_latency": own.get("dm_lat_cycles"),
+        "l2_latency": own.get("l2_lat_cycles"),
+        "shared_latency": own.get("sh_lat_cycles"),
+        "instruction_latency": own.get("inst_latency_cycles"),
+        "dram_share": slope / (slope + intercept) if has_fit else None,
+    }
+
+
 MODEL = Model(
     name="wang_chu",
     title="core and memory frequency scaling",
@@ -518,6 +534,7 @@ MODEL = Model(
               "wang_chu (9) to (21)"),
     ),
     regimes=REGIMES,
+    facts=_facts,
     bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     parameters=(

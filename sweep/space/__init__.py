@@ -3,7 +3,14 @@
 from sweep.space.axes import CLOCK_AXES
 from sweep.space.grid import Box, Dimension, Grid, count_parts, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
-from sweep.space.space import LAUNCH_NAMES, KernelSpace, Space, resolve
+from sweep.space.space import (
+    LAUNCH_NAMES,
+    KernelSpace,
+    Space,
+    missing_parameters,
+    resolve,
+    with_derived,
+)
 from sweep.space.valid import Configurations, valid_configurations, violated
 
 __all__ = [
@@ -20,8 +27,10 @@ __all__ = [
     "cut_box",
     "list_plans",
     "load_plan",
+    "missing_parameters",
     "parse_plan",
     "resolve",
     "valid_configurations",
     "violated",
+    "with_derived",
 ]

@@ -69,8 +69,9 @@ class Plan:
     options : mapping
         Model name to its options, e.g. ``{"wang_chu": {"dram_latency": "eq5a"}}``.
     derive : bool
-        Whether parameters that a device file lacks are derived by the rules of
-        :mod:`sweep.derive`; without, such a device has the status ``missing_parameters``.
+        Whether to derive parameters that a device file lacks (see
+        :mod:`sweep.models.derivation`); without, such a device has the status
+        ``missing_parameters``.
     chunk_points : int, optional
         Configurations per chunk; chosen by the planner if left out.
     origin : str

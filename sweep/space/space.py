@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from sweep.derive import with_derived
 from sweep.errors import PlanError, SpecError, nearest
 from sweep.expressions import Expression
-from sweep.models import get_model, model_names
+from sweep.hardware.derived import DeviceFacts
+from sweep.models import get_model, model_names, stated_facts
+from sweep.models.derivation import derived_parameters
 from sweep.space.axes import CLOCK_AXES, Values
 from sweep.space.grid import Dimension, Grid
 from sweep.space.layout import Conditions, laid_out
@@ -18,6 +19,7 @@ from sweep.specs import (
     DEVICE_NAMES,
     Device,
     Kernel,
+    Source,
     check_model_parameters,
     load_device,
     load_kernel,
@@ -25,7 +27,7 @@ from sweep.specs import (
     parse_kernel,
 )
 
-__all__ = ["KernelSpace", "Space", "resolve"]
+__all__ = ["KernelSpace", "Space", "missing_parameters", "resolve", "with_derived"]
 
 Spec = TypeVar("Spec", Device, Kernel)
 
@@ -143,6 +145,39 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
     spaces = tuple(_kernel_space(plan, kernel, devices) for kernel in kernels)
     _check_constraints(plan, kernels)
     return Space(plan, devices, spaces)
+
+
+def with_derived(device: Device, models: Iterable[str]) -> Device:
+    """Return a device with every parameter that the models lack and a rule can derive.
+
+    Parameters
+    ----------
+    device : Device
+        A device as its file describes it; values of the file are never replaced.
+    models : iterable of str
+        The models whose parameters to complete.
+
+    Returns
+    -------
+    Device
+        The same device with further ``model_parameters``, each with a source of kind ``derived``.
+    """
+    given = device.model_parameters
+    parameters = {name: dict(values) for name, values in given.items()}
+    sources = dict(device.sources)
+    facts = DeviceFacts(
+        device.values, device.compute_capability, device.vendor, stated_facts(given)
+    )
+    for name, key, value, words in derived_parameters(facts, models, given):
+        parameters.setdefault(name, {})[key] = value
+        sources[f"model.{name}.{key}"] = Source("derived", words)
+    return replace(device, model_parameters=parameters, sources=sources)
+
+
+def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
+    """Return the required parameters of a model that a device lacks."""
+    given = device.model_parameters.get(model, {})
+    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in given)
 
 
 def _loaded(plan: Plan, key: str, name: str, load: Callable[[str], Spec]) -> Spec:

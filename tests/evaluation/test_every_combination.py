@@ -7,11 +7,10 @@ import pytest
 
 from sweep import Plan
 from sweep.cli import main
-from sweep.derive import missing_parameters, with_derived
 from sweep.explanation.applicability import applicability
 from sweep.fields import STATUS
 from sweep.models import get_model, model_names
-from sweep.space import resolve
+from sweep.space import missing_parameters, resolve, with_derived
 from sweep.specs import list_devices, list_kernels, load_device
 
 CLOCKS = {"core_clock_ratio": [0.9, 1.0, 1.1], "memory_clock_ratio": [0.9, 1.0, 1.1]}

@@ -15,13 +15,13 @@ from sweep.evaluation import evaluate_box
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS
-from sweep.hardware.clocks import bandwidth, clock_ratio, dram_share, latency, service_time
+from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time
+from sweep.hardware.derived import dram_share
 from sweep.hardware.power import dynamic_power, voltage_at
-from sweep.models import get_model
+from sweep.models import get_model, stated_facts
 from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel
 
-NAN = np.array(np.nan)
 hertz = st.floats(1e6, 2e10)
 
 
@@ -46,6 +46,9 @@ def test_service_time__belongs_to_dram():
     assert service_time(array(10), array(1.5)) == 15
 
 
+FIT = {"dm_lat_slope_cycles": 222.78, "dm_lat_intercept_cycles": 277.32}
+
+
 @pytest.mark.parametrize(("share", "cycles"), [(1, 600), (0, 400), (0.25, 450)])
 def test_latency__only_its_dram_share_scales(share, cycles):
     assert latency(array(400), array(1.5), array(share)) == cycles
@@ -53,8 +56,10 @@ def test_latency__only_its_dram_share_scales(share, cycles):
 
 @given(st.floats(0.1, 10))
 def test_latency__is_equation_4_of_wang_chu(ratio):
-    share = dram_share(array(222.78), array(277.32), NAN, NAN)
-    assert latency(array(500.1), array(ratio), share) == exact(wc.dm_lat_fit(222.78, ratio, 277.32))
+    share = get_model("wang_chu").facts(FIT)["dram_share"]
+    assert latency(array(500.1), array(ratio), array(share)) == exact(
+        wc.dm_lat_fit(222.78, ratio, 277.32)
+    )
 
 
 def test_bandwidth__proportional_to_the_memory_clock():
@@ -62,18 +67,19 @@ def test_bandwidth__proportional_to_the_memory_clock():
 
 
 @pytest.mark.parametrize(
-    ("slope", "intercept", "dram", "l2", "share"),
+    ("hong_kim", "wang_chu", "share"),
     [
-        (222.78, 277.32, 500.1, 222, 222.78 / 500.1),  # the device's fit
-        (np.nan, np.nan, 500, 200, 0.6),  # the whole latency less the L2 cache's
-        (222.78, np.nan, 500, 200, 0.6),
-        (np.nan, np.nan, 200, 500, 0),
-        (np.nan, np.nan, 420, np.nan, 1),  # all of it
-        (np.nan, np.nan, np.nan, np.nan, 1),
+        (500.1, {**FIT, "l2_lat_cycles": 222}, 222.78 / 500.1),  # the device's fit
+        (500, {"l2_lat_cycles": 200}, 0.6),  # the whole latency less the L2 cache's
+        (500, {"l2_lat_cycles": 200, "dm_lat_slope_cycles": 222.78}, 0.6),
+        (200, {"l2_lat_cycles": 200}, 1),  # an upper bound says nothing
+        (420, {}, 1),  # all of it
+        (None, {}, 1),
     ],
 )
-def test_dram_share(slope, intercept, dram, l2, share):
-    assert dram_share(*map(array, (slope, intercept, dram, l2))) == exact(share)
+def test_dram_share__by_what_the_models_tables_state(hong_kim, wang_chu, share):
+    given = {"hong_kim": {"mem_ld_cycles": hong_kim}, "wang_chu": wang_chu}
+    assert dram_share(stated_facts(given)) == exact(share)
 
 
 # --- What the models read at other clocks ---------------------------------------------------------

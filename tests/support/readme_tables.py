@@ -12,8 +12,8 @@ from typing import Any
 
 import sweep
 from sweep import plot
-from sweep.derive import missing_parameters
 from sweep.fields import COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
+from sweep.space import missing_parameters
 from sweep.specs import list_devices, load_device
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,50 +1,49 @@
 """Rules by which a model's missing device parameter follows from what the device file has.
 
-The rules that several models share are in :mod:`sweep.derive.facts`; here are those of one model,
-and the table of all.
+The rules that several models share are in :mod:`sweep.hardware.derived`; here are those of one
+model, and the table of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from sweep.derive.facts import (
+from sweep.hardware.derived import (
     SECTOR,
+    DeviceFacts,
+    Value,
+    cache_latency,
     departure_del_coal,
     departure_del_uncoal,
     dram_latency,
     dram_service_table,
-    instruction_latency,
-    issue_cycles,
-    l2_latency,
-    l2_service,
-    number,
-    service,
-    shared_latency,
-)
-from sweep.derive.pipelines import (
-    cache_latency,
     fp64_cycles,
+    instruction_latency,
     integer_cycles,
+    issue_cycles,
     issue_slots,
     l1_cycles,
     l1_latency,
+    l2_latency,
+    l2_service,
     launch_cycles,
     load_store_cycles,
     lookup_latency,
     memory_latency,
+    number,
     schedulers,
+    service,
     shared_cycles,
+    shared_latency,
     special_conversions,
     special_cycles,
     unified_lanes,
 )
-from sweep.specs import Device
-from sweep.specs.device import ModelValue
+from sweep.models import get_model
 
-__all__ = ["RULES", "Rule"]
+__all__ = ["RULES", "derived_parameters"]
 
-Rule = Callable[[Device], ModelValue | None]
+Rule = Callable[[DeviceFacts], Value | None]
 
 UNITS = {
     "sp": "chip.lanes_per_sm",
@@ -54,7 +53,7 @@ UNITS = {
 }
 
 
-def latencies(device: Device) -> ModelValue | None:
+def latencies(device: DeviceFacts) -> Value | None:
     """Issue latency: threads of a warp over lanes of the type; completion: that of SP or measured.
 
     Special functions and double precision are measured seldom: they get the completion latency of
@@ -78,7 +77,7 @@ def latencies(device: Device) -> ModelValue | None:
     return tuple(rows) or None
 
 
-def global_memory(device: Device) -> ModelValue | None:
+def global_memory(device: DeviceFacts) -> Value | None:
     """Issue latency: a warp's bytes at the unit's share of the bandwidth; completion: DRAM's."""
     latency = dram_latency(device)
     warp = number(device, "chip.warp_size")
@@ -92,7 +91,7 @@ def global_memory(device: Device) -> ModelValue | None:
     )  # fmt: skip
 
 
-def local_memory(device: Device) -> ModelValue | None:
+def local_memory(device: DeviceFacts) -> Value | None:
     """Issue latency: threads of a warp over banks of shared memory; completion: its latency."""
     latency = shared_latency(device)
     banks, warp = number(device, "chip.shared_banks"), number(device, "chip.warp_size")
@@ -102,7 +101,7 @@ def local_memory(device: Device) -> ModelValue | None:
     return ((4.0, warp / banks, latency, 4.0 * banks * core * n_sm / 1e9),)
 
 
-def class_cost(device: Device) -> ModelValue | None:
+def class_cost(device: DeviceFacts) -> Value | None:
     """Cost of an instruction: its completion latency, as Table 1's 22 cycles are on the GTX 260."""
     base = instruction_latency(device)
     rows = latencies(device)
@@ -121,35 +120,35 @@ def class_cost(device: Device) -> ModelValue | None:
     return tuple(costs.items())
 
 
-def _parallelism(device: Device) -> float | None:
+def _parallelism(device: DeviceFacts) -> float | None:
     """Return latency over issue cycles, relative to the GTX 260's 22 over 4."""
     latency, issue = instruction_latency(device), issue_cycles(device)
     return None if latency is None or issue is None else latency / issue / (22.0 / 4.0)
 
 
-def cpd_a(device: Device) -> float | None:
+def cpd_a(device: DeviceFacts) -> float | None:
     """Fit a = 3 of the GTX 260, scaled by instruction latency over issue cycles; not measured."""
     scale = _parallelism(device)
     return None if scale is None else 3.0 * scale
 
 
-def cpd_b(device: Device) -> float | None:
+def cpd_b(device: DeviceFacts) -> float | None:
     """Fit b = 11 of the GTX 260, a number of warps, taken over; not measured."""
     return 11.0
 
 
-def cpd_c(device: Device) -> float | None:
+def cpd_c(device: DeviceFacts) -> float | None:
     """Fit c = 0.5 of the GTX 260, a proportion, taken over; not measured."""
     return 0.5
 
 
-def cpd_d(device: Device) -> float | None:
+def cpd_d(device: DeviceFacts) -> float | None:
     """Fit d = 80 of the GTX 260, scaled by instruction latency over issue cycles; not measured."""
     scale = _parallelism(device)
     return None if scale is None else 80.0 * scale
 
 
-def functional_units(device: Device) -> ModelValue | None:
+def functional_units(device: DeviceFacts) -> Value | None:
     """Lanes of an SM by instruction type; type I (mul) also has the special units on 1.x."""
     lanes = number(device, "chip.lanes_per_sm")
     special = number(device, "chip.special_lanes_per_sm")
@@ -167,13 +166,13 @@ SUSTAINED_SHARED = 0.82  # 1165 of 1420.8 GB/s at 32 warps, Section 5.1
 SUSTAINED = 0.84  # 9.33 of 11.1 G warp instructions per second at 32 warps, Section 5.1
 
 
-def _rate(device: Device, per_sm_cycle: float) -> float | None:
+def _rate(device: DeviceFacts, per_sm_cycle: float) -> float | None:
     """Return 1e9 per second of the whole GPU of something an SM does per core cycle."""
     core, n_sm = number(device, "clocks.core_nominal"), number(device, "chip.sm_count")
     return None if not core or not n_sm else per_sm_cycle * core * n_sm / 1e9
 
 
-def instruction_throughput(device: Device) -> ModelValue | None:
+def instruction_throughput(device: DeviceFacts) -> Value | None:
     """Peak of the lanes times 0.84, the share that the GTX 285 sustains, once latency is hidden.
 
     It is hidden from latency over issue cycles warps on.
@@ -185,7 +184,7 @@ def instruction_throughput(device: Device) -> ModelValue | None:
     return ((max(wait / issue, 1.0), rate),)
 
 
-def shared_bandwidth(device: Device) -> ModelValue | None:
+def shared_bandwidth(device: DeviceFacts) -> Value | None:
     """Four bytes a bank (a lane, where fewer) and cycle, times 0.82 as the GTX 285 sustains."""
     banks, lanes = number(device, "chip.shared_banks"), number(device, "chip.lanes_per_sm")
     wait, warp = shared_latency(device), number(device, "chip.warp_size")
@@ -196,14 +195,14 @@ def shared_bandwidth(device: Device) -> ModelValue | None:
     return None if rate is None else ((max(wait * words / warp, 1.0), rate),)
 
 
-def global_share(device: Device) -> float | None:
+def global_share(device: DeviceFacts) -> float | None:
     """Measured DRAM read bandwidth over the peak; 0.85, as the GTX 285 sustains, without one."""
     measured = number(device, "microbenchmark.dram_read_bandwidth")
     peak = number(device, "chip.memory_bandwidth")
     return min(measured / peak, 1.0) if measured and peak else 0.85
 
 
-def cluster_count(device: Device) -> float | None:
+def cluster_count(device: DeviceFacts) -> float | None:
     """Clusters of 2 or 3 SMs on compute capability 1.x; later every SM has its own pipeline."""
     n_sm = number(device, "chip.sm_count")
     per_cluster = {"1.0": 2.0, "1.1": 2.0, "1.2": 3.0, "1.3": 3.0}
@@ -258,3 +257,30 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("combined", "dram_share_fraction"): global_share,
 }
 """Model and parameter to the rule that derives it."""
+
+
+def derived_parameters(
+    device: DeviceFacts,
+    models: Iterable[str],
+    given: Mapping[str, Mapping[str, object]],
+) -> Iterator[tuple[str, str, Value, str]]:
+    """Yield model, parameter, value and the rule in words for what a device lacks.
+
+    Parameters
+    ----------
+    device : DeviceFacts
+        What the device's file says.
+    models : iterable of str
+        The models whose parameters to complete.
+    given : mapping
+        By model the parameters that the file has.
+    """
+    for model in models:
+        for parameter in get_model(model).parameters:
+            rule = RULES.get((model, parameter.key))
+            value = None
+            if rule is not None and parameter.key not in given.get(model, {}):
+                value = rule(device)
+            if value is not None:
+                words = (rule.__doc__ or "").strip().splitlines()[0]
+                yield model, parameter.key, value, words.rstrip(".")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sweep import Plan
-from sweep.derive import RULES, missing_parameters, with_derived
 from sweep.evaluation import kernel_dataset
 from sweep.fields import STATUS
 from sweep.models import get_model, model_names
-from sweep.space import resolve
+from sweep.models.derivation import RULES
+from sweep.space import missing_parameters, resolve, with_derived
 from sweep.specs import check_model_parameters, list_devices, load_device
 
 MODERN = ("v100", "a100_40gb", "a100_80gb", "rtx_2080_ti", "rtx_3090", "rtx_a4000", "rtx_4090",

@@ -1,0 +1,297 @@
+"""Derived device parameters that models share: latencies, service times, cycles of pipelines.
+
+Each rule is a function of the device alone, with its reasoning in the docstring; the first line is
+what ``sweep explain`` and the results quote as the source. A rule returns ``None`` where the device
+lacks what it needs. All cycles are core cycles at the device's nominal clocks.
+
+What compute capabilities have in common is here by capability: NVIDIA's programming guide and the
+whitepapers of its architectures say it of all chips of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = [
+    "SECTOR",
+    "DeviceFacts",
+    "cache_latency",
+    "departure_del_coal",
+    "departure_del_uncoal",
+    "dram_latency",
+    "dram_service_table",
+    "dram_share",
+    "fp64_cycles",
+    "instruction_latency",
+    "integer_cycles",
+    "issue_cycles",
+    "issue_slots",
+    "l1_cycles",
+    "l1_latency",
+    "l2_latency",
+    "l2_service",
+    "launch_cycles",
+    "load_store_cycles",
+    "lookup_latency",
+    "memory_latency",
+    "number",
+    "schedulers",
+    "service",
+    "shared_cycles",
+    "shared_latency",
+    "special_conversions",
+    "special_cycles",
+    "unified_lanes",
+]
+
+Value = float | tuple[tuple[float | str, ...], ...]
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What rules read of a device.
+
+    Attributes
+    ----------
+    values : mapping
+        The declared values of its file by dotted path.
+    compute_capability, vendor : str
+        Its compute capability, empty for AMD's devices; its vendor.
+    stated : mapping
+        Facts by name that models' own tables in its file state: ``dram_latency``,
+        ``shared_latency``, ``l2_latency``, ``instruction_latency`` [cycle], ``dram_share`` [1].
+    """
+
+    values: Mapping[str, float]
+    compute_capability: str
+    vendor: str
+    stated: Mapping[str, float]
+
+
+SECTOR = 32.0
+LINE = 128.0
+
+
+def number(device: DeviceFacts, *paths: str) -> float | None:
+    """Return the first of the paths that the device file has."""
+    for path in paths:
+        if path in device.values:
+            return device.values[path]
+    return None
+
+
+def issue_cycles(device: DeviceFacts) -> float | None:
+    """Threads of a warp over lanes of an SM: cycles to issue one warp instruction."""
+    lanes = number(device, "chip.lanes_per_sm")
+    warp = number(device, "chip.warp_size")
+    return None if not lanes or not warp else warp / lanes
+
+
+def dram_latency(device: DeviceFacts) -> float | None:
+    """DRAM latency by micro-benchmark, else that of another model's table of this device.
+
+    Cycles measured at another core clock than the nominal one are taken over as time: most of the
+    latency is DRAM's, which does not follow the core clock.
+    """
+    found = number(device, "microbenchmark.dram_latency", "microbenchmark.dram_large_latency")
+    measured_at = number(device, "microbenchmark.core_clock")
+    nominal = number(device, "clocks.core_nominal")
+    if found:
+        return found * nominal / measured_at if measured_at and nominal else found
+    return device.stated.get("dram_latency")
+
+
+def service(device: DeviceFacts, size: float) -> float | None:
+    """Return the cycles in which one SM's share of the bandwidth moves ``size`` bytes."""
+    numbers = [
+        number(device, path)
+        for path in ("chip.sm_count", "clocks.core_nominal", "chip.memory_bandwidth")
+    ]
+    if not all(numbers):
+        return None
+    n_sm, core, bandwidth = (float(n) for n in numbers if n is not None)
+    return size * n_sm * core / bandwidth
+
+
+def departure_del_coal(device: DeviceFacts) -> float | None:
+    """Service time of 128 bytes at an SM's share of the DRAM bandwidth."""
+    return service(device, LINE)
+
+
+def departure_del_uncoal(device: DeviceFacts) -> float | None:
+    """Service time of a 32-byte sector at an SM's share of the DRAM bandwidth."""
+    return service(device, SECTOR)
+
+
+def shared_latency(device: DeviceFacts) -> float | None:
+    """Latency of a load from shared memory by micro-benchmark or another model's table.
+
+    An SM of compute capability 1.x without either is given the 38 cycles that Wong et al. (ISPASS
+    2010) measured on the GTX 280.
+    """
+    found = number(device, "microbenchmark.shared_latency") or device.stated.get("shared_latency")
+    return found or (38.0 if device.compute_capability.startswith("1.") else None)
+
+
+def l2_latency(device: DeviceFacts) -> float | None:
+    """L2 latency by micro-benchmark (nearest partition), else that of DRAM, an upper bound."""
+    found = number(device, "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
+    return found or dram_latency(device)
+
+
+def l2_service(device: DeviceFacts) -> float | None:
+    """One sector a core cycle, as Wang & Chu take it for the GTX 980."""
+    return 1.0
+
+
+def dram_service_table(device: DeviceFacts) -> Value | None:
+    """Service time of a sector at the nominal memory clock, without a dependence on the clock."""
+    sector = service(device, SECTOR)
+    memory = number(device, "clocks.memory_nominal")
+    return None if sector is None or not memory else ((memory / 1e6, sector),)
+
+
+def instruction_latency(device: DeviceFacts) -> float | None:
+    """Latency of a dependent single-precision instruction: measured, or another model's table.
+
+    A Tesla-generation SM without either is given 24 cycles, the read-after-write latency that
+    NVIDIA's programming guide states for compute capability 1.x.
+    """
+    found = number(device, "microbenchmark.fp32_latency")
+    found = found or device.stated.get("instruction_latency")
+    return found or (24.0 if device.compute_capability.startswith("1.") else None)
+
+
+def dram_share(stated: Mapping[str, float]) -> float:
+    """Return the share of a DRAM latency that scales with the clock ratio, by stated facts [1].
+
+    From a model's fit of latency against the clock ratio where the device's file has one, else the
+    whole latency less the L2 cache's, else all of it.
+    """
+    if "dram_share" in stated:
+        return stated["dram_share"]
+    whole, on_chip = stated.get("dram_latency"), stated.get("l2_latency")
+    # A derived L2 latency may be DRAM's own, as an upper bound: it tells nothing of the share.
+    if not whole or on_chip is None or on_chip >= whole:
+        return 1.0
+    return min(max((whole - on_chip) / whole, 0.0), 1.0)
+
+
+# Integers have lanes of their own; on 8.6, 8.9 and 12.x the count of lanes includes them.
+OWN_INTEGER_LANES = ("7.0", "7.2", "7.5", "8.0", "9.0", "10.0", "10.3", "11.0")
+
+
+def _lanes(device: DeviceFacts, *paths: str) -> float | None:
+    """Return the cycles in which the first of some kinds of lanes takes a warp."""
+    lanes, warp = number(device, *paths), number(device, "chip.warp_size")
+    return warp / lanes if lanes and warp else None
+
+
+def issue_slots(device: DeviceFacts) -> float | None:
+    """One over the issue width; a warp over all lanes where they take a warp in several cycles."""
+    width = number(device, "chip.issue_width_per_sm", "chip.schedulers_per_sm")
+    lanes = issue_cycles(device)
+    if lanes is not None and lanes > 1.0:
+        return lanes
+    return 1.0 / width if width else lanes
+
+
+def schedulers(device: DeviceFacts) -> float | None:
+    """Schedulers of a multiprocessor, each with lanes of its own; one without a number of them."""
+    return number(device, "chip.schedulers_per_sm") or 1.0
+
+
+def integer_cycles(device: DeviceFacts) -> float | None:
+    """Threads of a warp over lanes for integers, else over all lanes."""
+    return _lanes(device, "chip.integer_lanes_per_sm", "chip.lanes_per_sm")
+
+
+def special_cycles(device: DeviceFacts) -> float | None:
+    """Threads of a warp over lanes for special functions, else over a quarter of all lanes."""
+    found = _lanes(device, "chip.special_lanes_per_sm")
+    all_lanes = issue_cycles(device)
+    return found or (None if all_lanes is None else 4.0 * all_lanes)
+
+
+def fp64_cycles(device: DeviceFacts) -> float | None:
+    """Threads of a warp over lanes for double precision; without any as single precision.
+
+    For devices without double precision NVIDIA's compilers make it single.
+    """
+    if number(device, "chip.fp64_lanes_per_sm") == 0:
+        return issue_cycles(device)
+    return _lanes(device, "chip.fp64_lanes_per_sm")
+
+
+def unified_lanes(device: DeviceFacts) -> float | None:
+    """Integers take single-precision lanes but on 7.x, 8.0, 9.0, 10.x and 11.0."""
+    return 0.0 if device.compute_capability in OWN_INTEGER_LANES else 1.0
+
+
+def special_conversions(device: DeviceFacts) -> float | None:
+    """Conversions take the lanes of special functions on NVIDIA's GPUs, all lanes on AMD's."""
+    return 0.0 if device.vendor == "AMD" else 1.0
+
+
+def load_store_cycles(device: DeviceFacts) -> float | None:
+    """Threads of a warp over load-store lanes, else over all lanes, at most a warp's."""
+    found = _lanes(device, "chip.load_store_lanes_per_sm")
+    all_lanes = issue_cycles(device)
+    return found or (None if all_lanes is None else max(1.0, all_lanes))
+
+
+def shared_cycles(device: DeviceFacts) -> float | None:
+    """Pass through shared memory: 64 bytes a cycle on 2.x and 7.5 (2 cycles), else 128 (1 cycle).
+
+    On 1.x a half-warp's 16 words at 8 lanes, 2 cycles, which is the peak of Zhang & Owens.
+    """
+    version = device.compute_capability
+    return 2.0 if version.startswith(("1.", "2.")) or version == "7.5" else 1.0
+
+
+def l1_cycles(device: DeviceFacts) -> float | None:
+    """Sector through L1: 128 bytes a cycle on 3.x, 7.0, 7.2 and from 8.0 on, else 64."""
+    version = device.compute_capability
+    older = version.startswith(("1.", "2.", "5.", "6.")) or version in ("", "7.5")
+    return 0.5 if older else 0.25
+
+
+def l1_latency(device: DeviceFacts) -> float | None:
+    """L1 latency by micro-benchmark, else that of shared memory."""
+    return number(device, "microbenchmark.l1_latency") or lookup_latency(device)
+
+
+def lookup_latency(device: DeviceFacts) -> float | None:
+    """Latency of shared memory by micro-benchmark or paper, else 5 dependent instructions'.
+
+    The ratio is that of V100, GTX 280 and most others between: 19 to 38 cycles against 4 to 24.
+    """
+    found = shared_latency(device)
+    arithmetic = instruction_latency(device)
+    return found or (None if arithmetic is None else 5.0 * arithmetic)
+
+
+def launch_cycles(device: DeviceFacts) -> float | None:
+    """Launch of a block by micro-benchmark, else a DRAM latency, which it is near to."""
+    return number(device, "microbenchmark.block_launch") or memory_latency(device)
+
+
+def memory_latency(device: DeviceFacts) -> float | None:
+    """DRAM latency by micro-benchmark or paper, else the middle of the 400 to 800 cycles of guides.
+
+    NVIDIA's programming guides state that range for compute capabilities 1.x to 3.x.
+    """
+    return dram_latency(device) or 600.0
+
+
+def cache_latency(device: DeviceFacts) -> float | None:
+    """L2 latency by micro-benchmark (nearest partition), else 0.45 of DRAM's, or that without L2.
+
+    GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
+    """
+    found = number(device, "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
+    latency = memory_latency(device)
+    if found or latency is None:
+        return found
+    return 0.45 * latency if number(device, "chip.l2") else latency
