@@ -81,10 +81,12 @@ class Answer(Sequence[Row]):
 
         Parameters
         ----------
-        title, coordinates, units, notes
-            As the attributes.
+        title : str
+            As the attribute.
         rows : iterable of mapping
             Column to Python scalar.
+        coordinates, units, notes
+            As the attributes.
         columns : sequence of str, optional
             By default those of all rows, in order.
         """

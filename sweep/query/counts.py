@@ -17,10 +17,11 @@ from sweep.errors import QueryError
 from sweep.fields import POWER_STATUS
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
-from sweep.query.grid import UNWRITTEN, AbsentError, grids_of
+from sweep.query.grid import UNWRITTEN, AbsentError
 from sweep.query.kernel_part import SENSES
 from sweep.query.question import Question, check_rows, lay_out, title_of
 from sweep.query.reduce import reduce
+from sweep.query.sources import grids_of
 from sweep.reduction import BEST, CODES, Keep
 
 __all__ = ["histogram", "summary", "why_empty"]

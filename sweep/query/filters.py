@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
-from sweep.query.grid import AbsentError, Coordinate, Grid, grids_of
+from sweep.query.grid import AbsentError, Coordinate, Grid
+from sweep.query.sources import grids_of
 
 __all__ = [
     "Condition",

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.expressions import Expression
 from sweep.query.filters import clearest, select_kernels
-from sweep.query.grid import AbsentError, grids_of
+from sweep.query.grid import AbsentError
 from sweep.query.kernel_part import SENSES, KernelPart
+from sweep.query.sources import grids_of
 
 __all__ = ["Question", "check_rows", "lay_out", "title_of"]
 

@@ -1,8 +1,7 @@
 """The lazy reader of stores: arrays, and what the index of a finished store knows of their chunks.
 
-Questions, verification, repair and extension use it. Importing xarray and zarr takes longer than
-most questions to a store; they serve people, through :func:`sweep.store.open_store`. A chunk that
-is damaged, or missing from a finished store, is an error and never passes for a result.
+Questions, verification, repair and extension use it; importing xarray and zarr takes longer than
+most questions. A damaged chunk, or one missing from a finished store, never passes for a result.
 """
 
 from __future__ import annotations
@@ -381,8 +380,8 @@ def _index(
         fits &= set(NUMBERS) <= set(mine) and len({n for n in mine if "_front_" in n}) in (0, 4)
         lengths = {a.sizes.get(CELLS, found.rows.stop) for a in mine.values()}
         fits &= found.rows.stop <= min(lengths)
-        columns = {a.sizes["store_variable"] for a in mine.values() if "store_variable" in a.dims}
-        fits &= len(columns) == 1
+        columns = (a.sizes["store_variable"] for a in mine.values() if "store_variable" in a.dims)
+        fits &= len(set(columns)) == 1
         for name in CODES:
             if array := mine.get(f"chunk_{name}_count"):
                 codes = array.attrs["codes"]
