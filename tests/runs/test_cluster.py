@@ -167,9 +167,9 @@ def test_interrupted_run_is_continued_elsewhere(cluster, local, tmp_path):
 
 
 @slow
-def test_threads_of_a_worker_compile_once_and_leave_no_cache(local, tmp_path):
-    """Four threads start at once; the second process must find no half-written cache."""
-    cache = tmp_path / "numba"
+def test_threads_of_a_worker_compile_once(local, tmp_path):
+    """Four threads of two processes start at once, with an empty cache of compiled passes."""
+    cache = tmp_path / "compiled"
 
     # Local functions: they travel to the workers by value.
     def count() -> None:
@@ -195,15 +195,16 @@ def test_threads_of_a_worker_compile_once_and_leave_no_cache(local, tmp_path):
 
         return list(builtins.compilations.values())
 
-    with started(2, tmp_path, threads=4, NUMBA_CACHE_DIR=str(cache)) as (address, _):
+    with started(2, tmp_path, threads=4, SWEEP_CACHE_DIR=str(cache)) as (address, _):
         from distributed import Client
 
         with Client(address, set_as_default=False) as client:
             client.run(count)
             run(plan(), tmp_path / "a.zarr", scheduler=address)
             counts = client.run(compilations).values()
-    assert [set(found) for found in counts] == [{1}, {1}]
-    assert not cache.exists()
+    assert {1} == set().union(*counts)  # a process may also find what the other compiled
+    names = [path.name for path in cache.iterdir()]
+    assert names and not [name for name in names if name.startswith(".writing")]
     assert digest(tmp_path / "a.zarr") == local
 
 
