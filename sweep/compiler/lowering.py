@@ -255,7 +255,7 @@ class _Lowering:
             self._block(frame, branch)
             ends.append(frame.values)
         frame.values, self.when = before, around
-        for name in ends[0].keys() & ends[1].keys():
+        for name in [name for name in ends[0] if name in ends[1]]:
             first, second = ends[0][name], ends[1][name]
             if first is not second:
                 assert isinstance(first, ast.expr) and isinstance(second, ast.expr)

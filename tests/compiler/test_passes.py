@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -78,3 +82,28 @@ def test_cycles__that_float32_cannot_hold_are_no_result(cycles, status):
     found = finish(cycles, 0.5, 0.5, 0.0, 0.0, 0.0, 20.0, 1e9, 100.0, 50.0)
     assert found["status"] == STATUS[status]
     assert np.isfinite(np.float32(list(found.values()))).all()
+
+
+SOURCES = """
+from sweep.compiler.passes import pass_source
+from sweep.models import get_model, model_names
+for name in model_names():
+    for variant in ("corrected", "printed"):
+        print(pass_source(get_model(name), variant, "clocks", ("energy", "regime"), 3))
+"""
+
+
+@pytest.mark.slow
+def test_source_is_the_same_in_every_process():
+    """Python orders sets anew in each process; a pass with another text would be compiled again."""
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", SOURCES],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(texts) == 1
