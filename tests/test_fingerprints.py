@@ -49,7 +49,7 @@ CLOCKS = {"core_clock_ratio": [0.8, 1.0], "memory_clock_ratio": [0.9, 1.0]}
 
 MOST_CONFIGURATIONS = 2000
 """Combinations of a kernel's parameters: with more, axes keep two values instead of three."""
-DIGITS, SAMPLES = 7, 6
+DIGITS, SAMPLES = 7, 3
 HASH = 10
 """Hexadecimal digits of a SHA-256 that are kept."""
 
@@ -266,7 +266,7 @@ class Record:
         texts = {name: self.answers[name] for name in answers.QUESTIONS if name in self.answers}
         shared: dict[tuple[float, ...], list[str]] = {}
         for word in sorted({one.digest for case in results for one in self.of(case).values()}):
-            shared.setdefault(tuple(self.numbers[word]), []).append(word)
+            shared.setdefault(tuple(self.numbers.get(word, [])), []).append(word)
         data = {
             "machine": machine(),
             "names": self.names,
