@@ -124,19 +124,16 @@ def _check_ranges(arguments: argparse.Namespace) -> None:
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> None:
-    """Write a kernel file, unless it is there or its name is no key."""
+    """Write a kernel file completely or not at all; the file's name must be a key."""
+    from sweep.importers.files import write_whole
     from sweep.specs import parse_kernel
 
     if path.suffix != ".toml":
         raise SweepError(f"{path}: a kernel file is named KEY.toml")
-    parse_kernel(text, path.stem, path)  # the name must be a key
-    try:
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SweepError(f"{path}: is there already; --overwrite replaces it") from None
-    except OSError as error:
-        raise SweepError(f"{path}: cannot be written: {error.strerror}") from None
+    parse_kernel(text, path.stem, path)
+    if path.exists() and not overwrite:
+        raise SweepError(f"{path}: is there already; --overwrite replaces it")
+    write_whole(path, text)
 
 
 def _sides(option: str, text: str | None) -> tuple[int, int, int] | None:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -145,8 +146,9 @@ def write_whole(path: Path, content: str | Callable[[Path], None]) -> None:
     SweepError
         The file cannot be written.
     """
-    beside = path.with_name(f".{path.name}.new")
+    beside = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
+        beside.touch(exist_ok=False)  # does not follow links
         if isinstance(content, str):
             beside.write_text(content, encoding="utf-8")
         else:

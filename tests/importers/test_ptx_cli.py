@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.profile_texts import path as profile
 from support.ptx_texts import FOLDER
 
 from sweep.cli import main
@@ -72,6 +73,25 @@ def test_output__is_a_kernel_that_can_be_named(capsys, tmp_path, monkeypatch):
     assert load_kernel("loops").name == "nested_loops"
     assert run(capsys, LOOPS, "--entry", "fixed_loop", "-o", str(path), "--overwrite")[0] == 0
     assert load_kernel("loops").name == "fixed_loop"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_output__that_cannot_be_finished_leaves_the_old_file(capsys, tmp_path, monkeypatch, error):
+    def write_half(path, text, encoding):
+        path.write_bytes(text[:100].encode())
+        raise error
+
+    path = tmp_path / "loops.toml"
+    path.write_text("old", encoding="utf-8")
+    monkeypatch.setattr("pathlib.Path.write_text", write_half)
+    for command, *arguments in (
+        ("ptx", LOOPS, "--entry", "nested_loops"),
+        ("profile", profile("ncu_raw"), "--kernel", "vectorAdd"),
+    ):
+        assert main([command, *arguments, "-o", str(path), "--overwrite"]) in (2, 130)
+        out, err = capsys.readouterr()
+        assert out == "" and len(err.strip().splitlines()) == 1
+        assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
 def test_unknown_instructions__are_told_twice(capsys, tmp_path):

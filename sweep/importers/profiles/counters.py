@@ -1,18 +1,30 @@
-"""The profilers' counters for each quantity: Nsight Compute's names and labels, nvprof's names.
+"""The profilers' counters: the quantities that they measure, their numbers and units.
 
-Only this module contains names of counters. Alternatives are tried in order.
+``counters.toml`` lists the names of the counters. Numbers may be written in any locale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import NamedTuple
 
 from sweep.errors import ProfileError
-from sweep.importers.profiles.launches import Launch
-from sweep.importers.profiles.notation import in_base, whole_bytes
 
-__all__ = ["QUANTITIES", "Found", "Quantity", "find"]
+__all__ = [
+    "QUANTITIES",
+    "SECTOR",
+    "Quantity",
+    "Value",
+    "decimal_sign",
+    "in_base",
+    "read_value",
+    "whole_bytes",
+]
 
 SECTOR = 32.0
 """Bytes per sector, the unit of the L2 and DRAM counters."""
@@ -29,216 +41,193 @@ class Quantity:
     dimension : str
         ``count``, ``size``, ``bytes`` (a size that is a whole number), ``time``, ``clock`` or
         ``share``.
-    ncu, nvprof : tuple of str
+    ncu, nvprof : sequence of str
         Alternatives, the preferred one first. ``A + B`` is a sum, ``A / 32`` a quotient.
     """
 
     meaning: str
     dimension: str
-    ncu: tuple[str, ...]
-    nvprof: tuple[str, ...]
+    ncu: Sequence[str]
+    nvprof: Sequence[str]
 
     def wanted(self, tool: str) -> str:
         """Return the names to request from a profiler."""
         return " or ".join(self.ncu[:2] if tool == "ncu" else self.nvprof[:2])
 
 
-def _accesses() -> Iterator[tuple[str, Quantity]]:
-    """Yield the counters of loads and of stores."""
-    for direction, ld, verb in (("load", "ld", "read"), ("store", "st", "write")):
-        for space in ("global", "shared"):
-            inst = f"inst_executed_op_{space}_{ld}.sum"
-            requests = f"l1tex__t_requests_pipe_lsu_mem_global_op_{ld}.sum"
-            own = space == "global"
-            yield (
-                f"{space}_{direction}",
-                Quantity(
-                    f"{direction}s of {space} memory",
-                    "count",
-                    (f"smsp__{inst}", f"smsp__sass_{inst}", f"sm__sass_{inst}", *[requests] * own),
-                    (
-                        f"inst_executed_{space}_{direction}s",
-                        f"{space}_{direction}",
-                        *[f"g{ld}_request"] * own,
-                    ),
-                ),
-            )
-        passes = f"data_pipe_lsu_wavefronts_mem_shared_op_{ld}.sum"
-        yield (
-            f"shared_{direction}_passes",
-            Quantity(
-                f"passes of {direction}s of shared memory",
-                "count",
-                (f"l1tex__{passes}", f"smsp__l1tex_{passes}"),
-                (
-                    f"shared_{direction}_transactions",
-                    f"l1_shared_{direction}_transactions",
-                    f"shared_{ld}_transactions",
-                ),
-            ),
-        )
-        four, two = (
-            " + ".join(f"l2_subp{i}_total_{verb}_sector_queries" for i in range(n)) for n in (4, 2)
-        )
-        yield (
-            f"l2_{verb}",
-            Quantity(
-                f"sectors that L2 {verb}s",
-                "count",
-                (f"lts__t_sectors_op_{verb}.sum", f"lts__t_sectors_srcunit_tex_op_{verb}.sum"),
-                (f"l2_{verb}_transactions", four, two, f"l2_tex_{verb}_transactions"),
-            ),
-        )
-        yield (
-            f"l1_{verb}",
-            Quantity(
-                f"sectors that L1 {verb}s of global memory",
-                "count",
-                (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{ld}.sum",),
-                (f"g{ld}_transactions",),
-            ),
-        )
-        yield f"dram_{verb}", Quantity(
-            f"sectors that DRAM {verb}s", "count",
-            (f"dram__sectors_{verb}.sum", f"dram__bytes_{verb}.sum / 32"),
-            (f"dram_{verb}_transactions",
-             " + ".join(f"fb_subp{i}_{verb}_sectors" for i in range(2))),
-        )  # fmt: skip
+_TEXT = (files("sweep.importers.profiles") / "counters.toml").read_text("utf-8")
+QUANTITIES = {name: Quantity(**row) for name, row in tomllib.loads(_TEXT).items()}
+"""All quantities by name, from ``counters.toml``."""
 
 
-QUANTITIES: Mapping[str, Quantity] = {
-    "warps": Quantity(
-        "warps of the launch", "count",
-        ("smsp__warps_launched.sum", "sm__warps_launched.sum"), ("warps_launched",),
-    ),
-    "instructions": Quantity(
-        "instructions that warps execute", "count",
-        ("smsp__inst_executed.sum", "sm__inst_executed.sum", "Executed Instructions"),
-        ("inst_executed",),
-    ),
-    "instructions_of_warp": Quantity(
-        "instructions that a warp executes", "count",
-        ("smsp__average_inst_executed_per_warp.ratio",), ("inst_per_warp",),
-    ),
-    **dict(_accesses()),
-    "l2_hit_rate": Quantity(
-        "share that L2 serves", "share",
-        ("lts__t_sector_hit_rate.pct", "L2 Hit Rate", "lts__average_t_sector_hit_rate.pct"),
-        ("l2_tex_hit_rate",),
-    ),
-    "registers": Quantity(
-        "registers of a thread", "count",
-        ("launch__registers_per_thread", "Registers Per Thread"), ("Registers Per Thread",),
-    ),
-    "static_shared": Quantity(
-        "shared memory of a block that the compiler lays out", "bytes",
-        ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block"),
-        ("Static SMem",),
-    ),
-    "dynamic_shared": Quantity(
-        "shared memory of a block that the launch adds", "bytes",
-        ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block"),
-        ("Dynamic SMem",),
-    ),
-    "block_size": Quantity(
-        "threads of a block", "count", ("launch__block_size", "Block Size"), (),
-    ),
-    "grid_size": Quantity(
-        "blocks of the grid", "count", ("launch__grid_size", "Grid Size"), (),
-    ),
-    "occupancy": Quantity(
-        "warps at work over the most that a multiprocessor holds", "share",
-        ("sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"),
-        ("achieved_occupancy",),
-    ),
-    "time": Quantity(
-        "time of the launch", "time",
-        ("gpu__time_duration.sum", "gpu__time_duration.avg", "Duration"), ("Duration",),
-    ),
-    "core_clock": Quantity(
-        "core clock during the launch", "clock",
-        ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second",
-         "SM Frequency"),
-        (),
-    ),
+_NUMBER = re.compile(
+    r"""\s*(?P<sign>[+-]?)(?P<digits>\d[\d.,'\u2019\u00a0\u202f]*|\.\d+)
+        (?P<exponent>[eE][+-]?\d+)?\s*(?P<unit>[%A-Za-z/]*)\s*""",
+    re.VERBOSE,
+)
+_SPACING = re.compile(r"['\u2019\u00a0\u202f]")
+
+MAX_SHOWN = 60
+"""Largest number of characters of a value in messages."""
+
+PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+BASES = {
+    "second": "time", "s": "time", "byte": "size", "hz": "clock",
+    "%": "percent", "": "count", "inst": "count", "instruction": "count", "sector": "count",
+    "request": "count", "warp": "count", "thread": "count", "block": "count", "register": "count",
+    "cycle": "count", "wavefront": "count",
 }  # fmt: skip
+"""Units without a prefix, and the dimension that each measures."""
+
+BINARY = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30}
+"""nvprof's units of size; Nsight Compute's Kbyte is 1000 bytes."""
+
+RATES = {"cycle/second": 1.0, "cycle/usecond": 1e6, "cycle/nsecond": 1e9}
+"""Units of clocks in older versions of Nsight Compute."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A quantity of the chosen launches.
+class Value(NamedTuple):
+    """A counter's value.
 
-    Attributes
-    ----------
-    value : float
-        Mean in base units.
-    words : str
-        The names of its counters.
-    spread : float
-        Difference between the largest and the smallest value over the mean, 0 for one launch.
+    ``text`` is the value as written. ``number`` is ``None`` if the text is not a number. ``step``
+    is one unit in its last digit, since sizes are rounded (8.19 Kbyte).
     """
 
-    value: float
-    words: str
-    spread: float = 0.0
+    text: str
+    number: float | None
+    unit: str
+    step: float = 1.0
 
 
-def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
-    """Return a quantity as the mean over launches, or ``None`` and the reason.
+def decimal_sign(texts: Iterable[str]) -> str:
+    """Return the decimal sign of a file's numbers: ``.``, unless one of them requires ``,``.
+
+    A sign that occurs twice, or before another one, separates thousands. A sign that is not
+    followed by exactly three digits is the decimal sign. All other numbers are ambiguous.
 
     Parameters
     ----------
-    launches : sequence of Launch
-        Launches of one kernel; the mean is over those that have the quantity. The profiler's own
-        means are used only if no single launch has it.
-    name : str
-        A key of :data:`QUANTITIES`.
+    texts : iterable of str
+        The values.
 
     Raises
     ------
     ProfileError
-        A counter has the wrong unit, or is negative.
+        Two numbers require different signs.
+
+    Examples
+    --------
+    >>> decimal_sign(["27.595.520", "117.344"]), decimal_sign(["1,024", "0.5"])
+    (',', '.')
     """
-    why = ""
-    for group in ([x for x in launches if not x.is_mean], [x for x in launches if x.is_mean]):
-        found = [_of_launch(launch, name) for launch in group]
-        known = [one for one in found if isinstance(one, Found)]
-        if known:
-            values = [one.value for one in known]
-            mean = sum(values) / len(values)
-            spread = (max(values) - min(values)) / mean if mean else 0.0
-            return Found(mean, known[0].words, spread), ""
-        why = why or next((one for one in found if isinstance(one, str) and one), "")
-    tool = launches[0].tool
-    return None, why or f"there is no {QUANTITIES[name].wanted(tool)}"
+    witness: dict[str, str] = {}
+    for text in texts:
+        match = _NUMBER.fullmatch(text)
+        sign = _told(match["digits"], bool(match["exponent"])) if match else ""
+        if sign:
+            witness.setdefault(sign, text.strip())
+    if len(witness) > 1:
+        both = " and ".join(f"'{text}'" for text in witness.values())
+        raise ProfileError(f"numbers of two notations: {both}; export the profile in one locale")
+    return next(iter(witness), ".")
 
 
-def _of_launch(launch: Launch, name: str) -> Found | str:
-    """Return a quantity of one launch, or why it has none (``""`` if a counter is missing)."""
-    quantity = QUANTITIES[name]
-    why = ""
-    for words in (*quantity.ncu, *quantity.nvprof):
-        names, _, divisor = words.partition(" / ")
-        parts = names.split(" + ")
-        if any(part not in launch.counters for part in parts):
-            continue
-        nothing = next((part for part in parts if launch.counters[part].number is None), "")
-        if nothing:
-            why = why or f"{nothing} is '{launch.counters[nothing].text}'"
-            continue
-        dimension = "size" if divisor else quantity.dimension
-        total = sum(_in_base(launch, part, dimension) for part in parts)
-        return Found(total / SECTOR if divisor else total, words)
-    return why
+def _told(digits: str, exponent: bool) -> str:
+    """Return the decimal sign that a number requires, or ``""`` if it is ambiguous."""
+    signs = [c for c in digits if c in ".,"]
+    if not signs:
+        return ""
+    other = {".": ",", ",": "."}[signs[-1]]
+    if len(set(signs)) > 1:
+        return signs[-1]
+    if len(signs) > 1:
+        return other
+    before, _, after = digits.partition(signs[0])
+    grouped = len(after) == 3 and 1 <= len(before) <= 3 and before[0] != "0"
+    return "" if grouped and not exponent else signs[0]
 
 
-def _in_base(launch: Launch, name: str, dimension: str) -> float:
-    value = launch.counters[name]
+def read_value(text: str, unit: str, decimal: str) -> Value:
+    """Return a counter's value; its number is ``None`` if the profiler has none (``n/a``).
+
+    A unit after the number (``12.5GB``) is used if no other is given.
+    """
+    match = _NUMBER.fullmatch(text)
+    shown = text.strip() if len(text) <= MAX_SHOWN else f"{text.strip()[:MAX_SHOWN]}..."
+    if match is None:
+        return Value(shown, None, unit)
+    digits = _SPACING.sub("", match["digits"])
+    digits = digits.replace({".": ",", ",": "."}[decimal], "").replace(decimal, ".")
     try:
-        whole = dimension == "bytes"
-        number = float(whole_bytes(value)) if whole else in_base(value, dimension)
-    except ProfileError as error:
-        raise ProfileError(f"{name} = {value.text}: {error}") from None
-    if number < 0:
-        raise ProfileError(f"{name} = {value.text}: must not be negative")
-    return number
+        number = float(match["sign"] + digits + (match["exponent"] or ""))
+    except ValueError:
+        return Value(shown, None, unit)
+    finite = number if math.isfinite(number) else None
+    decimals = len(digits.partition(".")[2])
+    return Value(shown, finite, unit or match["unit"], 10.0**-decimals)
+
+
+def in_base(value: Value, dimension: str) -> float:
+    """Return a value in base units: s, bytes, Hz, a count or a share.
+
+    Parameters
+    ----------
+    value : Value
+        A value that has a number.
+    dimension : str
+        ``time``, ``size``, ``clock``, ``count`` or ``share``.
+
+    Raises
+    ------
+    ProfileError
+        The unit is unknown or has another dimension; the message does not name the counter.
+
+    Examples
+    --------
+    >>> in_base(Value("8.5", 8.5, "Kbyte/block"), "size")
+    8500.0
+    """
+    assert value.number is not None
+    measured, factor = _unit(value.unit)
+    if dimension == "share":
+        if measured not in ("percent", "count"):
+            raise ProfileError(f"unit '{value.unit}' is not one of a share (%)")
+        return value.number / 100 if measured == "percent" else value.number
+    if measured != dimension:
+        wanted = {"time": "usecond", "size": "byte", "clock": "hz", "count": "inst"}[dimension]
+        raise ProfileError(f"unit '{value.unit}' is not one of a {dimension} (such as {wanted})")
+    return value.number * factor
+
+
+def whole_bytes(value: Value) -> int:
+    """Return a size in bytes.
+
+    Among the integers that round to the written value, it is the one with the most trailing zero
+    bits.
+
+    >>> whole_bytes(Value("32.77", 32.77, "Kbyte/block", 0.01))
+    32768
+    """
+    size = in_base(value, "size")
+    assert value.number is not None
+    slack = 0.5001 * in_base(value._replace(number=value.step), "size")
+    for power in range(12, 0, -1):
+        near = round(size / 2**power) * 2**power
+        if abs(near - size) <= slack:
+            return near
+    return math.ceil(size - 1e-6)
+
+
+def _unit(text: str) -> tuple[str, float]:
+    """Return a unit's dimension and its size in base units."""
+    if text in RATES:
+        return "clock", RATES[text]
+    bare = text.partition("/")[0]  # register/thread, Kbyte/block
+    if bare in BINARY:
+        return "size", BINARY[bare]
+    if bare.lower() in BASES:
+        return BASES[bare.lower()], 1.0
+    prefix, base = bare[:1], bare[1:].lower()
+    if prefix in PREFIXES and BASES.get(base, "percent") != "percent":
+        return BASES[base], PREFIXES[prefix]
+    raise ProfileError(f"unit '{text}' is not known")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sweep.errors import ProfileError
-from sweep.importers.profiles.counters import QUANTITIES, Found, find
-from sweep.importers.profiles.launches import Launch, bare_name
+from sweep.importers.profiles.counters import QUANTITIES
+from sweep.importers.profiles.launches import Found, Launch, bare_name, find
 
 __all__ = ["Access", "Given", "Inputs", "inputs_of"]
 
@@ -223,26 +223,27 @@ class _Reader:
             )
 
     def _resources(self) -> None:
-        inputs, given, path = self.inputs, self.given, "resources.registers_per_thread"
-        found = None
-        if given.registers is not None:
-            inputs.registers = given.registers
-        elif found := self._find("registers", f"{REGISTERS} registers a thread are assumed"):
-            inputs.registers = max(1, round(found.value))
-        self._source(path, found.words if found else "",
-                     NOT_IN_PROFILE if given.registers is None else GIVEN)  # fmt: skip
-        path = "resources.shared_memory_bytes"
-        parts = [self._find(name) for name in ("static_shared", "dynamic_shared")]
-        known = [part for part in parts if part is not None]
-        if given.shared_memory is not None:
-            inputs.shared_memory = given.shared_memory
-            self._source(path, otherwise=GIVEN)
-            return
-        inputs.shared_memory = math.ceil(sum(part.value for part in known))
-        self._source(path, " + ".join(part.words for part in known))
-        if not known:
-            wanted = self._wanted("static_shared")
-            inputs.remarks.append(f"there is no {wanted}: no shared memory is assumed")
+        inputs, given = self.inputs, self.given
+        assumed = f"{REGISTERS} registers a thread are assumed"
+        registers = self._resource("registers_per_thread", given.registers, assumed, "registers")
+        inputs.registers = REGISTERS if registers is None else max(1, round(registers))
+        size = self._resource(
+            "shared_memory_bytes", given.shared_memory, "no shared memory is assumed",
+            "static_shared", "dynamic_shared",
+        )  # fmt: skip
+        inputs.shared_memory = math.ceil(size or 0)
+
+    def _resource(self, path: str, given: int | None, otherwise: str, *names: str) -> float | None:
+        """Return the user's value of a resource, or the sum of its counters, and its source."""
+        if given is not None:
+            self._source(f"resources.{path}", otherwise=GIVEN)
+            return given
+        known = [found for found in map(self._find, names) if found is not None]
+        self._source(f"resources.{path}", " + ".join(found.words for found in known))
+        if known:
+            return sum(found.value for found in known)
+        self._find(names[0], otherwise)
+        return None
 
     # Instructions and accesses, per warp
 

@@ -1,65 +1,77 @@
-"""Read launches from a profiler's CSV output (kernel, block, grid, counters) and select some."""
+"""Read launches from a profiler's CSV output, select some, and find quantities in them."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 
 from sweep.errors import ProfileError, nearest
-from sweep.importers.profiles.notation import Value, decimal_sign, read_value
+from sweep.importers.profiles.counters import (
+    QUANTITIES,
+    SECTOR,
+    Value,
+    decimal_sign,
+    in_base,
+    read_value,
+    whole_bytes,
+)
 
-__all__ = ["Launch", "bare_name", "chosen", "kernels_of", "read_profile"]
+__all__ = ["Found", "Launch", "bare_name", "chosen", "find", "kernels_of", "read_profile"]
 
-KINDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "ncu_details": (frozenset({"Kernel Name", "Metric Name", "Metric Value"}), frozenset()),
-    "ncu_raw": (frozenset({"ID", "Kernel Name"}), frozenset({"Metric Name"})),
-    "nvprof_metrics": (frozenset({"Kernel", "Invocations", "Metric Name", "Avg"}), frozenset()),
-    "nvprof_events": (frozenset({"Kernel", "Invocations", "Event Name", "Avg"}), frozenset()),
-    "nvprof_summary": (frozenset({"Time", "Calls", "Avg", "Name"}), frozenset()),
-    "nvprof_trace": (frozenset({"Duration", "Grid X", "Block X", "Name"}), frozenset()),
-    "nvprof_counters": (frozenset({"Device", "Stream", "Kernel"}), frozenset({"Invocations"})),
-}
-"""For each kind of table, the columns that it must have and those that it must not have."""
-
-KERNEL_COLUMNS = ("Kernel Name", "Kernel", "Name")
-UNITS_BELOW = ("ncu_raw", "nvprof_summary", "nvprof_trace", "nvprof_counters")
-"""Kinds of tables whose first row may contain the units."""
+_FORMATS = tomllib.loads((files("sweep.importers.profiles") / "formats.toml").read_text("utf-8"))
+_NOT_COUNTERS = frozenset(_FORMATS["other_columns"])
 
 NO_TABLE = (
     "no table of a profiler: wanted is what `ncu --csv` prints (--page details or raw), or"
     " `nvprof --csv` with --metrics, --events or --print-gpu-trace"
 )
 
-
 MOST_LISTED = 8
-_NOT_COUNTERS = frozenset(
-    {
-        "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Kernel",
-        "Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC", "Start",
-        "Correlation_ID", "SrcMemType", "DstMemType",
-        *(f"{what} {axis}" for what in ("Grid", "Block") for axis in "XYZ"),
-    }
-)  # fmt: skip
-_RAW_BLOCK = tuple(f"launch__block_dim_{axis}" for axis in "xyz")
-_RAW_GRID = tuple(f"launch__grid_dim_{axis}" for axis in "xyz")
+_ON_DEVICE = "GPU activities"
 _TRIPLE = re.compile(r"\(?\s*(\d{1,10})\s*[,x]\s*(\d{1,10})\s*[,x]\s*(\d{1,10})\s*\)?")
+
+
+@dataclass(frozen=True)
+class Format:
+    """The kind of a table, as ``formats.toml`` describes it."""
+
+    tool: str
+    needed: Sequence[str]
+    kernel: str
+    excluded: Sequence[str] = ()
+    counter: str = ""
+    value: str = ""
+    calls: str = ""
+    has_units: bool = False
+
+
+FORMATS = [Format(**row) for row in _FORMATS["format"]]
 
 
 @dataclass
 class Table:
-    """A table: its kind, columns, units by column, and rows (line in the file, cells by column)."""
+    """A table: format, columns, units by column, and rows (line in the file, cells by column)."""
 
-    kind: str
+    form: Format
     header: tuple[str, ...]
     units: dict[str, str] = field(default_factory=dict)
     rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
 
-    @property
-    def kernel_column(self) -> str:
-        """The column with the kernel's name."""
-        return next(name for name in KERNEL_COLUMNS if name in self.header)
+    def counters(self, row: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+        """Yield name, value and unit of the counters in a row."""
+        form = self.form
+        if form.counter:
+            yield row[form.counter], row[form.value], row.get("Metric Unit", "")
+            return
+        for column, text in row.items():
+            if form.value in ("", column) and column not in _NOT_COUNTERS and text:
+                # A column may have a description: 'inst_executed (Instructions Executed)'.
+                name = "Duration" if form.value else column.partition(" (")[0]
+                yield name, text, self.units.get(column, "")
 
 
 @dataclass
@@ -109,129 +121,50 @@ def read_profile(text: str) -> list[Launch]:
         There is no such table, a row is incomplete, or numbers contradict each other.
     """
     tables = _tables_of(text)
-    decimal = decimal_sign(value for table in tables for value in _values(table))
-    launches: list[Launch] = []
-    for table in tables:
-        launches += _READERS[table.kind](table, decimal)
+    rows = ((table, row) for table in tables for _, row in table.rows)
+    decimal = decimal_sign(value for table, row in rows for _, value, _ in table.counters(row))
+    launches = [launch for table in tables for launch in _launches(table, decimal)]
     if not launches:
         raise ProfileError("no kernel in the profile: only copies between memories")
     return launches
 
 
-def _values(table: Table) -> Iterator[str]:
-    """Yield the texts of all counter values."""
-    column = {"ncu_details": "Metric Value"}.get(table.kind, "Avg")
-    for _, row in table.rows:
-        if column in row:
-            yield row[column]
-        else:
-            yield from (text for name, text in row.items() if name not in _NOT_COUNTERS)
-
-
-def _details(table: Table, decimal: str) -> list[Launch]:
-    """Return the launches of a table with one row per counter."""
-    found: dict[tuple[str, ...], Launch] = {}
-    for _, row in table.rows:
-        key = (row.get("Process ID", ""), row.get("ID", ""), row["Kernel Name"])
-        launch = found.setdefault(key, Launch(row["Kernel Name"], "ncu"))
-        launch.block = launch.block or _triple(row.get("Block Size", ""))
-        launch.grid = launch.grid or _triple(row.get("Grid Size", ""))
-        name = row["Metric Name"]
-        if name:  # rows about rules have no counter
-            value = read_value(row["Metric Value"], row.get("Metric Unit", ""), decimal)
-            launch.counters.setdefault(name, value)
-    return list(found.values())
-
-
-def _raw(table: Table, decimal: str) -> list[Launch]:
-    """Return the launches of a table with one row per launch."""
-    launches = []
-    for _, row in table.rows:
-        launch = Launch(row["Kernel Name"], "ncu", _across(table, row, decimal))
-        launch.device = row.get("device__attribute_display_name", "")
-        launch.block = _triple(row.get("Block Size", "")) or _dims(row, *_RAW_BLOCK)
-        launch.grid = _triple(row.get("Grid Size", "")) or _dims(row, *_RAW_GRID)
-        launches.append(launch)
-    return launches
-
-
-def _averages(table: Table, decimal: str) -> list[Launch]:
-    """Return one launch per kernel from nvprof's metrics or events."""
-    found: dict[str, Launch] = {}
-    column = "Metric Name" if table.kind == "nvprof_metrics" else "Event Name"
+def _launches(table: Table, decimal: str) -> Iterable[Launch]:
+    """Return the launches of a table, or one for each kernel if the profiler has averaged."""
+    form = table.form
+    found: dict[object, Launch] = {}
     for number, row in table.rows:
-        launch = found.setdefault(row["Kernel"], Launch(row["Kernel"], "nvprof", is_mean=True))
-        launch.invocations = _count(row["Invocations"], f"line {number}: Invocations")
-        launch.device = _device(row)
-        launch.counters.setdefault(row[column], read_value(row["Avg"], "", decimal))
-    return list(found.values())
-
-
-def _summary(table: Table, decimal: str) -> list[Launch]:
-    """Return one launch per kernel from nvprof's summary, with its mean duration."""
-    launches = []
-    for number, row in table.rows:
-        if row.get("Type", "GPU activities") == "GPU activities" and not _is_copy(row["Name"]):
-            value = read_value(row["Avg"], table.units.get("Avg", ""), decimal)
-            calls = _count(row["Calls"], f"line {number}: Calls")
-            launches.append(Launch(row["Name"], "nvprof", {"Duration": value}, invocations=calls,
-                                   is_mean=True))  # fmt: skip
-    return launches
-
-
-def _trace(table: Table, decimal: str) -> list[Launch]:
-    """Return the launches of nvprof's trace, whose columns may include counters."""
-    launches = []
-    for _, row in table.rows:
         # nvprof numbers the launches after the name: 'kernel(float*) [127]'.
-        name = re.sub(r"\s*\[\d+\]$", "", row[table.kernel_column])
-        if not _is_copy(name):
-            launch = Launch(name, "nvprof", _across(table, row, decimal))
-            launch.block = _dims(row, "Block X", "Block Y", "Block Z")
-            launch.grid = _dims(row, "Grid X", "Grid Y", "Grid Z")
-            launch.device = _device(row)
-            launches.append(launch)
-    return launches
+        name = re.sub(r"\s*\[\d+\]$", "", row[form.kernel])
+        if name.startswith("[CUDA ") or row.get("Type", _ON_DEVICE) != _ON_DEVICE:
+            continue
+        own = (row.get("Process ID", ""), row.get("ID", ""), name) if form.counter else number
+        launch = found.setdefault(own, Launch(name, form.tool, is_mean=bool(form.calls)))
+        launch.block = launch.block or _sides(row, "Block", "block")
+        launch.grid = launch.grid or _sides(row, "Grid", "grid")
+        if form.tool == "ncu":
+            launch.device = row.get("device__attribute_display_name", "")
+        else:  # nvprof appends a number to the name
+            launch.device = re.sub(r"\s*\(\d+\)$", "", row.get("Device", ""))
+        if form.calls:
+            launch.invocations = _count(row[form.calls], f"line {number}: {form.calls}")
+        for counter, text, unit in table.counters(row):
+            if counter:  # rows about rules have no counter
+                launch.counters.setdefault(counter, read_value(text, unit, decimal))
+    return found.values()
 
 
-_READERS = {
-    "ncu_details": _details,
-    "ncu_raw": _raw,
-    "nvprof_metrics": _averages,
-    "nvprof_events": _averages,
-    "nvprof_summary": _summary,
-    "nvprof_trace": _trace,
-    "nvprof_counters": _trace,
-}
-
-
-def _across(table: Table, row: Mapping[str, str], decimal: str) -> dict[str, Value]:
-    """Return the counters of a row with one column per counter; names may have a description."""
-    return {
-        name.partition(" (")[0] if table.kind == "nvprof_counters" else name: read_value(
-            text, table.units.get(name, ""), decimal
-        )
-        for name, text in row.items()
-        if name not in _NOT_COUNTERS and text
-    }
-
-
-def _device(row: Mapping[str, str]) -> str:
-    """Return the device's name without the number that nvprof appends."""
-    return re.sub(r"\s*\(\d+\)$", "", row.get("Device", ""))
-
-
-def _is_copy(name: str) -> bool:
-    return name.startswith("[CUDA ")
-
-
-def _triple(text: str) -> tuple[int, int, int] | None:
-    match = _TRIPLE.fullmatch(text.strip())
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-def _dims(row: Mapping[str, str], *names: str) -> tuple[int, int, int] | None:
-    return _triple(",".join(row.get(name, "") for name in names))
+def _sides(row: Mapping[str, str], title: str, word: str) -> tuple[int, int, int] | None:
+    """Return the dimensions of the block or the grid, from one column or three."""
+    for columns in (
+        [f"{title} Size"],
+        [f"{title} {axis}" for axis in "XYZ"],
+        [f"launch__{word}_dim_{axis}" for axis in "xyz"],
+    ):
+        match = _TRIPLE.fullmatch(",".join(row.get(column, "") for column in columns).strip())
+        if match:
+            return int(match[1]), int(match[2]), int(match[3])
+    return None
 
 
 def _count(text: str, where: str) -> int:
@@ -247,16 +180,16 @@ def _tables_of(text: str) -> list[Table]:
     first table are skipped.
     """
     lines = text.splitlines(keepends=True)
-    start = next((i for i, line in enumerate(lines) if _kind(_cells(line))), None)
+    start = next((i for i, line in enumerate(lines) if _format(_cells(line))), None)
     if start is None:
         raise ProfileError(NO_TABLE)
     tables: list[Table] = []
     reader = csv.reader(lines[start:], strict=True)
     try:
         for cells in reader:
-            kind = _kind(cells)
-            if kind:
-                tables.append(Table(kind, tuple(cell.strip() for cell in cells)))
+            form = _format(cells)
+            if form is not None:
+                tables.append(Table(form, tuple(cell.strip() for cell in cells)))
             elif any(cells) and not cells[0].startswith("=="):
                 _add(tables[-1], start + reader.line_num, cells)
     except csv.Error as error:
@@ -275,28 +208,27 @@ def _cells(line: str) -> list[str]:
         return []
 
 
-def _kind(cells: Sequence[str]) -> str:
-    """Return the kind of table that has these cells as its header, or ``""``."""
+def _format(cells: Sequence[str]) -> Format | None:
+    """Return the format of the table that has these cells as its header."""
     names = {cell.strip() for cell in cells}
-    for kind, (wanted, unwanted) in KINDS.items():
-        if wanted <= names and not unwanted & names:
-            return kind
-    return ""
+    for form in FORMATS:
+        if names.issuperset(form.needed) and names.isdisjoint(form.excluded):
+            return form
+    return None
 
 
 def _add(table: Table, number: int, cells: Sequence[str]) -> None:
     """Add a row to a table; trailing columns (of rules) may be missing."""
-    has_units = table.kind in UNITS_BELOW
-    needed = table.header if has_units else KINDS[table.kind][0]
+    needed = table.header if table.form.has_units else table.form.needed
     if len(cells) <= max(map(table.header.index, needed)):
         raise ProfileError(
             f"line {number}: {len(cells)} cells below a header of {len(table.header)}: cut off,"
             " or not the profiler's own output"
         )
     row = dict(zip(table.header, map(str.strip, cells), strict=False))
-    if row[table.kernel_column]:
+    if row[table.form.kernel]:
         table.rows.append((number, row))
-    elif has_units and not table.rows:
+    elif table.form.has_units and not table.rows:
         table.units = row
 
 
@@ -373,3 +305,82 @@ def _kernel(names: Sequence[str], wanted: str | None) -> str:
             )
     hint = nearest(wanted, bare)
     raise ProfileError(f"--kernel {wanted}: there is no such kernel{hint} (there are {listed})")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A quantity of the chosen launches.
+
+    Attributes
+    ----------
+    value : float
+        Mean in base units.
+    words : str
+        The names of its counters.
+    spread : float
+        Difference between the largest and the smallest value over the mean, 0 for one launch.
+    """
+
+    value: float
+    words: str
+    spread: float = 0.0
+
+
+def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
+    """Return a quantity as the mean over launches, or ``None`` and the reason.
+
+    Parameters
+    ----------
+    launches : sequence of Launch
+        Launches of one kernel; the mean is over those that have the quantity. The profiler's own
+        means are used only if no single launch has it.
+    name : str
+        A key of :data:`QUANTITIES`.
+
+    Raises
+    ------
+    ProfileError
+        A counter has the wrong unit, or is negative.
+    """
+    why = ""
+    for group in ([x for x in launches if not x.is_mean], [x for x in launches if x.is_mean]):
+        found = [_of_launch(launch, name) for launch in group]
+        known = [one for one in found if isinstance(one, Found)]
+        if known:
+            values = [one.value for one in known]
+            mean = sum(values) / len(values)
+            spread = (max(values) - min(values)) / mean if mean else 0.0
+            return Found(mean, known[0].words, spread), ""
+        why = why or next((one for one in found if isinstance(one, str) and one), "")
+    tool = launches[0].tool
+    return None, why or f"there is no {QUANTITIES[name].wanted(tool)}"
+
+
+def _of_launch(launch: Launch, name: str) -> Found | str:
+    """Return a quantity of one launch, or why it has none (``""`` if a counter is missing)."""
+    quantity = QUANTITIES[name]
+    why = ""
+    for words in (*quantity.ncu, *quantity.nvprof):
+        names, _, divisor = words.partition(" / ")
+        parts = names.split(" + ")
+        if any(part not in launch.counters for part in parts):
+            continue
+        nothing = next((part for part in parts if launch.counters[part].number is None), "")
+        if nothing:
+            why = why or f"{nothing} is '{launch.counters[nothing].text}'"
+            continue
+        dimension = "size" if divisor else quantity.dimension
+        total = sum(_in_base(launch, part, dimension) for part in parts)
+        return Found(total / SECTOR if divisor else total, words)
+    return why
+
+
+def _in_base(launch: Launch, name: str, dimension: str) -> float:
+    value = launch.counters[name]
+    try:
+        number = float(whole_bytes(value)) if dimension == "bytes" else in_base(value, dimension)
+    except ProfileError as error:
+        raise ProfileError(f"{name} = {value.text}: {error}") from None
+    if number < 0:
+        raise ProfileError(f"{name} = {value.text}: must not be negative")
+    return number
