@@ -144,7 +144,7 @@ def _first_comment(path: Path) -> str:
 
 def _model_text(name: str) -> str:
     model = get_model(name)
-    module = sys.modules[model.prepare.__module__]
+    module = sys.modules[model.bodies["printed"].__module__]
     lines = [(module.__doc__ or "").strip(), "", "Regimes:"]
     lines += [f"  {code:>3}  {regime}" for regime, code in model.regimes.items()]
     lines += ["", f"Parameters in [model.{name}] of a device file:"]

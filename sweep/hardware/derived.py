@@ -10,40 +10,8 @@ whitepapers of its architectures say it of all chips of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-__all__ = [
-    "SECTOR",
-    "DeviceFacts",
-    "cache_latency",
-    "departure_del_coal",
-    "departure_del_uncoal",
-    "dram_latency",
-    "dram_service_table",
-    "dram_share",
-    "fp64_cycles",
-    "instruction_latency",
-    "integer_cycles",
-    "issue_cycles",
-    "issue_slots",
-    "l1_cycles",
-    "l1_latency",
-    "l2_latency",
-    "l2_service",
-    "launch_cycles",
-    "load_store_cycles",
-    "lookup_latency",
-    "memory_latency",
-    "number",
-    "schedulers",
-    "service",
-    "shared_cycles",
-    "shared_latency",
-    "special_conversions",
-    "special_cycles",
-    "unified_lanes",
-]
 
 Value = float | tuple[tuple[float | str, ...], ...]
 
@@ -68,23 +36,21 @@ class DeviceFacts:
     vendor: str
     stated: Mapping[str, float]
 
+    def number(self, *paths: str) -> float | None:
+        """Return the first of the paths that the device file has."""
+        return next((self.values[path] for path in paths if path in self.values), None)
+
+
+Rule = Callable[[DeviceFacts], Value | None]
 
 SECTOR = 32.0
 LINE = 128.0
 
 
-def number(device: DeviceFacts, *paths: str) -> float | None:
-    """Return the first of the paths that the device file has."""
-    for path in paths:
-        if path in device.values:
-            return device.values[path]
-    return None
-
-
 def issue_cycles(device: DeviceFacts) -> float | None:
     """Threads of a warp over lanes of an SM: cycles to issue one warp instruction."""
-    lanes = number(device, "chip.lanes_per_sm")
-    warp = number(device, "chip.warp_size")
+    lanes = device.number("chip.lanes_per_sm")
+    warp = device.number("chip.warp_size")
     return None if not lanes or not warp else warp / lanes
 
 
@@ -94,9 +60,9 @@ def dram_latency(device: DeviceFacts) -> float | None:
     Cycles measured at another core clock than the nominal one are taken over as time: most of the
     latency is DRAM's, which does not follow the core clock.
     """
-    found = number(device, "microbenchmark.dram_latency", "microbenchmark.dram_large_latency")
-    measured_at = number(device, "microbenchmark.core_clock")
-    nominal = number(device, "clocks.core_nominal")
+    found = device.number("microbenchmark.dram_latency", "microbenchmark.dram_large_latency")
+    measured_at = device.number("microbenchmark.core_clock")
+    nominal = device.number("clocks.core_nominal")
     if found:
         return found * nominal / measured_at if measured_at and nominal else found
     return device.stated.get("dram_latency")
@@ -105,7 +71,7 @@ def dram_latency(device: DeviceFacts) -> float | None:
 def service(device: DeviceFacts, size: float) -> float | None:
     """Return the cycles in which one SM's share of the bandwidth moves ``size`` bytes."""
     numbers = [
-        number(device, path)
+        device.number(path)
         for path in ("chip.sm_count", "clocks.core_nominal", "chip.memory_bandwidth")
     ]
     if not all(numbers):
@@ -130,13 +96,13 @@ def shared_latency(device: DeviceFacts) -> float | None:
     An SM of compute capability 1.x without either is given the 38 cycles that Wong et al. (ISPASS
     2010) measured on the GTX 280.
     """
-    found = number(device, "microbenchmark.shared_latency") or device.stated.get("shared_latency")
+    found = device.number("microbenchmark.shared_latency") or device.stated.get("shared_latency")
     return found or (38.0 if device.compute_capability.startswith("1.") else None)
 
 
 def l2_latency(device: DeviceFacts) -> float | None:
     """L2 latency by micro-benchmark (nearest partition), else that of DRAM, an upper bound."""
-    found = number(device, "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
+    found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
     return found or dram_latency(device)
 
 
@@ -148,7 +114,7 @@ def l2_service(device: DeviceFacts) -> float | None:
 def dram_service_table(device: DeviceFacts) -> Value | None:
     """Service time of a sector at the nominal memory clock, without a dependence on the clock."""
     sector = service(device, SECTOR)
-    memory = number(device, "clocks.memory_nominal")
+    memory = device.number("clocks.memory_nominal")
     return None if sector is None or not memory else ((memory / 1e6, sector),)
 
 
@@ -158,7 +124,7 @@ def instruction_latency(device: DeviceFacts) -> float | None:
     A Tesla-generation SM without either is given 24 cycles, the read-after-write latency that
     NVIDIA's programming guide states for compute capability 1.x.
     """
-    found = number(device, "microbenchmark.fp32_latency")
+    found = device.number("microbenchmark.fp32_latency")
     found = found or device.stated.get("instruction_latency")
     return found or (24.0 if device.compute_capability.startswith("1.") else None)
 
@@ -178,19 +144,58 @@ def dram_share(stated: Mapping[str, float]) -> float:
     return min(max((whole - on_chip) / whole, 0.0), 1.0)
 
 
+_LANES_OF_TYPE = {
+    "sp": "chip.lanes_per_sm",
+    "int": "chip.integer_lanes_per_sm",
+    "sf": "chip.special_lanes_per_sm",
+    "dp": "chip.fp64_lanes_per_sm",
+}
+
+
+def type_latencies(device: DeviceFacts) -> Value | None:
+    """Issue latency: threads of a warp over lanes of the type; completion: that of SP or measured.
+
+    Special functions and double precision are measured seldom: they get the completion latency of
+    single precision, at least their own issue latency.
+    """
+    base = instruction_latency(device)
+    warp = device.number("chip.warp_size")
+    if base is None or not warp:
+        return None
+    measured = {
+        "int": device.number("microbenchmark.integer_latency"),
+        "dp": device.number("microbenchmark.fp64_latency"),
+        "sf": device.number("microbenchmark.exp2_latency"),
+    }
+    rows = []
+    for kind, path in _LANES_OF_TYPE.items():
+        lanes = device.number(path)
+        if lanes:
+            issue = warp / lanes
+            rows.append((kind, 1.0, issue, max(measured.get(kind) or base, issue)))
+    return tuple(rows) or None
+
+
+def dram_read_share(device: DeviceFacts) -> float | None:
+    """Measured DRAM read bandwidth over the peak; 0.85, as the GTX 285 sustains, without one."""
+    measured = device.number("microbenchmark.dram_read_bandwidth")
+    peak = device.number("chip.memory_bandwidth")
+    return min(measured / peak, 1.0) if measured and peak else 0.85
+
+
 # Integers have lanes of their own; on 8.6, 8.9 and 12.x the count of lanes includes them.
 OWN_INTEGER_LANES = ("7.0", "7.2", "7.5", "8.0", "9.0", "10.0", "10.3", "11.0")
 
 
 def _lanes(device: DeviceFacts, *paths: str) -> float | None:
     """Return the cycles in which the first of some kinds of lanes takes a warp."""
-    lanes, warp = number(device, *paths), number(device, "chip.warp_size")
+    lanes, warp = device.number(*paths), device.number("chip.warp_size")
     return warp / lanes if lanes and warp else None
 
 
 def issue_slots(device: DeviceFacts) -> float | None:
     """One over the issue width; a warp over all lanes where they take a warp in several cycles."""
-    width = number(device, "chip.issue_width_per_sm", "chip.schedulers_per_sm")
+    width = device.number("chip.issue_width_per_sm", "chip.schedulers_per_sm")
     lanes = issue_cycles(device)
     if lanes is not None and lanes > 1.0:
         return lanes
@@ -199,7 +204,7 @@ def issue_slots(device: DeviceFacts) -> float | None:
 
 def schedulers(device: DeviceFacts) -> float | None:
     """Schedulers of a multiprocessor, each with lanes of its own; one without a number of them."""
-    return number(device, "chip.schedulers_per_sm") or 1.0
+    return device.number("chip.schedulers_per_sm") or 1.0
 
 
 def integer_cycles(device: DeviceFacts) -> float | None:
@@ -219,7 +224,7 @@ def fp64_cycles(device: DeviceFacts) -> float | None:
 
     For devices without double precision NVIDIA's compilers make it single.
     """
-    if number(device, "chip.fp64_lanes_per_sm") == 0:
+    if device.number("chip.fp64_lanes_per_sm") == 0:
         return issue_cycles(device)
     return _lanes(device, "chip.fp64_lanes_per_sm")
 
@@ -259,7 +264,7 @@ def l1_cycles(device: DeviceFacts) -> float | None:
 
 def l1_latency(device: DeviceFacts) -> float | None:
     """L1 latency by micro-benchmark, else that of shared memory."""
-    return number(device, "microbenchmark.l1_latency") or lookup_latency(device)
+    return device.number("microbenchmark.l1_latency") or lookup_latency(device)
 
 
 def lookup_latency(device: DeviceFacts) -> float | None:
@@ -274,7 +279,7 @@ def lookup_latency(device: DeviceFacts) -> float | None:
 
 def launch_cycles(device: DeviceFacts) -> float | None:
     """Launch of a block by micro-benchmark, else a DRAM latency, which it is near to."""
-    return number(device, "microbenchmark.block_launch") or memory_latency(device)
+    return device.number("microbenchmark.block_launch") or memory_latency(device)
 
 
 def memory_latency(device: DeviceFacts) -> float | None:
@@ -290,8 +295,8 @@ def cache_latency(device: DeviceFacts) -> float | None:
 
     GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
     """
-    found = number(device, "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
+    found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
     latency = memory_latency(device)
     if found or latency is None:
         return found
-    return 0.45 * latency if number(device, "chip.l2") else latency
+    return 0.45 * latency if device.number("chip.l2") else latency

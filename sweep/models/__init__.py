@@ -1,4 +1,4 @@
-"""The registry of models: one file per paper, and models of other packages.
+"""The registry of models: one module per paper, and models of other packages.
 
 A package registers its models under the entry point group ``sweep.models``: the entry point's name
 is the model's, its value the :class:`~sweep.models.base.Model`, as in
@@ -8,7 +8,7 @@ is the model's, its value the :class:`~sweep.models.base.Model`, as in
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sweep.errors import ModelError, PlanError, nearest
 
 if TYPE_CHECKING:
+    from sweep.hardware.derived import DeviceFacts, Value
     from sweep.models.base import Model
-
-__all__ = ["GROUP", "MODULES", "get_model", "model_names", "stated_facts"]
 
 GROUP = "sweep.models"
 """The entry point group of models from other packages."""
@@ -91,6 +90,32 @@ def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, float
             if isinstance(value, (int, float)):
                 found.setdefault(fact, float(value))
     return found
+
+
+def derived_parameters(
+    device: DeviceFacts,
+    models: Iterable[str],
+    given: Mapping[str, Mapping[str, object]],
+) -> Iterator[tuple[str, str, Value, str]]:
+    """Yield model, parameter, value and the rule in words for what a device lacks.
+
+    Parameters
+    ----------
+    device : DeviceFacts
+        What the device's file says.
+    models : iterable of str
+        The models whose parameters to complete.
+    given : mapping
+        By model the parameters that the file has.
+    """
+    for name in models:
+        model = get_model(name)
+        for parameter in model.parameters:
+            rule = model.rules.get(parameter.key)
+            value = rule(device) if rule and parameter.key not in given.get(name, {}) else None
+            if rule and value is not None:
+                words = (rule.__doc__ or "").strip().splitlines()[0]
+                yield name, parameter.key, value, words.rstrip(".")
 
 
 def _check(model: Any, name: str, where: str) -> None:

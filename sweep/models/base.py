@@ -1,30 +1,25 @@
 """How a paper's module declares its model: symbols, equations, inputs, bodies.
 
-All of it is plain Python on numbers. What a body may consist of is documented in CONTRIBUTING;
-:mod:`sweep.compiler.lowering` reads the source of bodies and equations and refuses the rest.
+Names, units and texts of a model stand in a TOML file beside its module (:func:`declaration`); the
+module has the equations and bodies, plain Python on numbers. What a body may consist of is
+documented in CONTRIBUTING; :mod:`sweep.compiler.lowering` reads the source of bodies and equations
+and refuses the rest.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.fields import Field, Parameter
+from sweep.fields import BOUND, Field, Flags, Parameter
+from sweep.hardware.derived import Rule
 from sweep.models.workload import Array, Workload
-
-__all__ = [
-    "HEAD",
-    "VARIANTS",
-    "EquationInfo",
-    "Input",
-    "Model",
-    "Symbol",
-    "equations",
-    "symbols_of",
-]
 
 VARIANTS = ("corrected", "printed")
 """``printed`` follows the paper to the letter, ``corrected`` applies the documented errata."""
@@ -38,6 +33,12 @@ HEAD = (
     "bound",
 )
 """The results of every model; each model adds its own fields."""
+
+
+COMPUTE, MEMORY, SHARED, LATENCY, SYNCHRONISATION = (
+    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency", "synchronisation")
+)
+"""What bounds a time, as numbers that bodies return."""
 
 
 class Symbol(NamedTuple):
@@ -150,6 +151,9 @@ class Input:
         For an input that depends on both the launch and the clocks: ``prepare`` gives it at the
         nominal clocks, and what the clocks multiply it by under this name. The pass multiplies, so
         that no table has a number for each pair of launch and clocks.
+    value : str
+        The workload's value that it is, as a dotted path (``occupancy.active_sm``,
+        ``parameters.issue_cycles``); empty where ``prepare`` computes it.
     """
 
     symbol: str
@@ -161,6 +165,47 @@ class Input:
     clocked: bool = False
     sequence: bool = False
     factor: str = ""
+    value: str = ""
+
+
+def declaration(module: str) -> dict[str, Any]:
+    """Return what the TOML file beside a model's module declares, as arguments of :class:`Model`.
+
+    Parameters
+    ----------
+    module : str
+        The module's ``__file__``.
+    """
+    given = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+    inputs = tuple(
+        Input(name, *table.pop("symbol"), **table) for name, table in given["inputs"].items()
+    )
+    given["symbols"] = symbols_of(inputs) | {
+        name: Symbol(*words) for name, words in given["symbols"].items()
+    }
+    given["fields"] = tuple(_field(name, **table) for name, table in given["fields"].items())
+    given["parameters"] = tuple(
+        _parameter(key, **table) for key, table in given["parameters"].items()
+    )
+    return given | {"inputs": inputs}
+
+
+def _field(
+    name: str, symbol: Sequence[str], equation: str, codes: Mapping[str, int] | None = None
+) -> Field:
+    printed, units, meaning = symbol
+    kind, flags = ("code", Flags(codes)) if codes else ("float", None)
+    return Field(name, units, meaning, printed, equation, kind, flags=flags)
+
+
+def _parameter(
+    key: str,
+    symbol: Sequence[str],
+    range: tuple[float, float],
+    required: bool = True,
+    columns: Sequence[str] = (),
+) -> Parameter:
+    return Parameter(key, *symbol, required, *range, tuple(columns))
 
 
 def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:
@@ -192,7 +237,8 @@ class Model:
         dictionary of all results by name.
     prepare : callable
         ``prepare(workload, variant)`` returns the inputs by symbol, and their factors by name, as
-        broadcastable arrays; an input that a device cannot give is NaN there.
+        broadcastable arrays; an input that a device cannot give is NaN there. What is given here
+        may leave out inputs that are values of the workload (:attr:`Input.value`).
     parameters : tuple of Parameter
         What the model reads from ``[model.NAME]`` of a device file.
     options : mapping
@@ -201,6 +247,8 @@ class Model:
         ``facts(own)`` returns what the model's own table in a device file says of facts that models
         share, by name (see :class:`sweep.hardware.derived.DeviceFacts`); ``None`` where it lacks
         one.
+    rules : mapping
+        Parameter to the rule that derives it where a device file lacks it.
     errata : mapping
         Documented differences between the variants.
     """
@@ -219,14 +267,17 @@ class Model:
     errata: Mapping[str, str]
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda own: {}
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Complete the keys of the model's own table in device files."""
+        """Complete the keys of the model's own table in device files, and ``prepare``."""
         inputs = []
         for i in self.inputs:
             keys = (key if "." in key else f"model.{self.name}.{key}" for key in i.device_keys)
             inputs.append(replace(i, device_keys=tuple(keys)))
         object.__setattr__(self, "inputs", tuple(inputs))
+        values = {i.symbol: i.value for i in inputs if i.value}
+        object.__setattr__(self, "prepare", partial(_prepared, values, self.prepare))
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -252,6 +303,16 @@ class Model:
         with np.errstate(all="ignore"):
             results: dict[str, float] = body(*(known[name] for name in _parameters(body)))
         return results
+
+
+def _prepared(
+    values: Mapping[str, str],
+    prepare: Callable[[Workload, str], Mapping[str, Array | Sequence[Array]]],
+    work: Workload,
+    variant: str,
+) -> dict[str, Array | Sequence[Array]]:
+    """Return the inputs that are values of the workload, and those that ``prepare`` computes."""
+    return {name: work.value(path) for name, path in values.items()} | {**prepare(work, variant)}
 
 
 def _number(value: Any) -> np.float64:

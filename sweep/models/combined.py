@@ -49,103 +49,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Parameter
+from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
-from sweep.models.workload import Array, Stage, Workload
+from sweep.models.base import COMPUTE, LATENCY, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.workload import Array, Stage, Workload, gathered, total
 
-INPUTS = (
-    Input("blocks", "blocks", "1", "thread blocks of the grid", "kernel launch"),
-    Input("active_blocks", "N_b", "1", "thread blocks resident on an SM", "occupancy rules"),
-    Input("active_sm", "active SMs", "1", "SMs that have work", "occupancy rules"),
-    Input("n_sm", "SMs", "1", "SMs of the device", "device", ("chip.sm_count",)),
-    Input("warps_per_block", "W_b", "1", "warps of a block", "kernel launch"),
-    Input("instructions", "n", "1", "instructions of a warp, memory accesses included",
-          "kernel instructions", sequence=True),
-    Input("fp32", "n_fp32", "1", "single-precision instructions of a warp",
-          "kernel instructions", sequence=True),
-    Input("integer", "n_int", "1", "integer instructions of a warp",
-          "kernel instructions", sequence=True),
-    Input("special", "n_special", "1", "special functions and conversions of a warp",
-          "kernel instructions", sequence=True),
-    Input("fp64", "n_fp64", "1", "double-precision instructions of a warp",
-          "kernel instructions", sequence=True),
-    Input("accesses", "n_ls", "1", "accesses of a warp to shared and global memory",
-          "kernel accesses", sequence=True),
-    Input("wavefronts", "n_wave", "1", "passes of a warp's accesses through shared memory",
-          "kernel shared accesses and banks", sequence=True),
-    Input("l1_sectors", "n_L1", "1", "time of accesses in the first-level cache, in sectors",
-          "kernel access patterns by the device's rule", sequence=True),
-    Input("l2_sectors", "n_L2", "1", "sectors that it does not serve",
-          "the same, less what L1 serves", sequence=True),
-    Input("dram_sectors", "n_DRAM", "1", "sectors that L2 does not serve either",
-          "the same, less what L2 serves", sequence=True),
-    Input("chain", "n_chain", "1", "arithmetic instructions that a warp waits for",
-          "kernel instructions", sequence=True),
-    Input("shared_loads", "n_shared", "1", "loads from shared memory that a warp waits for",
-          "kernel shared accesses", sequence=True),
-    Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
-          "kernel loads, over those under way at once, by the device's latencies",
-          ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
-    Input("dram_loads", "n_miss", "1", "loads from DRAM that a warp waits for",
-          "kernel loads, over those under way at once", sequence=True),
-    Input("barriers", "n_bar", "1", "barriers of a warp", "kernel stages", sequence=True),
-    Input("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM",
-          "device", ("issue_cycles",)),
-    Input("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM",
-          "device", ("fp32_cycles",)),
-    Input("integer_cycles", "t_int", "cycle", "integer instruction, per SM",
-          "device", ("integer_cycles",)),
-    Input("special_cycles", "t_special", "cycle", "special function, per SM",
-          "device", ("special_cycles",)),
-    Input("fp64_cycles", "t_fp64", "cycle", "double-precision instruction, per SM",
-          "device", ("fp64_cycles",)),
-    Input("unified", "unified", "1", "whether integers take single-precision lanes (0 or 1)",
-          "device", ("unified",)),
-    Input("load_store_cycles", "t_ls", "cycle", "access of a warp, per SM",
-          "device", ("load_store_cycles",)),
-    Input("shared_cycles", "t_wave", "cycle", "pass through shared memory",
-          "device", ("shared_cycles",)),
-    Input("l1_cycles", "t_L1", "cycle", "sector through the first-level cache",
-          "device", ("l1_cycles",)),
-    Input("l2_cycles", "t_L2", "cycle", "sector from L2, of one SM", "device", ("l2_cycles",)),
-    Input("alu_latency", "L_alu", "cycle", "latency of a dependent arithmetic instruction",
-          "device", ("alu_latency_cycles",)),
-    Input("shared_latency", "L_shared", "cycle", "latency of shared memory",
-          "device", ("shared_latency_cycles",)),
-    Input("launch_cycles", "L_launch", "cycle", "launching of a block",
-          "device", ("launch_cycles",)),
-    Input("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own",
-          "device", ("schedulers",)),
-    Input("parallelism", "ILP", "1", "independent instructions of a thread", "kernel parallelism"),
-    Input("dram_bandwidth", "bandwidth", "B/s", "sustained DRAM bandwidth",
-          "device, at the clock", ("chip.memory_bandwidth_GBps", "dram_share_fraction"),
-          clocked=True),
-    Input("dram_latency", "L_DRAM", "cycle", "latency of DRAM",
-          "device, at the clocks", ("dram_latency_cycles",), clocked=True),
-    Input("core_clock", "f", "Hz", "core clock",
-          "swept core clock; nominal as printed", clocked=True),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "dram_cycles": Symbol("t_DRAM", "cycle", "sector from DRAM, of one SM"),
-    "own_lanes": Symbol("Z_own", "cycle", "what a warp's arithmetic takes longer on its own lanes"),
-    "arithmetic_wait": Symbol("Z_A", "cycle", "what a warp alone waits for its arithmetic"),
-    "arithmetic": Symbol("A", "cycle", "demand of a warp on issue slots and arithmetic pipelines"),
-    "load_store": Symbol("S", "cycle", "demand of a warp on the load-store pipeline"),
-    "memory": Symbol("M", "cycle", "demand of a warp on L2 and DRAM"),
-    "demand": Symbol("D", "cycle", "demand of a warp, components overlapped in part"),
-    "wait": Symbol("Z", "cycle", "what a warp alone would wait"),
-    "warps": Symbol("N", "1", "warps resident on an SM"),
-    "round_cycles": Symbol("T", "cycle", "time of a round"),
-    "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
-    "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
-    "full_rounds": Symbol("rounds", "1", "rounds in which all SMs hold all blocks that they can"),
-    "tail_blocks": Symbol("N_tail", "1", "blocks of an SM in the last round"),
-    "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
-    "exec_cycles": Symbol("T_exec", "cycle", "execution time"),
-}
-_equation = equations("combined", SYMBOLS)
+DECLARED = declaration(__file__)
+_equation = equations(DECLARED["name"], DECLARED["symbols"])
+REGIMES = DECLARED["regimes"]
 
 SECTOR_BYTES = 32.0
 
@@ -276,16 +187,7 @@ def exec_cycles_printed(blocks, warps_per_block, active_sm, demand):
 
 # --- The model ------------------------------------------------------------------------------------
 
-REGIMES = {
-    "combined_arithmetic": 70,
-    "combined_load_store": 71,
-    "combined_memory": 72,
-    "combined_latency": 73,
-}
-ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = (float(code) for code in REGIMES.values())
-COMPUTE, MEMORY, SHARED, LATENCY = (
-    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency")
-)
+ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 
 
 @_equation("13", kind="condition")
@@ -380,11 +282,6 @@ def body(
     }
 
 
-def _total(accesses, zero: Array) -> Array:
-    """Return the accesses of a thread."""
-    return sum((access.count for access in accesses), start=zero)
-
-
 def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
     """Return the sectors of a warp on each level of the memory."""
     l1 = l2 = dram = zero
@@ -423,8 +320,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     count = {name: stage.instructions.get(name, zero) for name in
              ("computation", "fp32", "integer", "special", "conversion", "fp64")}  # fmt: skip
     on_special = count["conversion"] * work.parameters["special_conversions"]
-    requests = _total(stage.global_accesses, zero)
-    local = _total(stage.shared_accesses, zero)
+    requests = total(zero, stage.global_accesses, "count")
+    local = total(zero, stage.shared_accesses, "count")
     chain = np.maximum(stage.computation_instructions - local - stage.barriers, 0.0)
     # Where the file gives one number for all instructions, they are taken for single precision.
     fp32 = chain if "computation" in stage.instructions else count["fp32"]
@@ -436,28 +333,21 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "special": count["special"] + on_special,
         "fp64": count["fp64"],
         "accesses": requests + local,
-        "wavefronts": sum((a.count * a.wavefronts for a in stage.shared_accesses), start=zero),
+        "wavefronts": total(zero, stage.shared_accesses, "count", "wavefronts"),
         "chain": chain,
-        "shared_loads": _total(loads, zero),
+        "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
         **_traffic(stage, zero),
         **_waiting(work, stage, zero),
     }
 
 
-SCALARS = ("issue_cycles", "fp32_cycles", "integer_cycles", "special_cycles", "load_store_cycles",
-           "shared_cycles", "l1_cycles", "l2_cycles", "unified", "launch_cycles",
-           "schedulers")  # fmt: skip
-
-
 def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     """Turn a workload into what a warp demands and waits, stage by stage."""
-    stages = [_stage(work, stage) for stage in work.stages]
-    inputs: dict[str, Array | list[Array]] = {n: [s[n] for s in stages] for n in stages[0]}
-    device, clocks, launch = work.parameters, work.clocks, work.occupancy
-    inputs |= {name: device[name] for name in SCALARS}
+    inputs = gathered([_stage(work, stage) for stage in work.stages])
+    device, clocks = work.parameters, work.clocks
     # A device need not have what the kernel does not execute.
-    has_fp64 = sum(s["fp64"] for s in stages) > 0
+    has_fp64 = sum(inputs["fp64"]) > 0
     core, delay = clocks.core_nominal, device["dram_latency_cycles"]
     rate = work.memory_bandwidth * device["dram_share_fraction"]
     if variant == "corrected":  # rule CLK
@@ -465,74 +355,35 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         rate = bandwidth(rate, clocks.memory, clocks.memory_nominal)
     return inputs | {
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
-        "alu_latency": device["alu_latency_cycles"],
-        "shared_latency": device["shared_latency_cycles"],
-        "blocks": work.blocks,
-        "active_blocks": launch.active_blocks_per_sm,
-        "active_sm": launch.active_sm,
-        "n_sm": work.n_sm,
-        "warps_per_block": launch.warps_per_block,
-        "parallelism": work.instruction_parallelism,
         "dram_bandwidth": rate,
         "dram_latency": delay,
         "core_clock": core,
     }
 
 
-def _cycles(key: str, least: float = 0.001, required: bool = True) -> Parameter:
-    """Return a parameter in cycles by its key, which is a symbol with its unit."""
-    symbol = SYMBOLS.get(key) or SYMBOLS.get(key.removesuffix("_cycles"))
-    printed, meaning = (symbol.symbol, symbol.meaning) if symbol else _LATENCIES[key]
-    return Parameter(key, printed, "cycle", meaning, required, least, 1e5)
-
-
-_LATENCIES = {
-    "l1_latency_cycles": ("L_L1", "latency of a load that the first-level cache serves"),
-    "l2_latency_cycles": ("L_L2", "latency of a load that the L2 cache serves"),
-}
-
 MODEL = Model(
-    name="combined",
-    title="throughput, latency and barriers of a queueing network of warps, with caches",
-    reference=(
-        "no paper: components of Zhang & Owens, latencies of Lemeire et al., rounds of Hong & Kim "
-        "and clocks of Wang & Chu, joined by Schweitzer's approximation of closed queueing networks"
-    ),
-    doi="",
-    symbols=SYMBOLS,
-    inputs=INPUTS,
-    fields=(
-        Field("arithmetic_cycles", "cycle", "cycles that an SM issues and computes", "A",
-              "combined (1)"),
-        Field("load_store_cycles", "cycle", "cycles of an SM's load-store pipeline", "S",
-              "combined (2)"),
-        Field("memory_cycles", "cycle", "cycles of L2 and DRAM for an SM", "M", "combined (4)"),
-        Field("wait_cycles", "cycle", "what a warp alone would wait", "Z", "combined (6)"),
-        Field("utilisation", "1", "longest component over the time", "", "combined (5)"),
-    ),
-    regimes=REGIMES,
+    **DECLARED,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    parameters=(
-        *(_cycles(key) for key in SCALARS[:8]),
-        _cycles("fp64_cycles", required=False),
-        Parameter("unified", "unified", "1", "whether integers take single-precision lanes",
-                  maximum=1),
-        Parameter("special_conversions", "w_conv", "1", "share of conversions that take the lanes"
-                  " of special functions; the others take those of integers", maximum=1),
-        *(_cycles(f"{name}_latency_cycles", 0.1) for name in ("alu", "shared", "l1", "l2", "dram")),
-        _cycles("launch_cycles"),
-        Parameter("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own",
-                  minimum=1, maximum=16),
-        Parameter("dram_share_fraction", "share", "1", "share of the peak DRAM bandwidth that is"
-                  " sustained", minimum=0.01, maximum=1),
-    ),
-    errata={
-        "CB-1": "components overlap in part",
-        "CB-2": "warps wait for results (Schweitzer's approximation)",
-        "CB-3": "stages between barriers overlap with those of other blocks only",
-        "CB-4": "whole rounds of blocks, the last one with fewer",
-        "CB-5": "a warp has the lanes of one scheduler (Seidmann's approximation)",
-        "CLK": "DRAM bandwidth and latency follow the swept clocks",
+    rules={
+        "issue_cycles": derived.issue_slots,
+        "fp32_cycles": derived.issue_cycles,
+        "integer_cycles": derived.integer_cycles,
+        "special_cycles": derived.special_cycles,
+        "fp64_cycles": derived.fp64_cycles,
+        "unified": derived.unified_lanes,
+        "special_conversions": derived.special_conversions,
+        "load_store_cycles": derived.load_store_cycles,
+        "shared_cycles": derived.shared_cycles,
+        "l1_cycles": derived.l1_cycles,
+        "l2_cycles": derived.l2_service,
+        "alu_latency_cycles": derived.instruction_latency,
+        "shared_latency_cycles": derived.lookup_latency,
+        "l1_latency_cycles": derived.l1_latency,
+        "l2_latency_cycles": derived.cache_latency,
+        "dram_latency_cycles": derived.memory_latency,
+        "launch_cycles": derived.launch_cycles,
+        "schedulers": derived.schedulers,
+        "dram_share_fraction": derived.dram_read_share,
     },
-)  # fmt: skip
+)

@@ -40,78 +40,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Parameter
+from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency, service_time
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.base import (
+    COMPUTE,
+    LATENCY,
+    MEMORY,
+    SYNCHRONISATION,
+    Model,
+    declaration,
+    equations,
+)
 from sweep.models.workload import Array, Workload
 
-INPUTS = (
-    Input("n", "N", "1", "active warps on an SM", "occupancy rules"),
-    Input("active_blocks_per_sm", "#Active_blocks_per_SM", "1", "active blocks on an SM",
-          "occupancy rules"),
-    Input("active_sm", "#Active_SMs", "1", "SMs that have work", "occupancy rules"),
-    Input("n_sm", "#SM", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
-    Input("blocks", "#Blocks", "1", "blocks of the grid", "kernel launch"),
-    Input("threads_per_block", "#Threads_per_block", "1", "threads in a block", "kernel launch"),
-    Input("threads_per_warp", "#Threads_per_warp", "1", "threads in a warp",
-          "device", ("chip.warp_size",)),
-    Input("comp_insts", "#Comp_insts", "1", "computation instructions of a thread",
-          "kernel instructions, shared accesses and barriers"),
-    Input("uncoal_mem_insts", "#Uncoal_Mem_insts", "1", "uncoalesced accesses of a thread",
-          "kernel accesses that need several transactions a warp"),
-    Input("coal_mem_insts", "#Coal_Mem_insts", "1", "coalesced accesses of a thread",
-          "kernel accesses that need one transaction a warp"),
-    Input("synch_insts", "#Synch_insts", "1", "barriers of a thread", "kernel barriers"),
-    Input("uncoal_per_mw", "#Uncoal_per_mw", "1", "transactions of an uncoalesced access",
-          "kernel access patterns under the device's coalescing rule"),
-    Input("load_bytes_per_warp", "Load_bytes_per_warp", "B", "bytes of a warp's access",
-          "kernel access sizes, mean over the accesses"),
-    Input("issue_cycles", "Issue_cycles", "cycle", "cycles to issue one warp instruction",
-          "device", ("issue_cycles",)),
-    Input("core_freq", "Freq", "Hz", "clock of the SM processor", "swept core clock", clocked=True),
-    Input("mem_bandwidth", "Mem_Bandwidth", "B/s", "bandwidth between DRAM and GPU cores",
-          "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
-    Input("mem_ld", "Mem_LD", "cycle", "DRAM access latency",
-          "device, at the clocks", ("mem_ld_cycles",), clocked=True),
-    Input("departure_del_uncoal", "Departure_del_uncoal", "cycle",
-          "delay between two uncoalesced transactions", "device, at the clocks",
-          ("departure_del_uncoal_cycles",), clocked=True),
-    Input("departure_del_coal", "Departure_del_coal", "cycle",
-          "delay between two coalesced transactions", "device, at the clocks",
-          ("departure_del_coal_cycles",), clocked=True),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "mem_insts": Symbol("#Mem_insts", "1", "memory instructions of a thread"),
-    "total_insts": Symbol("#Total_insts", "1", "instructions of a thread"),
-    "mem_l_uncoal": Symbol("Mem_L_Uncoal", "cycle", "latency of an uncoalesced warp access"),
-    "mem_l_coal": Symbol("Mem_L_Coal", "cycle", "latency of a coalesced warp access"),
-    "mem_l": Symbol("Mem_L", "cycle", "mean latency of a warp's access"),
-    "mem_p": Symbol("Mem_p", "cycle", "one memory waiting period"),
-    "weight_uncoal": Symbol("Weight_uncoal", "1", "share of uncoalesced accesses"),
-    "weight_coal": Symbol("Weight_coal", "1", "share of coalesced accesses"),
-    "departure_delay": Symbol("Departure_delay", "cycle", "least distance of two memory warps"),
-    "mwp_without_bw_full": Symbol("MWP_Without_BW_full", "1", "MWP by departure delay"),
-    "mwp_without_bw": Symbol("MWP_Without_BW", "1", "MWP by departure delay, at most N"),
-    "unlimited": Symbol("(MWP_Without_BW - 1)", "1", "the same if bandwidth set no limit"),
-    "periods": Symbol("periods", "1", "memory instructions of a thread, at least one"),
-    "bw_per_warp": Symbol("BW_per_warp", "B/s", "bandwidth that one warp draws"),
-    "mwp_peak_bw": Symbol("MWP_peak_BW", "1", "MWP by the peak bandwidth"),
-    "mwp": Symbol("MWP", "1", "memory warp parallelism"),
-    "mem_cycles": Symbol("Mem_cycles", "cycle", "memory waiting cycles of a warp"),
-    "comp_cycles": Symbol("Comp_cycles", "cycle", "computation cycles of a warp"),
-    "comp_p": Symbol("Comp_p", "cycle", "one computation period"),
-    "cwp_full": Symbol("CWP_full", "1", "CWP with enough warps"),
-    "cwp": Symbol("CWP", "1", "computation warp parallelism"),
-    "overlapped": Symbol("(MWP - 1)", "1", "memory warps besides the first"),
-    "rep": Symbol("#Rep", "1", "rounds of active blocks on an SM"),
-    "exec_cycles": Symbol("Exec_cycles", "cycle", "cycles of one round (Section 3.2)"),
-    "exec_cycles_app": Symbol("Exec_cycles_app", "cycle", "execution cycles of the kernel"),
-    "synch_cost": Symbol("Synch_cost", "cycle", "additional delay by barriers"),
-    "exec_cycles_with_synch": Symbol("Exec_cycles_with_synch", "cycle", "total execution cycles"),
-    "cpi": Symbol("CPI", "cycle", "cycles per warp instruction"),
-}
-_equation = equations("hong_kim", SYMBOLS)
+DECLARED = declaration(__file__)
+_equation = equations(DECLARED["name"], DECLARED["symbols"])
+REGIMES = DECLARED["regimes"]
 
 # --- Section 3.2: the cost of executing multiple warps -------------------------------------------
 
@@ -314,24 +258,16 @@ def exec_cycles_app_no_memory(comp_cycles, n, rep):
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "hong_kim_eq22": 10,
-    "hong_kim_eq23": 11,
-    "hong_kim_eq24": 12,
-    "hong_kim_no_memory": 13,
-}
-EQ22, EQ23, EQ24, NO_MEMORY = (float(code) for code in REGIMES.values())
-COMPUTE, MEMORY, LATENCY, SYNCHRONISATION = (
-    float(BOUND[name]) for name in ("compute", "memory", "latency", "synchronisation")
-)
+EQ22, EQ23, EQ24, NO_MEMORY = map(float, REGIMES.values())
 
 
-def corrected(
+def body(
     n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
     comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
     issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
+    corrected,
 ):  # fmt: skip
-    """Join the equations, with the errata applied."""
+    """Join the equations."""
     mem_insts = uncoal_mem_insts + coal_mem_insts
     total_insts = comp_insts + mem_insts
     Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
@@ -354,6 +290,71 @@ def corrected(
     Rep = rep(blocks, active_blocks_per_sm, active_sm)
     overlapped = MWP - 1.0
     issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
+    if corrected:
+        Rep, Exec, Synch, regime, bound = corrected_case(
+            n, MWP, MWP_Without_BW, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts,
+            Departure_delay, synch_insts, active_blocks_per_sm, Rep,
+        )  # fmt: skip
+    else:
+        Exec, Synch, regime, bound = printed_case(
+            n, MWP, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay,
+            synch_insts, active_blocks_per_sm, Rep,
+        )  # fmt: skip
+    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
+
+    no_memory = mem_insts == 0.0
+    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
+    Synch = 0.0 if no_memory else Synch
+    regime = NO_MEMORY if no_memory else regime
+    bound = COMPUTE if no_memory else bound
+    memory_busy = 0.0 if no_memory else memory_busy
+    Total = exec_cycles_with_synch(Exec, Synch)
+    bound = SYNCHRONISATION if Synch > Exec else bound
+    if corrected:
+        # The total, with the barriers (HK-6).
+        CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+    else:
+        CPI = cpi(Exec, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+
+    used = issued / Total
+    core_activity = min(1.0, Comp_cycles * used)
+    memory_activity = min(1.0, memory_busy * used)
+    return {
+        "execution_cycles": Total,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_warp_parallelism": MWP,
+        "computation_warp_parallelism": CWP,
+        "rounds": Rep,
+        "synchronisation_cycles": Synch,
+    }
+
+
+def printed_case(
+    n, MWP, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay,
+    synch_insts, active_blocks_per_sm, Rep,
+):  # fmt: skip
+    """Return cycles without and of barriers, regime and bound as the paper has them."""
+    T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
+    T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, mem_insts, overlapped, Rep)
+    T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
+    Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
+    few = is_few_warps(MWP, n, CWP)
+    memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
+    Exec = T22 if few else (T23 if memory_bound else T24)
+    regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
+    bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
+    return Exec, Synch, regime, bound
+
+
+def corrected_case(
+    n, MWP, MWP_Without_BW, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts,
+    Departure_delay, synch_insts, active_blocks_per_sm, Rep,
+):  # fmt: skip
+    """Return rounds, cycles without and of barriers, regime and bound, with the errata applied."""
     Rep = max(1.0, Rep)  # HK-5
     overlapped = max(overlapped, 0.0)  # HK-4
     periods = max(mem_insts, 1.0)  # HK-9
@@ -373,138 +374,34 @@ def corrected(
     Free23 = exec_cycles_app_23(Mem_cycles, n, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep)
     Free_synch = synch_cost(Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep)
     Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
-    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
-
-    no_memory = mem_insts == 0.0
-    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
-    Synch = 0.0 if no_memory else Synch
-    regime = NO_MEMORY if no_memory else regime
-    bound = COMPUTE if no_memory else bound
-    memory_busy = 0.0 if no_memory else memory_busy
-    Total = exec_cycles_with_synch(Exec, Synch)
-    bound = SYNCHRONISATION if Synch > Exec else bound
-    # The total, with the barriers (HK-6).
-    CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
-
-    used = issued / Total
-    core_activity = min(1.0, Comp_cycles * used)
-    memory_activity = min(1.0, memory_busy * used)
-    return {
-        "execution_cycles": Total,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_warp_parallelism": MWP,
-        "computation_warp_parallelism": CWP,
-        "rounds": Rep,
-        "synchronisation_cycles": Synch,
-    }
-
-
-def printed(
-    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
-    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
-    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
-):  # fmt: skip
-    """Join the equations as the paper has them."""
-    mem_insts = uncoal_mem_insts + coal_mem_insts
-    total_insts = comp_insts + mem_insts
-    Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
-    Weight_coal = weight_coal(coal_mem_insts, uncoal_mem_insts)
-    Mem_L_Uncoal = mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal)
-    Mem_L_Coal = mem_l_coal(mem_ld)
-    Mem_L = mem_l(Mem_L_Uncoal, Weight_uncoal, Mem_L_Coal, Weight_coal)
-    Departure_delay = departure_delay(
-        departure_del_uncoal, uncoal_per_mw, Weight_uncoal, departure_del_coal, Weight_coal
-    )
-    MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
-    MWP_Without_BW = mwp_without_bw(MWP_full, n)
-    BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
-    MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
-    MWP = mwp(MWP_Without_BW, MWP_peak_BW, n)
-    Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
-    Comp_cycles = comp_cycles(issue_cycles, total_insts)
-    CWP_full = cwp_full(Mem_cycles, Comp_cycles)
-    CWP = cwp(CWP_full, n)
-    Rep = rep(blocks, active_blocks_per_sm, active_sm)
-    overlapped = MWP - 1.0
-    issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
-    T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
-    T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, mem_insts, overlapped, Rep)
-    T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
-    Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
-    few = is_few_warps(MWP, n, CWP)
-    memory_bound = is_memory_bound(CWP, MWP, Comp_cycles, Mem_cycles)
-    Exec = T22 if few else (T23 if memory_bound else T24)
-    regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
-    bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
-    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
-
-    no_memory = mem_insts == 0.0
-    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
-    Synch = 0.0 if no_memory else Synch
-    regime = NO_MEMORY if no_memory else regime
-    bound = COMPUTE if no_memory else bound
-    memory_busy = 0.0 if no_memory else memory_busy
-    Total = exec_cycles_with_synch(Exec, Synch)
-    bound = SYNCHRONISATION if Synch > Exec else bound
-    CPI = cpi(Exec, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
-
-    used = issued / Total
-    core_activity = min(1.0, Comp_cycles * used)
-    memory_activity = min(1.0, memory_busy * used)
-    return {
-        "execution_cycles": Total,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_warp_parallelism": MWP,
-        "computation_warp_parallelism": CWP,
-        "rounds": Rep,
-        "synchronisation_cycles": Synch,
-    }
+    return Rep, Exec, Synch, regime, bound
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array]:
-    """Turn a workload into the inputs of Table 1."""
-    uncoalesced = [(a.count * ~a.coalesced, a.transactions) for a in work.global_accesses]
+    """Return what Table 1 has besides values of the workload."""
     zero = np.zeros((1,) * work.n_sm.ndim)
-    uncoal = sum((count for count, _ in uncoalesced), start=zero)
+    uncoal = sum((a.count * ~a.coalesced for a in work.global_accesses), start=zero)
+    transactions = sum(
+        (a.count * ~a.coalesced * a.transactions for a in work.global_accesses), start=zero
+    )
     mem = work.total("count")
-    transactions = sum((count * t for count, t in uncoalesced), start=zero)
     loaded = work.total("count", "bytes") * work.lanes
     with np.errstate(invalid="ignore", divide="ignore"):
         uncoal_per_mw = np.where(uncoal > 0, transactions / uncoal, 1.0)
         load_bytes = np.where(mem > 0, loaded / mem, 4.0 * work.lanes)
-    device = work.parameters
-    ratio, share = work.clocks.ratio, work.dram_share
     inputs = {
-        "n": work.occupancy.active_warps_per_sm,
-        "active_blocks_per_sm": work.occupancy.active_blocks_per_sm,
-        "active_sm": work.occupancy.active_sm,
-        "n_sm": work.n_sm,
-        "blocks": work.blocks,
-        "threads_per_block": work.threads_per_block,
-        "threads_per_warp": work.warp_size,
-        "comp_insts": work.computation_instructions,
         "uncoal_mem_insts": uncoal,
         "coal_mem_insts": mem - uncoal,
-        "synch_insts": work.barriers,
         "uncoal_per_mw": uncoal_per_mw,
         "load_bytes_per_warp": load_bytes,
-        "issue_cycles": device["issue_cycles"],
-        "core_freq": work.clocks.core,
         "mem_bandwidth": work.memory_bandwidth,
-        "mem_ld": device["mem_ld_cycles"],
-        "departure_del_uncoal": device["departure_del_uncoal_cycles"],
-        "departure_del_coal": device["departure_del_coal_cycles"],
+        "mem_ld": work.parameters["mem_ld_cycles"],
+        "departure_del_uncoal": work.parameters["departure_del_uncoal_cycles"],
+        "departure_del_coal": work.parameters["departure_del_coal_cycles"],
     }
     if variant == "corrected":  # rule CLK
-        inputs["mem_ld"] = latency(inputs["mem_ld"], ratio, share)
+        ratio = work.clocks.ratio
+        inputs["mem_ld"] = latency(inputs["mem_ld"], ratio, work.dram_share)
         for name in ("departure_del_uncoal", "departure_del_coal"):
             inputs[name] = service_time(inputs[name], ratio)
         inputs["mem_bandwidth"] = bandwidth(
@@ -514,46 +411,14 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
 
 
 MODEL = Model(
-    name="hong_kim",
-    title="MWP/CWP: memory and computation warp parallelism",
-    reference=(
-        "S. Hong and H. Kim, An Analytical Model for a GPU Architecture with Memory-level and "
-        "Thread-level Parallelism Awareness, ISCA 2009"
-    ),
-    doi="10.1145/1555754.1555775",
-    symbols=SYMBOLS,
-    inputs=INPUTS,
-    fields=(
-        Field("memory_warp_parallelism", "1", "memory warp parallelism", "MWP", "hong_kim (5)"),
-        Field("computation_warp_parallelism", "1", "computation warp parallelism", "CWP",
-              "hong_kim (9)"),
-        Field("rounds", "1", "rounds of active blocks on an SM", "#Rep", "hong_kim (21)"),
-        Field("synchronisation_cycles", "cycle", "delay by barriers", "Synch_cost",
-              "hong_kim (26)"),
-    ),
-    regimes=REGIMES,
-    facts=lambda own: {"dram_latency": own.get("mem_ld_cycles")},
-    bodies={"corrected": corrected, "printed": printed},
+    **DECLARED,
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    parameters=(
-        Parameter("issue_cycles", "Issue_cycles", "cycle", "cycles to issue a warp instruction",
-                  minimum=1e-3, maximum=64),
-        Parameter("mem_ld_cycles", "Mem_LD", "cycle", "DRAM access latency", minimum=1,
-                  maximum=1e5),
-        Parameter("departure_del_uncoal_cycles", "Departure_del_uncoal", "cycle",
-                  "delay between two uncoalesced transactions", minimum=1e-3, maximum=1e4),
-        Parameter("departure_del_coal_cycles", "Departure_del_coal", "cycle",
-                  "delay between two coalesced transactions", minimum=1e-3, maximum=1e4),
-    ),
-    errata={
-        "HK-1": "(23) without its clause 'or Comp_cycles > Mem_cycles'",
-        "HK-3": "the larger of (23) and (24), so that no time is below the issue bound",
-        "HK-4": "max(MWP - 1, 0)",
-        "HK-5": "max(1, #Rep)",
-        "HK-6": "CPI (25) of the total time (27)",
-        "HK-7": "(22) as a lower bound wherever CWP = N",
-        "HK-8": "barriers cost no less with less bandwidth",
-        "HK-9": "at least one memory period",
-        "CLK": "DRAM quantities follow the swept clocks",
+    facts=lambda own: {"dram_latency": own.get("mem_ld_cycles")},
+    rules={
+        "issue_cycles": derived.issue_cycles,
+        "mem_ld_cycles": derived.dram_latency,
+        "departure_del_uncoal_cycles": derived.departure_del_uncoal,
+        "departure_del_coal_cycles": derived.departure_del_coal,
     },
-)  # fmt: skip
+)

@@ -34,83 +34,14 @@ from typing import Any
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Parameter
+from sweep.hardware import derived
 from sweep.hardware.clocks import latency, service_time
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
-from sweep.models.workload import Array, Workload
+from sweep.models.base import COMPUTE, LATENCY, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.workload import Array, Workload, total
 
-INPUTS = (
-    Input("n_cu", "NbrCUs", "1", "compute units of the GPU", "device", ("chip.sm_count",)),
-    Input("active_cu", "active CUs", "1", "compute units that have work", "occupancy rules"),
-    Input("max_conc_wg", "MaxConcWG", "1", "most concurrent work groups on a compute unit",
-          "occupancy rules"),
-    Input("conc_wg", "concWG", "1", "concurrent work groups on a compute unit",
-          "occupancy rules, by local memory"),
-    Input("active_wg", "active work groups", "1", "by the occupancy rules", "occupancy rules"),
-    Input("max_conc_warps", "MaxConcWarps", "1", "most concurrent warps on a compute unit",
-          "occupancy rules"),
-    Input("wg", "WG", "1", "work groups", "kernel launch"),
-    Input("wg_size", "WGSize", "1", "work items of a work group", "kernel launch"),
-    Input("warp_size", "WarpSize", "1", "work items of a full warp", "device", ("chip.warp_size",)),
-    Input("instructions", "instructions", "1", "instructions of a work item, memory included",
-          "kernel instructions and accesses"),
-    Input("count", "n", "1", "instructions of a warp", "kernel instructions", sequence=True),
-    Input("issue", "lambda", "cycle", "issue latency", "device", ("latencies",), sequence=True),
-    Input("completion", "Lambda", "cycle", "completion latency",
-          "device", ("latencies",), sequence=True),
-    Input("local_count", "n_local", "1", "local memory requests of a warp, conflicts included",
-          "kernel shared accesses"),
-    Input("local_issue", "lambda_local", "cycle", "issue latency of local memory",
-          "device", ("local_memory",)),
-    Input("local_completion", "Lambda_local", "cycle", "completion latency of local memory",
-          "device", ("local_memory",)),
-    Input("memory_count", "n_global", "1", "global memory requests of a warp",
-          "kernel global accesses"),
-    Input("memory_issue", "lambda_global", "cycle", "mean issue latency of global memory",
-          "device, at the clocks", ("global_memory",), clocked=True, factor="issue_factor"),
-    Input("memory_completion", "Lambda_global", "cycle", "mean completion latency",
-          "device, at the clocks", ("global_memory",), clocked=True, factor="completion_factor"),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "n_pe": Symbol("NbrPEs", "1", "processing elements of a type on a compute unit"),
-    "clock": Symbol("ClockFrequency", "Hz", "core clock"),
-    "peak": Symbol("peak", "1/s", "peak instructions per second"),
-    "max_local_mem": Symbol("MaxLocalMem", "B", "local memory of a compute unit"),
-    "local_mem_size": Symbol("localMemSize", "B", "local memory of a work group"),
-    "work_items": Symbol("workItems", "1", "work items"),
-    "warps_wg": Symbol("warpsWG", "1", "warps of a work group"),
-    "actual_warp_size": Symbol("actualWarpSize", "1", "mean work items of a warp"),
-    "conc_warps": Symbol("concWarps", "1", "concurrent warps on a compute unit"),
-    "total_warps": Symbol("totalWarps", "1", "warps of the kernel"),
-    "runs_cu": Symbol("runsCU", "1", "runs of a compute unit"),
-    "runtime": Symbol("runtime", "s", "run time of the kernel"),
-    "time_of_run": Symbol("timeOfRun", "s", "time of one run"),
-    "cycles_of_run": Symbol("cyclesOfRun", "cycle", "time of one run"),
-    "instr_kernel": Symbol("instrKernel", "1", "instructions of a work item"),
-    "instr_run": Symbol("instrRun", "1", "instructions of a run, over its work items"),
-    "nbr_instructions": Symbol("nbrInstructions", "1", "instructions of all work items"),
-    "cpi_cu": Symbol("CPI_CU", "cycle", "cycles per work item's instruction on a compute unit"),
-    "cpi_warp": Symbol("CPI_warp", "cycle", "cycles per warp instruction"),
-    "completion_l1": Symbol("Lambda_L1", "cycle", "completion latency of the cache"),
-    "completion_l2": Symbol("Lambda_L2", "cycle", "completion latency behind the cache"),
-    "cache_size": Symbol("CacheSize", "B", "size of the cache"),
-    "array_size": Symbol("arraySize", "B", "size of the walked array"),
-    "cpmr": Symbol("CPMR", "cycle", "cycles per memory request"),
-    "mem_instr_kernel": Symbol("memInstrKernel", "1", "memory instructions of a work item"),
-    "bytes_per_element": Symbol("bytesPerElement", "B", "bytes of an access"),
-    "bytes_comm": Symbol("bytesComm", "B", "bytes that the kernel moves"),
-    "bandwidth": Symbol("bandwidth", "B/s", "bandwidth"),
-    "throughput": Symbol("warps/s", "1/s", "warp instructions per second of a compute unit"),
-    "ridge_point": Symbol("ridge point", "1", "work items from which on the peak is reached"),
-    "conv_items": Symbol("convItems", "1", "consecutive work items that take one branch"),
-    "n_branches": Symbol("branches", "1", "branches of the conditional"),
-    "warp": Symbol("warp", "1", "number of the warp, from 0"),
-    "branches_issued": Symbol("branches issued", "1", "branches that a warp issues"),
-    "pipeline": Symbol("sum n*lambda*w", "cycle", "time of a pipeline in a run"),
-    "chain": Symbol("sum n*Lambda", "cycle", "one warp's chain of dependent instructions"),
-}
-_equation = equations("lemeire", SYMBOLS)
+DECLARED = declaration(__file__)
+_equation = equations(DECLARED["name"], DECLARED["symbols"])
+REGIMES = DECLARED["regimes"]
 
 # --- Section III: the occupancy roofline ----------------------------------------------------------
 
@@ -329,11 +260,7 @@ def random_walk_array(
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {"lemeire_computation": 60, "lemeire_memory": 61, "lemeire_latency": 62}
-COMPUTATION, MEMORY_PIPELINE, CHAIN = (float(code) for code in REGIMES.values())
-COMPUTE, MEMORY, SHARED, LATENCY = (
-    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency")
-)
+COMPUTATION, MEMORY_PIPELINE, CHAIN = map(float, REGIMES.values())
 
 
 def body(
@@ -389,7 +316,7 @@ TYPES = {"fp32": "sp", "fp64": "dp", "special": "sf", "integer": "int", "convers
 """Instruction classes of kernel files and the paper's instruction types."""
 
 
-def _latencies(work: Workload, kind: str, ilp: float) -> tuple[Array, Array]:
+def _latencies(work: Workload, kind: str, ilp: float) -> list[Array]:
     """Return issue and completion latency of a type per device; SP stands in for INT."""
     pairs = []
     for table in work.tables["latencies"]:
@@ -397,103 +324,73 @@ def _latencies(work: Workload, kind: str, ilp: float) -> tuple[Array, Array]:
         wanted = [(kind, ilp), (kind, 1.0)]
         wanted += [("sp", ilp), ("sp", 1.0)] if kind == "int" else []
         pairs.append(next((rows[key] for key in wanted if key in rows), (np.nan, np.nan)))
-    shape = (len(pairs),) + (1,) * (work.n_sm.ndim - 1)
-    issue, completion = np.array(pairs, dtype=np.float64).T
-    return issue.reshape(shape), completion.reshape(shape)
+    return [work.by_device(column) for column in zip(*pairs, strict=True)]
 
 
-def _memory(work: Workload) -> tuple[Array, Array, Array]:
+def _at_width(work: Workload, size: Array, column: int) -> Array:
+    """Return a column of the devices' tables of global memory at the width of an access."""
+    parts = []
+    for i, table in enumerate(work.tables["global_memory"]):
+        one = size[i : i + 1] if size.shape[0] > 1 else size
+        columns = np.array(table or [[np.nan] * 4], dtype=np.float64).T
+        parts.append(np.interp(one, columns[0], columns[column]))
+    return np.concatenate(parts)
+
+
+def _memory(work: Workload) -> dict[str, Array]:
     """Return requests of a warp, and their mean issue and completion latency at nominal clocks."""
-    requests = np.zeros_like(work.n_sm)
-    issue, completion = requests, requests
+    requests = issue = completion = np.zeros_like(work.n_sm)
     for access in work.global_accesses:
-        size = access.bytes
-        ideal = np.maximum(np.ceil(size * work.lanes / 32.0), 1.0)
-        parts = []
-        for i, table in enumerate(work.tables["global_memory"]):
-            one = size[i : i + 1] if size.shape[0] > 1 else size
-            if table:
-                widths, lambdas, completions, _ = np.array(table, dtype=np.float64).T
-                parts.append((np.interp(one, widths, lambdas), np.interp(one, widths, completions)))
-            else:
-                parts.append((np.full_like(one, np.nan), np.full_like(one, np.nan)))
-        lam = np.concatenate([part[0] for part in parts])
-        Lam = np.concatenate([part[1] for part in parts])
+        ideal = np.maximum(np.ceil(access.bytes * work.lanes / 32.0), 1.0)
+        lam, Lam = (_at_width(work, access.bytes, column) for column in (1, 2))
         issue = issue + access.count * lam * np.maximum(access.sectors / ideal, 1.0)
         completion = completion + access.count * Lam
         requests = requests + access.count
     some = requests > 0
     divisor = np.where(some, requests, 1.0)
-    return (requests, np.where(some, issue / divisor, 0.0),
-            np.where(some, completion / divisor, 0.0))  # fmt: skip
-
-
-def _local(work: Workload) -> tuple[Array, Array]:
-    """Return issue and completion latency of local memory per device, of the narrowest width."""
-    rows = [table[0][1:3] if table else (np.nan, np.nan) for table in work.tables["local_memory"]]
-    shape = (len(rows),) + (1,) * (work.n_sm.ndim - 1)
-    issue, completion = np.array(rows, dtype=np.float64).T
-    return issue.reshape(shape), completion.reshape(shape)
+    return {
+        "memory_count": requests,
+        "memory_issue": np.where(some, issue / divisor, 0.0),
+        "memory_completion": np.where(some, completion / divisor, 0.0),
+    }
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     """Turn a workload into warp instructions per type with their latencies."""
     ilp = float(work.options.get("ilp", "1"))
     counts = dict(work.instructions)
-    if "computation" not in counts:
-        counts["barrier"] = work.barriers
-    zero = np.zeros_like(work.n_sm)
-    sequence = []
-    for name, count in counts.items():
-        issue, completion = _latencies(work, TYPES[name], ilp)
-        # A device need not know the latency of what the kernel does not execute.
-        sequence.append((count, np.where(count > 0, issue, 0.0),
-                         np.where(count > 0, completion, 0.0)))  # fmt: skip
-    local = zero
+    local = np.zeros_like(work.n_sm)
     if "computation" not in counts:  # else they are in that number already
-        local = sum((a.count * a.degree for a in work.shared_accesses), start=zero)
-    requests, issue, completion = _memory(work)
-    one = np.ones_like(work.n_sm)
+        counts["barrier"] = work.barriers
+        local = total(local, work.shared_accesses, "count", "degree")
+    latencies = [_latencies(work, TYPES[name], ilp) for name in counts]
+    # A device need not know the latency of what the kernel does not execute.
+    issue, completion = (
+        [np.where(n > 0, pair[i], 0.0) for n, pair in zip(counts.values(), latencies, strict=True)]
+        for i in (0, 1)
+    )
+    # Local memory has the latencies of the narrowest width.
+    narrowest = [(table or ((np.nan,) * 3,))[0] for table in work.tables["local_memory"]]
+    memory = _memory(work)
+    of_issue = of_completion = np.ones_like(work.n_sm)
     if variant == "corrected":  # rule CLK
-        of_issue = service_time(one, work.clocks.ratio)
-        of_completion = latency(one, work.clocks.ratio, work.dram_share)
-    else:
-        of_issue = of_completion = one
-    launch = work.occupancy
-    share = launch.occupancy
+        of_issue = service_time(of_issue, work.clocks.ratio)
+        of_completion = latency(of_completion, work.clocks.ratio, work.dram_share)
+    share = work.occupancy.occupancy
     # A launch that fails is no lack of parameters.
-    held = np.where(share > 0, launch.active_warps_per_sm / share, 1.0)
-    local_rows = _local(work)
-    return {
-        "n_cu": work.n_sm,
-        "active_cu": launch.active_sm,
-        "max_conc_wg": launch.limit_by_blocks,
-        "conc_wg": launch.limit_by_shared_memory,
-        "active_wg": launch.active_blocks_per_sm,
+    held = np.where(share > 0, work.occupancy.active_warps_per_sm / share, 1.0)
+    return memory | {
         "max_conc_warps": held,
-        "wg": work.blocks,
-        "wg_size": work.threads_per_block,
-        "warp_size": work.warp_size,
-        "instructions": work.computation_instructions + requests,
-        "count": [s[0] for s in sequence],
-        "issue": [s[1] for s in sequence],
-        "completion": [s[2] for s in sequence],
+        "instructions": work.computation_instructions + memory["memory_count"],
+        "count": list(counts.values()),
+        "issue": issue,
+        "completion": completion,
         "local_count": local,
-        "local_issue": np.where(local > 0, local_rows[0], 0.0),
-        "local_completion": np.where(local > 0, local_rows[1], 0.0),
-        "memory_count": requests,
-        "memory_issue": issue,
-        "memory_completion": completion,
+        "local_issue": np.where(local > 0, work.by_device([row[1] for row in narrowest]), 0.0),
+        "local_completion": np.where(local > 0, work.by_device([row[2] for row in narrowest]), 0.0),
         "issue_factor": of_issue,
         "completion_factor": of_completion,
     }
-
-
-_WIDTHS = ("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")
-
-
-def _rows(key: str, meaning: str, *columns: str, required: bool = True) -> Parameter:
-    return Parameter(key, "lambda, Lambda", "cycle", meaning, required, 0, 1e6, columns)
 
 
 def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -507,51 +404,44 @@ def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def global_memory(device: derived.DeviceFacts) -> derived.Value | None:
+    """Issue latency: a warp's bytes at the unit's share of the bandwidth; completion: DRAM's."""
+    latency = derived.dram_latency(device)
+    warp = device.number("chip.warp_size")
+    one = derived.service(device, 1.0)
+    if latency is None or one is None or not warp:
+        return None
+    return tuple(
+        (width, one * max(width * warp, derived.SECTOR), max(latency, one * width * warp),
+         (device.values["chip.memory_bandwidth"]) / 1e9)
+        for width in (1.0, 2.0, 4.0, 8.0, 16.0)
+    )  # fmt: skip
+
+
+def local_memory(device: derived.DeviceFacts) -> derived.Value | None:
+    """Issue latency: threads of a warp over banks of shared memory; completion: its latency."""
+    latency = derived.shared_latency(device)
+    banks, warp = (
+        device.number("chip.shared_banks"),
+        device.number("chip.warp_size"),
+    )
+    core, n_sm = (
+        device.number("clocks.core_nominal"),
+        device.number("chip.sm_count"),
+    )
+    if latency is None or not banks or not warp or not core or not n_sm:
+        return None
+    return ((4.0, warp / banks, latency, 4.0 * banks * core * n_sm / 1e9),)
+
+
 MODEL = Model(
-    name="lemeire",
-    title="occupancy roofline and pipeline model",
-    reference=(
-        "J. Lemeire, J. G. Cornelis and L. Segers, Microbenchmarks for GPU characteristics: the "
-        "occupancy roofline and the pipeline model, PDP 2016"
-    ),
-    doi="10.1109/PDP.2016.120",
-    symbols=SYMBOLS,
-    inputs=INPUTS,
-    fields=(
-        Field("concurrent_warps", "1", "concurrent warps on a compute unit", "concWarps",
-              "lemeire (V-B)"),
-        Field("runs", "1", "runs of a compute unit", "runsCU", "lemeire (V-B)"),
-        Field("run_cycles", "cycle", "time of one run", "cyclesOfRun", "lemeire (derived)"),
-        Field("chain_cycles", "cycle", "one warp's chain of dependent instructions", "sum n*Lambda",
-              "lemeire (derived)"),
-    ),
-    regimes=REGIMES,
-    facts=_facts,
+    **DECLARED,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    parameters=(
-        _rows("latencies", "latencies of an instruction type by ILP", "type_name", "ilp",
-              "issue_cycles", "completion_cycles"),
-        _rows("global_memory", "global memory by width", *_WIDTHS),
-        _rows("local_memory", "local memory by width", *_WIDTHS),
-        _rows("constant_memory", "constant memory by width", *_WIDTHS, required=False),
-        _rows("performance", "measured Gop/s by ILP", "type_name", "ilp", "rate_Gop",
-              required=False),
-        _rows("ridge_points", "measured work items at the ridge by ILP", "type_name", "ilp",
-              "work_items", required=False),
-        _rows("processing_elements", "processing elements of a compute unit", "type_name",
-              "elements", required=False),
-        Parameter("constant_miss_latency_cycles", "Lambda_L2", "cycle",
-                  "constant memory behind its cache", required=False, maximum=1e5),
-        Parameter("constant_cache_KiB", "CacheSize", "KiB", "constant cache", required=False,
-                  maximum=1e4),
-        Parameter("private_latency_cycles", "Lambda", "cycle", "private memory", required=False,
-                  maximum=1e5),
-    ),
-    errata={
-        "LE-2": "Sattolo's shuffle (random_walk_array)",
-        "LE-3": "whole work groups by the occupancy rules, concWarps x actualWarpSize in instrRun",
-        "CLK": "latencies of global memory follow the swept clocks",
+    facts=_facts,
+    rules={
+        "latencies": derived.type_latencies,
+        "global_memory": global_memory,
+        "local_memory": local_memory,
     },
-    options={"ilp": ("1", "2", "4")},
-)  # fmt: skip
+)

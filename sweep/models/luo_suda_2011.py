@@ -47,78 +47,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Parameter
+from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
-from sweep.models.workload import Array, Stage, Workload
+from sweep.models.base import COMPUTE, LATENCY, MEMORY, Model, declaration, equations
+from sweep.models.workload import Array, Stage, Workload, gathered, total
 
-INPUTS = (
-    Input("n_act", "N_act", "1", "active warps on an SM", "occupancy rules"),
-    Input("n_sm", "N_sm", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
-    Input("active_sm", "active SMs", "1", "SMs that have work", "occupancy rules"),
-    Input("active_blocks_per_sm", "active blocks", "1", "active blocks on an SM",
-          "occupancy rules"),
-    Input("blocks", "blocks", "1", "blocks of the grid", "kernel launch"),
-    Input("warps_per_block", "warps a block", "1", "warps of a block", "kernel launch"),
-    Input("instructions", "instructions", "1", "instructions of a thread",
-          "kernel instructions and accesses"),
-    Input("warp_bytes", "N_thread*D_mem total", "B", "bytes of a warp: accessed, or moved (LS-6)",
-          "kernel accesses"),
-    Input("p", "P", "1", "computation instruction proportion",
-          "kernel instructions with the device's costs", ("class_cost", "t_mem_cycles")),
-    Input("a", "a", "1", "empirical parameter", "device", ("a",)),
-    Input("b", "b", "1", "empirical parameter", "device", ("b",)),
-    Input("c", "c", "1", "empirical parameter", "device", ("c",)),
-    Input("d", "d", "1", "empirical parameter", "device", ("d",)),
-    Input("m", "m", "1", "most warps on an SM", "device, or the occupancy table", ("m",)),
-    Input("n_thread", "N_thread", "1", "threads of a warp", "kernel launch"),
-    Input("c_i", "c_i", "cycle", "computation task of a period",
-          "kernel stages with the device's costs", ("class_cost",), sequence=True),
-    Input("c_previous", "c_(i-1)", "cycle", "computation task of the previous period",
-          "kernel stages with the device's costs", ("class_cost",), sequence=True),
-    Input("d_mem", "D_mem", "B", "bytes of a thread and memory access",
-          "kernel accesses, mean of the previous period", sequence=True),
-    Input("n_trans", "N_trans", "1", "transactions of a memory access instruction",
-          "kernel access patterns, mean of the previous period", sequence=True),
-    Input("moved_previous", "bytes_(i-1)", "B", "moved by a warp's previous memory task",
-          "kernel access patterns by the device's rule", sequence=True),
-    Input("weight", "repetitions", "1", "how often a period follows this predecessor",
-          "kernel stages and loops", sequence=True),
-    Input("moved_last", "bytes_k", "B", "moved by a warp's last memory task",
-          "kernel access patterns by the device's rule"),
-    Input("core_freq", "f", "Hz", "core clock", "swept core clock", clocked=True),
-    Input("gpu_bw", "GPU_bw", "B/s", "bandwidth of the GPU",
-          "device, at the memory clock", ("chip.memory_bandwidth_GBps",), clocked=True),
-    Input("t_mem_cycles", "t_mem", "cycle", "latency of a memory access",
-          "device, at the clocks", ("t_mem_cycles",), clocked=True),
-    Input("m_i", "m_i", "cycle", "memory access task of a period",
-          "kernel accesses, at the clocks", ("t_mem_cycles",), clocked=True, sequence=True,
-          factor="t_mem_factor"),
-    Input("m_previous", "m_(i-1)", "cycle", "memory access task of the previous period",
-          "kernel accesses, at the clocks", ("t_mem_cycles",), clocked=True, sequence=True,
-          factor="t_mem_factor"),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "t_mem": Symbol("t_mem", "s", "latency of a memory access"),
-    "warp_bw": Symbol("Warp_bw", "B/s", "bandwidth of one warp during a memory access"),
-    "mpd": Symbol("MPD", "1", "memory access parallel degree"),
-    "moved": Symbol("bytes", "B", "moved by a warp's memory task"),
-    "service": Symbol("service", "cycle", "an SM's share of the bandwidth for these bytes"),
-    "n": Symbol("n", "1", "height of (4)"),
-    "cpd1": Symbol("CPD1", "1", "computation parallel degree at low proportions"),
-    "cpd2": Symbol("CPD2", "1", "computation parallel degree at high proportions"),
-    "cpd": Symbol("CPD", "1", "computation parallel degree"),
-    "hidden": Symbol("c_i/CPD", "cycle", "computation of one warp, of CPD at once"),
-    "computing": Symbol("ceil(N_act*c_i/CPD)", "cycle", "computation of a period"),
-    "t_c": Symbol("T_c", "cycle", "extra time by this period's memory task"),
-    "t_p": Symbol("T_p", "cycle", "extra time by the previous period's memory task"),
-    "rounds": Symbol("rounds", "1", "rounds of active warps"),
-    "t_test": Symbol("T_test", "s", "measured time"),
-    "t_model": Symbol("T_model", "s", "predicted time"),
-    "accuracy": Symbol("P_acc", "1", "accuracy"),
-}
-_equation = equations("luo_suda", SYMBOLS)
+DECLARED = declaration(__file__)
+_equation = equations(DECLARED["name"], DECLARED["symbols"])
+REGIMES = DECLARED["regimes"]
 
 # --- Section 3.3: memory access parallel degree ---------------------------------------------------
 
@@ -269,41 +205,45 @@ def accuracy(t_test, t_model):
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "luo_suda_type1": 30,
-    "luo_suda_type2": 31,
-    "luo_suda_type3": 32,
-    "luo_suda_type4": 33,
-}
-TYPE1, TYPE2, TYPE3, TYPE4 = (float(code) for code in REGIMES.values())
-COMPUTE, MEMORY, LATENCY = (float(BOUND[name]) for name in ("compute", "memory", "latency"))
+TYPE1, TYPE2, TYPE3, TYPE4 = map(float, REGIMES.values())
 
 
-def corrected(
+def body(
     n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-    p, a, b, c, d, m, n_thread, c_i, d_mem, n_trans, moved_previous, weight, moved_last,
-    core_freq, gpu_bw, t_mem_cycles, m_i,
+    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight, moved_last,
+    core_freq, gpu_bw, t_mem_cycles, m_i, m_previous, corrected,
 ):  # fmt: skip
-    """Join the equations, with the errata applied."""
+    """Join the equations."""
     t_mem = t_mem_cycles / core_freq
     CPD1 = cpd1(c, p, n_act, b, a)
     CPD2 = cpd2(n(d, p, c), m, n_act, a)
     # Where (4) is undefined CPD2 is NaN and so is the time.
     smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
-    CPD = CPD2 if is_high_proportion(p, c) else smaller
-    CPD = CPD if CPD != CPD else max(CPD, 1.0)
+    if corrected:
+        CPD = CPD2 if is_high_proportion(p, c) else smaller
+        CPD = CPD if CPD != CPD else max(CPD, 1.0)
+    else:
+        CPD = smaller
     type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
     MPD = n_act
     for i in range(len(c_i)):
         Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
         work = computing(n_act, c_i[i], CPD)
-        MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
-        each = hidden(c_i[i], CPD)
-        Tp = t_p(n_act, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
-        before = waited_before(Tp)
-        after = waits_after(m_i[i], n_act, each)
-        Tc2 = t_c_type2(m_i[i], n_act, each)
-        Tc4 = t_c_type4(m_i[i], n_act, each, Tp)
+        if corrected:
+            MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
+            each = hidden(c_i[i], CPD)
+            Tp = t_p(n_act, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
+            before = waited_before(Tp)
+            after = waits_after(m_i[i], n_act, each)
+            Tc2 = t_c_type2(m_i[i], n_act, each)
+            Tc4 = t_c_type4(m_i[i], n_act, each, Tp)
+        else:
+            MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
+            Tp = t_p_printed(m_previous[i], n_act, MPD, c_i[i])
+            before = waited_before_printed(m_previous[i], c_previous[i])
+            after = waits_after_printed(c_i[i], m_i[i])
+            Tc2 = t_c_type2_printed(m_i[i], n_act, c_i[i])
+            Tc4 = t_c_type4_printed(m_i[i], n_act, c_i[i], Tp)
         Tc = Tc4 if before else Tc2
         Tp = Tp if before else 0.0
         Tc = Tc if after else 0.0
@@ -316,9 +256,10 @@ def corrected(
         type2 += T if after and not before else 0.0
         type3 += T if before and not after else 0.0
         type4 += T if before and after else 0.0
-    Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
-    before_it += Tp
-    type3 += Tp
+    if corrected:
+        Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
+        before_it += Tp
+        type3 += Tp
     cycles = type1 + type2 + type3 + type4
     first, second = max(type1, type2), max(type3, type4)
     earlier = TYPE1 if type1 >= type2 else TYPE2
@@ -327,69 +268,8 @@ def corrected(
     waits = MEMORY if before_it >= after_it else LATENCY
     bound = COMPUTE if busy >= before_it + after_it else waits
     Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
-    Rounds = max(1.0, Rounds)  # LS-4
-    Total = cycles * Rounds
-
-    CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
-    used = active_sm / n_sm
-    core_activity = min(1.0, busy / cycles * used)
-    drawn = warp_bytes * n_act * n_sm * core_freq / (gpu_bw * cycles)
-    memory_activity = min(1.0, drawn * used)
-    return {
-        "execution_cycles": Total,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_parallel_degree": MPD,
-        "computation_parallel_degree": CPD,
-    }
-
-
-def printed(
-    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, weight, core_freq, gpu_bw,
-    t_mem_cycles, m_i, m_previous,
-):  # fmt: skip
-    """Join the equations as the paper has them."""
-    t_mem = t_mem_cycles / core_freq
-    CPD1 = cpd1(c, p, n_act, b, a)
-    CPD2 = cpd2(n(d, p, c), m, n_act, a)
-    # Where (4) is undefined CPD2 is NaN and so is the time.
-    smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
-    CPD = smaller
-    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
-    MPD = n_act
-    for i in range(len(c_i)):
-        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
-        work = computing(n_act, c_i[i], CPD)
-        MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
-        Tp = t_p_printed(m_previous[i], n_act, MPD, c_i[i])
-        before = waited_before_printed(m_previous[i], c_previous[i])
-        after = waits_after_printed(c_i[i], m_i[i])
-        Tc2 = t_c_type2_printed(m_i[i], n_act, c_i[i])
-        Tc4 = t_c_type4_printed(m_i[i], n_act, c_i[i], Tp)
-        Tc = Tc4 if before else Tc2
-        Tp = Tp if before else 0.0
-        Tc = Tc if after else 0.0
-        T = work + Tp + Tc
-        T = T * weight[i] if weight[i] > 0.0 else 0.0
-        busy += work * weight[i]
-        before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
-        after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
-        type1 += 0.0 if before or after else T
-        type2 += T if after and not before else 0.0
-        type3 += T if before and not after else 0.0
-        type4 += T if before and after else 0.0
-    cycles = type1 + type2 + type3 + type4
-    first, second = max(type1, type2), max(type3, type4)
-    earlier = TYPE1 if type1 >= type2 else TYPE2
-    later = TYPE3 if type3 >= type4 else TYPE4
-    regime = earlier if first >= second else later
-    waits = MEMORY if before_it >= after_it else LATENCY
-    bound = COMPUTE if busy >= before_it + after_it else waits
-    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+    if corrected:
+        Rounds = max(1.0, Rounds)  # LS-4
     Total = cycles * Rounds
 
     CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
@@ -411,12 +291,9 @@ def printed(
 
 def _costs(work: Workload) -> dict[str, Array]:
     """Return the device's cost of an instruction by class, as arrays along the devices [cycle]."""
-    shape = (work.n_sm.shape[0],) + (1,) * (work.n_sm.ndim - 1)
-    names = {name for table in work.tables["class_cost"] for name, _ in table or ()}
-    rows = [dict(table) if table else {} for table in work.tables["class_cost"]]
-    return {
-        name: np.array([float(r.get(name, np.nan)) for r in rows]).reshape(shape) for name in names
-    }
+    rows = [dict(table or ()) for table in work.tables["class_cost"]]
+    names = {name for row in rows for name in row}
+    return {name: work.by_device([row.get(name, np.nan) for row in rows]) for name in names}
 
 
 def _task(stage: Stage, costs: dict[str, Array], zero: Array) -> Array:
@@ -428,11 +305,11 @@ def _task(stage: Stage, costs: dict[str, Array], zero: Array) -> Array:
     counts = dict(stage.instructions)
     if "computation" not in counts:
         counts["barrier"] = stage.barriers
-        counts["shared"] = sum((a.count for a in stage.shared_accesses), start=zero)
-    total = zero
-    for name, count in counts.items():
-        total = total + np.where(count > 0, count * costs.get(name, np.nan), 0.0)
-    return total
+        counts["shared"] = total(zero, stage.shared_accesses, "count")
+    tasks = (
+        np.where(count > 0, count * costs.get(name, np.nan), 0.0) for name, count in counts.items()
+    )
+    return sum(tasks, start=zero)
 
 
 def _ratio(total: Array, count: Array, otherwise: Array | float) -> Array:
@@ -448,10 +325,8 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
     costs, zero = _costs(work), np.zeros_like(work.n_sm)
     periods = []
     for stage in work.stages:
-        count = sum((x.count for x in stage.global_accesses), start=zero)
-        size = sum((x.count * x.bytes for x in stage.global_accesses), start=zero)
-        moved = sum((x.count * x.moved_bytes for x in stage.global_accesses), start=zero)
-        trans = sum((x.count * x.transactions for x in stage.global_accesses), start=zero)
+        asked = stage.global_accesses
+        count = total(zero, asked, "count")
         declared = len(work.stages) > 1 or stage.name != "kernel"
         executions = stage.executions if declared else np.maximum(count, 1.0)
         periods.append({
@@ -459,9 +334,9 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
             "executions": executions,
             "c_i": _ratio(_task(stage, costs, zero), executions, 0.0),
             "m_i": _ratio(count * t_mem, executions, 0.0),
-            "d_mem": _ratio(size, count, 4.0),
-            "n_trans": _ratio(trans, count, 1.0),
-            "moved": _ratio(moved, executions, 0.0),
+            "d_mem": _ratio(total(zero, asked, "count", "bytes"), count, 4.0),
+            "n_trans": _ratio(total(zero, asked, "count", "transactions"), count, 1.0),
+            "moved": _ratio(total(zero, asked, "count", "moved_bytes"), executions, 0.0),
         })  # fmt: skip
     # Before the first period: c_0 = m_0 = 0.
     nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0, "moved": zero}
@@ -503,71 +378,76 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     warps, share = work.occupancy.active_warps_per_sm, work.occupancy.occupancy
     held = np.where(share > 0, warps / share, 1.0)  # a launch that fails is no lack of parameters
     most = np.where(np.isfinite(device["m"]), device["m"], held)
-    inputs: dict[str, Array | list[Array]] = {
-        "n_act": work.occupancy.active_warps_per_sm,
-        "n_sm": work.n_sm,
-        "active_sm": work.occupancy.active_sm,
-        "active_blocks_per_sm": work.occupancy.active_blocks_per_sm,
-        "blocks": work.blocks,
-        "warps_per_block": work.occupancy.warps_per_block,
+    return gathered(sequence) | {
         "instructions": work.computation_instructions + work.total("count"),
         "warp_bytes": moved if variant == "corrected" else accessed,  # LS-6
         "p": computation / (computation + memory),
         "m": most,
-        "n_thread": work.lanes,
         "moved_last": np.maximum(moved - waited_for, 0.0),
-        "core_freq": work.clocks.core,
         "gpu_bw": gpu_bw,
         "t_mem_cycles": t_mem * factor,
         "t_mem_factor": factor,
     }
-    inputs.update({name: device[name] for name in "abcd"})
-    inputs.update({name: [s[name] for s in sequence] for name in sequence[0]})
-    return inputs
+
+
+def _parallelism(device: derived.DeviceFacts) -> float | None:
+    """Return latency over issue cycles, relative to the GTX 260's 22 over 4."""
+    latency, issue = derived.instruction_latency(device), derived.issue_cycles(device)
+    return None if latency is None or issue is None else latency / issue / (22.0 / 4.0)
+
+
+def cpd_a(device: derived.DeviceFacts) -> float | None:
+    """Fit a = 3 of the GTX 260, scaled by instruction latency over issue cycles; not measured."""
+    scale = _parallelism(device)
+    return None if scale is None else 3.0 * scale
+
+
+def cpd_b(device: derived.DeviceFacts) -> float | None:
+    """Fit b = 11 of the GTX 260, a number of warps, taken over; not measured."""
+    return 11.0
+
+
+def cpd_c(device: derived.DeviceFacts) -> float | None:
+    """Fit c = 0.5 of the GTX 260, a proportion, taken over; not measured."""
+    return 0.5
+
+
+def cpd_d(device: derived.DeviceFacts) -> float | None:
+    """Fit d = 80 of the GTX 260, scaled by instruction latency over issue cycles; not measured."""
+    scale = _parallelism(device)
+    return None if scale is None else 80.0 * scale
+
+
+def class_cost(device: derived.DeviceFacts) -> derived.Value | None:
+    """Cost of an instruction: its completion latency, as Table 1's 22 cycles are on the GTX 260."""
+    base = derived.instruction_latency(device)
+    rows = derived.type_latencies(device)
+    if base is None or not isinstance(rows, tuple):
+        return None
+    by_type = {str(row[0]): float(row[3]) for row in rows}
+    integer = by_type.get("int", base)
+    shared = derived.shared_latency(device) or base
+    costs = {
+        "computation": base, "fp32": base, "integer": integer, "conversion": integer,
+        "control": integer, "move": integer, "special": by_type.get("sf", base), "shared": shared,
+        "barrier": base,
+    }  # fmt: skip
+    if "dp" in by_type:
+        costs["fp64"] = by_type["dp"]
+    return tuple(costs.items())
 
 
 MODEL = Model(
-    name="luo_suda",
-    title="memory and computation parallel degrees over calculate periods",
-    reference=(
-        "C. Luo and R. Suda, An Execution Time Prediction Analytical Model for GPU with "
-        "Instruction-level and Thread-level Parallelism Awareness, IPSJ SIG Technical Report, 2011"
-    ),
-    doi="",
-    symbols=SYMBOLS,
-    inputs=INPUTS,
-    fields=(
-        Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
-              "MPD", "luo_suda (2)"),
-        Field("computation_parallel_degree", "1", "computation parallel degree", "CPD",
-              "luo_suda (3), (4)"),
-    ),
-    regimes=REGIMES,
-    facts=lambda own: {"dram_latency": own.get("t_mem_cycles")},
-    bodies={"corrected": corrected, "printed": printed},
+    **DECLARED,
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    parameters=(
-        Parameter("a", "a", "1", "empirical parameter of CPD", minimum=-1e3, maximum=1e3),
-        Parameter("b", "b", "1", "empirical parameter of CPD", minimum=-1e3, maximum=1e3),
-        Parameter("c", "c", "1", "empirical parameter of CPD", minimum=0, maximum=1),
-        Parameter("d", "d", "1", "empirical parameter of CPD", minimum=0, maximum=1e5),
-        Parameter("m", "m", "1", "most warps on an SM", required=False, minimum=2, maximum=1e3),
-        Parameter("t_mem_cycles", "t_mem", "cycle", "latency of a memory access", minimum=1,
-                  maximum=1e5),
-        Parameter("class_cost", "cost", "cycle", "cost of an instruction by class", minimum=0,
-                  maximum=1e5, columns=("class_name", "cost_cycles")),
-        Parameter("instruction_cost", "cost", "cycle", "Table 1: cost by PTX instruction",
-                  required=False, minimum=0, maximum=1e5,
-                  columns=("instruction_name", "cost_cycles")),
-    ),
-    errata={
-        "LS-1": "max(..., 0) in (13)",
-        "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
-        "LS-3": "CPD2 at high proportions, CPD at least 1",
-        "LS-4": "at least one round",
-        "LS-5": "(10), (12) without whole waiting periods: N_act service times",
-        "LS-6": "accesses are served as their bytes are moved",
-        "LS-7": "what covers a wait takes 1/CPD, as (6) counts it",
-        "CLK": "memory latency and bandwidth follow the swept clocks",
+    facts=lambda own: {"dram_latency": own.get("t_mem_cycles")},
+    rules={
+        "a": cpd_a,
+        "b": cpd_b,
+        "c": cpd_c,
+        "d": cpd_d,
+        "t_mem_cycles": derived.dram_latency,
+        "class_cost": class_cost,
     },
-)  # fmt: skip
+)

@@ -49,70 +49,13 @@ from typing import Any
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Parameter
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
-from sweep.models.workload import Array, Workload
+from sweep.hardware import derived
+from sweep.models.base import COMPUTE, LATENCY, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.workload import Array, Workload, total
 
-INPUTS = (
-    Input("aw", "#Aw", "1", "active warps on an SM", "occupancy rules"),
-    Input("wpb", "#Wpb", "1", "warps of a block", "kernel launch"),
-    Input("blocks", "#B", "1", "blocks of the grid", "kernel launch"),
-    Input("n_sm", "#SM", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
-    Input("active_sm", "#Asm", "1", "SMs that have work", "occupancy rules"),
-    Input("comp_inst", "comp_inst", "1", "computation instructions of a warp",
-          "kernel instructions, shared accesses and barriers"),
-    Input("gld_trans", "gld_trans", "1", "global transactions of a warp in one iteration",
-          "kernel access patterns, 32-byte sectors of a warp an iteration"),
-    Input("o_itrs", "o_itrs", "1", "iterations of the first level", "kernel loops"),
-    Input("i_itrs", "i_itrs", "1", "shared memory transactions of phase 2", "kernel loops"),
-    Input("transactions_per_request", "k", "1", "transactions of one request of a warp",
-          "kernel access patterns, mean sectors of a request"),
-    Input("l2_hr", "l2_hr", "1", "L2 hit rate of all transactions", "kernel cache"),
-    Input("uses_shared", "shared", "1", "1 if the kernel uses shared memory",
-          "kernel shared accesses"),
-    Input("issue_cycles", "inst_cycle (issue)", "cycle", "issue cycles of an instruction",
-          "device", ("issue_cycles",)),
-    Input("inst_latency", "inst_cycle (latency)", "cycle", "latency of an instruction",
-          "device", ("inst_latency_cycles",)),
-    Input("sh_lat", "sh_lat", "cycle", "shared memory latency", "device", ("sh_lat_cycles",)),
-    Input("l2_lat", "l2_lat", "cycle", "L2 latency", "device", ("l2_lat_cycles",)),
-    Input("l2_del", "l2_del", "cycle", "L2 service time of a transaction",
-          "device", ("l2_del_cycles",)),
-    Input("dm_lat", "dm_lat", "cycle", "DRAM latency of a transaction without contention",
-          "device", ("dm_lat_cycles",)),
-    Input("dm_lat_slope", "222.78", "cycle", "DRAM share of the latency's fit",
-          "device", ("dm_lat_slope_cycles",)),
-    Input("dm_lat_intercept", "277.32", "cycle", "on-chip share of the latency's fit",
-          "device", ("dm_lat_intercept_cycles",)),
-    Input("uses_fit", "eq4", "1", "1 if (4) gives the DRAM latency",
-          "option dram_latency and the device's fit"),
-    Input("dm_del", "dm_del", "cycle", "service time of one DRAM transaction",
-          "device, at the memory clock", ("dm_del_table",), clocked=True),
-    Input("frequency_ratio", "core_f/mem_f", "1", "core over memory clock, relative to nominal",
-          "swept clocks over nominal", clocked=True),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "inter_arr": Symbol("interArr", "cycle", "time between two memory requests"),
-    "w": Symbol("#W", "1", "warps"),
-    "t_lat": Symbol("T_lat", "cycle", "time of all memory requests"),
-    "agl_lat": Symbol("agl_lat", "cycle", "mean latency of a global transaction"),
-    "agl_del": Symbol("agl_del", "cycle", "mean service time of a global transaction"),
-    "t_active": Symbol("T_active", "cycle", "time of one round of active warps on an SM"),
-    "t_exec": Symbol("T_exec", "cycle", "execution time of the kernel"),
-    "rounds": Symbol("#Wpb*#B/(#Aw*#SM)", "1", "rounds of active warps"),
-    "avr_inst": Symbol("avr_inst", "1", "computation instructions before a transaction"),
-    "inst_cycle": Symbol("inst_cycle", "cycle", "cycles of a computation instruction"),
-    "avr_comp": Symbol("avr_comp", "cycle", "computation time before a transaction"),
-    "latency_comp": Symbol("avr_comp (latency)", "cycle", "computation time of a lone warp"),
-    "t_phase1": Symbol("T_phase1", "cycle", "first load, all warps contending"),
-    "t_phase2": Symbol("T_phase2", "cycle", "work in shared memory"),
-    "t_phase3": Symbol("T_phase3", "cycle", "load of a block while others compute"),
-    "periods": Symbol("periods", "1", "requests of a warp in one iteration"),
-    "border_del": Symbol("agl_del (16)", "cycle", "service time at the border of (16)"),
-    "core_freq": Symbol("core_f", "Hz", "core clock"),
-}
-_equation = equations("wang_chu", SYMBOLS)
+DECLARED = declaration(__file__)
+_equation = equations(DECLARED["name"], DECLARED["symbols"])
+REGIMES = DECLARED["regimes"]
 
 # --- Section IV: memory ---------------------------------------------------------------------------
 
@@ -290,19 +233,7 @@ def t_active_no_memory(issue_cycles, comp_inst, aw):
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "wang_chu_eq9": 20,
-    "wang_chu_eq11": 21,
-    "wang_chu_eq13": 22,
-    "wang_chu_eq15": 23,
-    "wang_chu_eq17": 24,
-    "wang_chu_eq21": 25,
-    "wang_chu_no_memory": 26,
-}
-EQ9, EQ11, EQ13, EQ15, EQ17, EQ21, NO_MEMORY = (float(code) for code in REGIMES.values())
-COMPUTE, MEMORY, SHARED, LATENCY = (
-    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency")
-)
+EQ9, EQ11, EQ13, EQ15, EQ17, EQ21, NO_MEMORY = map(float, REGIMES.values())
 
 
 def _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del,
@@ -316,17 +247,86 @@ def _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_
     return lat, agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
 
 
-def corrected(
+def body(
     aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
     transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
-    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio, corrected,
 ):  # fmt: skip
-    """Join the equations, with the errata applied."""
+    """Join the equations."""
     lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit,
                          dm_del, frequency_ratio)  # fmt: skip
     sectors = gld_trans * o_itrs
     no_memory = sectors == 0.0
     shared = uses_shared == 1.0
+    if corrected:
+        c, T, regime, bound = corrected_case(
+            lat, delay, sectors, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs,
+            transactions_per_request, issue_cycles, inst_latency, sh_lat,
+        )  # fmt: skip
+        T = t_active_no_memory(issue_cycles, comp_inst, aw) if no_memory else T  # WC-7
+        regime = NO_MEMORY if no_memory else regime
+        bound = COMPUTE if no_memory else bound
+    else:
+        c, T, regime, bound = printed_case(
+            lat, delay, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, inst_latency, sh_lat
+        )
+        T = np.nan if no_memory else T
+    Rounds = rounds(wpb, blocks, aw, n_sm)
+    if corrected:
+        Rounds = max(1.0, Rounds)  # WC-8
+    Texec = t_exec(T, Rounds)
+
+    requests = sectors / transactions_per_request
+    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
+    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
+    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
+    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
+    memory_activity = min(1.0, dram * issued / Texec)
+    return {
+        "execution_cycles": Texec,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_latency": lat,
+        "memory_delay": delay,
+        "computation_period": c,
+        "round_cycles": T,
+    }
+
+
+def printed_case(
+    lat, delay, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, inst_latency, sh_lat
+):
+    """Return computation of a period, cycles of a round, regime and bound as the paper has them."""
+    c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
+    compute = is_compute_dominated(c, delay, aw, lat)
+    saturated = is_memory_saturated_printed(c, delay, lat, aw)
+    few_short = is_few_short_printed(c, delay, lat, aw)
+    T = t_active_9(c, aw, o_itrs, lat) if compute else (
+        t_active_11(lat, c, delay, wpb, o_itrs) if saturated else (
+            t_active_13(delay, aw, lat, c, o_itrs) if few_short
+            else t_active_15(c, aw, c, lat, o_itrs)))  # fmt: skip
+    regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
+    bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
+    infrequent = is_shared_infrequent(c, delay, sh_lat, aw, wpb)
+    Tphase1 = t_phase1(c, delay, gld_trans, aw, lat, sh_lat)
+    Tphase2 = t_phase2_printed(c, wpb, c, sh_lat, i_itrs)
+    Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
+    T17 = t_active_17(c, lat, delay, aw, gld_trans)
+    T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
+    T = (T17 if infrequent else T21) if shared else T
+    regime = (EQ17 if infrequent else EQ21) if shared else regime
+    bound = (MEMORY if infrequent else SHARED) if shared else bound
+    return c, T, regime, bound
+
+
+def corrected_case(
+    lat, delay, sectors, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs,
+    transactions_per_request, issue_cycles, inst_latency, sh_lat,
+):  # fmt: skip
+    """Return the same with the errata applied."""
     k = transactions_per_request  # WC-5, WC-6
     periods = sectors / k  # WC-5, WC-6
     d = k * delay  # WC-5, WC-6
@@ -355,85 +355,7 @@ def corrected(
         (EQ17 if shared else EQ11) if memory else (EQ21 if shared else few))  # fmt: skip
     bound = COMPUTE if compute else (
         MEMORY if memory else (SHARED if shared else LATENCY))  # fmt: skip
-    T = t_active_no_memory(issue_cycles, comp_inst, aw) if no_memory else T  # WC-7
-    regime = NO_MEMORY if no_memory else regime
-    bound = COMPUTE if no_memory else bound
-    Rounds = rounds(wpb, blocks, aw, n_sm)
-    Rounds = max(1.0, Rounds)  # WC-8
-    Texec = t_exec(T, Rounds)
-
-    requests = sectors / transactions_per_request
-    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
-    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
-    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
-    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
-    memory_activity = min(1.0, dram * issued / Texec)
-    return {
-        "execution_cycles": Texec,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_latency": lat,
-        "memory_delay": delay,
-        "computation_period": c,
-        "round_cycles": T,
-    }
-
-
-def printed(
-    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
-    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
-    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
-):  # fmt: skip
-    """Join the equations as the paper has them."""
-    lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit,
-                         dm_del, frequency_ratio)  # fmt: skip
-    sectors = gld_trans * o_itrs
-    no_memory = sectors == 0.0
-    shared = uses_shared == 1.0
-    c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
-    compute = is_compute_dominated(c, delay, aw, lat)
-    saturated = is_memory_saturated_printed(c, delay, lat, aw)
-    few_short = is_few_short_printed(c, delay, lat, aw)
-    T = t_active_9(c, aw, o_itrs, lat) if compute else (
-        t_active_11(lat, c, delay, wpb, o_itrs) if saturated else (
-            t_active_13(delay, aw, lat, c, o_itrs) if few_short
-            else t_active_15(c, aw, c, lat, o_itrs)))  # fmt: skip
-    regime = EQ9 if compute else (EQ11 if saturated else (EQ13 if few_short else EQ15))
-    bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
-    infrequent = is_shared_infrequent(c, delay, sh_lat, aw, wpb)
-    Tphase1 = t_phase1(c, delay, gld_trans, aw, lat, sh_lat)
-    Tphase2 = t_phase2_printed(c, wpb, c, sh_lat, i_itrs)
-    Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
-    T17 = t_active_17(c, lat, delay, aw, gld_trans)
-    T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
-    T = (T17 if infrequent else T21) if shared else T
-    regime = (EQ17 if infrequent else EQ21) if shared else regime
-    bound = (MEMORY if infrequent else SHARED) if shared else bound
-    T = np.nan if no_memory else T
-    Rounds = rounds(wpb, blocks, aw, n_sm)
-    Texec = t_exec(T, Rounds)
-
-    requests = sectors / transactions_per_request
-    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
-    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
-    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
-    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
-    memory_activity = min(1.0, dram * issued / Texec)
-    return {
-        "execution_cycles": Texec,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_latency": lat,
-        "memory_delay": delay,
-        "computation_period": c,
-        "round_cycles": T,
-    }
+    return c, T, regime, bound
 
 
 def _dm_del_at(table, memory, slope, intercept):
@@ -452,10 +374,10 @@ def _dm_del_at(table, memory, slope, intercept):
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array]:
-    """Turn a workload into the inputs of Table IV."""
+    """Return what Table IV has besides values of the workload."""
     device = work.parameters
     requests, sectors = work.total("count"), work.total("count", "sectors")
-    shared = sum((a.count for a in work.shared_accesses), start=np.zeros_like(work.n_sm))
+    shared = total(np.zeros_like(work.n_sm), work.shared_accesses, "count")
     with np.errstate(invalid="ignore", divide="ignore"):
         k = np.where(requests > 0, sectors / requests, 1.0)
         gld_trans = sectors / work.outer_iterations
@@ -464,39 +386,20 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     choice = work.options.get("dram_latency", "auto")
     wants_fit = choice == "eq4" or (choice == "auto" and variant == "corrected")
     without = np.nan if choice == "eq4" else 0.0  # eq4 asked for, and the device has no fit
-    uses_fit = np.where(has_fit, 1.0, without) if wants_fit else np.zeros_like(slope)
     measured = np.where(np.isfinite(device["dm_lat_cycles"]), device["dm_lat_cycles"],
                         slope + intercept)  # fmt: skip
-    dm_del = [
-        _dm_del_at(table, memory, device["dm_del_fit_slope_MHzcycles"][i],
-                   device["dm_del_fit_intercept_cycles"][i])
-        for i, (table, memory) in enumerate(
-            zip(work.tables["dm_del_table"], work.clocks.memory, strict=True))
-    ]  # fmt: skip
+    fits = (device[f"dm_del_fit_{key}"] for key in ("slope_MHzcycles", "intercept_cycles"))
+    dm_del = map(_dm_del_at, work.tables["dm_del_table"], work.clocks.memory, *fits)
     return {
-        "aw": work.occupancy.active_warps_per_sm,
-        "wpb": work.occupancy.warps_per_block,
-        "blocks": work.blocks,
-        "n_sm": work.n_sm,
-        "active_sm": work.occupancy.active_sm,
-        "comp_inst": work.computation_instructions,
         "gld_trans": gld_trans,
-        "o_itrs": work.outer_iterations,
-        "i_itrs": work.inner_iterations,
         "transactions_per_request": k,
-        "l2_hr": work.l2_hit_rate,
         "uses_shared": np.where(shared > 0, 1.0, 0.0),
-        "issue_cycles": device["issue_cycles"],
-        "inst_latency": device["inst_latency_cycles"],
         "sh_lat": np.where(shared > 0, device["sh_lat_cycles"], 0.0),
-        "l2_lat": device["l2_lat_cycles"],
-        "l2_del": device["l2_del_cycles"],
         "dm_lat": measured,
         "dm_lat_slope": np.where(has_fit, slope, 0.0),
         "dm_lat_intercept": np.where(has_fit, intercept, measured),
-        "uses_fit": uses_fit,
-        "dm_del": np.stack(dm_del),
-        "frequency_ratio": work.clocks.ratio,
+        "uses_fit": np.where(has_fit, 1.0, without) if wants_fit else np.zeros_like(slope),
+        "dm_del": np.stack(list(dm_del)),
     }
 
 
@@ -514,63 +417,17 @@ def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MODEL = Model(
-    name="wang_chu",
-    title="core and memory frequency scaling",
-    reference=(
-        "Q. Wang and X. Chu, GPGPU Performance Estimation with Core and Memory Frequency Scaling, "
-        "arXiv:1701.05308, 2017"
-    ),
-    doi="10.1109/TPDS.2020.3004623",
-    symbols=SYMBOLS,
-    inputs=INPUTS,
-    fields=(
-        Field("memory_latency", "cycle", "mean latency of a global transaction", "agl_lat",
-              "wang_chu (5a)"),
-        Field("memory_delay", "cycle", "mean service time of a global transaction", "agl_del",
-              "wang_chu (5b)"),
-        Field("computation_period", "cycle", "computation before a request", "avr_comp",
-              "wang_chu (7b)"),
-        Field("round_cycles", "cycle", "time of one round of active warps on an SM", "T_active",
-              "wang_chu (9) to (21)"),
-    ),
-    regimes=REGIMES,
-    facts=_facts,
-    bodies={"corrected": corrected, "printed": printed},
+    **DECLARED,
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    parameters=(
-        Parameter("issue_cycles", "inst_cycle", "cycle", "issue cycles of a warp instruction",
-                  minimum=1e-3, maximum=64),
-        Parameter("inst_latency_cycles", "inst_cycle", "cycle", "latency of an instruction",
-                  minimum=1e-3, maximum=1e3),
-        Parameter("sh_lat_cycles", "sh_lat", "cycle", "shared memory latency", minimum=1,
-                  maximum=1e4),
-        Parameter("l2_lat_cycles", "l2_lat", "cycle", "L2 latency", minimum=1, maximum=1e5),
-        Parameter("l2_del_cycles", "l2_del", "cycle", "L2 service time", minimum=1e-3,
-                  maximum=1e4),
-        Parameter("dm_lat_cycles", "dm_lat", "cycle", "DRAM latency at the nominal clocks",
-                  required=False, minimum=1, maximum=1e5),
-        Parameter("dm_lat_slope_cycles", "222.78", "cycle", "slope of (4)", required=False,
-                  maximum=1e5),
-        Parameter("dm_lat_intercept_cycles", "277.32", "cycle", "intercept of (4)",
-                  required=False, maximum=1e5),
-        Parameter("dm_del_table", "dm_del", "cycle", "DRAM service time by memory clock",
-                  columns=("memory_clock_MHz", "dm_del_cycles")),
-        Parameter("dm_del_fit_slope_MHzcycles", "805.03", "MHz cycle", "later fit of dm_del",
-                  required=False, maximum=1e6),
-        Parameter("dm_del_fit_intercept_cycles", "8.1762", "cycle", "later fit of dm_del",
-                  required=False, maximum=1e4),
-    ),
-    errata={
-        "WC-1": "inequalities of (10b) and (12b) exchanged",
-        "WC-2": "all active warps in (11)",
-        "WC-4": "DRAM latency by (4) where the device has the fit (option dram_latency)",
-        "WC-5": "issue cycles and instruction latency kept apart",
-        "WC-6": "periods of one request of k sectors",
-        "WC-7": "kernels without global accesses",
-        "WC-8": "at least one round",
-        "WC-9": "the computation of one iteration in (19), not a period for each shared access",
-        "WC-10": "the largest of (9), (11), (13) and (15)",
-        "WC-11": "with shared memory the largest of (9), (17) and (21), which meet at (16)",
+    facts=_facts,
+    rules={
+        "issue_cycles": derived.issue_cycles,
+        "inst_latency_cycles": derived.instruction_latency,
+        "sh_lat_cycles": derived.shared_latency,
+        "l2_lat_cycles": derived.l2_latency,
+        "l2_del_cycles": derived.l2_service,
+        "dm_lat_cycles": derived.dram_latency,
+        "dm_del_table": derived.dram_service_table,
     },
-    options={"dram_latency": ("auto", "eq4", "eq5a")},
-)  # fmt: skip
+)

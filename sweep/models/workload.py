@@ -8,15 +8,15 @@ what it depends on, and each paper's ``prepare`` is plain arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.hardware.occupancy import Occupancy
-
-__all__ = ["Array", "Clocks", "GlobalAccess", "SharedAccess", "Stage", "Workload"]
 
 Array = NDArray[np.float64]
 
@@ -172,16 +172,32 @@ class Workload:
     tables: Mapping[str, tuple[tuple[tuple[float, ...], ...] | None, ...]]
     options: Mapping[str, str]
 
+    def value(self, path: str) -> Array:
+        """Return the value at a dotted path, such as ``occupancy.active_sm``."""
+        found: Any = self
+        for name in path.split("."):
+            found = found[name] if isinstance(found, Mapping) else getattr(found, name)
+        return cast(Array, found)
+
     def total(self, *factors: str) -> Array:
         """Return the sum over global accesses of the product of the named attributes.
 
         ``total("count")`` is the number of memory instructions of a thread,
         ``total("count", "sectors")`` the sectors of a warp.
         """
-        result = np.zeros((1,) * self.n_sm.ndim)
-        for access in self.global_accesses:
-            term = np.ones((1,) * self.n_sm.ndim)
-            for factor in factors:
-                term = term * getattr(access, factor)
-            result = result + term
-        return result
+        return total(np.zeros((1,) * self.n_sm.ndim), self.global_accesses, *factors)
+
+    def by_device(self, values: Sequence[float]) -> Array:
+        """Return a number for each device as an array along the devices."""
+        return np.reshape(np.array(values, np.float64), (-1,) + (1,) * (self.n_sm.ndim - 1))
+
+
+def total(zero: Array, accesses: Iterable[GlobalAccess | SharedAccess], *factors: str) -> Array:
+    """Return the sum over accesses of the product of the named attributes, begun at ``zero``."""
+    parts = (math.prod(getattr(access, name) for name in factors) for access in accesses)
+    return sum(parts, start=zero)
+
+
+def gathered(stages: Sequence[Mapping[str, Array]]) -> dict[str, list[Array]]:
+    """Return the inputs of all stages, given stage by stage, as sequences by name."""
+    return {name: [stage[name] for stage in stages] for name in stages[0]}

@@ -36,107 +36,19 @@ CLK   corrected scales throughput of instructions and shared memory with the cor
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Flags, Parameter
+from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
-from sweep.models.workload import Array, Stage, Workload
+from sweep.models.base import COMPUTE, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.workload import Array, Stage, Workload, gathered, total
 
+DECLARED = declaration(__file__)
+_equation = equations(DECLARED["name"], DECLARED["symbols"])
+REGIMES = DECLARED["regimes"]
 TYPES = ("I", "II", "III", "IV")
-
-
-def _by_type(of_all: Input) -> list[Input]:
-    """Return an input for each instruction type."""
-    return [
-        replace(of_all, symbol=f"{of_all.symbol}_{kind.lower()}",
-                printed=f"{of_all.printed}_{kind}", meaning=f"{of_all.meaning}, type {kind}")
-        for kind in TYPES
-    ]  # fmt: skip
-
-
-INPUTS = (
-    Input("blocks", "#blocks", "1", "blocks of the grid", "kernel launch"),
-    Input("active_blocks_per_sm", "#active blocks", "1", "blocks resident on an SM",
-          "occupancy rules"),
-    Input("active_sm", "#active SMs", "1", "SMs that have work", "occupancy rules"),
-    Input("number_sm", "numberSM", "1", "SMs of the GPU", "device", ("chip.sm_count",)),
-    Input("warps_per_block", "#warps of a block", "1", "warps of a block", "kernel launch"),
-    Input("threads_per_block", "#threads of a block", "1", "threads of a block", "kernel launch"),
-    Input("warp_size", "warpSize", "1", "threads of a warp", "device", ("chip.warp_size",)),
-    *_by_type(Input("units", "units", "1", "functional units of an SM", "device",
-                    ("functional_units",))),
-    Input("cluster_count", "#clusters", "1", "clusters of SMs with a memory pipeline each",
-          "device", ("cluster_count",)),
-    Input("global_share", "share", "1", "share of the peak that many blocks sustain",
-          "device", ("global_share_fraction",)),
-    *_by_type(Input("n", "n", "1", "instructions of a warp", "kernel instructions",
-                    sequence=True)),
-    *_by_type(Input("throughput", "throughput", "Hz", "warp instructions per second of the GPU",
-                    "device, at the stage's warps and the type's units",
-                    ("instruction_throughput", "functional_units"), sequence=True)),
-    Input("shared_transactions", "transactions_shared", "1", "of a warp, conflicts included",
-          "kernel shared accesses and banks", sequence=True),
-    Input("shared_bandwidth", "bandwidth_shared", "B/s", "sustained by the shared memory",
-          "device, at the stage's warps", ("shared_bandwidth",), sequence=True),
-    Input("global_bytes", "bytes_global", "B", "bytes of a warp's hardware transactions",
-          "kernel access patterns by the device's rule", sequence=True),
-    Input("global_transactions", "M", "1", "memory transactions of a thread",
-          "kernel accesses", sequence=True),
-    Input("executions", "executions", "1", "how often a thread passes a stage",
-          "kernel stages", sequence=True),
-    Input("barriers", "barriers", "1", "barriers of a thread", "kernel stages", sequence=True),
-    Input("frequency_measured", "frequency_0", "Hz", "core clock of the micro-benchmarks",
-          "device", ("clocks.core_nominal_MHz",)),
-    Input("frequency", "frequency", "Hz", "core clock of the throughput",
-          "swept core clock; nominal as printed", clocked=True),
-    Input("core_clock", "core clock", "Hz", "swept core clock", "swept core clock", clocked=True),
-    Input("peak_global", "peak global bandwidth", "B/s", "peak of the global memory",
-          "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
-    Input("global_latency", "latency", "cycle", "latency of the memory pipeline",
-          "device, at the clocks", ("global_latency_cycles",), clocked=True),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "number_functional_units": Symbol("numberFunctionalUnits", "1", "functional units of an SM"),
-    "number_sp": Symbol("numberSP", "1", "scalar processors of an SM"),
-    "peak_instruction": Symbol("peak", "Hz", "peak warp instructions per second"),
-    "peak_flops": Symbol("peak FLOPS", "Hz", "peak floating-point operations per second"),
-    "peak_shared": Symbol("peak shared bandwidth", "B/s", "peak of the shared memory"),
-    "memory_frequency": Symbol("memoryFrequency", "Hz", "data rate of the memory"),
-    "bus_width": Symbol("busWidth", "bit", "width of the memory's bus"),
-    "active_warps": Symbol("#active warps", "1", "warps resident on an SM"),
-    "busy_sm": Symbol("busy SMs", "1", "SMs that whole rounds of blocks keep busy"),
-    "scale": Symbol("scale", "1", "throughput over what was measured"),
-    "warps": Symbol("#warps", "1", "warps of the grid"),
-    **{
-        f"peak_{kind.lower()}": Symbol(
-            f"peak_{kind}", "Hz", f"peak warp instructions per second, type {kind}"
-        )
-        for kind in TYPES
-    },
-    "instructions": Symbol("instructions", "1", "instructions of a warp"),
-    "issued": Symbol("issued", "s", "time of the instructions at the peak"),
-    "instruction_time": Symbol("t_instruction", "s", "time of the instruction pipeline"),
-    "shared_time": Symbol("t_shared", "s", "time of the shared memory"),
-    "requests": Symbol("M_stage", "1", "transactions of a thread from barrier to barrier"),
-    "moved": Symbol("bytes_moved", "B", "bytes that all warps move"),
-    "global_bandwidth": Symbol("bandwidth_global", "B/s", "sustained by the global memory"),
-    "global_time": Symbol("t_global", "s", "time of the global memory"),
-    "stage_time": Symbol("t_stage", "s", "time of the longest component"),
-    "t_i": Symbol("t_I", "s", "time of the instruction pipeline since the last barrier"),
-    "t_s": Symbol("t_S", "s", "time of the shared memory since the last barrier"),
-    "t_g": Symbol("t_G", "s", "time of the global memory since the last barrier"),
-    "by_i": Symbol("T_by_I", "s", "time bound by the instruction pipeline"),
-    "by_s": Symbol("T_by_S", "s", "time bound by the shared memory"),
-    "by_g": Symbol("T_by_G", "s", "time bound by the global memory"),
-    "left": Symbol("T_left", "s", "time without the bottleneck"),
-    "total": Symbol("T", "s", "time of the kernel"),
-}
-_equation = equations("zhang_owens", SYMBOLS)
 
 # --- Sections 4.1 to 4.3: peaks -------------------------------------------------------------------
 
@@ -235,22 +147,11 @@ def longest(instruction_time, shared_time, global_time):
 
 # --- The model -----------------------------------------------------------------------------------
 
-COMPONENTS = ("instruction_pipeline", "shared_memory", "global_memory")
-BOTTLENECK = Flags({"none": 0, **{name: i for i, name in enumerate(COMPONENTS, start=1)}})
-REGIMES = {
-    "zhang_owens_instruction_serial": 40,
-    "zhang_owens_shared_serial": 41,
-    "zhang_owens_global_serial": 42,
-    "zhang_owens_instruction_overlapped": 43,
-    "zhang_owens_shared_overlapped": 44,
-    "zhang_owens_global_overlapped": 45,
-}
-SERIAL_I, SERIAL_S, SERIAL_G, OVERLAPPED_I, OVERLAPPED_S, OVERLAPPED_G = (
-    float(code) for code in REGIMES.values()
-)
-COMPUTE, SHARED, MEMORY = (float(BOUND[name]) for name in ("compute", "shared", "memory"))
-NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = (
-    float(code) for code in BOTTLENECK.codes.values()
+BOTTLENECK = DECLARED["fields"][0].flags
+COMPONENTS = tuple(BOTTLENECK.codes)[1:]
+NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = map(float, BOTTLENECK.codes.values())
+SERIAL_I, SERIAL_S, SERIAL_G, OVERLAPPED_I, OVERLAPPED_S, OVERLAPPED_G = map(
+    float, REGIMES.values()
 )
 
 
@@ -395,18 +296,12 @@ def _units(work: Workload) -> dict[str, list[float]]:
     return {kind: [float(table.get(kind, np.nan)) for table in tables] for kind in TYPES}
 
 
-def _total(accesses: Any, zero: Array, *factors: str) -> Array:
-    """Return the sum over accesses of their count times other attributes."""
-    return sum((np.prod([getattr(a, f) for f in factors], axis=0) * a.count if factors else a.count
-                for a in accesses), start=zero)  # fmt: skip
-
-
 def _stage(work: Workload, stage: Stage, units: dict[str, list[float]]) -> dict[str, Array]:
     """Return one stage's part of the inputs; NaN only for what the stage uses."""
     zero = np.zeros_like(work.n_sm)
     warps = work.occupancy.active_blocks_per_sm * stage.warps
     special, double = (stage.instructions.get(name, zero) for name in ("special", "fp64"))
-    requests = _total(stage.global_accesses, zero)
+    requests = total(zero, stage.global_accesses, "count")
     rest = np.maximum(stage.computation_instructions - special - double, 0.0)
     counts = {"I": zero, "II": rest + requests, "III": special, "IV": double}
     found = {}
@@ -416,11 +311,11 @@ def _stage(work: Workload, stage: Stage, units: dict[str, list[float]]) -> dict[
         found[f"throughput_{kind.lower()}"] = _sustained(
             work, "instruction_throughput", count > 0, warps, relative
         )
-    transactions = _total(stage.shared_accesses, zero, "degree")
+    transactions = total(zero, stage.shared_accesses, "degree", "count")
     return found | {
         "shared_transactions": transactions,
         "shared_bandwidth": _sustained(work, "shared_bandwidth", transactions > 0, warps),
-        "global_bytes": _total(stage.global_accesses, zero, "moved_bytes"),
+        "global_bytes": total(zero, stage.global_accesses, "moved_bytes", "count"),
         "global_transactions": requests,
         "executions": np.maximum(stage.executions, 1.0),
         "barriers": stage.barriers,
@@ -430,80 +325,89 @@ def _stage(work: Workload, stage: Stage, units: dict[str, list[float]]) -> dict[
 def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     """Turn a workload into counts and throughput per stage."""
     units = _units(work)
-    stages = [_stage(work, stage, units) for stage in work.stages]
-    inputs: dict[str, Array | list[Array]] = {n: [s[n] for s in stages] for n in stages[0]}
-    for kind, given in units.items():
+    inputs = gathered([_stage(work, stage, units) for stage in work.stages])
+    for kind, number in units.items():
         needed = sum(inputs[f"n_{kind.lower()}"]) > 0
-        table = np.reshape(given, (-1,) + (1,) * (work.n_sm.ndim - 1))
-        inputs[f"units_{kind.lower()}"] = np.where(needed, table, 1.0)
-    clocks, launch, device = work.clocks, work.occupancy, work.parameters
+        inputs[f"units_{kind.lower()}"] = np.where(needed, work.by_device(number), 1.0)
+    clocks = work.clocks
     frequency, peak = clocks.core_nominal, work.memory_bandwidth
-    delay = device["global_latency_cycles"]
+    delay = work.parameters["global_latency_cycles"]
     if variant == "corrected":  # rule CLK
         frequency, delay = clocks.core, latency(delay, clocks.ratio, work.dram_share)
         peak = bandwidth(peak, clocks.memory, clocks.memory_nominal)
-    return inputs | {
-        "blocks": work.blocks,
-        "active_blocks_per_sm": launch.active_blocks_per_sm,
-        "active_sm": launch.active_sm,
-        "number_sm": work.n_sm,
-        "warps_per_block": launch.warps_per_block,
-        "threads_per_block": work.threads_per_block,
-        "warp_size": work.warp_size,
-        "cluster_count": device["cluster_count"],
-        "global_share": device["global_share_fraction"],
-        "frequency_measured": clocks.core_nominal,
-        "frequency": frequency,
-        "core_clock": clocks.core,
-        "peak_global": peak,
-        "global_latency": delay,
-    }
+    return inputs | {"frequency": frequency, "peak_global": peak, "global_latency": delay}
+
+
+def functional_units(device: derived.DeviceFacts) -> derived.Value | None:
+    """Lanes of an SM by instruction type; type I (mul) also has the special units on 1.x."""
+    lanes = device.number("chip.lanes_per_sm")
+    special = device.number("chip.special_lanes_per_sm")
+    double = device.number("chip.fp64_lanes_per_sm")
+    if not lanes:
+        return None
+    mul = lanes + (special or 0.0) if device.compute_capability.startswith("1.") else lanes
+    rows = [("I", mul), ("II", lanes)]
+    rows += [("III", special)] if special else []
+    rows += [("IV", double)] if double else []
+    return tuple(rows)
+
+
+SUSTAINED_SHARED = 0.82  # 1165 of 1420.8 GB/s at 32 warps, Section 5.1
+SUSTAINED = 0.84  # 9.33 of 11.1 G warp instructions per second at 32 warps, Section 5.1
+
+
+def _rate(device: derived.DeviceFacts, per_sm_cycle: float) -> float | None:
+    """Return 1e9 per second of the whole GPU of something an SM does per core cycle."""
+    core, n_sm = (
+        device.number("clocks.core_nominal"),
+        device.number("chip.sm_count"),
+    )
+    return None if not core or not n_sm else per_sm_cycle * core * n_sm / 1e9
+
+
+def instruction_throughput(device: derived.DeviceFacts) -> derived.Value | None:
+    """Peak of the lanes times 0.84, the share that the GTX 285 sustains, once latency is hidden.
+
+    It is hidden from latency over issue cycles warps on.
+    """
+    issue, wait = derived.issue_cycles(device), derived.instruction_latency(device)
+    rate = None if issue is None else _rate(device, SUSTAINED / issue)
+    if issue is None or wait is None or rate is None:
+        return None
+    return ((max(wait / issue, 1.0), rate),)
+
+
+def shared_rate(device: derived.DeviceFacts) -> derived.Value | None:
+    """Four bytes a bank (a lane, where fewer) and cycle, times 0.82 as the GTX 285 sustains."""
+    banks, lanes = (
+        device.number("chip.shared_banks"),
+        device.number("chip.lanes_per_sm"),
+    )
+    wait, warp = derived.shared_latency(device), device.number("chip.warp_size")
+    if not banks or not lanes or wait is None or not warp:
+        return None
+    words = min(banks, lanes)
+    rate = _rate(device, SUSTAINED_SHARED * 4.0 * words)
+    return None if rate is None else ((max(wait * words / warp, 1.0), rate),)
+
+
+def clusters(device: derived.DeviceFacts) -> float | None:
+    """Clusters of 2 or 3 SMs on compute capability 1.x; later every SM has its own pipeline."""
+    n_sm = device.number("chip.sm_count")
+    per_cluster = {"1.0": 2.0, "1.1": 2.0, "1.2": 3.0, "1.3": 3.0}
+    return None if not n_sm else max(1.0, n_sm // per_cluster.get(device.compute_capability, 1.0))
 
 
 MODEL = Model(
-    name="zhang_owens",
-    title="throughput of instruction pipeline, shared and global memory",
-    reference=(
-        "Y. Zhang and J. D. Owens, A Quantitative Performance Analysis Model for GPU "
-        "Architectures, HPCA 2011"
-    ),
-    doi="10.1109/HPCA.2011.5749745",
-    symbols=SYMBOLS,
-    inputs=INPUTS,
-    fields=(
-        Field("bottleneck", "1", "component that takes most of the time", "", "zhang_owens (3)",
-              "code", flags=BOTTLENECK),
-        Field("next_bottleneck", "1", "bottleneck if the present one vanished", "",
-              "zhang_owens (3)", "code", flags=BOTTLENECK),
-        Field("speedup_if_removed", "1", "speed-up without the bottleneck", "", "zhang_owens (3)"),
-        Field("instruction_pipeline_time", "s", "time of the instruction pipeline",
-              "T_instruction", "zhang_owens (3)"),
-        Field("shared_memory_time", "s", "time of the shared memory", "T_shared",
-              "zhang_owens (3)"),
-        Field("global_memory_time", "s", "time of the global memory", "T_global",
-              "zhang_owens (3)"),
-    ),
-    regimes=REGIMES,
+    **DECLARED,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    parameters=(
-        Parameter("functional_units", "numberFunctionalUnits", "1", "units by instruction type",
-                  maximum=1024, columns=("type_name", "units")),
-        Parameter("instruction_throughput", "throughput", "1/s",
-                  "type II warp instructions by warps on an SM, in 1e9 per second of the GPU",
-                  minimum=1e-3, maximum=1e6, columns=("warps", "throughput")),
-        Parameter("shared_bandwidth", "bandwidth", "B/s",
-                  "bandwidth of the shared memory by warps on an SM, of the GPU", minimum=1e-3,
-                  maximum=1e7, columns=("warps", "bandwidth_GBps")),
-        Parameter("global_latency_cycles", "latency", "cycle", "latency of the memory pipeline",
-                  minimum=1, maximum=1e5),
-        Parameter("global_share_fraction", "share", "1",
-                  "share of the peak bandwidth that many blocks sustain", minimum=0.01, maximum=1),
-        Parameter("cluster_count", "#clusters", "1",
-                  "clusters of SMs with a memory pipeline each", minimum=1, maximum=1024),
-    ),
-    errata={
-        "ZO-1": "SMs that whole rounds of blocks keep busy",
-        "CLK": "throughput follows the swept clocks",
+    rules={
+        "functional_units": functional_units,
+        "instruction_throughput": instruction_throughput,
+        "shared_bandwidth": shared_rate,
+        "global_latency_cycles": derived.dram_latency,
+        "global_share_fraction": derived.dram_read_share,
+        "cluster_count": clusters,
     },
-)  # fmt: skip
+)

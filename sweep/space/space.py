@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from sweep.errors import PlanError, SpecError, nearest
 from sweep.expressions import Expression
 from sweep.hardware.derived import DeviceFacts
-from sweep.models import get_model, model_names, stated_facts
-from sweep.models.derivation import derived_parameters
+from sweep.models import derived_parameters, get_model, model_names, stated_facts
 from sweep.space.axes import CLOCK_AXES, Values
 from sweep.space.grid import Dimension, Grid
 from sweep.space.layout import Conditions, laid_out
