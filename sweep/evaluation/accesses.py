@@ -19,8 +19,7 @@ from sweep.hardware.affine_accesses import (
 from sweep.hardware.memory_rules import bank_rule_of, rule_of
 from sweep.hardware.warp_simulation import Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess
-from sweep.specs import Device
-from sweep.specs.kernel import Access
+from sweep.specs import Access, Device
 
 __all__ = ["global_access", "shared_access"]
 

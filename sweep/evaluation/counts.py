@@ -13,7 +13,7 @@ from sweep.evaluation.step_cache import StepCache
 from sweep.expressions import Expression
 from sweep.hardware.affine_accesses import Affine
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
-from sweep.specs.kernel import Access, Kernel
+from sweep.specs import Access, Kernel
 
 __all__ = [
     "Block",

@@ -92,7 +92,7 @@ def grid_axes(space: KernelSpace) -> tuple[int, ...]:
         if blocks is None or dimension.kind not in ("size", "parameter"):
             continue
         reached = {dimension.name}
-        for name in kernel.evaluation_order:
+        for name in kernel.derived:
             if kernel.derived[name].names & reached:
                 reached.add(name)
         is_read = any(expression.names & (reached | {"blocks"}) for expression in others)
@@ -128,7 +128,7 @@ def build_launch(
     values.update({k: v for k, v in axes.items() if k != "device" and k not in CLOCK_AXES})
     values.update(steps(_device_names, devices, limits, ndim))
     evaluate = Evaluator(values, ndim, steps)
-    for name in kernel.evaluation_order:
+    for name in kernel.derived:
         evaluate.define(name, kernel.derived[name])
 
     def number(path: str, default: float) -> Array:

@@ -18,8 +18,8 @@ from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of
 from sweep.models.base import Input, Model
 from sweep.specs import Device, Kernel
+from sweep.specs.formats import split_unit, to_base
 from sweep.specs.reading import label_of
-from sweep.specs.units import split_unit, to_base
 
 __all__ = ["clocks", "device", "file_of", "inputs", "kernel", "launch"]
 

@@ -4,7 +4,6 @@ from sweep.space.axes import CLOCK_AXES
 from sweep.space.grid import Box, Dimension, Grid, count_parts, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
 from sweep.space.space import (
-    LAUNCH_NAMES,
     KernelSpace,
     Space,
     missing_parameters,
@@ -15,7 +14,6 @@ from sweep.space.valid import Configurations, valid_configurations, violated
 
 __all__ = [
     "CLOCK_AXES",
-    "LAUNCH_NAMES",
     "Box",
     "Configurations",
     "Dimension",

@@ -25,13 +25,11 @@ from sweep.specs import (
     parse_device,
     parse_kernel,
 )
+from sweep.specs.names import LAUNCH_NAMES
 
 __all__ = ["KernelSpace", "Space", "missing_parameters", "resolve", "with_derived"]
 
 Spec = TypeVar("Spec", Device, Kernel)
-
-LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
-"""Names that a plan's constraints may use besides sizes, parameters and device attributes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,56 +1,107 @@
-"""Check the tables of a file against the definition of its format."""
+"""Check a file against the definition of its format: tables, keys and values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sweep.errors import nearest
-from sweep.specs.formats import Format, Key, Section, keys_of, range_text
-from sweep.specs.report import Report, quoted_path
-from sweep.specs.units import UNITS, Unit, convert, split_unit
-
-__all__ = [
-    "Checked",
-    "check_section",
-    "check_value",
-    "is_number",
-    "is_words",
-    "rows_of",
-    "suggested",
-    "table_of",
-    "top_level",
-]
+from sweep.specs.formats import (
+    UNITS,
+    Format,
+    Key,
+    Section,
+    Unit,
+    convert,
+    keys_of,
+    range_text,
+    split_unit,
+)
+from sweep.specs.reading import Report, parse_toml, quoted_path
 
 
 class Checked(dict[str, Any]):
     """The valid values of a table by key.
 
-    ``written`` contains all keys in the table, ``meant`` the missing keys that were reported
-    already or probably misspelt, so that each is reported once.
+    ``written`` is the table in the file, ``meant`` the missing keys that were reported already or
+    probably misspelt, so that each is reported once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, written: Mapping[str, Any]) -> None:
         super().__init__()
-        self.written: list[str] = []
+        self.written = written
         self.meant: set[str] = set()
 
 
-def table_of(file: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a table of a file; empty if missing or not a table, which `top_level` reports."""
-    content = file.get(name)
-    return content if isinstance(content, dict) else {}
+@dataclass(frozen=True)
+class Content:
+    """A file with its checked tables.
+
+    Attributes
+    ----------
+    file : dict
+        The file as read.
+    top : Checked
+        The values at the top of the file.
+    tables : dict of str to Checked
+        The tables in the file that have declared keys, except arrays of tables.
+    """
+
+    file: dict[str, Any]
+    top: Checked
+    tables: dict[str, Checked]
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return a table as read; empty if it is missing or not a table, which is reported."""
+        content = self.file.get(name)
+        return content if isinstance(content, dict) else {}
+
+    def rows(self, name: str) -> list[Any]:
+        """Return the tables of an array of tables as read; empty if it is missing or no array."""
+        content = self.file.get(name)
+        return content if isinstance(content, list) else []
 
 
-def rows_of(file: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the tables of an array of tables; empty if missing or of the wrong type."""
-    content = file.get(name)
-    return content if isinstance(content, list) else []
+def check_file(
+    report: Report,
+    text: str,
+    key: str,
+    sections: Format,
+    check_top: Callable[[Report, Checked, Collection[str]], None] | None = None,
+) -> Content | None:
+    """Parse a file and check its top level and its tables; return ``None`` if it is not TOML.
+
+    Parameters
+    ----------
+    report : Report
+        Collects all findings.
+    text : str
+        The file.
+    key : str
+        The file's name without ``.toml``.
+    sections : Format
+        The definition of the format.
+    check_top : callable, optional
+        A further check of the values at the top; it also receives the names in the file.
+    """
+    file = parse_toml(report, text, key)
+    if file is None:
+        return None
+    top = _check_top_level(report, file, sections)
+    if check_top is not None:
+        check_top(report, top, file)
+    tables = {
+        name: check_section(report, section, file[name], sections=sections)
+        for name, section in sections.items()
+        if name and not section.values and isinstance(file.get(name), dict) and not section.repeated
+    }
+    return Content(file, top, tables)
 
 
-def top_level(report: Report, file: dict[str, Any], sections: Format) -> Checked:
-    """Check the top level of a file: its values, and that all tables are known."""
+def _check_top_level(report: Report, file: dict[str, Any], sections: Format) -> Checked:
+    """Check the values at the top of a file, and that all tables are known."""
     known = [name for name in sections if name]
     values = {name: v for name, v in file.items() if not (name in known or _holds_tables(v))}
     result = check_section(report, sections[""], values, sections=sections)
@@ -81,7 +132,7 @@ def _holds_tables(value: Any) -> bool:
 def check_section(
     report: Report,
     section: Section,
-    table: dict[str, Any],
+    table: Mapping[str, Any],
     *,
     path: str | None = None,
     sections: Format | None = None,
@@ -108,9 +159,8 @@ def check_section(
     """
     path = section.name if path is None else path
     known = {key.name: key for key in section.keys}
-    result = Checked()
+    result = Checked(table)
     for name, value in table.items():
-        result.written.append(name)
         if name in known:
             checked, reason = check_value(known[name], value)
         else:
@@ -122,7 +172,7 @@ def check_section(
         else:
             result[name] = checked
     for key in section.keys:
-        if key.name in {*result.written, *result.meant}:
+        if key.name in table or key.name in result.meant:
             continue
         if key.required:
             reason = f"missing: {_wanted(key)}"
@@ -200,7 +250,30 @@ def is_words(column: str) -> bool:
 
 def check_value(key: Key, value: Any) -> tuple[Any, str]:
     """Return the value with the key's type, and why it is refused (``""`` if it is valid)."""
-    return _CHECKS[key.type](key, value)
+    match key.type:
+        case "number" | "integer":
+            return _number(key, value)
+        case "expression" if isinstance(value, str):
+            return value, "" if value.strip() else f"empty; {_wanted(key)}"
+        case "expression":
+            checked, reason = _number(key, value)
+            return checked, reason.replace("must be a number", "must be a number or an expression")
+        case "choice" if value in key.choices:
+            return value, ""
+        case "choice":
+            hint = nearest(value, key.choices) if isinstance(value, str) else ""
+            return None, f"must be one of {', '.join(key.choices)}{hint}"
+        case "conditions":
+            is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            return value, "" if is_list else "must be a list of conditions in quotes"
+        case "rows":
+            reason = next(_wrong_rows(key, value), "")
+            return (None, reason) if reason else (tuple(map(tuple, value)), "")
+    if is_number(value):
+        return None, f'must be a text: write {key.name} = "{value}"'
+    if not isinstance(value, str) or not value.strip():
+        return None, f"must be a text: {key.meaning}"
+    return " ".join(value.split()), ""
 
 
 def _number(key: Key, value: Any) -> tuple[Any, str]:
@@ -231,39 +304,6 @@ def _outside(
     return reason
 
 
-def _text(key: Key, value: Any) -> tuple[Any, str]:
-    if is_number(value):
-        return None, f'must be a text: write {key.name} = "{value}"'
-    if not isinstance(value, str) or not value.strip():
-        return None, f"must be a text: {key.meaning}"
-    return " ".join(value.split()), ""
-
-
-def _choice(key: Key, value: Any) -> tuple[Any, str]:
-    if value in key.choices:
-        return value, ""
-    hint = nearest(value, key.choices) if isinstance(value, str) else ""
-    return None, f"must be one of {', '.join(key.choices)}{hint}"
-
-
-def _expression(key: Key, value: Any) -> tuple[Any, str]:
-    if isinstance(value, str):
-        return value, "" if value.strip() else f"empty; {_wanted(key)}"
-    checked, reason = _number(key, value)
-    return checked, reason.replace("must be a number", "must be a number or an expression")
-
-
-def _conditions(_key: Key, value: Any) -> tuple[Any, str]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return None, "must be a list of conditions in quotes"
-    return value, ""
-
-
-def _rows(key: Key, value: Any) -> tuple[Any, str]:
-    reason = next(_wrong_rows(key, value), "")
-    return (None, reason) if reason else (tuple(map(tuple, value)), "")
-
-
 def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
     """Yield the problems in the value of a key that contains rows."""
     columns = ", ".join(key.columns)
@@ -274,7 +314,7 @@ def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
         if not isinstance(row, list | tuple) or len(row) != len(key.columns):
             yield f"row {number} must be [{columns}]"
             return
-        for column, cell, bounds in zip(key.columns, row, key.column_ranges, strict=True):
+        for (column, bounds), cell in zip(key.columns.items(), row, strict=True):
             if is_words(column):
                 if not isinstance(cell, str) or not cell:
                     yield f"row {number}: {column} must be a word"
@@ -282,18 +322,8 @@ def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
                 yield f"row {number}: {column} must be a number"
             elif reason := _outside(*bounds, split_unit(column)[1], float(cell)):
                 yield f"row {number}: {column} {cell:.12g}: {reason}"
-    unit = split_unit(key.columns[0])[1]
+    first = next(iter(key.columns))
+    unit = split_unit(first)[1]
     firsts = [row[0] for row in value]
     if unit is not None and unit.dimension == "clock" and sorted(set(firsts)) != firsts:
-        yield f"rows must be in rising order of {key.columns[0]}, each once"
-
-
-_CHECKS = {
-    "number": _number,
-    "integer": _number,
-    "text": _text,
-    "choice": _choice,
-    "expression": _expression,
-    "conditions": _conditions,
-    "rows": _rows,
-}
+        yield f"rows must be in rising order of {first}, each once"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,25 +11,13 @@ from typing import Any
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy import compute_capabilities
-from sweep.specs.check import Checked, check_section, is_number, table_of, top_level
-from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section
-from sweep.specs.reading import KEY_PATTERN, label_of, parse_toml, sha256_of
-from sweep.specs.report import Report, quoted_path
+from sweep.specs.check import Checked, check_file, check_section, is_number
+from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section, split_unit, to_base
+from sweep.specs.reading import KEY_PATTERN, Report, label_of, quoted_path, sha256_of
 from sweep.specs.sources import Source, check_sources, is_below
-from sweep.specs.units import split_unit, to_base
-
-__all__ = [
-    "Device",
-    "ModelValue",
-    "check_model_parameters",
-    "inspect_device",
-    "parse_device",
-]
 
 ModelValue = float | str | tuple[Any, ...]
 """A parameter of a model: a number, a word, a list of numbers, or rows."""
-
-IDENTITY = "identity"
 
 
 @dataclass(frozen=True)
@@ -142,39 +130,27 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     text, key, path
         As for :func:`parse_device`.
     """
-    table = parse_toml(report, text, key)
-    if table is None:
+    content = check_file(report, text, key, DEVICE, _check_compute_capability)
+    if content is None:
         return None
-    identity = top_level(report, table, DEVICE)
-    _check_compute_capability(report, identity, has_limits="occupancy" in table)
-    written: list[str] = []  # paths that sources may name
-    needed: list[str] = []  # valid values, each of which must have a source
-    excused = set(identity.meant)
     values: dict[str, float] = {}
     tables: dict[str, tuple[tuple[float, ...], ...]] = {}
-    for name, section in DEVICE.items():
-        content = table.get(name)
-        if not name or section.values or not isinstance(content, dict):
-            continue
-        checked = check_section(report, section, content, sections=DEVICE)
-        written += [f"{name}.{key}" for key in checked.written]
-        needed += [f"{name}.{key}" for key in checked]
-        excused |= {f"{name}.{key}" for key in checked.meant}
-        for entry in section.keys:
-            value = checked.get(entry.name)
+    for name, checked in content.tables.items():
+        for entry in DEVICE[name].keys:
+            value, stem = checked.get(entry.name), f"{name}.{entry.stem}"
             if entry.type == "rows" and value is not None:
-                rows = (tuple(map(to_base, row, entry.columns)) for row in value)
-                tables[f"{name}.{entry.stem}"] = tuple(rows)
+                tables[stem] = tuple(tuple(map(to_base, row, entry.columns)) for row in value)
             elif value is not None:
-                values[f"{name}.{entry.stem}"] = to_base(value, entry.name)
-    models = _models(report, table_of(table, "model"), written)
-    needed += [f"model.{model}.{name}" for model, content in models.items() for name in content]
-    sources = _sources(report, table.get("source"), written, needed, excused)
+                values[stem] = to_base(value, entry.name)
+    models = _models(report, content.table("model"))
+    valid = {**content.tables, **{f"model.{model}": table for model, table in models.items()}}
+    needed = [f"{name}.{key}" for name, table in valid.items() for key in table]
+    sources = check_sources(report, DEVICE["source"], content, needed)
     _check_clocks(report, values)
     _check_bandwidth(report, values)
     if report.errors:
         return None
-    names = {"compute_capability": ""} | {k: v for k, v in identity.items() if k != "schema"}
+    names = {"compute_capability": ""} | {k: v for k, v in content.top.items() if k != "schema"}
     return Device(
         key,
         **names,
@@ -188,12 +164,13 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     )
 
 
-def _check_compute_capability(report: Report, identity: Checked, *, has_limits: bool) -> None:
+def _check_compute_capability(report: Report, identity: Checked, names: Collection[str]) -> None:
     """Check that a device file gives either a compute capability or occupancy limits."""
     known = compute_capabilities()
+    has_limits = "occupancy" in names
     value = identity.get("compute_capability")
-    written = {*identity.written, *identity.meant}
-    if "compute_capability" not in written and not has_limits:
+    is_written = "compute_capability" in {*identity.written, *identity.meant}
+    if not is_written and not has_limits:
         reason = "missing: it gives the occupancy limits; a device without one has [occupancy]"
         report.error("compute_capability", reason)
     elif has_limits and value is not None:
@@ -204,9 +181,7 @@ def _check_compute_capability(report: Report, identity: Checked, *, has_limits: 
         report.error("compute_capability", f"unknown{nearest(value, known)} ({listed})", value)
 
 
-def _models(
-    report: Report, table: dict[str, Any], written: list[str]
-) -> dict[str, dict[str, ModelValue]]:
+def _models(report: Report, table: dict[str, Any]) -> dict[str, dict[str, ModelValue]]:
     """Check the form of ``[model.NAME]`` tables; the models check their keys."""
     result: dict[str, dict[str, ModelValue]] = {}
     for model, content in table.items():
@@ -217,12 +192,11 @@ def _models(
         result[model] = {}
         for name, value in content.items():
             frozen = _frozen(value)
-            if frozen is None:
+            if frozen is not None:
+                result[model][name] = frozen
+            else:
                 reason = "must be a number, a word, a list of numbers or a list of rows"
                 report.error(f"{here}.{quoted_path(name)}", reason, value)
-            else:
-                result[model][name] = frozen
-            written.append(f"model.{model}.{name}")
     return result
 
 
@@ -236,21 +210,6 @@ def _frozen(value: Any, depth: int = 0) -> ModelValue | None:
     items = [_frozen(item, depth + 1) for item in value]
     lengths = {len(item) if isinstance(item, tuple) else 0 for item in items}
     return None if None in items or len(lengths) > 1 else tuple(items)
-
-
-def _sources(
-    report: Report, table: Any, written: list[str], needed: list[str], excused: set[str]
-) -> dict[str, Source]:
-    if not isinstance(table, dict):
-        return {}  # already reported as missing
-    sources, wrong = check_sources(report, table, written, (IDENTITY,), excused)
-    if IDENTITY not in table:
-        what = "name, vendor, architecture and compute_capability"
-        report.error("source.identity", f"missing: the source of {what}")
-    for path in needed:
-        if path not in table and path not in wrong:
-            report.error(path, f'has no source: add "{path}" = "KIND: REFERENCE" to [source]')
-    return sources
 
 
 def _check_clocks(report: Report, values: Mapping[str, float]) -> None:
@@ -275,7 +234,7 @@ def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:
     if not any(abs(transfers / 2**power - 1) < 0.02 for power in range(5)):
         text = "memory clock and bus width make this {:.3g} transfers a clock, not 1, 2, 4, 8 or 16"
         path = "chip.memory_bandwidth_GBps"
-        report.warning(path, text.format(transfers), bandwidth / 1e9)
+        report.error(path, text.format(transfers), bandwidth / 1e9, "warning")
 
 
 # ---------------------------------------------------------------------------- models

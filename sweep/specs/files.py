@@ -12,26 +12,18 @@ from typing import Literal, TypeVar
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.specs.device import Device, check_model_parameters, inspect_device
+from sweep.specs.formats import FORMATS
 from sweep.specs.kernel import Kernel, inspect_kernel
 from sweep.specs.reading import (
     FOLDERS,
     KEY_PATTERN,
+    Finding,
+    Report,
     data_root,
     label_of,
     load_toml,
     read_text,
 )
-from sweep.specs.report import Finding, Report
-
-__all__ = [
-    "Kind",
-    "kind_of",
-    "lint",
-    "list_devices",
-    "list_kernels",
-    "load_device",
-    "load_kernel",
-]
 
 Kind = Literal["device", "kernel"]
 Spec = TypeVar("Spec", Device, Kernel)
@@ -139,14 +131,6 @@ def _load(kind: Kind, name: str | os.PathLike[str], inspect: Callable[..., Spec 
     return report.result(None if text is None else inspect(report, text, path.stem, path))
 
 
-# ---------------------------------------------------------------------------- all that is wrong
-
-_TELLING = {
-    "device": {"clocks", "chip", "power", "compute_capability", "model", "occupancy"},
-    "kernel": {"launch", "instructions", "resources", "sizes", "global_access", "parameters"},
-}
-
-
 def lint(
     paths: Iterable[str | os.PathLike[str]],
     model_parameters: Mapping[str, Sequence[Parameter]] | None = None,
@@ -182,28 +166,18 @@ def _lint_file(
 ) -> list[Finding]:
     report = Report(label_of(path))
     text = read_text(report, path)
-    if text is None:
-        return report.findings
+    kind = None if text is None else _kind_of(text, path)
     with contextlib.suppress(SpecError):  # the list of errors is full
-        _inspect(report, text, path, model_parameters)
+        if text is not None and kind == "kernel":
+            inspect_kernel(report, text, path.stem, path)
+        elif text is not None and kind == "device":
+            device = inspect_device(report, text, path.stem, path)
+            if device is not None and model_parameters is not None:
+                _check_models(report, device, model_parameters)
+        elif text is not None:
+            reason = "neither a device file ([chip], [clocks]) nor a kernel file ([launch])"
+            report.error("", reason)
     return report.findings
-
-
-def _inspect(
-    report: Report,
-    text: str,
-    path: Path,
-    model_parameters: Mapping[str, Sequence[Parameter]] | None,
-) -> None:
-    kind = kind_of(text, path)
-    if kind == "device":
-        device = inspect_device(report, text, path.stem, path)
-        if device is not None and model_parameters is not None:
-            _check_models(report, device, model_parameters)
-    elif kind == "kernel":
-        inspect_kernel(report, text, path.stem, path)
-    else:
-        report.error("", "neither a device file ([chip], [clocks]) nor a kernel file ([launch])")
 
 
 def _check_models(
@@ -216,15 +190,15 @@ def _check_models(
             report.error(f"model.{model}", f"no such model{nearest(model, model_parameters)}")
 
 
-def kind_of(text: str, path: Path) -> Kind | None:
+def _kind_of(text: str, path: Path) -> Kind | None:
     """Return the kind of a file, from its tables or else from its folder."""
     try:
         names = set(load_toml(text))
     except ValueError:
         names = set()
-    score = {kind: len(names & telling) for kind, telling in _TELLING.items()}
-    if score["device"] != score["kernel"]:
-        return "device" if score["device"] > score["kernel"] else "kernel"
+    device, kernel = (len(names & sections.keys()) for sections in FORMATS.values())
+    if device != kernel:
+        return "device" if device > kernel else "kernel"
     folder = path.resolve().parent.name
     if folder == FOLDERS["device"]:
         return "device"

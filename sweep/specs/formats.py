@@ -15,25 +15,6 @@ from importlib.resources import files
 from typing import Any
 
 from sweep.fields import Parameter
-from sweep.specs.units import UNITS, Unit, split_unit
-
-__all__ = [
-    "AFFINE_KEYS",
-    "DEVICE",
-    "DEVICE_NAMES",
-    "FORMATS",
-    "INSTRUCTION_CLASSES",
-    "KERNEL",
-    "LARGEST_NUMBER",
-    "LIMITS_OF_DEVICE",
-    "SCHEMA_VERSION",
-    "SOURCE_KINDS",
-    "Format",
-    "Key",
-    "Section",
-    "keys_of",
-    "range_text",
-]
 
 SCHEMA_VERSION = 1
 """The version of both file formats that this package reads (``schema = 1``)."""
@@ -45,6 +26,73 @@ LARGEST_NUMBER = 2.0**53
 """Largest number in a kernel file: float64 represents integers up to it exactly."""
 
 _TYPES = ("number", "integer", "text", "choice", "expression", "conditions", "rows")
+
+
+# ---------------------------------------------------------------------------- units
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit: suffix in a key, symbol, dimension and size.
+
+    ``factor`` is the number of base units (Hz, B/s, bytes, bits, s, W, V) in one of this unit.
+    """
+
+    suffix: str
+    symbol: str
+    dimension: str
+    factor: float = 1.0
+
+
+def _definition(name: str) -> dict[str, dict[str, Any]]:
+    """Return one of the TOML files beside this module."""
+    return tomllib.loads((files("sweep.specs") / f"{name}.toml").read_text("utf-8"))
+
+
+UNITS: dict[str, Unit] = {}
+"""All units by suffix; messages suggest the first unit that makes a value plausible."""
+
+for _dimension, _units in _definition("units").items():
+    for _suffix, _entry in _units.items():
+        _factor, _symbol = _entry if isinstance(_entry, list) else (_entry, _suffix)
+        UNITS[_suffix] = Unit(_suffix, _symbol, _dimension, float(_factor))
+
+_BY_LENGTH = sorted(UNITS, key=len, reverse=True)
+
+
+def split_unit(name: str, *, loose: bool = False) -> tuple[str, Unit | None]:
+    """Split a key into its stem and the unit of its suffix (``None`` without a unit).
+
+    ``loose`` accepts a wrong case (``core_nominal_mhz``) if no suffix matches exactly.
+    """
+    for suffix in _BY_LENGTH:
+        if name.endswith("_" + suffix):
+            return name[: -len(suffix) - 1], UNITS[suffix]
+    for suffix in _BY_LENGTH if loose else ():
+        if name.lower().endswith("_" + suffix.lower()):
+            return name[: -len(suffix) - 1], UNITS[suffix]
+    return name, None
+
+
+def to_base(value: float, name: str) -> float:
+    """Return the value of a key in base units: ``to_base(1.3, "core_GHz")`` is 1.3e9."""
+    unit = split_unit(name)[1]
+    if unit is None:
+        return float(value)
+    if unit.factor < 1:  # dividing by 1e9 rounds once, multiplying with 1e-9 twice
+        return value / round(1 / unit.factor)
+    return value * unit.factor
+
+
+def convert(value: float, unit: Unit, wanted: Unit) -> float:
+    """Return ``value`` of one unit in another unit of the same dimension.
+
+    The result is rounded to 12 digits, because messages suggest it for use in a file.
+    """
+    return float(f"{value * (unit.factor / wanted.factor):.12g}")
+
+
+# ---------------------------------------------------------------------------- keys
 
 
 @dataclass(frozen=True)
@@ -69,11 +117,9 @@ class Key:
         Whether 0 is allowed although it is below ``minimum``; it means "none".
     choices : tuple of str
         The words of a ``choice``.
-    columns : tuple of str
-        The columns of ``rows``, each with its unit suffix. Columns named ``name`` or ``..._name``
-        contain words.
-    column_ranges : tuple of (float, float)
-        Allowed range of each column.
+    columns : mapping of str to (float, float)
+        The columns of ``rows``, each with its unit suffix and allowed range. Columns named ``name``
+        or ``..._name`` contain words.
     default : str
         The default of an optional expression, as text.
     together : str
@@ -82,6 +128,10 @@ class Key:
         The table that contains the key; ``""`` is the top of the file.
     unit_suffix : str
         The unit, if the name does not end in it (``l2_hit_rate`` is a ``fraction``).
+    pattern : str
+        The access pattern to which the key belongs, if it does not belong to all.
+    needed : str
+        What an access with this pattern lacks without the key.
     """
 
     name: str
@@ -92,12 +142,13 @@ class Key:
     required: bool = True
     zero: bool = False
     choices: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    column_ranges: tuple[tuple[float, float], ...] = ()
+    columns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     default: str = ""
     together: str = ""
     section: str = ""
     unit_suffix: str = ""
+    pattern: str = ""
+    needed: str = ""
 
     @property
     def path(self) -> str:
@@ -130,8 +181,7 @@ class Key:
             *bounds,
             required=parameter.required,
             choices=parameter.choices,
-            columns=parameter.columns,
-            column_ranges=(bounds,) * len(parameter.columns),
+            columns=dict.fromkeys(parameter.columns, bounds),
             section=section,
         )
 
@@ -142,7 +192,8 @@ class Section:
 
     ``repeated`` marks an array of tables (``[[global_access]]``). ``values`` is set if the author
     of the file chooses the names of the keys: ``size``, ``values``, ``expression``, ``model`` (a
-    table per model) or ``source``.
+    table per model) or ``source``. ``whole`` is the entry of ``[source]`` that is not the path of a
+    value, and ``whole_meaning`` its meaning.
     """
 
     name: str
@@ -151,6 +202,8 @@ class Section:
     required: bool = False
     repeated: bool = False
     values: str = ""
+    whole: str = ""
+    whole_meaning: str = ""
 
 
 Format = Mapping[str, Section]
@@ -184,43 +237,34 @@ def keys_of(sections: Format) -> Iterator[Key]:
 # ---------------------------------------------------------------------------- reading the tables
 
 
-def _key(section: str, name: str, entry: dict[str, Any]) -> Key:
+def _key(section: str, name: str, entry: Mapping[str, Any]) -> Key:
+    options = dict(entry)
     kind = next(kind for kind in _TYPES if kind in entry)
-    stands = entry[kind]
-    bounds = (-math.inf, math.inf)
+    stands = options.pop(kind)
+    required = not options.pop("optional", False) and not {"default", "together"} & entry.keys()
     if kind in ("number", "integer", "expression"):
-        bounds = (max(stands[0], -LARGEST_NUMBER), [*stands, LARGEST_NUMBER][1])
-    return Key(
-        name,
-        kind,
-        entry.get("meaning", stands),
-        *bounds,
-        required=not {"optional", "default", "together"} & entry.keys(),
-        zero=entry.get("zero", False),
-        choices=tuple(stands) if kind == "choice" else (),
-        columns=tuple(stands) if kind == "rows" else (),
-        column_ranges=tuple(map(tuple, stands.values())) if kind == "rows" else (),
-        default=entry.get("default", ""),
-        together=entry.get("together", ""),
-        section=section,
-        unit_suffix=entry.get("unit", ""),
-    )
+        options["minimum"] = max(stands[0], -LARGEST_NUMBER)
+        options["maximum"] = [*stands, LARGEST_NUMBER][1]
+    elif kind in ("choice", "rows"):
+        options[{"choice": "choices", "rows": "columns"}[kind]] = stands
+    else:
+        options["meaning"] = stands
+    return Key(name, kind, section=section, required=required, **options)
 
 
 def _read(kind: str) -> tuple[Format, dict[str, dict[str, Any]]]:
     """Return the tables of a format, and the other parts of its definition."""
-    definition = tomllib.loads((files("sweep.specs") / f"{kind}_format.toml").read_text("utf-8"))
-    tables = {name: table for name, table in definition.items() if "about" in table}
+    definition = _definition(f"{kind}_format")
     groups = definition.get("groups", {})
     sections = {}
-    for title, table in tables.items():
-        name = "" if title == "top" else title
-        keys: list[Key] = []
-        for key, entry in table.get("keys", {}).items():
-            entries = groups[key] if entry == "group" else {key: entry}
-            keys += (_key(name, *item) for item in entries.items())
-        options = {option: table[option] for option in table.keys() - {"about", "keys"}}
-        sections[name] = Section(name, table["about"], tuple(keys), **options)
+    for title, table in definition.items():
+        if "about" in table:
+            name = "" if title == "top" else title
+            entries: dict[str, Any] = {}
+            for key, entry in table.pop("keys", {}).items():
+                entries |= groups[key] if entry == "group" else {key: entry}
+            keys = tuple(_key(name, *item) for item in entries.items())
+            sections[name] = Section(name, table.pop("about"), keys, **table)
     return sections, definition
 
 

@@ -8,29 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
-from sweep.specs.accesses import (
+from sweep.specs.check import Checked, Content, check_file
+from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
+from sweep.specs.kernel_tables import (
     ACCESSES,
     Access,
+    Formulas,
     Stage,
     check_accesses,
-    check_instruction_tables,
-    check_membership,
+    check_instructions,
+    check_parameters,
+    check_sizes,
     check_stages,
 )
-from sweep.specs.check import check_section, rows_of, table_of, top_level
-from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL
-from sweep.specs.names import Formulas, check_parameters, check_sizes
-from sweep.specs.reading import parse_toml, sha256_of
-from sweep.specs.report import Report
-from sweep.specs.sources import Source, check_sources, longest_prefix
-from sweep.specs.units import to_base
-
-__all__ = ["Access", "Kernel", "Measured", "ParameterValue", "inspect_kernel", "parse_kernel"]
+from sweep.specs.reading import Report, sha256_of
+from sweep.specs.sources import Source, check_sources
 
 ParameterValue = float | str | bool
 """A value of a tuning parameter."""
-
-DEFAULT_SOURCE = "default"
 
 
 @dataclass(frozen=True)
@@ -111,11 +106,6 @@ class Kernel:
         """Hash key and text, because the mappings cannot be hashed."""
         return hash((self.key, self.sha256))
 
-    @property
-    def evaluation_order(self) -> tuple[str, ...]:
-        """The derived names, each after those that it uses."""
-        return tuple(self.derived)
-
     def all_expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (dotted path, expression) for all expressions of the file.
 
@@ -128,19 +118,19 @@ class Kernel:
             yield f"constraints[{number}]", expression
         yield from self.expressions.items()
         for stage in self.stages:
-            yield from stage.all_expressions()
-        for section, accesses in zip(
-            ACCESSES, (self.global_accesses, self.shared_accesses), strict=True
-        ):
-            for access in accesses:
+            for key, expression in stage.expressions.items():
+                yield f"stage.{stage.name}.{key}", expression
+        for section in ACCESSES:
+            for access in getattr(self, f"{section}es"):
                 for key, expression in access.expressions():
                     yield f"{section}.{access.name}.{key}", expression
 
     def source_of(self, path: str) -> Source:
         """Return the source of a value: its own entry, its table's, or the default."""
-        found = longest_prefix(path.split("[")[0], self.sources, DEFAULT_SOURCE)
-        assert found is not None  # checked when the file was parsed
-        return found
+        path = path.split("[")[0]
+        while path and path not in self.sources:
+            path = path.rpartition(".")[0]
+        return self.sources[path or "default"]
 
     def assumed(self) -> tuple[str, ...]:
         """Return the dotted paths of all assumed values."""
@@ -181,29 +171,35 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     text, key, path
         As for :func:`parse_kernel`.
     """
-    file = parse_toml(report, text, key)
-    if file is None:
+    content = check_file(report, text, key, KERNEL)
+    if content is None:
         return None
-    top = top_level(report, file, KERNEL)
-    sizes = check_sizes(report, table_of(file, "sizes"))
-    parameters = check_parameters(report, table_of(file, "parameters"), sizes)
-    formulas = Formulas(report, [*sizes, *parameters], table_of(file, "derived"))
-    constraints = formulas.parse_conditions(top.get("constraints", []))
-    expressions = _single_expressions(report, file, formulas)
-    stages = check_stages(report, file, formulas)
-    check_membership(report, file, stages)
-    _check_instructions(report, file)
-    measured = _measured(report, table_of(file, "measured"))
+    sizes = check_sizes(report, content.table("sizes"))
+    parameters = check_parameters(report, content.table("parameters"), sizes)
+    formulas = Formulas(report, [*sizes, *parameters], content.table("derived"))
+    constraints = formulas.parse_conditions(content.top.get("constraints", []))
+    expressions = {
+        f"{name}.{key}": expression
+        for name, section in KERNEL.items()
+        if name and not section.repeated and (name in content.file or not section.required)
+        for key, expression in formulas.parse_table(
+            section, content.tables.get(name, Checked({})), name
+        ).items()
+    }
+    _complete_block(content.table("launch"), expressions, formulas)
+    stages = check_stages(report, content, formulas)
+    _check_instructions(report, content, bool(stages))
+    names = [stage.name for stage in stages]
     global_accesses, shared_accesses = (
-        check_accesses(report, file, name, formulas) for name in ACCESSES
+        check_accesses(report, content, name, formulas, names) for name in ACCESSES
     )
-    sources = _sources(report, file, top.meant)
+    sources = check_sources(report, KERNEL["source"], content)
     if report.errors:
         return None
     kernel = Kernel(
         key,
-        top["name"],
-        top.get("description", ""),
+        content.top["name"],
+        content.top.get("description", ""),
         sizes,
         parameters,
         formulas.derived,
@@ -216,26 +212,10 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
         sha256=sha256_of(text),
         path=path,
         stages=stages,
-        measured=measured,
+        measured=_measured(content),
     )
     _warn_of_unused(report, kernel)
     return kernel
-
-
-def _single_expressions(
-    report: Report, file: Mapping[str, Any], formulas: Formulas
-) -> dict[str, Expression]:
-    """Check the tables of expressions and return the expressions by dotted path."""
-    result: dict[str, Expression] = {}
-    for name, section in KERNEL.items():
-        is_other = not name or section.repeated or section.values or name == "measured"
-        if is_other or (section.required and name not in file):
-            continue  # `top_level` reports a missing table
-        checked = check_section(report, section, table_of(file, name), sections=KERNEL)
-        for key, expression in formulas.parse_table(section, checked, name).items():
-            result[f"{name}.{key}"] = expression
-    _complete_block(table_of(file, "launch"), result, formulas)
-    return result
 
 
 def _complete_block(
@@ -257,27 +237,28 @@ def _complete_block(
     expressions.setdefault(y, Expression.parse(1))
 
 
-def _check_instructions(report: Report, file: Mapping[str, Any]) -> None:
+def _check_instructions(report: Report, content: Content, has_stages: bool) -> None:
     """Check that instructions are in one table of totals, or in the stages."""
-    if "stage" in file:
+    if has_stages:
+        for name in ("instructions", "synchronisation"):
+            if name in content.file:
+                report.error(name, "the stages say this: a kernel with stages has no such table")
+    elif "stage" in content.file:
         return
-    if "instructions" not in file:
+    elif "instructions" not in content.file:
         report.error("instructions", "missing: what a thread executes, in all or by class")
-        return
-    table = table_of(file, "instructions")
-    check_instruction_tables(report, "instructions", table)
-    if "instructions" in {finding.path.split(".")[0] for finding in report.errors}:
-        return
-    if not table.keys() & {"computation", *INSTRUCTION_CLASSES}:
-        classes = ", ".join(INSTRUCTION_CLASSES)
-        report.error("instructions", f"empty: give computation or any of {classes}")
+    elif "instructions" in content.tables:
+        table = content.table("instructions")
+        check_instructions(report, "instructions", table)
+        if not table:
+            classes = ", ".join(INSTRUCTION_CLASSES)
+            report.error("instructions", f"empty: give computation or any of {classes}")
 
 
-def _measured(report: Report, table: dict[str, Any]) -> Measured | None:
-    """Check ``[measured]`` and return its content; ``None`` if it is missing or wrong."""
-    before = len(report.errors)
-    found = check_section(report, KERNEL["measured"], table, sections=KERNEL) if table else {}
-    if not found or len(report.errors) > before:
+def _measured(content: Content) -> Measured | None:
+    """Return the content of ``[measured]``; ``None`` if it is missing."""
+    found = content.tables.get("measured")
+    if found is None:
         return None
     return Measured(
         to_base(found["time_ms"], "time_ms"),
@@ -287,35 +268,13 @@ def _measured(report: Report, table: dict[str, Any]) -> Measured | None:
     )
 
 
-def _sources(report: Report, file: Mapping[str, Any], excused: set[str]) -> dict[str, Source]:
-    """Check ``[source]``: the default and the entries with a path."""
-    if not isinstance(file.get("source"), dict):
-        return {}  # already reported as missing
-    source = file["source"]
-    known = {name for name in file if name not in ("schema", "name", "description", "source")}
-    for name in file.keys() - {"source"}:
-        known |= {f"{name}.{key}" for key in table_of(file, name)}
-        for row in rows_of(file, name) if name in (*ACCESSES, "stage") else []:
-            if isinstance(row, dict) and isinstance(row.get("name"), str):
-                path = f"{name}.{row['name']}"
-                known |= {path, *(f"{path}.{key}" for key in row)}
-    sources, _ = check_sources(report, source, known, (DEFAULT_SOURCE,), excused)
-    if DEFAULT_SOURCE not in source:
-        report.error("source.default", "missing: the source of every number without one of its own")
-    return sources
-
-
 def _warn_of_unused(report: Report, kernel: Kernel) -> None:
     used: set[str] = set()
     for path, expression in reversed(list(kernel.all_expressions())):
         section, _, name = path.partition(".")
         if section != "derived" or name in used:
             used |= expression.names
-    for section, names in (
-        ("sizes", kernel.sizes),
-        ("parameters", kernel.parameters),
-        ("derived", kernel.derived),
-    ):
-        for name in names:
+    for section in ("sizes", "parameters", "derived"):
+        for name in getattr(kernel, section):
             if name not in used:
-                report.warning(f"{section}.{name}", "no expression uses it")
+                report.error(f"{section}.{name}", "no expression uses it", severity="warning")

@@ -1,29 +1,18 @@
-"""Read untrusted files: location, text, and TOML in bounded memory."""
+"""Read untrusted files: location, text, TOML in bounded memory, and what is wrong in them."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sweep.errors import SpecError
+from sweep.errors import SpecError, printable
 from sweep.specs.formats import SCHEMA_VERSION
 from sweep.specs.names import MAX_NAME
-from sweep.specs.report import Report
-
-__all__ = [
-    "FOLDERS",
-    "KEY_PATTERN",
-    "LARGEST_FILE",
-    "data_root",
-    "label_of",
-    "load_toml",
-    "parse_toml",
-    "read_text",
-    "sha256_of",
-]
 
 FOLDERS: dict[str, str] = {"device": "devices", "kernel": "kernels_spec"}
 """The folder of each kind of file, in the shipped data and in the user's directories."""
@@ -181,3 +170,101 @@ def _syntax_error(message: str, text: str) -> str:
 def sha256_of(text: str) -> str:
     """Return the SHA-256 of a file's text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+# ---------------------------------------------------------------------------- findings
+
+Spec = TypeVar("Spec")
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST_VALUE = 60
+
+MAX_ERRORS = 200
+"""Largest number of errors to collect, since a hostile file could have very many."""
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem of one file.
+
+    Parameters
+    ----------
+    file : str
+        The file, as the user named it.
+    path : str
+        Dotted path of the key, ``""`` for the file as a whole.
+    message : str
+        The problem, the value and the expected value, in one line.
+    severity : str
+        ``error`` (the file is refused) or ``warning``.
+    """
+
+    file: str
+    path: str
+    message: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        """Return the file's name and the message in one line."""
+        mark = "" if self.severity == "error" else f"{self.severity}: "
+        return printable(f"{self.file}: {mark}{self.message}")
+
+
+class Report:
+    """The findings about one file, in order."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.findings: list[Finding] = []
+
+    def error(self, path: str, reason: str, value: Any = _ABSENT, severity: str = "error") -> None:
+        """Add an error at a dotted path, with the value at that path; or a warning."""
+        if severity == "error" and len(self.errors) >= MAX_ERRORS:
+            self.result(None)
+        head = path if value is _ABSENT else f"{path} = {show(value)}"
+        message = f"{head}: {reason}" if head else reason
+        self.findings.append(Finding(self.file, path, printable(message), severity))
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings for which the file is refused."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def result(self, found: Spec | None) -> Spec:
+        """Return the content of the file, if there are no errors.
+
+        Raises
+        ------
+        SpecError
+            There are errors; the message has file, path, value and reason of the first one.
+        """
+        if self.errors or found is None:
+            raise SpecError(str(self.errors[0]))
+        return found
+
+
+def show(value: Any) -> str:
+    """Return a value in TOML syntax, shortened if it is long."""
+    match value:
+        case bool() | str():
+            text = json.dumps(value, ensure_ascii=False)
+        case int() if value.bit_length() > 200:
+            text = f"a number of {value.bit_length()} bits"
+        case dict():
+            text = "a table"
+        case list() | tuple():
+            text = f"[{', '.join(map(show, value[:8]))}{', ...' * (len(value) > 8)}]"
+        case _:
+            text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "..."
+
+
+def quoted_path(*names: str) -> str:
+    """Return the dotted path of nested keys, with quotes around keys that are not bare."""
+    return ".".join(
+        name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+        for name in names
+        if name
+    )

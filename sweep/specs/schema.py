@@ -16,7 +16,6 @@ from sweep.fields import Parameter
 from sweep.hardware.occupancy import compute_capabilities
 from sweep.specs.check import is_words
 from sweep.specs.formats import (
-    AFFINE_KEYS,
     DEVICE_NAMES,
     FORMATS,
     LARGEST_NUMBER,
@@ -29,29 +28,23 @@ from sweep.specs.formats import (
 from sweep.specs.names import NAME_PATTERN, RESERVED_DIMENSIONS, RESERVED_NAMES
 from sweep.specs.reading import KEY_PATTERN
 
-__all__ = ["format_table", "json_schema"]
-
 Schema = dict[str, Any]
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_KINDS = "|".join(SOURCE_KINDS)
 _SOURCE: Schema = {
     "type": "string",
-    "pattern": rf"^\s*({_KINDS})\s*:\s*\S",
+    "pattern": rf"^\s*({'|'.join(SOURCE_KINDS)})\s*:\s*\S",
     "description": "KIND: REFERENCE",
 }
 _WORD: Schema = {"type": "string", "pattern": r"\S"}
 _NUMBER: Schema = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
-_VALUES: Schema = {  # of a tuning parameter
-    **{"type": "array", "minItems": 1, "uniqueItems": True},
-    "anyOf": [{"items": kind} for kind in (_NUMBER, _WORD, {"type": "boolean"})],
-}
+_LIST: Schema = {"type": "array", "minItems": 1}
+_VALUES = [{"items": kind} for kind in (_NUMBER, _WORD, {"type": "boolean"})]
 _FREE: dict[str, Schema] = {
     "size": {**_NUMBER, "minimum": 0},
-    "values": _VALUES,
+    "values": {**_LIST, "uniqueItems": True, "anyOf": _VALUES},
     "expression": {"type": ["number", "string"]},
 }
-_MODEL_VALUE: Schema = {"anyOf": [{"type": "number"}, _WORD, {"type": "array", "minItems": 1}]}
+_MODEL_VALUE: Schema = {"anyOf": [{"type": "number"}, _WORD, _LIST]}
 
 
 def json_schema(
@@ -78,9 +71,9 @@ def json_schema(
         There is no such kind of file.
     """
     sections = _format(kind)
-    schema: Schema = {"$schema": _DIALECT, "title": f"{kind} file of sweep"} | _object(
-        sections[""].keys
-    )
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    schema: Schema = {"$schema": dialect, "title": f"{kind} file of sweep"}
+    schema |= _object(sections[""].keys)
     properties = schema["properties"]
     for name, section in sections.items():
         if name:
@@ -94,6 +87,12 @@ def json_schema(
     return schema
 
 
+def _format(kind: str) -> Format:
+    if kind not in FORMATS:
+        raise SpecError(f"no kind of file '{kind}'{nearest(kind, FORMATS)}: device or kernel")
+    return FORMATS[kind]
+
+
 def _object(keys: Iterable[Key]) -> Schema:
     """Return the schema of a table of declared keys."""
     keys = list(keys)
@@ -105,88 +104,77 @@ def _object(keys: Iterable[Key]) -> Schema:
     }
 
 
-def _format(kind: str) -> Format:
-    if kind not in FORMATS:
-        raise SpecError(f"no kind of file '{kind}'{nearest(kind, FORMATS)}: device or kernel")
-    return FORMATS[kind]
+# ---------------------------------------------------------------------------- tables
 
 
 def _section(
     section: Section, sections: Format, model_parameters: Mapping[str, Sequence[Parameter]]
 ) -> Schema:
     if section.values == "source":
-        body = _sources(sections)
+        body = _sources(section, sections)
     elif section.values == "model":
         body = _models(model_parameters)
     elif section.values:
         dimension = frozenset() if section.values == "expression" else RESERVED_DIMENSIONS
         taken = {"enum": sorted(RESERVED_NAMES | dimension)}
         names = {"pattern": f"^{NAME_PATTERN}$", "not": taken}
-        body = {"type": "object", "propertyNames": names}
-        body["additionalProperties"] = _FREE[section.values]
+        body = _mapping(_FREE[section.values], propertyNames=names)
     else:
-        body = _keys(section)
-    body["description"] = section.meaning
-    return {"type": "array", "items": body, "minItems": 1} if section.repeated else body
-
-
-# ---------------------------------------------------------------------------- tables
-
-
-def _keys(section: Section) -> Schema:
-    body = _object(section.keys)
-    together = {key.name: [key.together] for key in section.keys if key.together}
-    if together:
-        body["dependentRequired"] = together
-    if section.name == "instructions":  # all in one, or by class
-        body["minProperties"] = 1
-        body["if"] = {"required": ["computation"]}
+        together = {key.name: [key.together] for key in section.keys if key.together}
+        body = _object(section.keys) | {"dependentRequired": together}
+        body |= {"allOf": rules} if (rules := _patterns(section)) else {}
+    if section.name == "instructions":  # one number, or a number by class
+        body |= {"minProperties": 1, "if": {"required": ["computation"]}}
         body["then"] = {"maxProperties": 1}
-    if section.name.endswith("_access"):
-        affine = _only_with("affine", AFFINE_KEYS) | {"then": {"required": ["x"]}}
-        body["allOf"] = [affine, _only_with("measured", ["transactions"])]
-    if section.name == "global_access":
-        body["allOf"].insert(0, _only_with("strided", ["stride"]))
-    if section.name == "shared_access":
-        other = {"enum": ["affine", "measured"]}
-        body["if"] = {"properties": {"pattern": other}, "required": ["pattern"]}
-        body["then"] = {"properties": {"stride": False}}
-    return body
+    body["description"] = section.meaning
+    return _LIST | {"items": body} if section.repeated else body
 
 
-def _only_with(pattern: str, keys: Sequence[str]) -> Schema:
-    """Return the rule that keys belong to one access pattern, which requires the first of them."""
-    return {
-        "if": {"properties": {"pattern": {"const": pattern}}, "required": ["pattern"]},
-        "then": {"required": [keys[0]]},
-        "else": {"properties": {key: False for key in keys}},
-    }
+def _mapping(values: Any, **more: Any) -> Schema:
+    """Return the schema of a table whose names are its author's."""
+    return {"type": "object", "additionalProperties": values, **more}
+
+
+def _patterns(section: Section) -> list[Schema]:
+    """Return the rule for each access pattern that keys belong to."""
+    rules = []
+    chosen = next((key.default for key in section.keys if key.name == "pattern"), "")
+    for pattern in dict.fromkeys(key.pattern for key in section.keys if key.pattern):
+        own = [key for key in section.keys if key.pattern == pattern]
+        rules.append(
+            {
+                "if": {
+                    "properties": {"pattern": {"const": pattern}},
+                    "required": [] if pattern == chosen else ["pattern"],
+                },
+                "then": {"required": [key.name for key in own if key.needed]},
+                "else": {"properties": {key.name: False for key in own}},
+            }
+        )
+    return rules
 
 
 def _models(model_parameters: Mapping[str, Sequence[Parameter]]) -> Schema:
     if not model_parameters:
-        table = {"type": "object", "additionalProperties": _MODEL_VALUE}
-        names = {"pattern": f"^{KEY_PATTERN}$"}
-        return {"type": "object", "propertyNames": names, "additionalProperties": table}
+        return _mapping(_mapping(_MODEL_VALUE), propertyNames={"pattern": f"^{KEY_PATTERN}$"})
     tables = {
         model: _object(replace(Key.from_parameter(p, ""), required=False) for p in parameters)
         for model, parameters in model_parameters.items()
     }
-    return {"type": "object", "properties": tables, "additionalProperties": False}
+    return _mapping(False, properties=tables)
 
 
-def _sources(sections: Format) -> Schema:
-    body: Schema = {"type": "object"}
+def _sources(section: Section, sections: Format) -> Schema:
     if "model" not in sections:  # the author of a kernel file chooses its names
-        return body | {"required": ["default"], "additionalProperties": _SOURCE}
-    places = [(key, section) for name, section in sections.items() if name for key in section.keys]
-    body["properties"] = {path: _SOURCE for path in ("identity", *(key.path for key, _ in places))}
-    body["required"] = ["identity"] + [
-        key.path for key, section in places if key.required and section.required
-    ]
-    body["patternProperties"] = {rf"^model\.{KEY_PATTERN}\..+$": _SOURCE}
-    body["additionalProperties"] = False
-    return body
+        return _mapping(_SOURCE, required=[section.whole])
+    keys = [key for name, table in sections.items() if name for key in table.keys]
+    always = [key.path for key in keys if key.required and sections[key.section].required]
+    return _mapping(
+        False,
+        properties=dict.fromkeys([section.whole, *(key.path for key in keys)], _SOURCE),
+        required=[section.whole, *always],
+        patternProperties={rf"^model\.{KEY_PATTERN}\..+$": _SOURCE},
+    )
 
 
 def _sources_of_optional(sections: Format) -> list[Schema]:
@@ -218,27 +206,22 @@ def _value(key: Key) -> Schema:
         return described | {"enum": list(key.choices)}
     if key.type == "conditions":
         return described | {"type": "array", "items": _WORD}
-    return described | (_rows(key) if key.type == "rows" else _WORD)
-
-
-def _rows(key: Key) -> Schema:
+    if key.type == "text":
+        return described | _WORD
     cells = [
         {"type": "string"}
         if is_words(column)
         else _bounds({"type": "number", "description": column}, *bounds)
-        for column, bounds in zip(key.columns, key.column_ranges, strict=True)
+        for column, bounds in key.columns.items()
     ]
     row = {"type": "array", "prefixItems": cells, "items": False, "minItems": len(cells)}
-    return {"type": "array", "items": row, "minItems": 1}
+    return described | _LIST | {"items": row}
 
 
 def _bounds(schema: Schema, minimum: float, maximum: float) -> Schema:
     """Add the finite limits of a range, because JSON has no infinity."""
-    if minimum > -math.inf:
-        schema["minimum"] = minimum
-    if maximum < math.inf:
-        schema["maximum"] = maximum
-    return schema
+    limits = {"minimum": minimum, "maximum": maximum}
+    return schema | {name: limit for name, limit in limits.items() if math.isfinite(limit)}
 
 
 # ---------------------------------------------------------------------------- printed
@@ -250,6 +233,7 @@ _CHOSEN = {
     "model": "one table [model.NAME] per model; see the models' parameters",
     "source": f'"KIND: REFERENCE" with KIND one of {", ".join(SOURCE_KINDS)}',
 }
+_TYPES = {"integer": "whole number", "choice": "word", "conditions": "list of conditions"}
 
 
 def format_table(kind: str) -> str:
@@ -281,24 +265,15 @@ def _lines(section: Section) -> Iterator[tuple[str, str, str, str]]:
         chosen = f": {_CHOSEN[section.values]}" if section.values else ""
         yield title, need, "", f"{section.meaning}{chosen}"
     for key in section.keys:
-        yield f"`{key.name}`", _holds(key), _range(key), key.meaning
-
-
-def _holds(key: Key) -> str:
-    special = {"integer": "whole number", "choice": "word", "conditions": "list of conditions"}
-    text = special.get(key.type, key.type)
-    if key.type == "rows":
-        text = f"rows [{', '.join(key.columns)}]"
-    if key.default:
-        return f"{text}, default `{key.default}`"
-    return text if key.required else f"{text}, optional"
+        kind = _TYPES.get(key.type, key.type)
+        kind += f" [{', '.join(key.columns)}]" if key.columns else ""
+        need = "" if key.required else ", optional"
+        need = f", default `{key.default}`" if key.default else need
+        yield f"`{key.name}`", f"{kind}{need}", _range(key), key.meaning
 
 
 def _range(key: Key) -> str:
-    if key.type in ("number", "integer"):
-        return key.range
-    if key.type == "expression":
-        if key.maximum < 2**50:
-            return key.range
+    if key.type == "expression" and key.maximum >= 2**50:
         return f"at least {key.minimum:g}" if key.minimum >= 0 else "any"
-    return ", ".join(key.choices)
+    is_number = key.type in ("number", "integer", "expression")
+    return key.range if is_number else ", ".join(key.choices)

@@ -1,17 +1,15 @@
-"""Sources of values: kind and reference, and checks of the ``[source]`` table."""
+"""Sources of values: kind and reference, and the check of the ``[source]`` table."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sweep.errors import nearest
-from sweep.specs.check import suggested
-from sweep.specs.formats import SOURCE_KINDS
-from sweep.specs.report import Report, quoted_path
-
-__all__ = ["Source", "check_sources", "is_below", "longest_prefix"]
+from sweep.specs.check import Content, suggested
+from sweep.specs.formats import SOURCE_KINDS, Section
+from sweep.specs.reading import Report, quoted_path
 
 _FORM = f"one of {', '.join(SOURCE_KINDS)}, then ': ' and the reference"
 
@@ -37,78 +35,81 @@ class Source:
 
 
 def check_sources(
-    report: Report,
-    table: Mapping[str, Any],
-    known: Collection[str],
-    special: Collection[str],
-    excused: Collection[str] = (),
-) -> tuple[dict[str, Source], set[str]]:
-    """Return the valid sources of a file by dotted path, and the paths of invalid ones.
-
-    The latter are the paths that an entry names or was probably meant to name.
+    report: Report, section: Section, content: Content, needed: Collection[str] | None = None
+) -> dict[str, Source]:
+    """Return the valid sources of a file by dotted path.
 
     Parameters
     ----------
     report : Report
         Collects all findings.
-    table : mapping
-        The ``[source]`` table.
-    known : collection of str
-        Dotted paths that a source may name.
-    special : collection of str
-        Entries that are not paths: ``identity``, ``default``.
-    excused : collection of str
-        Paths with other findings; sources below them are accepted.
+    section : Section
+        The definition of ``[source]``.
+    content : Content
+        The file.
+    needed : collection of str, optional
+        Paths of the values that must have a source of their own. Without it, sources may also be
+        those of whole tables.
     """
+    if not isinstance(content.file.get("source"), dict):
+        return {}  # already reported as missing
+    table = content.file["source"]
+    known = {section.whole, *_paths(content.file, with_tables=needed is None)}
+    excused = {*content.top.meant}  # paths with other findings
+    for name, checked in content.tables.items():
+        excused |= {f"{name}.{key}" for key in checked.meant}
     result: dict[str, Source] = {}
-    wrong: set[str] = set()
+    reported: set[str] = set()  # paths that an invalid entry names or was probably meant to name
     for path, text in table.items():
         here = quoted_path("source", path)
         if isinstance(text, dict):
             inner = ".".join([path, *list(text)[:1]])
             report.error(here, f'write the path in quotes: "{inner}" = "KIND: REFERENCE"')
-            wrong.update(f"{path}.{name}" for name in text)
-        elif path not in known and path not in special:
-            if any(is_below(path, prefix) for prefix in excused):
-                continue
-            hint = nearest(path, [*known, *special])
-            report.error(here, f"there is no such value in this file{hint}", text)
-            wrong.add(suggested(hint))
-        else:
-            source = _parse(report, here, text)
-            if source is None:
-                wrong.add(path)
+            reported.update(f"{path}.{name}" for name in text)
+        elif path in known:
+            kind, _, reference = text.partition(":") if isinstance(text, str) else ("", "", "")
+            source = Source(kind.strip(), " ".join(reference.split()))
+            if reason := _why_not_a_source(text, source):
+                report.error(here, reason, text)
+                reported.add(path)
             else:
                 result[path] = source
-    return result, wrong
+        elif not any(is_below(path, prefix) for prefix in excused):
+            hint = nearest(path, known)
+            report.error(here, f"there is no such value in this file{hint}", text)
+            reported.add(suggested(hint))
+    if section.whole not in table:
+        report.error(f"source.{section.whole}", f"missing: {section.whole_meaning}")
+    for path in needed or ():
+        if path not in table and path not in reported:
+            report.error(path, f'has no source: add "{path}" = "KIND: REFERENCE" to [source]')
+    return result
 
 
-def _parse(report: Report, here: str, text: Any) -> Source | None:
+def _why_not_a_source(text: Any, source: Source) -> str:
     if not isinstance(text, str):
-        report.error(here, f"a source is a text: {_FORM}", text)
-        return None
-    kind, colon, reference = text.partition(":")
-    kind, reference = kind.strip(), " ".join(reference.split())
-    if kind not in SOURCE_KINDS:
-        hint = nearest(kind.lower(), SOURCE_KINDS)
-        report.error(here, f"a source is {_FORM}{hint}", text)
-        return None
-    if not colon or not reference:
-        report.error(here, f"the reference is missing: a source is {_FORM}", text)
-        return None
-    return Source(kind, reference)
+        return f"a source is a text: {_FORM}"
+    if source.kind not in SOURCE_KINDS:
+        return f"a source is {_FORM}{nearest(source.kind.lower(), SOURCE_KINDS)}"
+    return "" if source.reference else f"the reference is missing: a source is {_FORM}"
+
+
+def _paths(table: Mapping[str, Any], prefix: str = "", *, with_tables: bool) -> Iterator[str]:
+    """Yield the dotted paths in a table: of tables and all that is in them, or of values only."""
+    for name, value in table.items():
+        path = f"{prefix}{name}"
+        if path == "source" or (not prefix and path in ("schema", "name", "description")):
+            continue
+        if with_tables or (prefix and not isinstance(value, dict)):
+            yield path
+        if isinstance(value, dict):
+            yield from _paths(value, f"{path}.", with_tables=with_tables)
+        for row in value if isinstance(value, list) else ():
+            if isinstance(row, dict) and isinstance(row.get("name"), str):
+                yield f"{path}.{row['name']}"
+                yield from _paths(row, f"{path}.{row['name']}.", with_tables=with_tables)
 
 
 def is_below(path: str, prefix: str) -> bool:
     """Return whether a dotted path is ``prefix`` or below it."""
     return path == prefix or path.startswith(prefix + ".")
-
-
-def longest_prefix(path: str, sources: Mapping[str, Source], default: str) -> Source | None:
-    """Return the source of a path: its own, else that of the closest table, else the default."""
-    parts = path.split(".")
-    for end in range(len(parts), 0, -1):
-        found = sources.get(".".join(parts[:end]))
-        if found is not None:
-            return found
-    return sources.get(default)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from sweep.specs.kernel import parse_kernel
 from sweep.specs.names import MAX_NAME
 
-__all__ = ["KernelFile", "key_of", "plain", "quoted", "toml"]
-
 Value = bool | int | float | str | Sequence[bool | int | float | str]
 
 
@@ -43,14 +41,10 @@ def toml(value: Value) -> str:
     """
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        is_whole = value.is_integer() and abs(value) <= 2**53
-        return str(int(value)) if is_whole else repr(value)
-    return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml, value))}]"
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= 2**53
+    return json.dumps(value) if isinstance(value, bool) else repr(int(value) if is_whole else value)
 
 
 @dataclass

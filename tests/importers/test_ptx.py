@@ -226,7 +226,7 @@ def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
     found, file = written(name, entry, stages=stages)
     sizes = {size: 3.0 for size in found.sizes}
     values = dict(sizes)
-    for derived in file.evaluation_order:
+    for derived in file.derived:
         values[derived] = value(file.derived[derived], **values)
     total = {}
     if stages == "none":

@@ -112,11 +112,11 @@ def test_many_open_loops__are_refused():
     file = parse_kernel(kernel_text(found), "k")  # a long sum is written in parts
     assert len(file.sizes) == 201
     values = dict.fromkeys(file.sizes, 2.0)
-    for name in file.evaluation_order:
+    for name in file.derived:
         values[name] = value(file.derived[name], **values)
     none = parse_kernel(kernel_text(kernel(body.replace("L200", "X").replace(
         "@%p1 bra X", "bra Y; Y:"), stages="none")), "k")  # fmt: skip
-    for name in none.evaluation_order:
+    for name in none.derived:
         values[name] = value(none.derived[name], **values)
     assert value(none.expressions["instructions.integer"], **values) == 401
 
@@ -132,7 +132,7 @@ def test_nested_open_loops__multiply():
         found = kernel(body, stages=how)
         file = parse_kernel(kernel_text(found), "k")
         values = {"trip_A": 5.0, "trip_B": 7.0}
-        for name in file.evaluation_order:
+        for name in file.derived:
             values[name] = value(file.derived[name], **values)
         loads = sum(value(a.count, **values) for a in file.global_accesses)
         # The test of B is executed once more than its body.

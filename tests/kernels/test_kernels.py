@@ -45,7 +45,7 @@ class Counts:
             self.values[name] = np.array(listed, dtype=float).reshape(shape)
         self.values |= chosen
         self.fault = np.zeros((), dtype=bool)
-        for name in self.kernel.evaluation_order:
+        for name in self.kernel.derived:
             self.values[name] = self._evaluate(self.kernel.derived[name])
 
     def _evaluate(self, expression):

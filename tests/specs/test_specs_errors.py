@@ -17,8 +17,7 @@ from sweep import specs
 from sweep.errors import SpecError
 from sweep.fields import Parameter
 from sweep.specs.formats import range_text
-from sweep.specs.reading import load_toml
-from sweep.specs.report import MAX_ERRORS
+from sweep.specs.reading import MAX_ERRORS, load_toml
 
 CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encoding="utf-8"))
 
