@@ -37,8 +37,7 @@ from benchmarks.spaces import space
 from sweep import query
 from sweep.evaluation import evaluate_box, variables
 from sweep.evaluation.planned import Planned
-from sweep.runs.distributing import on_cluster
-from sweep.runs.execute import batch_size, execute
+from sweep.runs.execute import batch_size, execute, on_cluster
 from sweep.runs.job import Unit
 from sweep.runs.record import layout_of
 from sweep.runs.running import run

@@ -195,8 +195,8 @@ def _declared() -> dict[str, tuple]:
 def verify(arguments: argparse.Namespace) -> int:
     """Check a store's files; 1 where some are damaged and not mended."""
     from sweep.runs.forecasting import counted
-    from sweep.runs.verifying import repair
-    from sweep.runs.verifying import verify as look
+    from sweep.runs.running import repair
+    from sweep.runs.running import verify as look
 
     if arguments.threads is not None and arguments.threads < 1:
         raise SweepError(f"--threads {arguments.threads}: at least 1")

@@ -56,7 +56,7 @@ def planned(space: Space, workers: Workers) -> Iterator[Any]:
     """Yield the results of a space, computed by whom one likes as they are asked for."""
     from sweep.cli.progress import ReductionBar
     from sweep.evaluation.planned import Planned
-    from sweep.runs.distributing import on_cluster
+    from sweep.runs.execute import on_cluster
     from sweep.runs.workers import cluster
 
     with cluster(workers) as client:
@@ -158,7 +158,7 @@ def _range_of(text: str) -> tuple[float, float]:
 def explain(arguments: argparse.Namespace) -> int:
     """Show every intermediate of one configuration."""
     from sweep.explanation.explaining import explain as explain_configuration
-    from sweep.runs.running import recorded_space
+    from sweep.runs.record import recorded_space
     from sweep.space import load_plan, resolve
 
     if arguments.row < 1:

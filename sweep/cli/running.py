@@ -18,9 +18,11 @@ from sweep.runs.forecasting import (
     human_bytes,
     parse_bytes,
 )
-from sweep.runs.running import Finished, Progress, recorded_space, run_space, store_path
+from sweep.runs.record import recorded_space, space_of
+from sweep.runs.running import Finished, Progress, store_path
+from sweep.runs.running import run as run_plan
 from sweep.runs.workers import Workers
-from sweep.space import Space, load_plan, resolve
+from sweep.space import Space
 from sweep.store import is_url, place_of, stored_bytes
 
 __all__ = ["extend", "rerun", "run"]
@@ -28,7 +30,7 @@ __all__ = ["extend", "rerun", "run"]
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate a plan into its store."""
-    space = resolve(load_plan(arguments.plan))
+    space = space_of(arguments.plan)
     return _run(arguments, space, store_path(space.plan, arguments.store))
 
 
@@ -50,7 +52,7 @@ def extend(arguments: argparse.Namespace) -> int:
     """Grow a store to a larger plan."""
     if arguments.threads is not None and arguments.threads < 1:
         raise SweepError(f"--threads {arguments.threads}: at least 1")
-    space = resolve(load_plan(arguments.plan))
+    space = space_of(arguments.plan)
     path = _place(arguments.target)
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     print(forecast(space).to_line())
@@ -70,9 +72,9 @@ def extend(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
-    workers = Workers(
-        arguments.scheduler, arguments.scheduler_file, arguments.workers, arguments.threads
-    )
+    names = ("scheduler", "scheduler_file", "workers", "threads")
+    options = {name: getattr(arguments, name) for name in names}
+    workers = Workers(*options.values())
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     expected = forecast(space)
     if arguments.dry_run:
@@ -86,14 +88,14 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         without = " without --overwrite" if arguments.overwrite else ""
         arguments.interrupted = f"; the same command{without} continues '{path}'"
     with bar_of(space.n_points) as bar:
-        finished = run_space(
+        finished = run_plan(
             space,
             path,
             overwrite=arguments.overwrite,
             break_lock=arguments.break_lock,
-            workers=workers,
             limit=limit,
             progress=_progress(bar),
+            **(options if path is not None else {}),
         )
     print(_outcome(finished))
     arguments.interrupted = ""

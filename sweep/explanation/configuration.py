@@ -10,15 +10,13 @@ from typing import Any
 
 from sweep.errors import QueryError, nearest
 from sweep.models import model_names
-from sweep.runs.record import plan_of, texts_of
-from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, load_plan, resolve
+from sweep.runs.record import Source, recorded_space, space_of
+from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.axes import check_clocks
 from sweep.specs import Device
 from sweep.store import is_store
 
-__all__ = ["Single", "Source", "single"]
-
-Source = Plan | Space | Mapping[str, Any] | str | os.PathLike[str] | None
+__all__ = ["Single", "single"]
 
 SAME = 1e-6
 """Relative difference below which two clocks count as equal, since printed clocks are rounded."""
@@ -54,7 +52,7 @@ class Single:
         return self.space.devices[0]
 
 
-def single(source: Source, configuration: Mapping[str, Any]) -> Single:
+def single(source: Source | None, configuration: Mapping[str, Any]) -> Single:
     """Find a configuration.
 
     Parameters
@@ -115,19 +113,11 @@ def _plain(name: str, value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _space(source: Source, wanted: Mapping[str, Any]) -> Space:
-    if isinstance(source, Space):
-        return source
-    if isinstance(source, Plan):
-        return resolve(source)
-    if isinstance(source, Mapping):
-        return resolve(plan_of(source), texts_of(source))
+def _space(source: Source | None, wanted: Mapping[str, Any]) -> Space:
+    if isinstance(source, (str, os.PathLike)) and is_store(source):
+        return recorded_space(source)
     if source is not None:
-        if is_store(source):
-            from sweep.runs.running import recorded_space
-
-            return recorded_space(source)
-        return resolve(load_plan(source))
+        return space_of(source)
     for name in ("kernel", "device"):
         if not isinstance(wanted.get(name), str):
             raise QueryError(f"explain: {name} is missing: without a plan it must be named")

@@ -10,7 +10,7 @@ from typing import Any
 from sweep.evaluation import assumptions
 from sweep.explanation import origins as given
 from sweep.explanation.bottlenecks import bottlenecks
-from sweep.explanation.configuration import Single, Source, single
+from sweep.explanation.configuration import Single, single
 from sweep.explanation.operands import Comparison, literal
 from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Explanation, Line, Section
@@ -21,6 +21,7 @@ from sweep.hardware.power import voltage_at
 from sweep.models import get_model
 from sweep.models.base import Model
 from sweep.query.answer import scaled
+from sweep.runs.record import Source
 
 __all__ = ["explain"]
 
@@ -28,7 +29,7 @@ CODES = ("regime", "bound", "status", "power_status", "sound")
 """Variables of the joining functions that hold no quantity."""
 
 
-def explain(source: Source, configuration: Mapping[str, Any]) -> Explanation:
+def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanation:
     """Work out one configuration with every intermediate.
 
     Parameters

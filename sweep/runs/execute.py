@@ -1,4 +1,4 @@
-"""Compute the chunks of a run, or other units of work, in threads or on a Dask cluster."""
+"""Compute the chunks of a run, or the shares of a question, in threads or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweep.errors import SweepError
-from sweep.runs.job import Job, Unit, Work
+from sweep.evaluation.reducing import Progress, pieces, restricted
+from sweep.reduction import Kept, Reduction
+from sweep.runs.job import Job, Share, Unit, Work
+from sweep.runs.record import record_of
 from sweep.runs.workers import check_same_versions, package_versions, patience
+from sweep.space import Space
 
-__all__ = ["batch_size", "execute", "prepare"]
+if TYPE_CHECKING:  # its module imports xarray
+    from sweep.evaluation.planned import Distribute
+
+__all__ = ["batch_size", "execute", "on_cluster", "prepare"]
 
 Done = Callable[[Unit, dict[str, Any]], None]
 
@@ -32,6 +39,8 @@ IN_FLIGHT = 3
 """Submitted tasks per worker thread: one runs, the others are ready to start."""
 CHECK_S = 2.0
 """Time between two checks for workers that joined or left [s]."""
+SMALLEST_SHARE = 1 << 24
+"""Smallest number of evaluations of a question for which a separate task pays off."""
 
 
 def prepare(job: Job, client: Any = None) -> None:
@@ -99,6 +108,36 @@ def execute(
     size = batch_size(len(units), points, _slots(client))
     with _errors_explained(), _shared(job, client) as shared:
         _on_cluster(shared, units, size, done, client)
+
+
+def on_cluster(client: Any) -> Distribute:
+    """Return a function with which the workers of a Dask cluster reduce a kernel's grid.
+
+    The function raises a SweepError if the cluster fails.
+    """
+
+    def distribute(space: Space, reduction: Reduction, progress: Progress | None) -> list[Kept]:
+        part = restricted(space[reduction.kernel], reduction)
+        total = part.n_points * len(reduction.indices["model"])
+        n_pieces = len(pieces(part, reduction))
+        n = max(1, min(n_pieces, TASKS_PER_SLOT * _slots(client), total // SMALLEST_SHARE))
+        bounds = [n_pieces * i // n for i in range(n + 1)]
+        share = Share.of(space, record_of(space), reduction=reduction, bounds=bounds)
+        found: list[Kept] = []
+        done = 0
+
+        def take(_: Unit, result: dict[str, Any]) -> None:
+            nonlocal done
+            found.extend(result["kept"])
+            done += result["evaluations"]
+            if progress is not None:
+                progress(done, total)
+
+        units = [(reduction.kernel, number) for number in range(n)]
+        execute(share, units, take, points=part.n_points, client=client)
+        return found
+
+    return distribute
 
 
 def batch_size(n_units: int, points: int, slots: int) -> int:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation import Variable, evaluate_box, variables
 from sweep.runs.forecasting import check_fits, forecast
 from sweep.runs.job import Job, Unit
-from sweep.runs.record import layout_of, plan_of, texts_of
-from sweep.runs.reuse import Reuse, reuse_of
+from sweep.runs.record import Source, layout_of, space_of
 from sweep.runs.running import Finished, Progress, compute_missing
-from sweep.space import Box, Dimension, Grid, KernelSpace, Plan, Space, load_plan, resolve
+from sweep.space import Dimension, KernelSpace, Plan, Space
 from sweep.store import (
     Store,
     StoredArray,
-    StoredGroup,
     StoreLayout,
     acquire_lock,
     chunk_key,
@@ -40,11 +40,16 @@ from sweep.store import (
 __all__ = ["extend"]
 
 Array = NDArray[Any]
+Indices = Mapping[str, Array]
+"""Indices along each dimension, the models among them; together their product."""
+
+SETTINGS = ("variant", "precision", "outputs", "derive", "constraints")
+"""Keys of a plan that affect its results, besides the swept values."""
 
 
 def extend(
     store: str | os.PathLike[str],
-    plan: Plan | Space | str | os.PathLike[str],
+    plan: Source,
     *,
     break_lock: bool = False,
     threads: int | None = None,
@@ -87,41 +92,36 @@ def extend(
         The plan lacks values of the store, its results would differ, the disk is too small, or the
         store is unfinished or in use.
     """
-    space = plan if isinstance(plan, Space) else resolve(
-        plan if isinstance(plan, Plan) else load_plan(plan))  # fmt: skip
-    path = place_of(store)
+    space, path = space_of(plan), place_of(store)
+    named = path if is_url(store) else Path(store)  # as the user wrote it
     recovered(path, break_lock=break_lock)  # from an interrupted replacement
     info = inspect(store)
     if not info.is_finished:
         raise StoreError(f"'{store}' is unfinished: complete it with `sweep run` first")
     expected, layout, total = forecast(space), layout_of(space), space.n_points
     if info.record["identity"] == layout.record["identity"]:
-        return Finished(space, _named(store), expected, 0, total, 0.0)
-    old = resolve(plan_of(info.record), texts_of(info.record))
-    reuse = reuse_of(old, space, info.record, str(store))
+        return Finished(space, named, expected, 0, total, 0.0)
+    old = space_of(info.record)
+    indices = _old_indices(old, space, info.record, str(store))
     check_fits(expected, path, limit)
     past = {**info.run, "plan": info.record["plan"]}
     history = [*past.pop("history", []), past]
-    new = total - old.n_points
     beside = extension_path(path)
     lock = acquire_lock(path, store, break_lock)  # nobody may replace the store meanwhile
     try:
         if inspect(store) != info:
             raise StoreError(f"'{store}' was replaced meanwhile; try again")
         with _larger(beside, layout, break_lock) as larger:
-            job = ExtensionJob.of(space, layout, larger.writer, extended=path, reuse=reuse)
+            job = ExtensionJob.of(
+                space, layout.record, writer=larger.writer, extended=path, indices=indices
+            )
             _, seconds = compute_missing(
                 larger, space, job, threads=threads, progress=progress, run={"history": history}
             )
         exchange(path, beside, lock)
     finally:
         lock.release()
-    return Finished(space, _named(store), expected, new, old.n_points, seconds)
-
-
-def _named(store: str | os.PathLike[str]) -> Path:
-    """Return a store's path as the user wrote it."""
-    return place_of(store) if is_url(store) else Path(store)
+    return Finished(space, named, expected, total - old.n_points, old.n_points, seconds)
 
 
 def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
@@ -139,128 +139,82 @@ class ExtensionJob(Job):
     ----------
     extended : Path
         The old store.
-    reuse : Reuse
-        Which points it has.
+    indices : mapping
+        For each kernel of the old store the old indices: see :func:`_old_indices`.
     """
 
     extended: Path
-    reuse: Reuse
-    _stored: dict[str, StoredGroup] = field(default_factory=dict, compare=False, repr=False)
-
-    def _arrays(self, kernel: str) -> dict[str, StoredArray]:
-        """Return the old store's arrays, opened once; the extension holds the store's lock."""
-        if not self._stored:
-            self._stored.update(open_groups(self.extended))
-        return self._stored[kernel].variables
+    indices: Mapping[str, Indices]
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Write one chunk; return its summary for the journal."""
         kernel, chunk = unit
         space = self.space()
-        places = self.reuse.places.get(kernel)
-        if places is None:
+        part, of_kernel = space[kernel], self.indices.get(kernel)
+        if of_kernel is None:
             return super().__call__(unit)
-        part = space[kernel]
         box = part.grid.box(chunk)
-        at = [places[n][s] for n, s in zip(part.grid.names, box.slices, strict=True)]
-        known = [np.flatnonzero(a >= 0) for a in at]
-        if any(not k.size for k in known) or (self.reuse.models < 0).all():
+        cut = zip(part.grid.names, box.slices, strict=True)
+        old = {name: of_kernel[name][inside] for name, inside in cut}
+        old["model"] = of_kernel["model"]
+        known = {name: np.flatnonzero(at >= 0) for name, at in old.items()}
+        if not all(inside.size for inside in known.values()):
             return super().__call__(unit)
         found = variables(part, space.plan)
-        n_models = len(space.plan.models)
-        arrays = {
-            v.name: np.empty(((n_models,) if "model" in v.dims else ()) + tuple(
-                n for name, n in zip(part.grid.names, box.shape, strict=True) if name in v.dims
-            ), v.dtype)
-            for v in found
-        }  # fmt: skip
-        self._evaluate(part, space.plan, box, known, found, arrays)
-        self._read(kernel, part.grid.names, at, known, found, arrays)
-        linked = self._link(unit, part.grid, at, found)
-        return unit, self.store(unit, arrays, linked)
+        arrays = {v.name: np.empty([len(old[d]) for d in v.dims], v.dtype) for v in found}
+        for missing in _rest(known, old):
+            self._evaluate(unit, missing, found, arrays)
+        stored = self._stored(kernel)
+        for variable in found:
+            if variable.name in stored:
+                array = stored[variable.name]
+                values = _product(array, [old[d][known[d]] for d in array.dims])
+                # Sizes and clocks that are fixed in the old store are not dimensions there.
+                _put(arrays, variable, known, values)
+        return unit, self.store(unit, found, arrays, partial(self._link_or_write, old))
+
+    def _stored(self, kernel: str) -> dict[str, StoredArray]:
+        """Return the old store's arrays, opened once; the extension holds the store's lock."""
+        if "stored" not in self._local:
+            self._local["stored"] = open_groups(self.extended)
+        arrays: dict[str, StoredArray] = self._local["stored"][kernel].variables
+        return arrays
 
     def _evaluate(
-        self,
-        part: KernelSpace,
-        plan: Plan,
-        box: Box,
-        known: Sequence[Array],
-        found: Sequence[Variable],
-        arrays: Mapping[str, Array],
+        self, unit: Unit, inside: Indices, found: Sequence[Variable], arrays: Mapping[str, Array]
     ) -> None:
-        """Evaluate the results that the old store lacks."""
-        everything = np.arange(len(plan.models))
-        for inside in _rest(known, box.shape):
-            got = _evaluated(part, plan, box, inside, found)
-            _put(arrays, got, found, part.grid.names, everything, inside)
-        fresh = np.flatnonzero(self.reuse.models < 0)
-        if fresh.size:
-            names = tuple(plan.models[i] for i in fresh)
-            options = {m: o for m, o in plan.options.items() if m in names}
-            own = [v for v in found if "model" in v.dims or v.model in names]
-            got = _evaluated(part, replace(plan, models=names, options=options), box, known, own)
-            _put(arrays, got, own, part.grid.names, fresh, known)
+        """Evaluate a product of indices of a chunk."""
+        space, part = self.space(), self.space()[unit[0]]
+        starts = zip(part.grid.names, part.grid.box(unit[1]).start, strict=True)
+        cut = part.restricted({name: (start + inside[name]).tolist() for name, start in starts})
+        models = tuple(space.plan.models[i] for i in inside["model"])
+        options = {m: o for m, o in space.plan.options.items() if m in models}
+        plan = replace(space.plan, models=models, options=options)
+        own = [v for v in found if v.model is None or v.model in models]
+        values = evaluate_box(cut, plan, cut.grid.whole, own)
+        for variable in own:
+            _put(arrays, variable, inside, values[variable.name])
 
-    def _read(
-        self,
-        kernel: str,
-        names: Sequence[str],
-        at: Sequence[Array],
-        known: Sequence[Array],
-        found: Sequence[Variable],
-        arrays: Mapping[str, Array],
+    def _link_or_write(
+        self, old: Indices, unit: Unit, variable: Variable, place: tuple[int, ...], values: Array
     ) -> None:
-        """Read the results that the old store has."""
-        stored = self._arrays(kernel)
-        old = np.flatnonzero(self.reuse.models >= 0)
-        inside = {"model": old, **dict(zip(names, known, strict=True))}
-        places = {"model": self.reuse.models[old]}
-        places |= {n: a[k] for n, a, k in zip(names, at, known, strict=True)}
-        for variable in found:
-            if variable.name not in stored:
-                continue  # a variable of a new model
-            array = stored[variable.name]
-            values = _taken(array, [places[d] for d in array.dims])
-            # Sizes and clocks that are fixed in the old store are not dimensions there.
-            values = values.reshape([len(inside[n]) for n in variable.dims])
-            arrays[variable.name][np.ix_(*(inside[n] for n in variable.dims))] = values
-
-    def _link(
-        self, unit: Unit, grid: Grid, at: Sequence[Array], found: Sequence[Variable]
-    ) -> frozenset[str]:
-        """Copy chunk files of the old store with the same content; return their keys."""
-        kernel, chunk = unit
-        stored = self._arrays(kernel)
-        index = dict(zip(grid.names, grid.chunk_index(chunk), strict=True))
-        places = dict(zip(grid.names, at, strict=True))
-        extents = dict(zip(grid.names, grid.chunk_shape, strict=True))
-        linked = set()
-        for variable in found:
-            absent = [i for name, i in index.items() if name not in variable.dims]
-            if variable.name not in stored or any(absent):
-                continue
-            array = stored[variable.name]
-            own = [n for n in variable.dims if n != "model"]
-            if array.dims != tuple(variable.dims):
-                continue
-            models = [-1]
-            if "model" in variable.dims:
-                models = np.flatnonzero(self.reuse.models >= 0).tolist()
+        """Take over the old store's chunk file with the same content, or write a new one."""
+        array = self._stored(unit[0]).get(variable.name)
+        if array is not None and array.dims == variable.dims:
+            extents = self.writer.arrays[unit[0], variable.name].chunks
             cut = array.chunking
-            sizes = zip(own, cut.shape[-len(own) :], cut.chunks[-len(own) :], strict=True)
-            old = [_chunk_at(places[n], extents[n], size, extent) for n, size, extent in sizes]
-            before = tuple(i for i in old if i is not None)
-            if len(before) < len(old):
-                continue
-            for model in models:
-                lead = (int(self.reuse.models[model]),) if model >= 0 else ()
-                now = ((model,) if model >= 0 else ()) + tuple(index[n] for n in own)
-                key = f"{kernel}/{variable.name}/{chunk_key(now)}"
-                held = f"{kernel}/{variable.name}/{chunk_key((*lead, *before))}"
+            at = [old[d][i : i + 1] if d == "model" else old[d]
+                  for d, i in zip(variable.dims, place, strict=True)]  # fmt: skip
+            sizes = zip(at, extents, cut.shape, cut.chunks, strict=True)
+            found = [_chunk_at(*of_dimension) for of_dimension in sizes]
+            before = [chunk for chunk in found if chunk is not None]
+            if len(before) == len(found):
+                array_key = f"{unit[0]}/{variable.name}"
+                key, old_key = (f"{array_key}/{chunk_key(p)}" for p in (place, before))
                 files: Any = self.writer.files
-                if files.link(key, files_of(self.extended), held):
-                    linked.add(key)
-        return frozenset(linked)
+                if files.link(key, files_of(self.extended), old_key):
+                    return
+        self.write(unit, variable, place, values)
 
 
 def _chunk_at(places: Array, extent: int, size: int, old_extent: int) -> int | None:
@@ -272,55 +226,144 @@ def _chunk_at(places: Array, extent: int, size: int, old_extent: int) -> int | N
     return first // old_extent if (places == np.arange(first, first + whole)).all() else None
 
 
-def _rest(known: Sequence[Array], shape: Sequence[int]) -> Iterator[list[Array]]:
-    """Yield products of indices that cover a box except for the product of ``known``."""
-    for axis, (mine, size) in enumerate(zip(known, shape, strict=True)):
-        missing = np.setdiff1d(np.arange(size), mine)
+def _rest(known: Indices, old: Indices) -> Iterator[dict[str, Array]]:
+    """Yield products of indices that cover a chunk except for the product of ``known``."""
+    inside = {name: np.arange(len(at)) for name, at in old.items()}
+    for name, at in old.items():
+        missing = np.flatnonzero(at < 0)
         if missing.size:
-            yield [*known[:axis], missing, *(np.arange(n) for n in shape[axis + 1 :])]
+            yield {**inside, name: missing}
+        inside[name] = known[name]
 
 
-def _put(
-    arrays: Mapping[str, Array],
-    got: Mapping[str, Array],
-    found: Sequence[Variable],
-    names: Sequence[str],
-    models: Array,
-    inside: Sequence[Array],
-) -> None:
-    """Copy evaluated parts into the arrays of the chunk."""
-    at = {"model": models, **dict(zip(names, inside, strict=True))}
-    for variable in found:
-        arrays[variable.name][np.ix_(*(at[n] for n in variable.dims))] = got[variable.name]
+def _put(arrays: Mapping[str, Array], variable: Variable, inside: Indices, values: Array) -> None:
+    """Copy a variable's values into its array of the chunk."""
+    at = [inside[name] for name in variable.dims]
+    arrays[variable.name][np.ix_(*at)] = values.reshape([len(i) for i in at])
 
 
-def _evaluated(
-    part: KernelSpace, plan: Plan, box: Box, inside: Sequence[Array], found: Sequence[Variable]
-) -> dict[str, Array]:
-    """Evaluate a product of indices of a box, as a box if the indices are consecutive."""
-    absolute = [start + i for start, i in zip(box.start, inside, strict=True)]
-    if all(i[-1] - i[0] + 1 == len(i) for i in absolute):
-        start, stop = zip(*((int(i[0]), int(i[-1]) + 1) for i in absolute), strict=True)
-        return evaluate_box(part, plan, Box(start, stop), found)
-    pairs = zip(part.grid.dimensions, absolute, strict=True)
-    dimensions = tuple(_cut(dimension, at) for dimension, at in pairs)
-    devices = tuple(part.devices[i] for i in absolute[0])
-    cut = replace(part, devices=devices, grid=replace(part.grid, dimensions=dimensions))
-    return evaluate_box(cut, plan, cut.grid.whole, found)
-
-
-def _cut(dimension: Dimension, at: Array) -> Dimension:
-    """Return a dimension restricted to some of its values."""
-    if dimension.stacked is None:
-        return replace(dimension, values=tuple(dimension.values[i] for i in at))
-    indices = {name: places[at] for name, places in dimension.stacked.indices.items()}
-    stacked = replace(dimension.stacked, indices=indices)
-    values: Any = range(len(at))
-    return replace(dimension, values=values, stacked=stacked)
-
-
-def _taken(array: StoredArray, places: Sequence[Array]) -> Array:
+def _product(array: StoredArray, places: Sequence[Array]) -> Array:
     """Return a product of indices of a stored array; reads the range that contains them."""
     ranges = [slice(int(p.min()), int(p.max()) + 1) for p in places]
     slab = array.read(dict(zip(array.dims, ranges, strict=True)))
     return slab[np.ix_(*(p - p.min() for p in places))]
+
+
+def _old_indices(
+    old: Space, new: Space, record: Mapping[str, Any], where: str
+) -> dict[str, dict[str, Array]]:
+    """Find an older space within a larger one.
+
+    Parameters
+    ----------
+    old, new : Space
+        The space of the store, and the larger space.
+    record : mapping
+        The store's record.
+    where : str
+        The store, for messages.
+
+    Returns
+    -------
+    dict
+        For each kernel of the older space and each dimension, ``model`` among them, the older index
+        for each index of the dimension, -1 if missing. If the older space lacks the dimension, its
+        fixed value has index 0.
+
+    Raises
+    ------
+    StoreError
+        The larger space lacks values of the older one, or its results would differ.
+    """
+    version = record["identity"]["sweep_version"]
+    if version != __version__:
+        raise StoreError(
+            f"'{where}' was computed by sweep {version}, this is {__version__}: results of two "
+            "versions do not go into one store; run the larger plan into a new one"
+        )
+    _check_settings(old.plan, new.plan, where)
+    models = _indices(old.plan.models, new.plan.models, "model", where, new)
+    known = {space.kernel.key: space for space in new.kernels}
+    found = {}
+    for space in old.kernels:
+        key = space.kernel.key
+        if key not in known:
+            raise _lack(where, "kernel", key, new)
+        if known[key].kernel.sha256 != space.kernel.sha256:
+            raise StoreError(f"'{where}': the file of kernel '{key}' has changed since its run")
+        found[key] = {**_of_kernel(space, known[key], where, new), "model": models}
+    return found
+
+
+def _check_settings(old: Plan, new: Plan, where: str) -> None:
+    for name in SETTINGS:
+        one, other = getattr(old, name), getattr(new, name)
+        if one != other:
+            raise StoreError(
+                f"'{where}' has {name} = {_said(one)}, {new.origin} has {_said(other)}: "
+                "an extension changes what is swept, nothing else"
+            )
+    for model in old.models:
+        if dict(old.options.get(model, {})) != dict(new.options.get(model, {})):
+            raise StoreError(f"'{where}' and {new.origin} give model '{model}' other options")
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is None else repr(list(value) if isinstance(value, tuple) else value)
+
+
+def _lack(where: str, name: str, value: Any, new: Space) -> StoreError:
+    return StoreError(
+        f"'{where}' has {name} = {value!r}, which {new.plan.origin} lacks: "
+        "an extension keeps everything that the store has"
+    )
+
+
+def _indices(old: Sequence[Any], new: Sequence[Any], name: str, where: str, space: Space) -> Array:
+    """Return for each new value its index among the old ones, -1 if missing."""
+    at = {value: i for i, value in enumerate(old)}
+    found = np.array([at.get(value, -1) for value in new], np.int64)
+    absent = set(range(len(old))) - set(found.tolist())
+    if absent:
+        raise _lack(where, name, old[min(absent)], space)
+    return found
+
+
+def _of_kernel(old: KernelSpace, new: KernelSpace, where: str, space: Space) -> dict[str, Array]:
+    """Return the older indices for the dimensions of one kernel."""
+    before = {d.name: d for d in old.grid.dimensions}
+    found: dict[str, Array] = {}
+    for dimension in new.grid.dimensions:
+        name = dimension.name
+        if name in before:
+            one, other = _labels(before.pop(name)), _labels(dimension)
+        elif name in old.fixed:
+            one, other = [old.fixed[name]], _labels(dimension)
+        elif dimension.kind in ("core", "memory") and name.endswith("_ratio"):
+            one, other = [1.0], _labels(dimension)  # the store has the nominal clock
+        else:
+            raise StoreError(
+                f"'{where}' has no dimension '{name}' of kernel '{new.kernel.key}': an extension "
+                "adds values, sizes, or ratios of clocks that hold 1.0"
+            )
+        found[name] = _indices(one, other, name, where, space)
+    for name, dimension in before.items():
+        if name not in new.fixed or [new.fixed[name]] != list(dimension.values):
+            raise _lack(where, name, dimension.values[0], space)
+        raise StoreError(f"'{where}' sweeps {name}, which {space.plan.origin} does not")
+    for name, value in old.fixed.items():
+        if name in new.fixed and new.fixed[name] != value:
+            raise _lack(where, name, value, space)
+    for device in old.devices:
+        same = next((d for d in new.devices if d.key == device.key), device)
+        if same.sha256 != device.sha256:
+            raise StoreError(f"'{where}': the file of device '{device.key}' has changed")
+    return found
+
+
+def _labels(dimension: Dimension) -> Sequence[Any]:
+    """Return the labels of a dimension; for a list of configurations, the parameters' values."""
+    if dimension.stacked is None:
+        return dimension.values
+    columns = (dimension.stacked.column(name).tolist() for name in dimension.stacked.axes)
+    return list(zip(*columns, strict=True))

@@ -1,90 +1,70 @@
-"""What a worker needs: a space in text, and the unit of work of a run."""
+"""Units of work for threads or a cluster: chunks of a run, and shares of a question."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from threading import Lock
 from typing import Any, Self
 
-import numpy as np
-
 from sweep.evaluation import Buffers, Variable, evaluate_box, variables, warm_up
-from sweep.runs.record import texts_of
+from sweep.evaluation.reducing import Accumulator, pieces, restricted
+from sweep.reduction import Reduction
+from sweep.runs.record import space_of
 from sweep.runs.summaries import summarise
-from sweep.space import Space, parse_plan, resolve
-from sweep.store import ChunkWriter, StoreLayout, chunk_key
+from sweep.space import Space
+from sweep.store import ChunkWriter
 
-__all__ = ["Job", "SpaceSource", "Unit", "Work"]
+__all__ = ["Job", "Share", "Unit", "Work"]
 
 Unit = tuple[str, int]
-"""A kernel's name and the number of a chunk."""
+"""A kernel's name and the number of a chunk or share."""
 
 Work = Callable[[Unit], tuple[Unit, dict[str, Any]]]
 """A function that computes one unit and returns it with its summary, such as a :class:`Job`."""
 
-
-@dataclass(frozen=True)
-class SpaceSource:
-    """A space as the text of its plan and specs: small, picklable, resolved once per process."""
-
-    plan: Mapping[str, Any]
-    texts: Mapping[str, Mapping[str, str]]
-    identity: str
-    _space: list[Space] = field(default_factory=list, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, space: Space, record: Any) -> SpaceSource:
-        """Return the source of a space from its record."""
-        return cls(record["plan"], texts_of(record), str(record["identity"]), [space])
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the space: the other process resolves its own."""
-        return {**self.__dict__, "_space": []}
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def space(self) -> Space:
-        """Return the space."""
-        if self._space:
-            return self._space[0]
-        with _RESOLVING:  # else every thread of a worker would resolve it at the start
-            return _resolve(self)
-
-
 _RESOLVING = Lock()
+_resolved: dict[str, Space] = {}
 
 
-@lru_cache(maxsize=4)
-def _resolve(source: SpaceSource) -> Space:
-    return resolve(parse_plan(source.plan), source.texts)
+@dataclass(frozen=True, kw_only=True)
+class _SpaceWork:
+    """Work on a space: picklable and small, because another process resolves the space itself.
 
+    ``record`` is the part of the space's record that this needs.
+    """
 
-@dataclass(frozen=True)
-class Job:
-    """Evaluates chunks of a space and writes them; picklable and small."""
-
-    source: SpaceSource
-    writer: ChunkWriter
-    _spare: list[Buffers] = field(default_factory=list, compare=False, repr=False)
-    _variables: dict[str, tuple[Variable, ...]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    record: Mapping[str, Any]
+    _local: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, space: Space, layout: StoreLayout, writer: ChunkWriter, **more: Any) -> Self:
-        """Return the job of a space whose store has this layout."""
-        return cls(SpaceSource.of(space, layout.record), writer, **more)
+    def of(cls, space: Space, record: Mapping[str, Any], **more: Any) -> Self:
+        """Return the work on a space, given its record and the further attributes."""
+        needed = {name: record[name] for name in ("identity", "plan", "devices", "kernels")}
+        return cls(record=needed, _local={"space": space}, **more)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the buffers: the other process makes its own."""
-        return {**self.__dict__, "_spare": [], "_variables": {}}
+        """Leave out what another process creates itself."""
+        return {**self.__dict__, "_local": {}}
 
     def space(self) -> Space:
         """Return the space, resolved once per process."""
-        return self.source.space()
+        if "space" not in self._local:
+            with _RESOLVING:  # else every thread of a worker would resolve it at the start
+                key = str(self.record["identity"])
+                if key not in _resolved:
+                    _resolved.clear()  # a worker serves one run after the other
+                    _resolved[key] = space_of(self.record)
+                self._local["space"] = _resolved[key]
+        space: Space = self._local["space"]
+        return space
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(_SpaceWork):
+    """Evaluates chunks of a space and writes them."""
+
+    writer: ChunkWriter
 
     def warm_up(self) -> None:
         """Compile the passes of the units in this process."""
@@ -93,38 +73,38 @@ class Job:
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Evaluate and write one chunk; return its summary for the journal."""
-        kernel, chunk = unit
         space = self.space()
-        part = space[kernel]
+        part = space[unit[0]]
+        spare: list[Buffers] = self._local.setdefault("buffers", [])
         try:
-            buffers = self._spare.pop()  # no other thread uses these meanwhile
+            buffers = spare.pop()  # no other thread uses these meanwhile
         except IndexError:
             buffers = Buffers()
-        found = self._variables_of(kernel)
-        arrays = evaluate_box(part, space.plan, part.grid.box(chunk), found, buffers)
-        summary = self.store(unit, arrays)
-        self._spare.append(buffers)
+        found = variables(part, space.plan)
+        arrays = evaluate_box(part, space.plan, part.grid.box(unit[1]), found, buffers)
+        summary = self.store(unit, found, arrays)
+        spare.append(buffers)
         return unit, summary
 
-    def _variables_of(self, kernel: str) -> tuple[Variable, ...]:
-        if kernel not in self._variables:
-            space = self.space()
-            self._variables[kernel] = variables(space[kernel], space.plan)
-        return self._variables[kernel]
-
     def store(
-        self, unit: Unit, arrays: Mapping[str, Any], there: Collection[str] = ()
+        self,
+        unit: Unit,
+        found: Sequence[Variable],
+        arrays: Mapping[str, Any],
+        write: Callable[[Unit, Variable, tuple[int, ...], Any], None] | None = None,
     ) -> dict[str, Any]:
-        """Write a chunk's results, except for existing files.
+        """Write a chunk's results.
 
         Parameters
         ----------
         unit : Unit
             The chunk.
+        found : sequence of Variable
+            The kernel's variables.
         arrays : mapping
             All variables of the chunk.
-        there : collection of str
-            Keys of existing files, which are not written.
+        write : callable, optional
+            Used instead of :meth:`write`.
 
         Returns
         -------
@@ -132,19 +112,42 @@ class Job:
             The chunk's summary.
         """
         kernel, chunk = unit
+        write = write or self.write
         space = self.space()
         grid = space[kernel].grid
         index = dict(zip(grid.names, grid.chunk_index(chunk), strict=True))
-        found = self._variables_of(kernel)
         for variable in found:
             if any(i for name, i in index.items() if name not in variable.dims):
                 continue  # only the first chunk along absent dimensions writes the variable
             values = arrays[variable.name]
             own = tuple(index[d] for d in variable.dims if d != "model")
-            parts = {own: values}
-            if "model" in variable.dims:
-                parts = {(m, *own): value[np.newaxis] for m, value in enumerate(values)}
-            for place, part in parts.items():
-                if f"{kernel}/{variable.name}/{chunk_key(place)}" not in there:
-                    self.writer.write(kernel, variable.name, place, part)
+            if "model" not in variable.dims:
+                write(unit, variable, own, values)
+                continue
+            for model in range(len(values)):
+                write(unit, variable, (model, *own), values[model : model + 1])
         return summarise(grid, space.plan, grid.box(chunk), found, arrays)
+
+    def write(self, unit: Unit, variable: Variable, place: tuple[int, ...], values: Any) -> None:
+        """Write one variable of a chunk, of one model, at a position in its grid of chunks."""
+        self.writer.write(unit[0], variable.name, place, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share(_SpaceWork):
+    """Reduces shares of a question's pieces; ``bounds`` are the first pieces of the shares."""
+
+    reduction: Reduction
+    bounds: Sequence[int]
+
+    def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
+        """Reduce a share; return the kept results and the number of evaluations."""
+        space, reduction = self.space(), self.reduction
+        whole = space[reduction.kernel]
+        if "pieces" not in self._local:
+            part = restricted(whole, reduction)
+            self._local["pieces"] = part, pieces(part, reduction)
+        part, found = self._local["pieces"]
+        kept = Accumulator(part, space.plan, reduction, whole.grid.shape)
+        share = found[self.bounds[unit[1]] : self.bounds[unit[1] + 1]]
+        return unit, {"evaluations": sum(map(kept.add, share)), "kept": kept.kept()}

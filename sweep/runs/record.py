@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 from collections.abc import Mapping
 from functools import cache
@@ -12,10 +13,13 @@ from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
-from sweep.space import KernelSpace, Plan, Space, parse_plan
-from sweep.store import Coordinate, GroupLayout, StoreLayout, Units, Variable
+from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
+from sweep.store import Coordinate, GroupLayout, StoreLayout, Units, Variable, read_record
 
-__all__ = ["layout_of", "plan_of", "record_of", "texts_of"]
+__all__ = ["Source", "layout_of", "record_of", "recorded_space", "space_of", "texts_of"]
+
+Source = Plan | Space | Mapping[str, Any] | str | os.PathLike[str]
+"""What determines a space: a plan, its name or path, a space, or the record of a store."""
 
 PACKAGES = ("numba", "llvmlite", "numpy", "xarray", "dask", "zarr", "numcodecs")
 
@@ -57,17 +61,33 @@ def _versions() -> Mapping[str, str]:
     return {"python": platform.python_version(), **found}
 
 
-def plan_of(record: Any) -> Plan:
-    """Return the plan in a record.
+def space_of(source: Source) -> Space:
+    """Return the space of a plan or of a store's record.
 
     Raises
     ------
-    StoreError
-        The record has no plan, because the store contains measured times.
+    SweepError
+        The plan or a file that it names is wrong, or a record has no plan, because its store
+        contains measured times.
     """
-    if "plan" not in record:
-        raise StoreError("the store holds measured times; only predictions have a plan")
-    return parse_plan(record["plan"], origin="the store's plan")
+    if isinstance(source, Space):
+        return source
+    if isinstance(source, Mapping):
+        if "plan" not in source:
+            raise StoreError("the store holds measured times; only predictions have a plan")
+        return resolve(parse_plan(source["plan"], origin="the store's plan"), texts_of(source))
+    return resolve(source if isinstance(source, Plan) else load_plan(source))
+
+
+def recorded_space(store: str | os.PathLike[str]) -> Space:
+    """Return the space of a store, from the plan and specs in its record.
+
+    Raises
+    ------
+    SweepError
+        The store or its record cannot be read.
+    """
+    return space_of(read_record(store))
 
 
 def texts_of(record: Any) -> dict[str, dict[str, str]]:

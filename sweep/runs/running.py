@@ -1,10 +1,11 @@
-"""Run a plan into a store, continue a run, and repeat it from the store's record."""
+"""Run a plan into a store, continue, repeat, verify and repair it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +14,24 @@ from sweep.errors import PlanError, StoreError
 from sweep.runs.execute import execute, prepare
 from sweep.runs.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.runs.job import Job, Unit
-from sweep.runs.record import layout_of, plan_of, texts_of
-from sweep.runs.verifying import repair_noted
+from sweep.runs.record import Source, layout_of, recorded_space, space_of
 from sweep.runs.workers import Workers, cluster
-from sweep.space import Plan, Space, load_plan, resolve
+from sweep.space import Plan, Space
 from sweep.store import (
+    Damage,
     Store,
+    inspect,
     is_url,
+    noted,
     open_or_create,
     open_store,
     place_of,
     read_record,
+    repair_root,
+    repairing,
 )
+from sweep.store import verify as damages_of
+from sweep.store.root import DamagedRootError
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,11 +42,11 @@ __all__ = [
     "Finished",
     "Progress",
     "compute_missing",
-    "recorded_space",
+    "repair",
     "rerun",
     "run",
-    "run_space",
     "store_path",
+    "verify",
 ]
 
 Progress = Callable[[int, int, int], None]
@@ -93,7 +100,7 @@ def store_path(plan: Plan, store: str | os.PathLike[str] | None = None) -> Path 
 
 
 def run(
-    plan: Plan | Space | str | os.PathLike[str],
+    plan: Source,
     store: str | os.PathLike[str] | None = None,
     *,
     overwrite: bool = False,
@@ -146,54 +153,33 @@ def run(
         The plan is wrong, none of its configurations can be valid, the results do not fit, or the
         store cannot be used. Nothing is left half-written; an interrupted store can be continued.
     """
-    if not isinstance(plan, Space):
-        plan = resolve(plan if isinstance(plan, Plan) else load_plan(plan))
-    path = store_path(plan.plan, store)
+    space = space_of(plan)
+    path = store_path(space.plan, store)
     computing = Workers(scheduler, scheduler_file, workers, threads)
-    if path is None and computing.is_cluster:
-        raise PlanError(f"{plan.plan.origin}: a run on a cluster needs a store")
-    return run_space(
-        plan,
-        path,
-        overwrite=overwrite,
-        break_lock=break_lock,
-        workers=computing,
-        limit=limit,
-        progress=progress,
-    )
-
-
-def run_space(
-    space: Space,
-    path: Path | None,
-    *,
-    overwrite: bool = False,
-    break_lock: bool = False,
-    workers: Workers | None = None,
-    limit: int | None = None,
-    progress: Progress | None = None,
-) -> Finished:
-    """Run a resolved space; see :func:`run`."""
-    workers = workers or Workers()
+    if computing.is_cluster and path is None:
+        raise PlanError(f"{space.plan.origin}: a run on a cluster needs a store")
+    if computing.is_cluster and str(path).startswith("memory:"):
+        raise PlanError(f"'{path}' is in the memory of this process: other processes cannot see it")
     expected = forecast(space)
     is_new = path is None or overwrite or not (path / "zarr.json").exists()
     if is_new:
         check_fits(expected, path, limit)
         check_valid(space)
-    if str(path).startswith("memory:") and workers.is_cluster:
-        raise PlanError(f"'{path}' is in the memory of this process: other processes cannot see it")
     if path is None:
         return Finished(space, None, expected, 0, 0, 0.0)
     layout = layout_of(space)
-    repaired = 0 if is_new else repair_noted(path, space, layout, workers.threads, break_lock)
+    repaired = 0
+    if not is_new and (found := noted(path)):
+        if inspect(path).layout_sha256 == layout.fingerprint():
+            repaired = _repair(path, space, found, threads, break_lock)
     # Connect first, so that a wrong address leaves no store behind.
     with (
-        cluster(workers) as client,
-        open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as store,
+        cluster(computing) as client,
+        open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock) as target,
     ):
-        job = Job.of(space, layout, store.writer)
+        job = Job.of(space, layout.record, writer=target.writer)
         computed, seconds = compute_missing(
-            store, space, job, client=client, threads=workers.threads, progress=progress
+            target, space, job, client=client, threads=threads, progress=progress
         )
     resumed = space.n_points - computed - repaired
     return Finished(space, path, expected, computed + repaired, resumed, seconds)
@@ -286,13 +272,84 @@ def rerun(
     return run(recorded_space(store), target, **options)
 
 
-def recorded_space(store: str | os.PathLike[str]) -> Space:
-    """Return the space of a store, from the plan and specs in its record.
+def verify(store: str | os.PathLike[str]) -> list[Damage]:
+    """Return the files of a store that are missing, truncated or changed.
+
+    Parameters
+    ----------
+    store : path
+        A store, finished or not. Findings are recorded in it, if it is writable.
+
+    Returns
+    -------
+    list of Damage
+        The path of each damaged file in the store (``key``) and the damage (``problem``); empty for
+        a sound store.
+
+    Raises
+    ------
+    StoreError
+        There is no store.
+    """
+    layout = None
+    with contextlib.suppress(DamagedRootError):  # the check reports it
+        info = inspect(store)
+        if not info.is_finished:
+            layout = layout_of(space_of(info.record))
+    return damages_of(store, layout)
+
+
+def repair(
+    store: str | os.PathLike[str], damages: Sequence[Damage], *, threads: int | None = None
+) -> int:
+    """Compute damaged chunks again from the store's own record, and write only those.
+
+    Parameters
+    ----------
+    store : path
+        A store.
+    damages : sequence of Damage
+        From :func:`verify`.
+    threads : int, optional
+        Threads of this process; all cores by default.
+
+    Returns
+    -------
+    int
+        Configurations that were computed again.
 
     Raises
     ------
     SweepError
-        The store or its record cannot be read.
+        A run is writing the store, the store is not writable, another version computed it, or its
+        root is damaged in a part of which there is no copy.
     """
+    if any(damage.key == "zarr.json" for damage in damages):
+        repair_root(store)
+        damages = verify(store)
     record = read_record(store)
-    return resolve(plan_of(record), texts_of(record))
+    if not damages:
+        return 0
+    return _repair(store, space_of(record), damages, threads)
+
+
+def _repair(
+    store: str | os.PathLike[str],
+    space: Space,
+    damages: Sequence[Damage],
+    threads: int | None,
+    break_lock: bool = False,
+) -> int:
+    """Compute the damaged chunks of a store of this space again."""
+    layout = layout_of(space)
+    keys = [damage.key for damage in damages]
+    with repairing(store, layout, keys, break_lock=break_lock) as repairs:
+        repairs.restore()
+        units = repairs.units()
+        summaries: dict[Unit, dict[str, Any]] = {}
+        job = Job.of(space, layout.record, writer=repairs.writer)
+        if units:
+            prepare(job)
+        execute(job, units, summaries.__setitem__, threads=threads)
+        repairs.complete((*unit, summaries[unit]) for unit in units)
+    return sum(space[kernel].grid.box(chunk).n_points for kernel, chunk in units)

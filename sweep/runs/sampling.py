@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,9 @@ from typing import Any
 from sweep import __version__
 from sweep.errors import PlanError
 from sweep.evaluation import warm_up
+from sweep.runs import best
 from sweep.runs.execute import execute
 from sweep.runs.job import Job, Unit
-from sweep.runs.questions import best
 from sweep.runs.rates import Rates, Sample, clock_pairs, processor, settings_of
 from sweep.runs.record import layout_of, texts_of
 from sweep.runs.workers import Workers, cluster
@@ -117,11 +117,11 @@ def _sample(kind: str, kernel: KernelSpace, plan: Plan, **numbers: float) -> Sam
 class _TimedJob(Job):
     """A job that also returns the time for writing, and the number of bytes."""
 
-    def store(self, unit: Unit, arrays: Mapping[str, Any], there: Any = ()) -> dict[str, Any]:
+    def store(self, unit: Unit, *given: Any, **options: Any) -> dict[str, Any]:
         started = time.thread_time()
-        summary = super().store(unit, arrays, there)
+        summary = super().store(unit, *given, **options)
         spent = time.thread_time() - started
-        n_bytes = sum(array.nbytes for array in arrays.values())
+        n_bytes = sum(array.nbytes for array in given[1].values())
         return {"summary": summary, "write_s": spent, "bytes": n_bytes}
 
 
@@ -134,7 +134,7 @@ def _run_samples(space: Space) -> Measured:
         open_or_create(path := Path(name) / "sample.zarr", layout) as store,
     ):
         store_s = time.process_time() - started
-        job = _TimedJob.of(space, layout, store.writer)
+        job = _TimedJob.of(space, layout.record, writer=store.writer)
         samples, entries = [], []
         for kernel in space.kernels:
             finished: dict[Unit, dict[str, Any]] = {}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,23 @@ FRONT_POINTS = 64
 FRONT = ("execution_time", "energy")
 COUNTED = ("status", "power_status", "regime")
 SMALL = 1 << 12  # number of codes below which one call counts all cells
+
+
+class _Extremes(NamedTuple):
+    """The extremes of every row of numbers without NaN, in the order of a summary's columns."""
+
+    low: Array
+    high: Array
+    second_low: Array
+    second_high: Array
+    low_at: Array
+    high_at: Array
+    amount: Array
+
+
+POSITIONS = ("low_at", "high_at")
+ABSENT = (*[np.nan] * 4, -1, -1, 0)
+"""The columns of a model that does not have the variable."""
 
 
 def summarise(
@@ -55,7 +71,7 @@ def summarise(
     -------
     dict
         ``points`` and ``valid`` of the chunk over all models; ``cells``, how many models and
-        devices it covers. The rest is given cell by cell, models outside, devices inside:
+        devices it covers. The rest has an entry per cell, models outside, devices inside:
         ``largest_status``; under ``numbers`` for each float variable minimum, maximum, the second
         smallest and the second largest number, the first positions of minimum and maximum in the
         kernel's whole grid with the model outside (-1 without any), and how many numbers there
@@ -63,96 +79,70 @@ def summarise(
         ``power_status`` where there is a time; ``front``, the times, energies and positions of
         the Pareto front, or None where it has more than :data:`FRONT_POINTS`.
     """
-    n_models, n_devices = len(plan.models), box.shape[0]
-    extremes = {v.name: _extremes(_rows(v, plan, box, arrays)) for v in found if not v.is_code}
-    numbers = {
-        v.name: _numbers(v, grid, plan, box, extremes[v.name]) for v in found if not v.is_code
-    }
+    shape = len(plan.models), box.shape[0]
+    numbers, extremes = {}, {}
+    for variable in found:
+        if not variable.is_code:
+            n_rows = (shape[0] if "model" in variable.dims else 1) * shape[1]
+            extremes[variable.name] = _extremes(arrays[variable.name].reshape(n_rows, -1))
+            numbers[variable.name] = _numbers(variable, grid, plan, box, extremes[variable.name])
+    status = arrays["status"].reshape(math.prod(shape), -1)
     codes = {}
-    rows = {
-        name: arrays[name].reshape(n_models * n_devices, -1) for name in COUNTED if name in arrays
-    }
-    status = rows["status"]
-    for name, values in rows.items():
-        counted = _counts(values, status if name == "power_status" else None)
-        codes[name] = {str(c): counted[:, c].tolist() for c in np.flatnonzero(counted.any(axis=0))}
-    counts = {int(code): np.array(n) for code, n in codes["status"].items()}
-    largest = np.max([np.where(n > 0, code, 0) for code, n in counts.items()], axis=0)
+    for name in COUNTED:
+        if name in arrays:
+            rows = arrays[name].reshape(status.shape)
+            counts = _counts(rows, status if name == "power_status" else None)
+            codes[name] = {str(c): counts[:, c].tolist() for c in np.flatnonzero(counts.any(0))}
+    occurring = [np.where(counts, int(code), 0) for code, counts in codes["status"].items()]
     summary: dict[str, Any] = {
         "points": int(status.size),
-        "valid": int(counts.get(0, np.zeros(1)).sum()),
-        "cells": [n_models, n_devices],
-        "largest_status": largest.tolist(),
+        "valid": sum(codes["status"].get("0", ())),
+        "cells": list(shape),
+        "largest_status": np.max(occurring, axis=0).tolist(),
         "numbers": numbers,
         "codes": codes,
     }
     if all(name in arrays for name in FRONT):
-        summary["front"] = _fronts(grid, plan, box, arrays, extremes)
+        x, y = (arrays[name].reshape(status.shape) for name in FRONT)
+        ends = np.transpose([extremes[name].low_at for name in FRONT])
+        summary["front"] = [
+            _front_of_cell(grid, box, divmod(cell, shape[1]), x[cell], y[cell], ends[cell])
+            for cell in range(len(status))
+        ]
     return summary
-
-
-# ---------------------------------------------------------------------------- numbers
-
-
-@dataclass(frozen=True)
-class _Extremes:
-    """The extremes of every row of numbers, ignoring NaN.
-
-    ``low_at`` and ``high_at`` are the first positions of the lowest and highest number, and
-    ``count`` is the number of numbers.
-    """
-
-    low: Array
-    high: Array
-    second_low: Array
-    second_high: Array
-    low_at: Array
-    high_at: Array
-    count: Array
-
-
-def _rows(variable: Variable, plan: Plan, box: Box, arrays: Mapping[str, Array]) -> Array:
-    """Return a float variable's results with one row per cell."""
-    n_models = len(plan.models) if "model" in variable.dims else 1
-    return arrays[variable.name].reshape(n_models * box.shape[0], -1)
 
 
 def _numbers(
     variable: Variable, grid: Grid, plan: Plan, box: Box, found: _Extremes
 ) -> list[list[Any]]:
     """Return the seven summary values of one float variable, each with an entry per cell."""
-    n_models, n_devices = len(plan.models), box.shape[0]
-    extent = tuple(
-        n if name in variable.dims else 1 for name, n in zip(grid.names, box.shape, strict=True)
-    )
+    shape = len(plan.models), box.shape[0]
     # The cells of the models with this variable; variables without model are equal for all models.
-    owners = range(n_models) if variable.model is None else [plan.models.index(variable.model)]
-    shape = (n_models, n_devices)
-    columns: list[Array] = []
-    for part in (found.low, found.high, found.second_low, found.second_high):
-        whole = np.full(shape, np.nan)
-        whole[owners] = part.reshape(-1, n_devices)
-        columns.append(whole)
-    for part in (found.low_at, found.high_at):
-        whole_at = np.full(shape, -1, np.int64)
-        whole_at[owners] = part.reshape(-1, n_devices)
-        columns.append(_positions(grid, box, extent, whole_at))
-    number = np.zeros(shape, np.int64)
-    number[owners] = found.count.reshape(-1, n_devices)
-    return [_plain(column) for column in (*columns, number)]
+    owners = slice(None) if variable.model is None else plan.models.index(variable.model)
+    sizes = zip(grid.names, box.shape, strict=True)
+    extent = tuple(n if name in variable.dims else 1 for name, n in sizes)
+    models, devices = np.ogrid[: shape[0], : shape[1]]
+    columns = []
+    for (name, values), absent in zip(found._asdict().items(), ABSENT, strict=True):
+        column = np.full(shape, absent)
+        column[owners] = values.reshape(-1, shape[1])
+        if name in POSITIONS:
+            column = _positions(grid, box, extent, (models, devices), column)
+        columns.append(_plain(column))
+    return columns
 
 
-def _positions(grid: Grid, box: Box, extent: tuple[int, ...], local: Array) -> Array:
-    """Convert positions in the cells of a box to positions in the whole grid, model outermost.
+def _positions(
+    grid: Grid, box: Box, extent: tuple[int, ...], cell: tuple[Any, Any], local: Array
+) -> Array:
+    """Convert positions within cells of a box to positions in the whole grid, model outermost.
 
-    ``local`` has entries per model and device, -1 for none; ``extent`` is the box with length 1
-    along the dimensions that the variable does not have.
+    ``cell`` is the number of the model and that of the device in the box, ``local`` is -1 for no
+    position, and ``extent`` is the box with length 1 along the dimensions that the variable lacks.
     """
-    shape = grid.shape
     index = np.unravel_index(np.maximum(local, 0), extent[1:]) if extent[1:] else ()
-    models, devices = np.ogrid[tuple(slice(n) for n in local.shape)][:2]
-    position = models * shape[0] + box.start[0] + devices
-    for part, start, length in zip(index, box.start[1:], shape[1:], strict=True):
+    position = cell[0] * grid.shape[0] + box.start[0] + cell[1]
+    for part, start, length in zip(index, box.start[1:], grid.shape[1:], strict=True):
         position = position * length + start + part
     return np.where(local < 0, -1, position)
 
@@ -164,46 +154,40 @@ def _extremes(values: Array) -> _Extremes:
     step = max(1, PIECE // width)
     pieces = [slice(i, i + width) for i in range(0, size, width)]
     low, high = (np.empty((rows, len(pieces)), values.dtype) for _ in range(2))
-    count = np.zeros(rows, np.int64)
+    count = np.full(rows, size)
     for first in range(0, rows, step):
         some = slice(first, first + step)
         for number, piece in enumerate(pieces):
             part = values[some, piece]
-            lowest = np.minimum.reduce(part, axis=1)
-            if np.isnan(lowest).any():
-                low[some, number] = np.fmin.reduce(part, axis=1)
-                high[some, number] = np.fmax.reduce(part, axis=1)
-                count[some] += np.count_nonzero(part == part, axis=1)
-            else:
-                low[some, number] = lowest
-                high[some, number] = np.maximum.reduce(part, axis=1)
-                count[some] += part.shape[1]
-    lowest, second_low, low_at = _first(values, low, pieces, np.fmin)
-    highest, second_high, high_at = _first(values, high, pieces, np.fmax)
+            np.fmin.reduce(part, axis=1, out=low[some, number])
+            np.fmax.reduce(part, axis=1, out=high[some, number])
+            if np.isnan(part.min()):
+                count[some] -= np.add.reduce(part != part, axis=1, dtype=np.int32)
+    lowest, second_low, low_at = _extreme(values, low, pieces, np.fmin)
+    highest, second_high, high_at = _extreme(values, high, pieces, np.fmax)
     return _Extremes(lowest, highest, second_low, second_high, low_at, high_at, count)
 
 
-def _first(
+def _extreme(
     values: Array, found: Array, pieces: Sequence[slice], reduce: np.ufunc
 ) -> tuple[Array, Array, Array]:
     """Return each row's extreme, the second one, and the position of the first, from pieces."""
     extreme = reduce.reduce(found, axis=1)
     piece = np.argmax(found == extreme[:, np.newaxis], axis=1)
-    every = np.arange(len(values))
-    found[every, piece] = np.nan
+    found[np.arange(len(values)), piece] = np.nan
     second = reduce.reduce(found, axis=1)
-    at = np.empty(len(values), np.int64)
+    at = np.full(len(values), -1)
     for number in np.unique(piece).tolist():
-        mine = every[piece == number] if len(pieces) > 1 else slice(None)
+        mine = np.flatnonzero(piece == number) if len(pieces) > 1 else slice(None)
         part = values[mine, pieces[number]]
         inside = np.argmax(part == extreme[mine, np.newaxis], axis=1)
-        rows = np.arange(len(part))
-        held = part[rows, inside]
-        part[rows, inside] = np.nan
+        first = np.arange(len(part)), inside
+        kept = part[first]
+        part[first] = np.nan
         second[mine] = reduce(second[mine], reduce.reduce(part, axis=1))
-        part[rows, inside] = held
-        at[mine] = pieces[number].start + inside
-    return extreme, second, np.where(np.isnan(extreme), -1, at)
+        part[first] = kept
+        at[mine] = np.where(np.isnan(extreme[mine]), -1, pieces[number].start + inside)
+    return extreme, second, at
 
 
 def _plain(values: Array) -> list[Any]:
@@ -214,9 +198,6 @@ def _plain(values: Array) -> list[Any]:
     return plain
 
 
-# ---------------------------------------------------------------------------- codes
-
-
 def _counts(codes: Array, status: Array | None) -> Array:
     """Count each of 256 codes in each row; if ``status`` is given, only where it is valid."""
     rows, size = codes.shape
@@ -225,68 +206,39 @@ def _counts(codes: Array, status: Array | None) -> Array:
         keys = keys.ravel() if status is None else keys[status == 0]
         return np.bincount(keys, minlength=256 * rows).reshape(rows, 256)
     counts = np.zeros((rows, 256), np.int64)
-    seen: list[int] = []
+    likely: set[int] = set()
     for row in range(rows):
         for first in range(0, size, PIECE):
             part = codes[row, first : first + PIECE]
-            if status is not None:
-                timed = status[row, first : first + PIECE] == 0
-                part = part if timed.all() else part[timed]
-            counts[row] += _count(part, seen)
+            if status is not None and (invalid := status[row, first : first + PIECE]).any():
+                part = part[invalid == 0]
+            counts[row] += _count(part, likely)
     return counts
 
 
-def _count(codes: Array, seen: list[int]) -> Array:
-    """Count each of 256 codes, trying codes that were seen before first."""
+def _count(codes: Array, likely: set[int]) -> Array:
+    """Count each of 256 codes; ``likely`` collects codes to compare with, which is faster."""
     counts = np.zeros(256, np.int64)
-    left = codes.size
-    for code in seen:
-        if not left:
-            return counts
+    if codes.size:
+        likely |= {int(codes.min()), int(codes.max())}
+    for code in likely:
         counts[code] = np.count_nonzero(codes == code)
-        left -= int(counts[code])
-    if left:
-        # Counting all codes takes as long as thirty comparisons, so try the likely ones first.
-        for code in sorted({int(codes.min()), int(codes.max())} - set(seen)):
-            counts[code] = np.count_nonzero(codes == code)
-            left -= int(counts[code])
-            seen.append(code)
-    if left:
+    if counts.sum() < codes.size:
         counts = np.bincount(codes, minlength=256)
-        seen += [c for c in np.flatnonzero(counts).tolist() if c not in seen]
+        likely.update(np.flatnonzero(counts).tolist())
     return counts
 
 
-# ---------------------------------------------------------------------------- Pareto fronts
-
-
-def _fronts(
-    grid: Grid,
-    plan: Plan,
-    box: Box,
-    arrays: Mapping[str, Array],
-    extremes: Mapping[str, _Extremes],
-) -> list[Any]:
-    """Return the front of each cell; None if it is too long."""
-    n_models, n_devices = len(plan.models), box.shape[0]
-    times, energies = (arrays[name].reshape(n_models * n_devices, -1) for name in FRONT)
-    x, y = (extremes[name] for name in FRONT)
-    found: list[Any] = []
-    for cell in range(len(times)):
-        if not y.count[cell]:
-            found.append([[], [], []])
-            continue
-        ends = x.low_at[cell], y.low_at[cell]
-        at = _front(times[cell], energies[cell], ends)
-        if at.size > FRONT_POINTS:
-            found.append(None)
-            continue
-        local = np.full((len(times), at.size), -1, np.int64)
-        local[cell] = at
-        places = _positions(grid, box, box.shape, local.reshape(n_models, n_devices, -1))
-        of_cell = places.reshape(local.shape)[cell]
-        found.append([_plain(v) for v in (times[cell, at], energies[cell, at], of_cell)])
-    return found
+def _front_of_cell(
+    grid: Grid, box: Box, cell: tuple[int, int], x: Array, y: Array, ends: Sequence[int]
+) -> list[Any] | None:
+    """Return times, energies and positions of a cell's front; None if it is too long."""
+    if ends[1] < 0:  # no energy
+        return [[], [], []]
+    at = _front(x, y, ends)
+    if at.size > FRONT_POINTS:
+        return None
+    return [_plain(v) for v in (x[at], y[at], _positions(grid, box, box.shape, cell, at))]
 
 
 def _front(x: Array, y: Array, ends: Sequence[int]) -> Array:
@@ -294,20 +246,13 @@ def _front(x: Array, y: Array, ends: Sequence[int]) -> Array:
 
     ``ends`` are the points with the smallest x and y, which often dominate nearly all others.
     """
-    points = [(x[i], y[i]) for i in ends if not np.isnan(y[i])]
-    kept = [
-        first + _not_beaten(x[first : first + PIECE], y[first : first + PIECE], points)
-        for first in range(0, x.size, PIECE)
-    ]
+    kept = []
+    for first in range(0, x.size, PIECE):
+        left = np.arange(first, min(first + PIECE, x.size))
+        for end in ends:
+            if not np.isnan(y[end]):
+                # Points with an equal y stay, so that the first of equal points does.
+                left = left[(x[left] < x[end]) | (y[left] <= y[end])]
+        kept.append(left)
     left = np.concatenate(kept)
     return left[front([x[left], y[left]])]
-
-
-def _not_beaten(x: Array, y: Array, points: Sequence[tuple[Any, Any]]) -> Array:
-    """Return the indices of the points of a piece that none of ``points`` dominates."""
-    at = np.arange(x.size)
-    for limit_x, limit_y in points:
-        # Keep points with an equal second objective, so that the first of equal points remains.
-        keep = np.flatnonzero((x[at] < limit_x) | (y[at] <= limit_y))
-        at = at[keep]
-    return at

@@ -295,11 +295,11 @@ def test_open_a_trillion():
 @pytest.mark.slow
 def test_workers_reduce_alike(spaces, monkeypatch):
     """Two processes give the answers of this one, whatever share of the pieces each had."""
-    from sweep.runs import distributing
+    from sweep.runs import execute
     from sweep.runs.workers import Workers, cluster
 
     monkeypatch.setattr(limits, "PIECE", 500)
-    monkeypatch.setattr(distributing, "SMALLEST", 1)
+    monkeypatch.setattr(execute, "SMALLEST_SHARE", 1)
     told = []
     space, results = spaces["clocks"]
     questions = [
@@ -313,7 +313,7 @@ def test_workers_reduce_alike(spaces, monkeypatch):
     with cluster(Workers(processes=2)) as client:
         planned = Planned(
             space,
-            distribute=distributing.on_cluster(client),
+            distribute=execute.on_cluster(client),
             progress=lambda *now: told.append(now),
         )
         for question, options in questions:

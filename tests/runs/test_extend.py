@@ -17,8 +17,7 @@ from sweep.errors import PlanError, StoreError
 from sweep.query import best
 from sweep.runs import extending
 from sweep.runs.extending import extend
-from sweep.runs.running import rerun, run
-from sweep.runs.verifying import verify
+from sweep.runs.running import rerun, run, verify
 from sweep.space import resolve
 from sweep.store import extension_path, inspect, open_store
 

@@ -15,8 +15,7 @@ from sweep.query import best
 from sweep.runs import extending
 from sweep.runs.extending import extend
 from sweep.runs.record import layout_of
-from sweep.runs.running import run
-from sweep.runs.verifying import verify
+from sweep.runs.running import run, verify
 from sweep.space import resolve
 from sweep.store import buckets, extension_path, inspect, lease, open_or_create, open_store
 from sweep.store.buckets import ObjectPath

@@ -21,8 +21,7 @@ from support.store_samples import contents, digest
 from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.extending import extend
-from sweep.runs.running import run
-from sweep.runs.verifying import verify
+from sweep.runs.running import run, verify
 from sweep.store import buckets, open_store, root
 from sweep.store.buckets import ObjectPath
 

@@ -22,9 +22,8 @@ from support.store_samples import digest, fill, layout, rewrite_root, start
 from sweep.cli import main
 from sweep.errors import StoreError
 from sweep.query import best, top
-from sweep.runs.running import run
-from sweep.runs.verifying import repair
-from sweep.runs.verifying import verify as verify_run
+from sweep.runs.running import repair, run
+from sweep.runs.running import verify as verify_run
 from sweep.store import inspect, open_groups, open_or_create, open_store, verify
 from sweep.store.codec import Chunking
 from sweep.store.metadata import root_document

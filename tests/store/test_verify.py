@@ -17,8 +17,7 @@ from sweep.cli import main
 from sweep.errors import StoreError
 from sweep.query import best, top
 from sweep.runs import job
-from sweep.runs.running import run
-from sweep.runs.verifying import repair, verify
+from sweep.runs.running import repair, run, verify
 from sweep.store import buckets, files_of, inspect, lease, open_store
 from sweep.store.buckets import ObjectPath
 from sweep.store.lock import this_process

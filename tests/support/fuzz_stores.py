@@ -47,7 +47,7 @@ def _stop(done: int, total: int, before: int) -> None:
 
 def prepare(home: Path) -> list[str]:
     """Make a finished and an unfinished store; return the answers of the finished one."""
-    from sweep.runs.running import run_space
+    from sweep.runs.running import run
     from sweep.space import load_plan, resolve
 
     space = resolve(load_plan(str(write_plan(home / "small.toml", **PLAN))))
@@ -55,7 +55,7 @@ def prepare(home: Path) -> list[str]:
         (home / kind).mkdir(exist_ok=True)
         if not (home / kind / "a.zarr").exists():
             with contextlib.suppress(_StopError):
-                run_space(space, home / kind / "a.zarr", progress=progress)
+                run(space, home / kind / "a.zarr", progress=progress)
     os.chdir(home / "finished")
     found = [call([*question]) for question in QUESTIONS]
     assert all(code == 0 and not err for code, _, err, _ in found), found
