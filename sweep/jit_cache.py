@@ -30,6 +30,7 @@ import numba
 import numpy as np
 from numba.core import serialize
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 
 from sweep import __version__
 
@@ -92,10 +93,11 @@ class _FunctionOnDisk:
 
     def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
         """Return the function compiled for these argument types, ``None`` if it is not there."""
-        target.refresh()
         directory = cache_directory()
         if directory is None:
             return None
+        # Numba's registries, which take half a second to load, are needed only for compilation.
+        rtsys.initialize(target)
         path = directory / self._name(signature, target.codegen())
         content = _read(path)
         if content is None:
