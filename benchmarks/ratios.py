@@ -38,7 +38,7 @@ from benchmarks.storing import (
     run_fresh,
 )
 from sweep.query import best, pareto, top
-from sweep.query.sources import grids_of_store
+from sweep.query.grid import grids_of_store
 
 BLOCK_SIZES = (4096, 8192, 16384, 32768, 65536)
 """Candidates for the points of a NumPy block, around the sizes of the first two caches."""

@@ -18,20 +18,6 @@ from numpy.typing import NDArray
 
 from sweep.fronts import merge_fronts
 
-__all__ = [
-    "BEST",
-    "CODES",
-    "FRONT",
-    "NOWHERE",
-    "Collected",
-    "Keep",
-    "Kept",
-    "Reducible",
-    "Reduction",
-    "SoFar",
-    "smallest",
-]
-
 Array = NDArray[Any]
 
 N_CODES = 256
@@ -182,22 +168,40 @@ class Reducible(Protocol):
 
 
 class Collected:
-    """Parts of an answer, merged as they come. One thread adds them; any may look.
+    """Parts of an answer, merged as they come, from one kernel after another.
+
+    Kernels may share groups. Parts have a kernel's own numbers of groups and its own positions;
+    so has what :meth:`limits` and :meth:`front` return. One thread adds parts; any may look.
 
     Attributes
     ----------
     kept : Kept or None
-        What was merged up to now.
+        What was merged up to now, with numbers and positions over all kernels.
     """
 
-    def __init__(self, keep: Keep) -> None:
-        self.keep = keep
+    def __init__(self, keep: Keep, groups: int) -> None:
+        self.keep, self._groups = keep, groups
         self.kept: Kept | None = None
         self._pending: list[Kept] = []
+        self.start(np.arange(groups), 0)
+
+    def start(self, numbers: Array, offset: int) -> None:
+        """Begin with the next kernel.
+
+        Parameters
+        ----------
+        numbers : ndarray of int
+            For each of its groups the number among all.
+        offset : int
+            Where its positions begin.
+        """
+        self._numbers, self._offset = numbers, offset
+        self._limits: tuple[Kept | None, Array, Array] | None = None
 
     def add(self, part: Kept) -> None:
         """Add a part; merge once there is enough to merge."""
-        self._pending.append(part)
+        groups = self._numbers[part.groups]
+        self._pending.append(Kept(groups, part.columns, part.positions + self._offset))
         merged = 0 if self.kept is None else len(self.kept.groups)
         if 4 * sum(len(p.groups) for p in self._pending) >= merged:
             self.merge()
@@ -210,16 +214,24 @@ class Collected:
             self._pending = []
         return self.kept
 
-    def limits(self, groups: int) -> tuple[Array, Array]:
+    def limits(self) -> tuple[Array, Array]:
         """Return what a configuration must undercut to be among the smallest of each group.
 
         Returns
         -------
-        values, positions : ndarray, shape (groups,)
+        values, positions : ndarray, shape (groups of the kernel,)
             A configuration counts if its value is smaller, or equal at a smaller position.
         """
-        values, positions = np.full(groups, np.inf), np.full(groups, np.iinfo(np.int64).max)
-        kept, n = self.kept, self.keep.n
+        kept, known = self.kept, self._limits
+        if known is None or known[0] is not kept:
+            values, positions = self._limits_of(kept)
+            known = kept, values[self._numbers], positions[self._numbers] - self._offset
+            self._limits = known
+        return known[1], known[2]
+
+    def _limits_of(self, kept: Kept | None) -> tuple[Array, Array]:
+        values = np.full(self._groups, np.inf)
+        positions, n = np.full(self._groups, np.iinfo(np.int64).max), self.keep.n
         if kept is None:
             return values, positions
         first = np.flatnonzero(np.diff(kept.groups, prepend=-1))
@@ -234,37 +246,16 @@ class Collected:
         return values, positions
 
     def front(self, group: int) -> tuple[list[Array], Array] | None:
-        """Return columns and positions of a group's front up to now."""
+        """Return columns and positions of a group's front up to now, None of an empty one."""
         kept = self.kept
         if kept is None:
             return None
-        start, stop = np.searchsorted(kept.groups, [group, group + 1])
+        number = self._numbers[group]
+        start, stop = np.searchsorted(kept.groups, [number, number + 1])
         if start == stop:
             return None
-        return [column[start:stop] for column in kept.columns], kept.positions[start:stop]
-
-
-class SoFar:
-    """What is known of one kernel's groups up to now, by its own groups and positions."""
-
-    def __init__(self, collected: Collected, groups: int, numbers: Array, offset: int) -> None:
-        self.collected, self._groups = collected, groups
-        self._numbers, self._offset = numbers, offset
-        self._limits: tuple[Any, Array, Array] | None = None
-
-    def limits(self) -> tuple[Array, Array]:
-        """Return for each group a value and a position, as :meth:`Collected.limits`."""
-        kept, known = self.collected.kept, self._limits
-        if known is None or known[0] is not kept:
-            values, positions = self.collected.limits(self._groups)
-            known = kept, values[self._numbers], positions[self._numbers] - self._offset
-            self._limits = known
-        return known[1], known[2]
-
-    def front(self, group: int) -> tuple[list[Array], Array] | None:
-        """Return columns and positions of a group's front."""
-        found = self.collected.front(int(self._numbers[group]))
-        return None if found is None else (found[0], found[1] - self._offset)
+        columns = [column[start:stop] for column in kept.columns]
+        return columns, kept.positions[start:stop] - self._offset
 
 
 def smallest(

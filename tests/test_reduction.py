@@ -66,7 +66,7 @@ def test_collected__does_not_depend_on_parts_or_their_order(rows, cuts, n, rando
     parts = list(zip(edges[:-1], edges[1:], strict=True))
     random.shuffle(parts)
     for keep in (Keep("smallest", n), FRONT):
-        collected = Collected(keep)
+        collected = Collected(keep, 3)
         for start, stop in parts:
             groups, values = zip(*rows[start:stop], strict=True)
             collected.add(Kept(np.array(groups), (np.array(values),), np.arange(start, stop)))
@@ -78,16 +78,16 @@ def test_collected__does_not_depend_on_parts_or_their_order(rows, cuts, n, rando
             found = [] if held is None else list(zip(held[0][0], held[1], strict=True))
             assert found == expected
             if keep is not FRONT and kept is not None:
-                limits = tuple(limit[group] for limit in collected.limits(3))
+                limits = tuple(limit[group] for limit in collected.limits())
                 assert limits == (expected[-1] if len(expected) == n else limits)
 
 
 def test_collected__limits_of_a_runner_up():
     """As the runner-up only a smaller value counts; as the best an equal one further ahead."""
-    collected = Collected(Keep("smallest", 2, value_only=True))
+    collected = Collected(Keep("smallest", 2, value_only=True), 4)
     values, places = np.array([1.0, 2.0, 5.0, 5.0, 3.0]), np.array([7, NOWHERE, 4, NOWHERE, 1])
     collected.add(Kept(np.array([0, 0, 1, 1, 2]), (values,), places))
-    bounds, positions = collected.limits(4)
+    bounds, positions = collected.limits()
     assert bounds.tolist() == [2.0, 5.0, np.inf, np.inf]
     assert positions.tolist()[:2] == [-1, 4] and positions[2] == positions[3] > NOWHERE
 

@@ -13,8 +13,7 @@ from typing import Any
 from sweep.errors import QueryError
 from sweep.query import Answer, Row, best, pareto
 from sweep.query.answer import scaled
-from sweep.query.grid import CLOCKS, Grid
-from sweep.query.sources import grids_of
+from sweep.query.grid import CLOCKS, Grid, grids_of
 
 WIDTH = 110
 MOST_ROWS = 48

@@ -17,8 +17,7 @@ from sweep.fields import STACKED
 from sweep.importers.files import write_whole
 from sweep.importers.tuners.exporting import Chosen, kernel_tuner_text, t1_text, triton_text
 from sweep.query.filters import select_grid, select_kernels
-from sweep.query.grid import CLOCKS, Grid
-from sweep.query.sources import grids_of
+from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.specs.names import check_name
 
 __all__ = ["FORMATS", "Exported", "best_configurations", "export"]

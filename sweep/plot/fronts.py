@@ -16,7 +16,7 @@ from sweep.plot.subject import Subject
 from sweep.query import Answer, Row, pareto
 from sweep.query.answer import scaled
 from sweep.query.kernel_part import SENSES
-from sweep.query.question import lay_out
+from sweep.query.question import ask
 from sweep.query.reduce import cloud
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def pareto_plot(
         raise QueryError(f"colours tell apart 'device' or 'model', not '{colour}'")
     by = [d for d in ("device", "model") if len(subject.selected(d)) > 1]
     answer = pareto(data, objectives, senses, by=by, where=where, select=subject.select)
-    clouds = cloud(lay_out(data, objectives, senses, by, where, subject.select), CLOUD)
+    clouds = cloud(ask(data, objectives, senses, by, where, subject.select), CLOUD)
     names = [subject.grid.resolve(name) for name in objectives]
     scales = [scaled(answer.column(n), subject.grid.units(n)) for n in names]
     fronts = _fronts(answer, by, names, senses, clouds, [factor for factor, _ in scales])

@@ -12,7 +12,7 @@ from sweep.errors import QueryError
 from sweep.plot import draw
 from sweep.query import Answer, Row, best
 from sweep.query.grid import Grid
-from sweep.query.question import lay_out
+from sweep.query.question import ask
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Subject:
         where: str | None,
         single: Sequence[str] = (),
     ) -> None:
-        parts = lay_out(data, objectives, senses, (), where, select).parts
+        parts = ask(data, objectives, senses, (), where, select).parts
         if len(parts) > 1:
             names = ", ".join(part.grid.kernel for part in parts)
             raise QueryError(f"{picture} shows one kernel: select one of {names}")
@@ -77,7 +77,7 @@ class Subject:
     def selected(self, dim: str) -> list[Any]:
         """Return the selected values of a dimension, or the scalar coordinate's."""
         if dim in self.grid.axes:
-            return self.grid.axis_values(dim)[self.part.grouping.places(dim)].tolist()
+            return self.grid.axis_values(dim)[self.part.places(dim)].tolist()
         coordinate = self.grid.coordinates.get(dim)
         if coordinate is None or coordinate.values.ndim:
             return []

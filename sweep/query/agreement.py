@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError
 from sweep.query.answer import Answer
 from sweep.query.filters import select_grid, select_kernels
-from sweep.query.grid import Grid
+from sweep.query.grid import Grid, grids_of
 from sweep.query.ranking import average_ranks, or_none, spearman
-from sweep.query.sources import grids_of
 
 __all__ = ["PairOfModels", "compare_models", "model_pairs"]
 

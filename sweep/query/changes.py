@@ -15,10 +15,9 @@ from sweep.errors import QueryError
 from sweep.fields import STACKED
 from sweep.fronts import front
 from sweep.query.answer import Answer
-from sweep.query.grid import Grid
+from sweep.query.grid import Grid, grids_of
 from sweep.query.pairing import match
 from sweep.query.ranking import or_none
-from sweep.query.sources import grids_of
 
 __all__ = [
     "Change",

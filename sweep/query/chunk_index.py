@@ -13,9 +13,6 @@ to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,44 +20,31 @@ from numpy.typing import NDArray
 
 from sweep.fields import POWER_STATUS
 from sweep.fronts import spread
-from sweep.query.kernel_part import Block, KernelPart
-from sweep.reduction import NOWHERE, Keep, Kept, SoFar
+from sweep.query.blocks import Block, blocks_of
+from sweep.query.kernel_part import KernelPart
+from sweep.reduction import NOWHERE, Collected, Keep, Kept
 from sweep.store import GroupIndex
 
-__all__ = ["Chunks", "chunks_of"]
-
 Array = NDArray[Any]
+Answers = tuple[list[Kept], Iterator[Block]]
 
 AGAINST = 64
 """Most points of a front that a chunk's own points are compared with."""
 FRONT = ("execution_time", "energy")
 """Objectives, both minimised, for which the index has Pareto fronts."""
-COUNTED = ("status", "power_status", "regime")
-"""Codes that the index counts."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Bounds of an objective in each cell, negated where it is maximised.
-
-    All have the shape (chunks, models, devices); NaN, or -1, where a cell has no number or is not
-    selected.
-    """
-
-    lowest: Array
-    position: Array
-    second: Array
 
 
 class Chunks:
     """The chunks that contain selected configurations, and the cells in them.
 
-    A candidate is one model's part of a chunk, which is read at once. It consists of cells, one for
-    each device.
+    Arrays of cells have the shape (chunks, models, devices). A candidate is one model's part of a
+    chunk, which is read at once: a row of cells, one for each device.
 
     Attributes
     ----------
-    is_whole : array of bool, shape (chunks, models, devices)
+    selected : array of bool
+        Whether anything of a cell is selected.
+    is_whole : array of bool
         Whether all configurations of a cell are asked for.
     is_grouped : bool
         Whether all configurations of a cell belong to one group.
@@ -69,61 +53,59 @@ class Chunks:
     def __init__(self, part: KernelPart, index: GroupIndex) -> None:
         self.part, self.index = part, index
         units = index.units
-        self._hit: list[Array] = []  # per dimension the chunks that the selection meets
+        hits: list[Array] = []  # per dimension the chunks that the selection meets
         self._edges: list[Array] = []  # and where each one's selected indices begin and end
         whole: list[Array] = []
         for dim, size, chunk in zip(units.dims, units.shape, units.chunks, strict=True):
             chosen = part.selection.indices[dim]
             hit, first = np.unique(chosen // chunk, return_index=True)
             edges = np.append(first, len(chosen))
-            extent = np.minimum(chunk, size - hit * chunk)
-            self._hit.append(hit)
+            hits.append(hit)
             self._edges.append(edges)
-            whole.append(np.diff(edges) == extent)
-        shape = tuple(len(hit) for hit in self._hit)
-        self._at = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), int)
-        self.chunks = np.zeros(self._at.shape[1], np.int64)
-        for at, hit, count in zip(self._at, self._hit, units.counts, strict=True):
-            self.chunks = self.chunks * count + hit[at]
+            whole.append(np.diff(edges) == np.minimum(chunk, size - hit * chunk))
+        self._at = np.indices([len(hit) for hit in hits]).reshape(len(hits), -1)
+        places = [hit[at] for hit, at in zip(hits, self._at, strict=True)]
+        self.chunks = np.ravel_multi_index(places, units.counts)
         self.models = part.selection.indices["model"]
-        self._place_devices(units.chunks[0])
-        complete = np.ones(len(self.chunks), bool)
-        for at, of_dim in zip(self._at[1:], whole[1:], strict=True):
-            complete &= of_dim[at]
+        # Each cell's number among the selected devices, -1 for one that is not selected.
+        devices = part.selection.indices[units.dims[0]]
+        among = np.full(units.counts[0] * units.chunks[0], -1)
+        among[devices] = np.arange(len(devices))
+        self.device = among.reshape(units.counts[0], -1)[places[0]]
+        others = zip(whole[1:], self._at[1:], strict=True)
+        complete = np.logical_and.reduce([of_dim[at] for of_dim, at in others])
         if part.condition is not None or part.selection.masks:
-            complete[:] = False
+            complete = np.zeros(len(self.chunks), bool)
         self.shape = (len(self.chunks), len(self.models), units.chunks[0])
         self.selected = np.broadcast_to((self.device >= 0)[:, np.newaxis], self.shape)
-        self.is_whole = self.selected & complete[:, np.newaxis, np.newaxis]
+        self.is_whole = self.selected & np.reshape(complete, (-1, 1, 1))
         self.is_grouped = set(part.by) <= {"model", units.dims[0]}
 
-    def _place_devices(self, extent: int) -> None:
-        """Find each cell's number among the selected devices, -1 for one that is not selected."""
-        dim = self.index.units.dims[0]
-        among = np.full((len(self._hit[0]), extent), -1, np.int64)
-        for number, (start, stop) in enumerate(pairwise(self._edges[0])):
-            inside = self.part.selection.indices[dim][start:stop] - self._hit[0][number] * extent
-            among[number, inside] = np.arange(start, stop)
-        self.device = among[self._at[0]]
-
     def take(self, values: Array) -> Array:
-        """Return the selected entries of an array of the index by chunk, model and device."""
+        """Return the entries of the selected cells of an array of the index."""
         return values[self.chunks[:, np.newaxis], self.models]
 
-    def bounds(self, objective: int) -> Bounds | None:
-        """Return the bounds of an objective; None if the index has no such variable."""
-        name = self.part.objectives[objective]
-        sign = self.part.signs[objective]
+    def bounds(self, objective: int) -> tuple[Array, Array, Array] | None:
+        """Return the bounds of an objective in each cell; None if the index has none.
+
+        Returns
+        -------
+        lowest, second : array
+            The two smallest numbers, negated where the objective is maximised; NaN where a cell has
+            none or is not selected.
+        position : array
+            That of the smallest, or -1.
+        """
+        name, sign = self.part.objectives[objective], self.part.signs[objective]
         end = "minimum" if sign > 0 else "maximum"
-        lowest = self.index.number(f"chunk_{end}", name)
-        position = self.index.number(f"chunk_{end}_position", name)
-        second = self.index.number(f"chunk_second_{end}", name)
-        if lowest is None or position is None or second is None:
+        arrays = (f"chunk_{end}", f"chunk_second_{end}", f"chunk_{end}_position")
+        lowest, second, position = (self.index.number(array, name) for array in arrays)
+        if lowest is None or second is None or position is None:
             return None
-        return Bounds(
+        return (
             np.where(self.selected, sign * self.take(lowest), np.nan),
-            np.where(self.selected, self.take(position), -1),
             np.where(self.selected, sign * self.take(second), np.nan),
+            np.where(self.selected, self.take(position), -1),
         )
 
     def is_exact(self, objective: int) -> Array:
@@ -137,25 +119,9 @@ class Chunks:
         is_own = dims == set(grid.dims) and self.is_grouped
         return self.is_whole if is_own else np.zeros(self.shape, bool)
 
-    def counts(self, name: str) -> dict[int, Array]:
-        """Return how often each code of ``status``, ``power_status`` or ``regime`` is in a cell."""
-        codes, counts = self.index.counts(name)
-        taken = self.take(counts)
-        return {code: taken[..., i] for i, code in enumerate(codes)}
-
-    @cached_property
-    def groups(self) -> Array:
-        """Each cell's group in the part; only where ``is_grouped``."""
-        numbers = np.zeros(self.shape, np.int64)
-        models = np.arange(len(self.models))[:, np.newaxis]
-        devices = np.maximum(self.device, 0)[:, np.newaxis]
-        for name, size in zip(self.part.by, self.part.grouping.shape, strict=True):
-            numbers = numbers * size + (models if name == "model" else devices)
-        return numbers
-
     def over_groups(self, of_group: Array) -> Array:
         """Return for each cell the largest number among its groups, given one for each group."""
-        found = of_group.reshape(self.part.grouping.shape)
+        found = of_group.reshape(self.part.shape)
         dims = self.index.units.dims
         at: list[Array] = []
         for axis, name in enumerate(self.part.by):
@@ -170,7 +136,12 @@ class Chunks:
                 number = dims.index(name)
                 found = np.maximum.reduceat(found, self._edges[number][:-1], axis=axis)
                 at.append(self._at[number][:, np.newaxis, np.newaxis])
-        return np.broadcast_to(found[tuple(at)] if at else found, self.shape)
+        return np.broadcast_to(found[tuple(at)], self.shape)
+
+    @property
+    def groups(self) -> Array:
+        """Each cell's group; the last of them where it has several."""
+        return self.over_groups(np.arange(self.part.size))
 
     def block(self, candidate: int) -> Block:
         """Return the block of a candidate; chunks count slowest in its number, models fastest."""
@@ -178,13 +149,11 @@ class Chunks:
         ranges = {"model": (model, model + 1)}
         for name, edges, at in zip(self.index.units.dims, self._edges, self._at, strict=True):
             ranges[name] = (int(edges[at[chunk]]), int(edges[at[chunk] + 1]))
-        return Block(tuple(ranges[name] for name in self.part.grid.dims))
+        return Block(self.part, tuple(ranges[name] for name in self.part.grid.dims))
 
     # ------------------------------------------------------------------------ reduction
 
-    def reduced(
-        self, keep: Keep, names: Sequence[str], so_far: SoFar
-    ) -> tuple[list[Kept], Iterator[Block]]:
+    def reduced(self, keep: Keep, names: Sequence[str], so_far: Collected) -> Answers:
         """Return the answers of the index, and the blocks that have to be read.
 
         Parameters
@@ -193,7 +162,7 @@ class Chunks:
             What to keep of each group.
         names : sequence of str
             The codes to count.
-        so_far : SoFar
+        so_far : Collected
             The answers so far; includes those of the index once the blocks are iterated.
         """
         if keep.is_count:
@@ -201,41 +170,38 @@ class Chunks:
         bounds = [self.bounds(k) for k in range(len(self.part.objectives))]
         known = [b for b in bounds if b is not None]
         if len(known) < len(bounds):
-            return [], iter(self.part.blocks())
+            return [], iter(blocks_of(self.part))
         if keep.kind == "front":
-            return self._fronts(known, so_far)
-        answers = self._minima(known[0]) if keep.value_only else []
-        is_open = ~self.is_exact(0) if keep.value_only else np.ones(self.shape, bool)
-        return answers, self._unbeaten(known[0], is_open, so_far)
+            return self._fronts([lowest for lowest, _, _ in known], so_far)
+        return self._smallest(keep, *known[0], so_far)
 
-    def _minima(self, bounds: Bounds) -> list[Kept]:
-        """Return the smallest and second smallest of the cells that the index alone can answer."""
-        first = self.is_exact(0) & ~np.isnan(bounds.lowest)
-        second = first & ~np.isnan(bounds.second)
-        return [
-            Kept(self.groups[first], (bounds.lowest[first],), bounds.position[first]),
-            Kept(self.groups[second], (bounds.second[second],),
-                 np.full(np.count_nonzero(second), NOWHERE)),
-        ]  # fmt: skip
-
-    def _unbeaten(self, bounds: Bounds, is_open: Array, so_far: SoFar) -> Iterator[Block]:
-        """Yield the blocks of open cells that can contain one of the smallest of their groups."""
-        lowest = np.where(is_open, bounds.lowest, np.nan)
-        by_candidate = lowest.reshape(-1, self.shape[-1])
-        positions = bounds.position.reshape(by_candidate.shape)
+    def _smallest(
+        self, keep: Keep, lowest: Array, second: Array, position: Array, so_far: Collected
+    ) -> Answers:
+        """Return the smallest that the index knows, and the blocks that can have one of them."""
+        known = []
+        if keep.value_only:
+            groups, is_exact = self.groups, self.is_exact(0)
+            for values, at in ((lowest, position), (second, np.full(self.shape, NOWHERE))):
+                mine = is_exact & ~np.isnan(values)
+                known.append(Kept(groups[mine], (values[mine],), at[mine]))
+            lowest = np.where(is_exact, np.nan, lowest)
 
         def matters(candidates: Array) -> Array:
-            value, last = so_far.limits()
-            limit = self.over_groups(value).reshape(by_candidate.shape)[candidates]
-            least = by_candidate[candidates]
-            tied = self.over_groups(last).reshape(by_candidate.shape)[candidates]
-            is_earlier = positions[candidates] < tied
-            return np.asarray(((least < limit) | ((least == limit) & is_earlier)).any(axis=1))
+            value, last = (
+                self.over_groups(limit).reshape(-1, self.shape[-1])[candidates]
+                for limit in so_far.limits()
+            )
+            least, places = (
+                cells.reshape(-1, self.shape[-1])[candidates] for cells in (lowest, position)
+            )
+            return np.asarray(((least < value) | ((least == value) & (places < last))).any(axis=1))
 
-        return self._in_order(np.fmin.reduce(by_candidate, axis=1), matters, so_far)
+        first = np.fmin.reduce(lowest, axis=2).ravel()
+        return known, self._in_order(first, matters, so_far)
 
     def _in_order(
-        self, first: Array, matters: Callable[[Array], Array], so_far: SoFar
+        self, first: Array, matters: Callable[[Array], Array], so_far: Collected
     ) -> Iterator[Block]:
         """Yield the blocks of candidates, in the order of ``first``, as long as they can matter.
 
@@ -245,7 +211,7 @@ class Chunks:
         left = np.argsort(first, kind="stable")
         left = left[: np.count_nonzero(~np.isnan(first))]
         while left.size:
-            so_far.collected.merge()
+            so_far.merge()
             if not matters(left[:1])[0]:
                 # All the others at once: to judge them one by one would take as long as reading.
                 left = left[matters(left)]
@@ -253,57 +219,41 @@ class Chunks:
             yield self.block(int(left[0]))
             left = left[1:]
 
-    def _indexed_fronts(self) -> tuple[Array, Array, Sequence[Array]] | None:
-        """Return counts, starts and points of the index's fronts if the objectives are theirs."""
-        if self.part.objectives != FRONT or set(self.part.signs) != {1}:
-            return None
-        found = self.index.fronts()
-        return None if found is None else (self.take(found[0]), self.take(found[1]), found[2])
-
-    def _fronts(
-        self, bounds: Sequence[Bounds], so_far: SoFar
-    ) -> tuple[list[Kept], Iterator[Block]]:
+    def _fronts(self, lowest: Sequence[Array], so_far: Collected) -> Answers:
         """Return the fronts of cells that the index alone can answer, and the blocks of the others.
 
         If the index has a cell's front, its points bound the cell: each configuration that a
         selection leaves is dominated by one of them or equal to it. Otherwise the smallest value of
         each objective bounds the cell.
         """
-        lowest = [b.lowest for b in bounds]
+        cells = np.arange(np.prod(self.shape)).reshape(self.shape)
         is_open = ~np.logical_or.reduce([np.isnan(low) for low in lowest])
-        numbers = np.arange(int(np.prod(self.shape))).reshape(self.shape)
-        indexed = self._indexed_fronts()
         known: list[Kept] = []
-        # Of each point that bounds a cell: the cell's number, the objectives, the position.
-        owners, columns, places = [], [[] for _ in lowest], []  # type: ignore[var-annotated]
+        # Points that bound cells: the cells' numbers, the objectives, and positions.
+        points: list[tuple[Array, ...]] = []
+        has_fronts = self.part.objectives == FRONT and set(self.part.signs) == {1}
+        indexed = self.index.fronts() if has_fronts else None
         if indexed is not None:
-            counts, starts, (times, energies, positions) = indexed
-            every = [self.is_exact(k) for k in range(len(bounds))]
-            is_answered = np.logical_and.reduce(every) & (counts >= 0)
-            answered = is_answered & (counts > 0)
-            at = _ranges(starts[answered], counts[answered])
-            groups = np.repeat(self.groups[answered], counts[answered])
-            known = [Kept(groups, (times[at], energies[at]), positions[at])]
-            is_open &= ~is_answered & (counts != 0)
-            by_front = is_open & (counts > 0)
-            at = _ranges(starts[by_front], counts[by_front])
-            owners.append(np.repeat(numbers[by_front], counts[by_front]))
-            for column, values in zip(columns, (times, energies), strict=True):
-                column.append(values[at])
-            places.append(positions[at])
-            is_open &= ~by_front
-        owners.append(numbers[is_open])
-        for column, low in zip(columns, lowest, strict=True):
-            column.append(low[is_open])
-        places.append(
-            np.full(len(owners[-1]), -1, np.int64)
-        )  # a corner need not be a point of the cell
-        owner, place = np.concatenate(owners), np.concatenate(places)
-        points = np.stack([np.concatenate(column) for column in columns], axis=1)
-        return known, self._undominated(owner, points, place, so_far)
+            counts, starts = map(self.take, indexed[:2])
+
+            def points_of(chosen: Array) -> tuple[Array, ...]:
+                at = _ranges(starts[chosen], counts[chosen])
+                return np.repeat(cells[chosen], counts[chosen]), *(c[at] for c in indexed[2])
+
+            is_exact = self.is_exact(0) & self.is_exact(1)
+            if is_exact.any():
+                owner, *columns, places = points_of(is_exact & (counts > 0))
+                known = [Kept(self.groups.ravel()[owner], tuple(columns), places)]
+            points.append(points_of(is_open & ~is_exact & (counts > 0)))
+            is_open &= counts < 0
+        corners = [low[is_open] for low in lowest]
+        # A corner need not be a point of the cell.
+        points.append((cells[is_open], *corners, np.full(len(corners[0]), -1)))
+        owner, *columns, places = map(np.concatenate, zip(*points, strict=True))
+        return known, self._undominated(owner, np.stack(columns, axis=1), places, so_far)
 
     def _undominated(
-        self, owner: Array, points: Array, place: Array, so_far: SoFar
+        self, owner: Array, points: Array, place: Array, so_far: Collected
     ) -> Iterator[Block]:
         """Yield the blocks that can contain a point of a front; points bound the cells."""
         candidate = owner // self.shape[-1]
@@ -329,48 +279,53 @@ class Chunks:
 
         return self._in_order(first, matters, so_far)
 
-    def _counts(self, keep: Keep, names: Sequence[str]) -> tuple[list[Kept], Iterator[Block]]:
+    def _counts(self, keep: Keep, names: Sequence[str]) -> Answers:
         """Return the counts of candidates that the index knows, and the blocks of the others."""
+        codes, statuses = self.index.counts("status")
         found = None
-        if self.is_grouped:
-            found = self._codes(keep, names) if keep.kind == "codes" else self._bins(keep)
+        if self.is_grouped and codes:
+            points = self.take(statuses).sum(axis=-1)
+            found = (
+                self._bins(keep, points)
+                if keep.kind == "bins"
+                else self._codes(keep, names, points)
+            )
         if found is None:
-            return [], iter(self.part.blocks(names))
+            return [], iter(blocks_of(self.part, names))
         counts, is_known = found
         candidates = (is_known | ~self.selected).all(axis=2, keepdims=True)
-        is_whole = np.broadcast_to(candidates, self.shape) & self.selected
-        left = (self.selected & ~is_whole).reshape(-1, self.shape[-1]).any(axis=1)
-        known = [Kept.counted(self.groups[is_whole], counts[is_whole])] if is_whole.any() else []
+        is_whole = candidates & self.selected
+        left = (self.selected & ~is_whole).any(axis=2)
+        known = [Kept.counted(self.groups[is_whole], counts[is_whole])]
         return known, map(self.block, np.flatnonzero(left).tolist())
 
-    def _codes(self, keep: Keep, names: Sequence[str]) -> tuple[Array, Array] | None:
+    def _codes(self, keep: Keep, names: Sequence[str], points: Array) -> tuple[Array, Array] | None:
         """Return the counts of each cell's codes, and which cells they are known of."""
         counts = np.zeros((*self.shape, len(names), keep.width), np.int64)
-        points = np.sum(list(self.counts("status").values()), axis=0)
         for line, name in enumerate(names):
-            known = self.counts(name) if name in COUNTED else {}
-            if not known:
+            codes, known = self.index.counts(name)
+            if not codes:
                 return None
-            for code, n in known.items():
-                counts[..., line, code] = n
+            counts[..., line, codes] = self.take(known)
             if name == "power_status":  # counted where there is a time
                 no_time = points - counts[..., line, :].sum(axis=-1)
                 counts[..., line, POWER_STATUS["no_time"]] += no_time
         return counts, self.is_whole
 
-    def _bins(self, keep: Keep) -> tuple[Array, Array] | None:
+    def _bins(self, keep: Keep, points: Array) -> tuple[Array, Array] | None:
         """Return the counts of cells whose numbers all lie in one bin, and which these are."""
         name = self.part.objectives[0]
-        ends = [self.index.number(f"chunk_{end}", name) for end in ("minimum", "maximum")]
-        amount = self.index.number("chunk_value_count", name)
-        points = np.sum(list(self.counts("status").values()), axis=0)
-        if ends[0] is None or ends[1] is None or amount is None or not np.ndim(points):
+        arrays = ("chunk_minimum", "chunk_maximum", "chunk_value_count")
+        low, high, amount = (self.index.number(array, name) for array in arrays)
+        if low is None or high is None or amount is None:
             return None
-        low, high = (self.take(end).astype(np.float64) for end in ends if end is not None)
-        numbers, n_cuts = self.take(amount), len(keep.cuts)
-        first, last = (np.searchsorted(keep.cuts, end, side="right") for end in (low, high))
+        numbers = self.take(amount)
+        first, last = (
+            np.searchsorted(keep.cuts, self.take(end).astype(np.float64), side="right")
+            for end in (low, high)
+        )
         counts = np.zeros((*self.shape, 1, keep.width), np.int64)
-        at = np.where(numbers > 0, np.minimum(first, n_cuts), 0)
+        at = np.where(numbers > 0, np.minimum(first, len(keep.cuts)), 0)
         np.put_along_axis(counts[..., 0, :], at[..., np.newaxis], numbers[..., np.newaxis], axis=-1)
         counts[..., 0, -1] = points - numbers
         return counts, self.is_exact(0) & ((first == last) | (numbers == 0))

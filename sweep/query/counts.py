@@ -7,7 +7,8 @@ are read, or from the compiled passes of a plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,12 @@ from sweep.errors import QueryError
 from sweep.fields import POWER_STATUS
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
-from sweep.query.grid import UNWRITTEN, AbsentError
+from sweep.query.grid import AbsentError, grids_of
 from sweep.query.kernel_part import SENSES
-from sweep.query.question import Question, check_rows, lay_out, title_of
+from sweep.query.question import Question, ask, check_rows
 from sweep.query.reduce import reduce
-from sweep.query.sources import grids_of
 from sweep.reduction import BEST, CODES, Keep
-
-__all__ = ["histogram", "summary", "why_empty"]
+from sweep.store import UNWRITTEN_CODE
 
 Array = NDArray[Any]
 
@@ -62,19 +61,19 @@ def summary(
     QueryError
         The question does not fit the results.
     """
-    questions = [lay_out(data, ["execution_time"], ["min"], by, where, select)]
-    question = questions[0]
-    try:
-        questions.append(lay_out(data, ["energy"], ["min"], question.by, where, select))
-    except AbsentError:
-        pass
-    minima: list[dict[Any, float]] = [{}, {}]
-    for found, of in zip(minima, questions, strict=False):
-        kept, keys = reduce(of, BEST), list(of.groups)
-        for row in np.flatnonzero(np.diff(kept.groups, prepend=-1)).tolist():
-            found[keys[kept.groups[row]]] = float(kept.columns[0][row])
-    counts, (of_status, of_regime) = _counts(question, CODES, CODED), _meanings(question, CODED)
-    timed = _counts(question, Keep("bins"))[:, 0] if of_status is None else counts[:, 0]
+    question = ask(data, ["execution_time"], ["min"], by, where, select)
+    minima = [_smallest(question), {}]
+    with suppress(AbsentError):
+        minima[1] = _smallest(ask(data, ["energy"], ["min"], question.by, where, select))
+    grids = [part.grid for part in question.parts]
+    # Codes mean the same in all kernels that have them.
+    meanings = [
+        next((grid.meanings(name) for grid in grids if name in grid.variables), None)
+        for name in CODED
+    ]
+    counts = _counts(question, CODES, CODED)
+    timed = counts[:, 0] if meanings[0] is not None else _counts(question, Keep("bins"))[:, 0]
+    columns = ("points", "valid", *MINIMA, "statuses", "regimes")
     rows = []
     for number, labels in question.ordered():
         statuses, regimes = counts[number]
@@ -82,34 +81,26 @@ def summary(
         # The statuses of what has no time, and the regimes of what has one.
         statuses[0] = 0
         regimes[0] -= points - valid
-        time, energy = (found.get(tuple(labels.values())) for found in minima)
-        named = [
-            _commonest_first(_named(*of)) for of in ((of_status, statuses), (of_regime, regimes))
-        ]
-        own = {
-            "points": points,
-            "valid": valid,
-            "execution_time": time,
-            "energy": energy,
-            "statuses": dict(named[0]),
-            "regimes": {name: n / valid for name, n in named[1]},
-        }
-        rows.append(labels | own)
-    columns = (*question.by, "points", "valid", *MINIMA, "statuses", "regimes")
-    units = {name: question.parts[0].grid.units(name) for name in MINIMA}
-    title = title_of("summary", question.by, where, select)
-    return Answer.of(title, rows, question.by, units, question.notes, columns)
+        why, shares = (
+            _commonest_first(_named(*of)) for of in zip(meanings, counts[number], strict=True)
+        )
+        smallest = [found.get(tuple(labels.values())) for found in minima]
+        values = points, valid, *smallest, dict(why), {name: n / valid for name, n in shares}
+        rows.append(labels | dict(zip(columns, values, strict=True)))
+    units = {name: grids[0].units(name) for name in MINIMA}
+    return Answer.of(question.title("summary"), rows, question.by, units, question.notes,
+                     (*question.by, *columns))  # fmt: skip
+
+
+def _smallest(question: Question) -> dict[tuple[Any, ...], float]:
+    """Return the smallest value of each group that has one, by the group's values of ``by``."""
+    kept, keys = reduce(question, BEST), list(question.groups)
+    backwards = zip(kept.groups[::-1].tolist(), kept.columns[0][::-1].tolist(), strict=True)
+    return {keys[group]: value for group, value in backwards}  # the first of a group stays
 
 
 def _commonest_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _meanings(question: Question, names: Sequence[str]) -> list[Array | None]:
-    """Return the meanings of codes; None for one that no kernel has."""
-    grids = [part.grid for part in question.parts]
-    having = ([grid for grid in grids if name in grid.variables] for name in names)
-    return [of[0].meanings(name) if of else None for name, of in zip(names, having, strict=True)]
 
 
 def _named(meanings: Array | None, counts: Array) -> dict[str, int]:
@@ -180,23 +171,22 @@ def histogram(
     if known and known[0].kind(variable) == "code":
         if bins is not None or within is not None or log:
             raise QueryError(f"'{variable}' is a code: its meanings are counted, without bins")
-        question = lay_out(data, [], [], by, where, select, codes=[variable])
+        question = ask(data, [], [], by, where, select, codes=[variable])
         columns: tuple[str, ...] = (variable, "count", "share")
         units: dict[str, str] = {}
         found = _code_rows(question, variable)
         what = f"shares of {variable}"
     else:
         borders = _borders(data, variable, bins, within, log, where, select)
-        question = lay_out(data, [variable], ["min"], by, where, select)
+        question = ask(data, [variable], ["min"], by, where, select)
         columns = ("lowest", "highest", "count", "share")
         first = question.parts[0]
         units = dict.fromkeys(columns[:2], first.grid.units(first.objectives[0]))
         found = _bin_rows(question, borders)
         what = f"histogram of {variable}"
     rows = [labels | dict(zip(columns, values, strict=True)) for labels, values in found]
-    title = title_of(what, question.by, where, select)
     every = (*question.by, *columns)
-    return Answer.of(title, rows, question.by, units, question.notes, every)
+    return Answer.of(question.title(what), rows, question.by, units, question.notes, every)
 
 
 def _code_rows(question: Question, name: str) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
@@ -255,7 +245,7 @@ def _borders(
     if within is None:
         ends = []
         for sense, sign in SENSES.items():
-            question = lay_out(data, [variable], [sense], (), where, select)
+            question = ask(data, [variable], [sense], (), where, select)
             ends += [sign * float(value) for value in reduce(question, BEST).columns[0][:1]]
         if not ends:
             raise QueryError(f"no configuration has a number for '{variable}'")
@@ -277,14 +267,14 @@ def _borders(
 # ---------------------------------------------------------------------------- empty groups
 
 
-def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tuple[str, ...]]:
+def why_empty(question: Question, empty: Sequence[int]) -> tuple[dict[int, str], tuple[str, ...]]:
     """Return why groups have no valid configuration.
 
     Parameters
     ----------
     question : Question
         What was asked.
-    empty : set of int
+    empty : sequence of int
         Numbers of groups without an answer.
 
     Returns
@@ -295,26 +285,21 @@ def why_empty(question: Question, empty: Set[int]) -> tuple[dict[int, str], tupl
     notes : tuple of str
         Names of the groups in which no configuration satisfies the condition.
     """
-    if not empty:
-        return {}, ()
-    satisfied = _reasons(question, sorted(empty))
-    nothing = [number for number in satisfied if not satisfied[number]]
+    reasons = _reasons(question, empty)
     # Where a condition on results is never satisfied, the reason is that there are none.
-    on_results = {
-        int(number)
-        for part, numbers, _ in question.numbered()
+    on_results = [
+        numbers
+        for part, numbers, _ in (question.numbered if empty else ())
         if part.condition and part.condition.variables
-        for number in numbers
-    }
-    for number, reasons in _reasons(
-        question, [n for n in nothing if n in on_results], keeps_condition=False
-    ).items():
-        if "no value" not in reasons:
-            satisfied[number] = reasons
-    found = {n: _commonest_first(known)[0][0] for n, known in satisfied.items() if known}
-    missing = [number for number in satisfied if number not in found]
+    ]
+    nothing = [n for n in empty if not reasons[n] and any(n in numbers for numbers in on_results)]
+    for number, found in _reasons(question, nothing, keeps_condition=False).items():
+        if "no value" not in found:
+            reasons[number] = found
+    missing = [number for number in empty if not reasons[number]]
     note = f"no configuration satisfies the condition{question.named(missing)}"
-    return found, (note,) if missing else ()
+    commonest = {n: _commonest_first(found)[0][0] for n, found in reasons.items() if found}
+    return commonest, (note,) if missing else ()
 
 
 def _reasons(
@@ -324,12 +309,10 @@ def _reasons(
     found: dict[int, Counter[str]] = {number: Counter() for number in numbers}
     if not found:
         return found
-    whole = question.narrowed(numbers, keeps_condition=keeps_condition)
-    for part in whole.parts:
+    for part in question.narrowed(numbers, keeps_condition=keeps_condition).parts:
         of_part = Question([part], question.by)
         names = part.status_names
-        keep = CODES if names else Keep("bins")
-        counts = _counts(of_part, keep, names)
+        counts = _counts(of_part, CODES if names else Keep("bins"), names)
         for key, number in of_part.groups.items():
             known = found.get(question.groups[key])
             if known is not None:
@@ -339,15 +322,14 @@ def _reasons(
 
 def _reasons_of(meanings: Any, names: Sequence[str], counts: Array) -> dict[str, int]:
     """Return the reasons that a group's counts of codes stand for."""
-    if not names:
-        return {"no value": int(counts[0, -1])} if counts[0, -1] else {}
-    of_status, of_power = counts[0].copy(), counts[-1].copy()
-    timed, of_status[0] = int(of_status[0]), 0
-    reasons = _named(meanings("status"), of_status)
-    if len(names) > 1:  # those that have a time
-        of_power[[POWER_STATUS["no_time"], UNWRITTEN]] = 0
-        timed, of_power[0] = int(of_power[0]), 0
-        reasons |= {
-            f"power: {word}": n for word, n in _named(meanings("power_status"), of_power).items()
-        }
-    return reasons | ({"no value": timed} if timed else {})
+    reasons: dict[str, int] = {}
+    without = int(counts[0, 0 if names else -1])
+    for name, of_code in zip(names, counts, strict=False):
+        bad = of_code.copy()
+        bad[0] = 0
+        if name == "power_status":  # of those that have a time
+            bad[[POWER_STATUS["no_time"], UNWRITTEN_CODE]] = 0
+        prefix = "" if name == "status" else "power: "
+        reasons |= {prefix + word: n for word, n in _named(meanings(name), bad).items()}
+        without = int(of_code[0])
+    return reasons | ({"no value": without} if without else {})

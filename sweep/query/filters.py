@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,10 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
-from sweep.query.grid import AbsentError, Coordinate, Grid
-from sweep.query.sources import grids_of
-
-__all__ = [
-    "Condition",
-    "Selection",
-    "clearest",
-    "parse_selection",
-    "select_grid",
-    "select_kernels",
-]
+from sweep.query.grid import AbsentError, Coordinate, Grid, Index, grids_of
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 TOLERANCE = 1e-9  # relative; a ratio of two clocks is not always the decimal that was written
 SHOWN = 12
@@ -46,25 +37,39 @@ class Selection:
     """
 
     indices: Mapping[str, Array]
-    masks: Sequence[tuple[tuple[str, ...], Array]]
+    masks: Sequence[tuple[tuple[str, ...], Array]] = ()
     axes: Mapping[str, Array] = field(default_factory=dict)
-
-    def with_indices(self, **indices: Array) -> Selection:
-        """Return the same with other indices along some dimensions."""
-        return replace(self, indices={**self.indices, **indices})
 
     def narrowed(self, grid: Grid, name: str, chosen: Array) -> Selection:
         """Return what remains with only some values of a dimension, or of a list's parameter."""
         if name not in grid.stacked:
-            return self.with_indices(**{name: chosen})
+            return replace(self, indices={**self.indices, name: chosen})
         found = self.indices[STACKED]
         kept = found[np.isin(grid.stacked[name].places[found], chosen)]
-        return replace(self.with_indices(**{STACKED: kept}), axes={**self.axes, name: chosen})
+        indices = {**self.indices, STACKED: kept}
+        return replace(self, indices=indices, axes={**self.axes, name: chosen})
 
 
-def clearest(refused: Sequence[AbsentError]) -> AbsentError:
-    """Return the error to show when no kernel fits: one that names a nearest, else the first."""
-    return next((error for error in refused if "did you mean" in str(error)), refused[0])
+def those_that_fit(
+    grids: Iterable[Grid], ask: Callable[[Grid], T]
+) -> tuple[list[T], dict[str, AbsentError]]:
+    """Ask each kernel; return the answers, and by kernel the errors of those that do not fit.
+
+    Raises
+    ------
+    AbsentError
+        No kernel fits: the first error that suggests another name, else the first.
+    """
+    found, refused = [], {}
+    for grid in grids:
+        try:
+            found.append(ask(grid))
+        except AbsentError as error:
+            refused[grid.kernel] = error
+    if not found:
+        errors = [*refused.values(), AbsentError("no kernel is selected")]
+        raise next((error for error in errors if "did you mean" in str(error)), errors[0])
+    return found, refused
 
 
 def select_kernels(grids: Sequence[Grid], select: Mapping[str, Any]) -> list[Grid]:
@@ -99,8 +104,7 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
     """
     remaining = Selection(
         {d: np.arange(n) for d, n in grid.sizes.items()},
-        [],
-        {name: np.arange(len(axis.values)) for name, axis in grid.stacked.items()},
+        axes={name: np.arange(len(axis.values)) for name, axis in grid.stacked.items()},
     )
     masks = []
     for name, wanted in select.items():
@@ -115,22 +119,17 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
                 f" (coordinates: {', '.join(n for n in grid.coordinates if n != STACKED)})"
             )
         if name in grid.stacked:
-            values = Coordinate((name,), grid.stacked[name].values, coordinate.units)
-            kept = np.flatnonzero(_matches(grid.kernel, name, values, wanted))
-            remaining = remaining.narrowed(grid, name, kept)
-            continue
+            coordinate = replace(coordinate, dims=(name,), values=grid.stacked[name].values)
         mask = _matches(grid.kernel, name, coordinate, wanted)
         if coordinate.dims == (name,):
-            remaining = remaining.with_indices(**{name: np.flatnonzero(mask)})
+            remaining = remaining.narrowed(grid, name, np.flatnonzero(mask))
         else:
             masks.append((coordinate.dims, mask))
     return replace(remaining, masks=masks)
 
 
 def _as_list(wanted: Any) -> list[Any]:
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, list | tuple | set | np.ndarray):
-        return [wanted]
-    return list(wanted)
+    return list(wanted) if isinstance(wanted, list | tuple | set | np.ndarray) else [wanted]
 
 
 def _is_number(value: Any) -> bool:
@@ -248,12 +247,12 @@ class Condition:
             raise QueryError(f"'{name}' is a text about the answer and no part of a condition")
         return full
 
-    def mask(self, index: Mapping[str, slice | Array]) -> Array:
+    def mask(self, index: Index) -> Array:
         """Return where the condition holds in a block, with as many axes as the grid."""
         values: dict[str, Any] = {"kernel": self.grid.kernel}
-        values = {name: values[name] for name in values if name in self.expression.names}
         for name in self.coordinates:
-            values[name] = self.grid.coordinate_at(name, index)
+            coordinate = self.grid.coordinates[name]
+            values[name] = self.grid.at_block(coordinate.dims, coordinate.values, index)
         read = self.grid.read(list(self.variables.values()), index)
         codes = {}
         for name, full in self.variables.items():
@@ -313,58 +312,36 @@ def parse_selection(words: Sequence[str], data: Any = None) -> dict[str, Any]:
     >>> parse_selection(["device=gtx_980", "tile=8,16", "core_clock=400:700"])
     {'device': 'gtx_980', 'tile': [8, 16], 'core_clock': (400, 700)}
     """
-    texts: dict[str, str] = {}
+    grids = [] if data is None else grids_of(data)
+    texts = {n for g in grids for n, c in g.coordinates.items() if c.values.dtype.kind == "U"}
+    texts |= {"kernel"} if grids else set()
+    select: dict[str, Any] = {}
     for word in words:
         name, equals, text = (part.strip() for part in word.partition("="))
         if not equals or not name or not text:
             raise QueryError(
                 f"'{word}' is not a selection: write NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW:HIGH"
             )
-        if name in texts:
+        if name in select:
             raise QueryError(f"'{name}' is selected twice: write {name}=VALUE,VALUE")
-        texts[name] = text
-    if data is None:
-        return {name: _parse_value(name, text) for name, text in texts.items()}
-    grids = grids_of(data)
-    words_in = {n for g in grids for n, c in g.coordinates.items() if c.values.dtype.kind == "U"}
-    select = {
-        name: _as_text(text) if name in {"kernel", *words_in} else _parse_value(name, text)
-        for name, text in texts.items()
-    }
-    _check(select_kernels(grids, select), select)
+        select[name] = _parse_value(name, text, name in texts)
+    if grids:
+        those_that_fit(select_kernels(grids, select), lambda grid: select_grid(grid, select))
     return select
 
 
-def _check(grids: Sequence[Grid], select: Mapping[str, Any]) -> None:
-    """Raise the first kernel's error if the filter fits no kernel."""
-    refused = []
-    for grid in grids:
-        try:
-            select_grid(grid, select)
-        except AbsentError as error:
-            refused.append(error)
-        else:
-            return
-    raise clearest(refused)
-
-
-def _as_text(text: str) -> str | list[str]:
-    parts = [part.strip() for part in text.split(",")]
-    return parts[0] if len(parts) == 1 else parts
-
-
-def _parse_value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str, is_text: bool) -> Any:
     """Return a scalar, a list or a range."""
-    if ":" in text:
+    if ":" in text and not is_text:
         parts = [part.strip() for part in text.split(":")]
         ends = tuple(_parse_scalar(part) if part else None for part in parts)
         if len(ends) != 2 or not all(end is None or _is_number(end) for end in ends):
             raise QueryError(f"'{name}={text}' is not a range: write {name}=LOW:HIGH with numbers")
         return ends
     parts = [part.strip() for part in text.split(",")]
-    if "" in parts:
+    if "" in parts and not is_text:
         raise QueryError(f"'{name}={text}' has an empty value")
-    values = [_parse_scalar(part) for part in parts]
+    values = parts if is_text else [_parse_scalar(part) for part in parts]
     return values[0] if len(values) == 1 else values
 
 

@@ -1,14 +1,17 @@
-"""One kernel's results seen as a grid: dimensions in order, names, meanings, reading by block.
+"""One kernel's results as a grid: dimensions in order, names, meanings, reading by block.
 
-A dataset's variables may lie in memory, in dask's graphs or in a store. They are only ever read in
-blocks that follow their chunks, so that memory is bounded by the blocks in work.
+Results lie in memory, in dask's graphs, in a store, or nowhere yet: a plan evaluates what is read.
+They are only ever read in blocks that follow their chunks, so that memory is bounded by the blocks
+that are being read.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,24 +20,15 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.fields import COMMON_FIELDS, STACKED
 from sweep.reduction import Reducible
-from sweep.store import StoredArray, StoredGroup
+from sweep.store import UNWRITTEN_CODE, StoredGroup, files_of, is_url, open_groups
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from sweep.store import GroupIndex
 
-__all__ = [
-    "CLOCKS",
-    "Coordinate",
-    "Grid",
-    "AbsentError",
-    "POWER_VARIABLES",
-]
-
 Array = NDArray[Any]
-
-UNWRITTEN = 255  # what a code reads as where a run has not come to yet
+Index = Mapping[str, slice | Array]
 
 CLOCKS = ("core_clock_ratio", "memory_clock_ratio", "core_clock", "memory_clock")
 """Coordinates that stand last in answers."""
@@ -82,14 +76,14 @@ class Grid:
     Attributes
     ----------
     index : GroupIndex or None
-        What the store that it was opened from knows of its chunks.
+        The index of the results' chunks, if they are opened from a store that has one.
     """
 
     def __init__(
         self, kernel: str, dataset: xr.Dataset | StoredGroup, planned: Reducible | None = None
     ) -> None:
         self.kernel, self.planned = kernel, planned
-        self.dataset: Any = dataset  # of either kind: they are asked for the same
+        self.dataset: Any = dataset  # both kinds have the attributes that are used here
         self.index: GroupIndex | None = dataset.index if isinstance(dataset, StoredGroup) else None
         # The variable that depends on most keeps the documented order; a dataset's own does not.
         widest: list[Any] = sorted(self.dataset.data_vars.values(), key=lambda v: -v.ndim)
@@ -99,15 +93,20 @@ class Grid:
         self.points = int(np.prod(self.shape, dtype=object))
 
     @cached_property
+    def _arrays(self) -> dict[str, Any]:
+        """All arrays by name: coordinates and results."""
+        return {str(name): array for name, array in self.dataset.variables.items()}
+
+    @cached_property
     def stacked(self) -> dict[str, StackedAxis]:
-        """The parameters of a list of configurations, in order; nothing where all are dims."""
-        if STACKED not in self.dims or STACKED not in self.dataset.coords:
+        """The parameters of a list of configurations, in order; empty where all are dimensions."""
+        if STACKED not in self.dims or STACKED not in self._arrays:
             return {}
         found = {}
-        for name in np.atleast_1d(self.dataset.coords[STACKED].attrs.get("stacks", [])).tolist():
-            variable = _variable(self.dataset.coords[name])
-            column = _plain(_whole(variable))
-            values = _plain(np.atleast_1d(variable.attrs.get("axis_values", np.unique(column))))
+        for name in np.atleast_1d(self._arrays[STACKED].attrs.get("stacks", [])).tolist():
+            column = _plain(_whole(self._arrays[name]))
+            known = self._arrays[name].attrs.get("axis_values", np.unique(column))
+            values = _plain(np.atleast_1d(known))
             order = np.argsort(values, kind="stable")
             places = order[np.searchsorted(values, column, sorter=order)]
             found[name] = StackedAxis(values, places)
@@ -116,7 +115,7 @@ class Grid:
     @property
     def absent(self) -> str:
         """Why combinations of parameters are not in the list: the status that a grid gives them."""
-        return str(self.dataset.coords[STACKED].attrs.get("absent", "constraint"))
+        return str(self._arrays[STACKED].attrs.get("absent", "constraint"))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -134,29 +133,26 @@ class Grid:
     @cached_property
     def coordinates(self) -> dict[str, Coordinate]:
         """Every coordinate over the grid's dimensions: dimensions first, clocks last."""
-        # A store gives the others in the order of their names; so does everything else.
-        first = dict.fromkeys((*self.axes, *self.dims))
-        names = [*first, *sorted(str(c) for c in self.dataset.coords if c not in first)]
+        known = sorted(set(map(str, self.dataset.coords)) - {*TEXTS})
+        # A store lists the others in the order of their names; so does everything else.
+        names = list(dict.fromkeys((*self.axes, *self.dims, *known)))
         found = {}
-        names = [name for name in names if name not in TEXTS]
         for name in [n for n in names if n not in CLOCKS] + [n for n in CLOCKS if n in names]:
-            if name not in self.dataset.coords:
+            if name not in known:
                 found[name] = Coordinate((name,), np.arange(self.sizes[name]), "1")
                 continue
-            variable = _variable(self.dataset.coords[name])
-            if not set(variable.dims) <= set(self.dims):
-                continue
-            dims = tuple(d for d in self.dims if d in variable.dims)
-            values = _plain(_whole(variable).transpose([variable.dims.index(d) for d in dims]))
-            found[name] = Coordinate(dims, values, str(variable.attrs.get("units", "1")))
+            array = self._arrays[name]
+            if set(array.dims) <= set(self.dims):
+                dims = tuple(d for d in self.dims if d in array.dims)
+                values = _whole(array).transpose([array.dims.index(d) for d in dims])
+                found[name] = Coordinate(dims, _plain(values), str(array.attrs.get("units", "1")))
         return found
 
     @cached_property
     def variables(self) -> dict[str, Any]:
         """Every result by its full name."""
-        arrays = {**self.dataset.data_vars}
-        arrays |= {name: self.dataset.coords[name] for name in TEXTS if name in self.dataset.coords}
-        return {str(name): _variable(array) for name, array in arrays.items()}
+        texts = [name for name in TEXTS if name in self.dataset.coords]
+        return {name: self._arrays[name] for name in (*map(str, self.dataset.data_vars), *texts)}
 
     def resolve(self, name: str) -> str:
         """Return the full name of a result; a model's own may be given without the model.
@@ -204,7 +200,7 @@ class Grid:
 
     def long_name(self, name: str) -> str:
         """Return the long name of a variable or coordinate, its name in words if it has none."""
-        known = self.dataset.variables.get(name)
+        known = self._arrays.get(name)
         spelled = name.replace("_", " ")
         return spelled if known is None else str(known.attrs.get("long_name", spelled))
 
@@ -215,7 +211,7 @@ class Grid:
         if "flag_meanings" not in attributes and common is not None and common.flags is not None:
             attributes = common.flags.attributes()
         table = np.array([f"unknown ({code})" for code in range(256)], dtype=object)
-        table[UNWRITTEN] = "not computed"
+        table[UNWRITTEN_CODE] = "not computed"
         words = str(attributes.get("flag_meanings", "")).split()
         codes = np.atleast_1d(attributes.get("flag_values", []))
         for code, word in zip(codes, words, strict=False):
@@ -223,35 +219,20 @@ class Grid:
         return table
 
     def model_of(self, name: str) -> str | None:
-        """Return the model that alone gives a variable, None if all do."""
+        """Return the only model that gives a variable, None if all do."""
         variable = self.variables[name]
         model = variable.attrs.get("model")
         return None if model is None or "model" in variable.dims else str(model)
 
-    def read(self, names: Sequence[str], index: Mapping[str, slice | Array]) -> dict[str, Array]:
+    # ------------------------------------------------------------------------ reading
+
+    def read(self, names: Sequence[str], index: Index) -> dict[str, Array]:
         """Return variables at a block, each with as many axes as the grid (size 1 where absent)."""
-        found: dict[str, Array] = {}
-        pending = {}
-        for name in names:
-            variable = self.variables[name]
-            mine = {d: index[d] for d in variable.dims}
-            if isinstance(variable, StoredArray):
-                found[name] = variable.read(mine)
-            else:
-                pending[name] = variable.isel(mine)
-        found.update(_load(pending))
-        for name, values in found.items():
-            dims = self.variables[name].dims
-            order = [dims.index(d) for d in self.dims if d in dims]
-            padded = self._padded(dims, values.shape)
-            found[name] = values.transpose(order).reshape(padded)
-        return {name: found[name] for name in names}
+        found = self._loaded(names, index)
+        return {n: self._aligned(self.variables[n].dims, values) for n, values in found.items()}
 
     def read_flat(
-        self,
-        names: Sequence[str],
-        index: Mapping[str, slice | Array],
-        dims: Sequence[str] | None = None,
+        self, names: Sequence[str], index: Index, dims: Sequence[str] | None = None
     ) -> dict[str, Array]:
         """Return variables at a block as flat arrays; codes as their meanings.
 
@@ -271,39 +252,48 @@ class Grid:
             found[name] = self.meanings(name)[flat] if self.kind(name) == "code" else flat
         return found
 
-    def _padded(self, dims: Sequence[Any], shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the shape with size 1 for each dimension of the grid that is absent."""
-        known = dict(zip(dims, shape, strict=True))
-        return tuple(known.get(d, 1) for d in self.dims)
-
-    def coordinate_at(self, name: str, index: Mapping[str, slice | Array]) -> Array:
-        """Return a coordinate at a block, with as many axes as the grid."""
-        coordinate = self.coordinates[name]
-        values = coordinate.values
-        for axis, dim in enumerate(coordinate.dims):
-            values = values[(slice(None),) * axis + (index[dim],)]
-        return values.reshape(self._padded(coordinate.dims, values.shape))
-
     def gather(self, names: Sequence[str], points: Mapping[str, Array]) -> dict[str, Array]:
         """Return variables and coordinates at single points, given by their index per dimension."""
-        found: dict[str, Array] = {}
-        pending = {}
         size = len(next(iter(points.values()))) if points else 1
+        found = self._loaded([name for name in names if name in self.variables], points, "points")
         for name in names:
-            if name in self.variables:
-                variable = self.variables[name]
-                if isinstance(variable, StoredArray):
-                    found[name] = variable.read_points(points)
-                    continue
-                import xarray as xr
-
-                where = {d: xr.Variable(("point",), points[str(d)]) for d in variable.dims}
-                pending[name] = variable.isel(where)
-            else:
+            if name not in found:
                 coordinate = self.coordinates[name]
                 found[name] = coordinate.values[tuple(points[d] for d in coordinate.dims)]
-        found.update(_load(pending))
         return {name: np.broadcast_to(found[name], (size,)) for name in names}
+
+    def at_block(self, dims: Sequence[str], values: Array, index: Index) -> Array:
+        """Return an array over some dimensions at a block, with as many axes as the grid."""
+        for axis, dim in enumerate(dims):
+            values = values[(slice(None),) * axis + (index[dim],)]
+        return self._aligned(dims, values)
+
+    def _aligned(self, dims: Sequence[Any], values: Array) -> Array:
+        """Return values over some dimensions in the grid's order, with size 1 for the others."""
+        ordered = values.transpose([dims.index(d) for d in self.dims if d in dims])
+        lengths = iter(ordered.shape)
+        return ordered.reshape([next(lengths) if d in dims else 1 for d in self.dims])
+
+    def _loaded(self, names: Sequence[str], index: Index, kind: str = "block") -> dict[str, Array]:
+        """Return variables at a block or at points; what dask holds is computed together."""
+        arrays = {name: self.variables[name] for name in names}
+        if isinstance(self.dataset, StoredGroup):
+            read = "read" if kind == "block" else "read_points"
+            return {name: getattr(array, read)(index) for name, array in arrays.items()}
+        import xarray as xr
+
+        at = index if kind == "block" else {d: xr.Variable("point", i) for d, i in index.items()}
+        found = {n: array.isel({d: at[d] for d in array.dims}).data for n, array in arrays.items()}
+        lazy = {name: data for name, data in found.items() if hasattr(data, "dask")}
+        if lazy:
+            from dask.base import compute, get_scheduler
+
+            # Blocks are read in threads already; a scheduler that the user chose has precedence.
+            scheduler = None if get_scheduler() is not None else "synchronous"
+            computed = compute(*lazy.values(), scheduler=scheduler)
+            found.update(zip(lazy, computed, strict=True))
+        # Views of memory that is not ours are not written to.
+        return {name: _read_only(np.asarray(data)) for name, data in found.items()}
 
     def boundaries(self, names: Iterable[str]) -> dict[str, Array]:
         """Return per dimension where chunks begin and the last ends, for reading ``names``.
@@ -311,10 +301,9 @@ class Grid:
         Without chunks any index is a boundary.
         """
         cuts = {d: np.arange(n + 1) for d, n in self.sizes.items()}
-        chunked = [v for v in map(self.variables.__getitem__, names) if _chunks(v)]
-        for variable in sorted(chunked, key=lambda v: v.ndim):  # the largest has the last word
-            for dim, ends in _chunks(variable).items():
-                cuts[dim] = ends
+        # The largest variable decides.
+        for array in sorted((self.variables[name] for name in names), key=lambda v: v.ndim):
+            cuts |= _chunks(array)
         return cuts
 
 
@@ -323,41 +312,86 @@ def _plain(values: Array) -> Array:
     return values if values.dtype.kind in "biuf" else values.astype(object).astype(str)
 
 
-def _variable(array: Any) -> Any:
-    """Return a stored array itself, and of an xarray.DataArray its variable."""
-    return array if isinstance(array, StoredArray) else array.variable
+def _whole(array: Any) -> Array:
+    """Return all values of a stored array or an xarray.Variable."""
+    return array.read() if hasattr(array, "read") else np.asarray(array.values)
 
 
-def _whole(variable: Any) -> Array:
-    """Return all values of a variable."""
-    return variable.read() if isinstance(variable, StoredArray) else np.asarray(variable.values)
+def _read_only(values: Array) -> Array:
+    """Return a view that refuses to be written to."""
+    values = values.view()
+    values.flags.writeable = False
+    return values
 
 
-def _chunks(variable: Any) -> dict[str, Array]:
-    """Return per dimension the boundaries of a variable's chunks; nothing if it has none."""
-    if isinstance(variable, StoredArray):
-        preferred = dict(zip(variable.dims, variable.chunking.chunks, strict=True))
-    elif variable.chunks is not None:
-        sizes = zip(variable.dims, variable.chunks, strict=True)
-        return {str(d): np.cumsum([0, *chunks]) for d, chunks in sizes}
+def _chunks(array: Any) -> dict[str, Array]:
+    """Return per dimension the boundaries of an array's chunks; nothing if it has none."""
+    if hasattr(array, "chunking"):
+        sizes = dict(zip(array.dims, array.chunking.chunks, strict=True))
+    elif array.chunks is not None:
+        ends = zip(array.dims, array.chunks, strict=True)
+        return {str(d): np.cumsum([0, *lengths]) for d, lengths in ends}
     else:
-        preferred = variable.encoding.get("preferred_chunks") or {}
+        sizes = array.encoding.get("preferred_chunks") or {}
     return {
-        str(d): np.append(np.arange(0, n, preferred[d]), n)
-        for d, n in variable.sizes.items()
-        if d in preferred and n > 0
+        str(d): np.append(np.arange(0, n, sizes[d]), n)
+        for d, n in array.sizes.items()
+        if d in sizes and n > 0
     }
 
 
-def _load(variables: Mapping[str, xr.Variable]) -> dict[str, Array]:
-    """Return the values of variables; what dask holds is computed together."""
-    lazy = [name for name, variable in variables.items() if variable.chunks is not None]
-    values = {n: np.asarray(v.values) for n, v in variables.items() if n not in lazy}
-    if lazy:
-        from dask.base import compute, get_scheduler
+# ---------------------------------------------------------------------------- sources
 
-        # Blocks are read in threads already; a scheduler that the user chose has precedence.
-        scheduler = None if get_scheduler() is not None else "synchronous"
-        computed = compute(*(variables[n].data for n in lazy), scheduler=scheduler)
-        values.update(zip(lazy, map(np.asarray, computed), strict=True))
-    return values
+
+def grids_of(data: Any) -> list[Grid]:
+    """Return the grids of results, one per kernel.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping of str to Dataset, or path
+        Results in memory, lazy, or the path of a store.
+
+    Returns
+    -------
+    list of Grid
+        In the order of the kernels' names.
+
+    Raises
+    ------
+    QueryError
+        There are no results in it.
+    """
+    if isinstance(data, str | os.PathLike):
+        files = files_of(data)
+        mark = files.mark("zarr.json")
+        # Opening what is not there explains what is wrong, with the name that the user gave.
+        is_there = mark is not None or is_url(data)
+        return grids_of_store(files.root if is_there else Path(data), mark)
+    planned = data if isinstance(data, Reducible) else None
+    data = data if planned is None else planned.results
+    import xarray as xr
+
+    if isinstance(data, xr.Dataset):
+        found = {str(data.attrs.get("kernel", "kernel")): data}
+    elif isinstance(data, xr.DataTree):
+        # A store's root holds no results, but an index of its chunks.
+        nodes = [n for n in data.subtree if n.data_vars and not n.children]
+        found = {str(n.attrs.get("kernel", n.name or "kernel")): n.to_dataset() for n in nodes}
+    elif isinstance(data, Mapping):
+        found = {str(name): dataset for name, dataset in data.items()}
+    else:
+        raise QueryError(f"cannot query a {type(data).__name__}: give a store, DataTree or Dataset")
+    return _grids(found, planned)
+
+
+@lru_cache(maxsize=4)
+def grids_of_store(path: Any, mark: Any) -> list[Grid]:
+    """Return the grids of a store, opened once; ``mark`` changes with its root record."""
+    return _grids(open_groups(path))
+
+
+def _grids(groups: Mapping[str, Any], planned: Reducible | None = None) -> list[Grid]:
+    if not any(group.data_vars for group in groups.values()):
+        raise QueryError("there are no results to query")
+    # A store lists its groups by name, a tree in memory does not: the order must not depend on it.
+    return [Grid(kernel, groups[kernel], planned) for kernel in sorted(groups)]

@@ -11,12 +11,10 @@ from sweep.errors import QueryError
 from sweep.expressions import Expression
 from sweep.query.answer import Answer
 from sweep.query.counts import why_empty
-from sweep.query.question import Question, check_rows, lay_out, title_of
+from sweep.query.question import Question, ask, check_rows
 from sweep.query.reduce import reduce
 from sweep.query.rows import answer_of
 from sweep.reduction import BEST, FRONT, Keep, Kept
-
-__all__ = ["best", "pareto", "top"]
 
 
 def best(
@@ -64,43 +62,40 @@ def best(
     QueryError
         The question does not fit the results.
     """
-    question = lay_out(data, [objective], [sense], by, where, select)
-    kept = reduce(question, BEST)
-    values, firsts = kept.columns[0].tolist(), _firsts(kept)
-    reasons, missing = why_empty(question, set(question.groups.values()) - set(firsts))
+    question = ask(data, [objective], [sense], by, where, select)
+    kept, starts, reasons, missing = _by_group(question, BEST)
+    values = kept.columns[0].tolist()
     positions: list[int] = []
-    distances: list[float | None] = []
-    absent: dict[int, dict[str, Any]] = {}
+    rows: list[dict[str, Any]] = []
     for number, labels in question.ordered():
-        if number in firsts:
-            first = firsts[number]
-            has_second = first + 1 < len(values) and kept.groups[first + 1] == number
-            second = values[first + 1] if has_second else None
-            positions.append(int(kept.positions[first]))
-            distances.append(relative_distance(values[first], second))
+        start, stop = starts[number : number + 2]
+        if start < stop:
+            positions.append(int(kept.positions[start]))
+            rows.append({"runner_up": relative_distance(*values[start:stop])})
         elif number in reasons:
-            absent[len(positions)] = {**question.shared, **labels, "status": reasons[number]}
             positions.append(-1)
-            distances.append(None)
+            rows.append({**question.shared, **labels, "status": reasons[number]})
     word = "smallest" if sense == "min" else "largest"
     return answer_of(
-        question,
-        title_of(f"{word} {objective}", question.by, where, select),
-        np.array(positions, np.int64),
-        {"runner_up": distances},
-        absent,
-        include=include,
-        notes=(*question.notes, *missing),
-    )
+        question, f"{word} {objective}", positions, rows,
+        last=("runner_up",), include=include, notes=missing,
+    )  # fmt: skip
 
 
-def _firsts(kept: Kept) -> dict[int, int]:
-    """Return the row of each group's first configuration."""
-    rows = np.flatnonzero(np.diff(kept.groups, prepend=-1))
-    return dict(zip(kept.groups[rows].tolist(), rows.tolist(), strict=True))
+def _by_group(
+    question: Question, keep: Keep
+) -> tuple[Kept, list[int], dict[int, str], tuple[str, ...]]:
+    """Return what is kept, where each group begins in it and the last ends, and why some are empty.
+
+    Reasons and notes are those of :func:`why_empty`.
+    """
+    kept = reduce(question, keep)
+    starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1))
+    empty = np.flatnonzero(np.diff(starts) == 0).tolist()
+    return kept, starts.tolist(), *why_empty(question, empty)
 
 
-def relative_distance(best: float, runner_up: float | None) -> float | None:
+def relative_distance(best: float, runner_up: float | None = None) -> float | None:
     """Return how far the runner-up is from the best, relative to the best.
 
     0.0 for a tie, None where there is no runner-up or the ratio has no meaning (the best is zero or
@@ -147,12 +142,11 @@ def top(
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise QueryError(f"the number of rows must be a positive integer, not {n!r}")
-    question = lay_out(data, [objective], [sense], by, where, select)
+    question = ask(data, [objective], [sense], by, where, select)
     points = sum(part.grid.points for part in question.parts)
     check_rows(min(int(n), points) * len(question.groups), "ask for fewer")
     word = "smallest" if sense == "min" else "largest"
-    title = title_of(f"{n} {word} {objective}", question.by, where, select)
-    return _listed(question, title, reduce(question, Keep("smallest", int(n))), True, include)
+    return _listed(question, f"{n} {word} {objective}", Keep("smallest", int(n)), ["rank"], include)
 
 
 def pareto(
@@ -195,34 +189,29 @@ def pareto(
     senses = ["min"] * len(objectives) if senses is None else list(senses)
     if len(senses) != len(objectives):
         raise QueryError(f"{len(objectives)} objectives need as many senses, not {senses}")
-    question = lay_out(data, objectives, senses, by, where, select)
+    question = ask(data, objectives, senses, by, where, select)
     named = " and ".join(
         objective if sense == "min" else f"{objective} (largest)"
         for objective, sense in zip(objectives, senses, strict=True)
     )
-    title = title_of(f"Pareto front of {named}", question.by, where, select)
-    return _listed(question, title, reduce(question, FRONT), False, include)
+    return _listed(question, f"Pareto front of {named}", FRONT, [], include)
 
 
 def _listed(
-    question: Question, title: str, kept: Kept, is_ranked: bool, include: Sequence[str]
+    question: Question, title: str, keep: Keep, first: Sequence[str], include: Sequence[str]
 ) -> Answer:
     """Return the answer that lists what is kept of each group in order."""
-    starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1)).tolist()
-    numbers = [number for number, _ in question.ordered()]
-    rows = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])
-    ranks = [i for n in numbers for i in range(1, starts[n + 1] - starts[n] + 1)]
-    reasons, missing = why_empty(question, {n for n in numbers if starts[n] == starts[n + 1]})
+    kept, starts, reasons, missing = _by_group(question, keep)
+    order = [(rank, starts[number] + rank - 1)
+             for number, _ in question.ordered()
+             for rank in range(1, starts[number + 1] - starts[number] + 1)]  # fmt: skip
     notes = [
         f"no valid configuration{question.named([n for n in reasons if reasons[n] == reason])}"
         f" ({reason})"
         for reason in dict.fromkeys(reasons.values())
     ]
+    positions = kept.positions[[row for _, row in order]].tolist()
+    rows = [{name: rank for name in first} for rank, _ in order]
     return answer_of(
-        question,
-        title,
-        kept.positions[rows],
-        {"rank": ranks} if is_ranked else {},
-        include=include,
-        notes=(*question.notes, *notes, *missing),
+        question, title, positions, rows, first=first, include=include, notes=(*notes, *missing)
     )

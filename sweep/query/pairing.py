@@ -160,7 +160,8 @@ class _Rows:
         shape = tuple(1 if d == "device" else grid.sizes[d] for d in grid.dims)
         names = [n for n in grid.axes if n not in ("device", STACKED)]
         self.columns = {
-            name: np.broadcast_to(grid.coordinate_at(name, index), shape).ravel() for name in names
+            name: np.broadcast_to(grid.at_block(c.dims, c.values, index), shape).ravel()
+            for name, c in ((name, grid.coordinates[name]) for name in names)
         }
 
         self.size = math.prod(shape)

@@ -1,4 +1,4 @@
-"""A question laid over all kernels that it fits, with the groups that kernels may share."""
+"""A question asked of all kernels that it fits, with the groups that kernels may share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
 from sweep.expressions import Expression
-from sweep.query.filters import clearest, select_kernels
-from sweep.query.grid import AbsentError
+from sweep.query.filters import select_kernels, those_that_fit
+from sweep.query.grid import Grid, grids_of
 from sweep.query.kernel_part import SENSES, KernelPart
-from sweep.query.sources import grids_of
-
-__all__ = ["Question", "check_rows", "lay_out", "title_of"]
 
 Array = NDArray[Any]
 
@@ -26,16 +23,21 @@ MAX_ROWS = 1_000_000
 DEFAULT_BY = ("kernel", "device", "model")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
-    """A question laid over all kernels: their parts, and the groups that they may share.
+    """A question asked of all kernels: their parts, and the groups that they may share.
 
-    ``notes`` name the kernels that it does not fit.
+    ``filters`` describes selection and condition; ``notes`` name the kernels that it does not fit.
     """
 
     parts: list[KernelPart]
     by: tuple[str, ...]
+    filters: str = ""
     notes: tuple[str, ...] = ()
+
+    def title(self, what: str) -> str:
+        """Return the question in words."""
+        return what + (f" by {', '.join(self.by)}" if self.by else "") + self.filters
 
     @cached_property
     def offsets(self) -> Array:
@@ -45,54 +47,46 @@ class Question:
     @cached_property
     def groups(self) -> dict[tuple[Any, ...], int]:
         """Each group's values of ``by``, and its number."""
-        found: dict[tuple[Any, ...], int] = {}
-        check_rows(sum(part.grouping.size for part in self.parts), "name fewer dimensions in `by`")
-        for part in self.parts:
-            for key in self._keys(part):
-                found.setdefault(key, len(found))
-        return found
+        check_rows(sum(part.size for part in self.parts), "name fewer dimensions in `by`")
+        keys = dict.fromkeys(key for part in self.parts for key in self._keys(part))
+        return {key: number for number, key in enumerate(keys)}
 
     @cached_property
-    def numbers(self) -> list[Array]:
-        """For each part the number of each of its groups."""
-        return [
-            np.array([self.groups[key] for key in self._keys(part)], np.int64)
-            for part in self.parts
-        ]
-
-    def numbered(self) -> Iterator[tuple[KernelPart, Array, int]]:
-        """Yield each part with the numbers of its groups and where its positions begin."""
-        yield from zip(self.parts, self.numbers, map(int, self.offsets), strict=True)
+    def numbered(self) -> list[tuple[KernelPart, Array, int]]:
+        """Each part with the numbers of its groups and where its positions begin."""
+        found = []
+        for part, offset in zip(self.parts, self.offsets.tolist(), strict=True):
+            numbers = [self.groups[key] for key in self._keys(part)]
+            found.append((part, np.array(numbers, np.int64), offset))
+        return found
 
     def narrowed(self, numbers: Sequence[int], *, keeps_condition: bool = True) -> Question:
         """Return the question about some groups, without the kernels that have none of them."""
         found = []
-        for part, own, _ in self.numbered():
+        for part, own, _ in self.numbered:
             local = np.flatnonzero(np.isin(own, numbers))
             if local.size:
                 found.append(part.narrowed(local, keeps_condition=keeps_condition))
         return replace(self, parts=found)
 
-    def _keys(self, part: KernelPart) -> list[tuple[Any, ...]]:
-        """Return the values of ``by`` for each group of a part."""
-        keys = []
-        for label in part.grouping.labels():
-            known = dict(zip(part.by, label, strict=True)) | {"kernel": part.grid.kernel}
-            keys.append(
-                tuple(
-                    known[n] if n in known else part.grid.coordinates[n].values.item()
-                    for n in self.by
-                )
-            )
-        return keys
+    def _keys(self, part: KernelPart) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of ``by`` for each group of a part."""
+        fixed = {
+            n: part.grid.kernel if n == "kernel" else part.grid.coordinates[n].values.item()
+            for n in self.by
+            if n not in part.by
+        }
+        for label in part.labels():
+            known = fixed | dict(zip(part.by, label, strict=True))
+            yield tuple(known[name] for name in self.by)
 
     def ordered(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the groups' numbers and values, ordered by the values of ``by`` in turn."""
-        ranks: list[dict[Any, int]] = [{} for _ in self.by]
-        for key in self.groups:
-            for rank, value in zip(ranks, key, strict=True):
-                rank.setdefault(value, len(rank))
-        keys = sorted(self.groups, key=lambda k: tuple(r[v] for r, v in zip(ranks, k, strict=True)))
+        ranks = [
+            {value: rank for rank, value in enumerate(dict.fromkeys(values))}
+            for values in zip(*self.groups, strict=True)
+        ]
+        keys = sorted(self.groups, key=lambda k: [r[v] for r, v in zip(ranks, k, strict=True)])
         return [(self.groups[key], dict(zip(self.by, key, strict=True))) for key in keys]
 
     @property
@@ -123,7 +117,7 @@ def check_rows(rows: int, advice: str) -> None:
         raise QueryError(f"the answer would have {rows} rows, more than {MAX_ROWS}: {advice}")
 
 
-def lay_out(
+def ask(
     data: Any,
     objectives: Sequence[str],
     senses: Sequence[str],
@@ -132,7 +126,7 @@ def lay_out(
     select: Mapping[str, Any] | None,
     codes: Sequence[str] = (),
 ) -> Question:
-    """Return a question laid over all kernels that it fits; ``codes`` are those to count.
+    """Return a question asked of all kernels that it fits; ``codes`` are those to count.
 
     Raises
     ------
@@ -143,34 +137,23 @@ def lay_out(
         if sense not in SENSES:
             raise QueryError(f"unknown sense '{sense}'{nearest(sense, SENSES)} (known: min, max)")
     select = dict(select or {})
-    expression = Expression.parse(where) if isinstance(where, str) else where
-    grids = select_kernels(grids_of(data), select)
-    wanted = None if by is None else tuple(dict.fromkeys([by] if isinstance(by, str) else by))
-    parts, refused, left_out = [], [], []
-    for grid in grids:
-        names = DEFAULT_BY if wanted is None else wanted
-        if wanted is None:
-            names = tuple(n for n in names if n == "kernel" or n in grid.coordinates)
-        try:
-            parts.append(KernelPart(grid, objectives, senses, names, select, expression, codes))
-        except AbsentError as error:
-            refused.append(error)
-            left_out.append(grid.kernel)
-    if not parts:
-        raise clearest(refused)
-    notes = (f"left out: {', '.join(left_out)} ({refused[0]})",) if refused else ()
-    if wanted is None:
-        wanted = tuple(
-            n for n in DEFAULT_BY if n == "kernel" or all(n in v.grid.coordinates for v in parts)
-        )
-    return Question(parts, wanted, notes)
+    condition = Expression.parse(where) if isinstance(where, str) else where
+    wanted = (by,) if isinstance(by, str) else by
 
+    def groups_of(grids: Sequence[Grid]) -> tuple[str, ...]:
+        """Return what forms groups: by default the dimensions among kernel, device and model."""
+        if wanted is not None:
+            return tuple(dict.fromkeys(wanted))
+        known = [{"kernel", *grid.coordinates} for grid in grids]
+        return tuple(name for name in DEFAULT_BY if all(name in names for names in known))
 
-def title_of(what: str, by: Sequence[str], where: Any, select: Mapping[str, Any] | None) -> str:
-    """Return the question in words."""
-    text = what + (f" by {', '.join(by)}" if by else "")
-    if select:
-        text += ", " + ", ".join(f"{name}={value}" for name, value in select.items())
-    if where is not None:
-        text += f", where {where if isinstance(where, str) else where.text}"
-    return text
+    parts, refused = those_that_fit(
+        select_kernels(grids_of(data), select),
+        lambda grid: KernelPart.of(
+            grid, objectives, senses, groups_of([grid]), select, condition, codes
+        ),
+    )
+    filters = "".join(f", {name}={value}" for name, value in select.items())
+    filters += "" if condition is None else f", where {condition.text}"
+    notes = [f"left out: {', '.join(refused)} ({next(iter(refused.values()))})"] if refused else []
+    return Question(parts, groups_of([part.grid for part in parts]), filters, tuple(notes))

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.fronts import front, spread
+from sweep.query.blocks import Block, Slab, blocks_of
 from sweep.query.chunk_index import chunks_of
-from sweep.query.kernel_part import Block, KernelPart, Slab
+from sweep.query.kernel_part import KernelPart
 from sweep.query.question import Question
-from sweep.reduction import NOWHERE, Collected, Keep, Kept, SoFar, smallest
-
-__all__ = ["cloud", "reduce"]
+from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -54,21 +53,17 @@ def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
         In the order of groups, values and positions; groups without anything are absent.
         Positions count over all kernels.
     """
-    collected = Collected(keep)
-    for part, numbers, offset in question.numbered():
-        so_far = SoFar(collected, len(question.groups), numbers, offset)
-        for found in _parts(part, keep, names, so_far):
-            collected.add(Kept(numbers[found.groups], found.columns, found.positions + offset))
-    return collected.merge() or _nothing(keep, max(len(names), 1))
-
-
-def _nothing(keep: Keep, lines: int) -> Kept:
+    collected = Collected(keep, len(question.groups))
+    for part, numbers, offset in question.numbered:
+        collected.start(numbers, offset)
+        for found in _parts(part, keep, names, collected):
+            collected.add(found)
     none = np.empty(0, np.int64)
-    columns = (np.empty((0, lines, keep.width), np.int64) if keep.is_count else np.empty(0),)
-    return Kept(none, columns, none)
+    columns = (np.empty((0, max(len(names), 1), keep.width), np.int64) if keep.is_count else none,)
+    return collected.merge() or Kept(none, columns, none)
 
 
-def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: SoFar) -> Iterator[Kept]:
+def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected) -> Iterator[Kept]:
     """Yield parts of what is kept of one kernel, by its own groups and positions."""
     present = [name for name in names if name in part.grid.variables]
     if keep.is_count and part.condition is None:
@@ -81,29 +76,23 @@ def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: SoFar) ->
     known = None if planned is None or reduction is None else planned.reduce(reduction)
     if known is None:
         chunks = chunks_of(part)
-        if chunks is None:
-            index: list[Kept] = []
-            blocks = iter(part.blocks(present))
-        else:
+        if chunks is not None:
             index, blocks = chunks.reduced(keep, present, so_far)
-        read = each(partial(_of_block, part, keep, present, so_far), blocks)
+        else:
+            index, blocks = [], iter(blocks_of(part, present))
+        read = each(partial(_of_block, keep, present, so_far), blocks)
         known = chain(index, filter(None, read))
     for found in known:
-        yield _lines(found, names, present) if keep.kind == "codes" else found
-
-
-def _lines(found: Kept, names: Sequence[str], present: Sequence[str]) -> Kept:
-    """Return counts with a line for each name, also for those that a kernel does not have."""
-    if len(names) == len(present):
-        return found
-    counts = np.zeros((len(found.groups), len(names), found.columns[0].shape[-1]), np.int64)
-    counts[:, [names.index(name) for name in present]] = found.columns[0]
-    return Kept.counted(found.groups, counts)
+        if len(present) < len(names):  # a line for each name
+            counts = np.zeros((len(found.groups), len(names), keep.width), np.int64)
+            counts[:, [names.index(name) for name in present]] = found.columns[0]
+            found = Kept.counted(found.groups, counts)
+        yield found
 
 
 def _absent(part: KernelPart, keep: Keep, names: Sequence[str]) -> Iterator[Kept]:
     """Yield the counts of what a list of configurations leaves out, as a grid would have it."""
-    absent = part.grouping.absent()
+    absent = part.absent()
     if absent is None:
         return
     counts = np.zeros((len(absent), max(len(names), 1), keep.width), np.int64)
@@ -117,25 +106,28 @@ def _absent(part: KernelPart, keep: Keep, names: Sequence[str]) -> Iterator[Kept
     yield Kept.counted(np.arange(len(absent)), counts)
 
 
-def _of_block(
-    part: KernelPart, keep: Keep, names: Sequence[str], so_far: SoFar, block: Block
-) -> Kept | None:
+def _of_block(keep: Keep, names: Sequence[str], so_far: Collected, block: Block) -> Kept | None:
     """Read a block and reduce it."""
-    slab = part.slab(block, names)
+    slab = block.read(names)
     if slab is None:
         return None
     if keep.is_count:
         return _counted(slab, keep, names)
     if keep.kind == "front":
-        return _fronts(slab, so_far)
-    bounds = so_far.limits()[0][slab.groups]
-    rows, columns, values = smallest(slab.columns[0], keep.n, bounds, value_only=keep.value_only)
-    positions = slab.positions(rows, np.maximum(columns, 0))
-    return Kept(slab.groups[rows], (values,), np.where(columns < 0, NOWHERE, positions))
+        rows, columns = _fronts(slab, so_far)
+        values = tuple(column[rows, columns] for column in slab.columns)
+    else:
+        bounds = so_far.limits()[0][block.groups]
+        rows, columns, least = smallest(slab.columns[0], keep.n, bounds, value_only=keep.value_only)
+        values = (least,)
+    positions = block.positions(rows, np.maximum(columns, 0))
+    return Kept(block.groups[rows], values, np.where(columns < 0, NOWHERE, positions))
 
 
 def _counted(slab: Slab, keep: Keep, names: Sequence[str]) -> Kept:
-    counts = np.zeros((len(slab.groups), max(len(names), 1), keep.width), np.int64)
+    """Count codes, or numbers by bin, in each row."""
+    groups = slab.block.groups
+    counts = np.zeros((len(groups), max(len(names), 1), keep.width), np.int64)
     for row, asked in enumerate(slab.satisfied):
         for line, name in enumerate(names):
             counts[row, line] = np.bincount(slab.codes[name][row][asked], minlength=keep.width)
@@ -145,12 +137,13 @@ def _counted(slab: Slab, keep: Keep, names: Sequence[str]) -> Kept:
             places = np.searchsorted(keep.cuts, kept, side="right")
             counts[row, 0] = np.bincount(places, minlength=keep.width)
             counts[row, 0, -1] = values.size - kept.size
-    return Kept.counted(slab.groups, counts)
+    return Kept.counted(groups, counts)
 
 
-def _fronts(slab: Slab, so_far: SoFar) -> Kept:
+def _fronts(slab: Slab, so_far: Collected) -> tuple[Array, Array]:
+    """Return rows and columns of the points on each row's front."""
     rows, chosen = [], []
-    for row, group in enumerate(slab.groups.tolist()):
+    for row, group in enumerate(slab.block.groups.tolist()):
         held = so_far.front(group)
         killers: list[Array] = []
         if held is not None:  # a few points, spread along the front
@@ -158,9 +151,7 @@ def _fronts(slab: Slab, so_far: SoFar) -> Kept:
             killers = [column[few] for column in held[0]]
         chosen.append(front([column[row] for column in slab.columns], killers))
         rows.append(np.full(len(chosen[-1]), row))
-    at = np.concatenate(rows), np.concatenate(chosen)
-    columns = tuple(column[at] for column in slab.columns)
-    return Kept(slab.groups[at[0]], columns, slab.positions(*at))
+    return np.concatenate(rows), np.concatenate(chosen)
 
 
 def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -206,34 +197,33 @@ def cloud(question: Question, n: int) -> dict[tuple[Any, ...], tuple[Array, ...]
     dict
         The group's values of ``by`` to one array per objective, in the objectives' own sign.
     """
-    found: dict[int, list[tuple[Array, ...]]] = {}
-    for part, numbers, _ in question.numbered():
-        blocks = part.blocks()
+    found: dict[int, list[list[Array]]] = {}
+    for part, numbers, _ in question.numbered:
+        blocks = blocks_of(part)
         chosen = np.linspace(0, len(blocks) - 1, min(len(blocks), MAX_BLOCKS)).astype(int)
         share = max(1, n // (len(chosen) * len(question.parts)))
-        for thinned in each(partial(_thinned, part, share), [blocks[i] for i in chosen]):
+        for thinned in each(partial(_thinned, share), [blocks[i] for i in chosen]):
             for group, columns in thinned:
                 found.setdefault(int(numbers[group]), []).append(columns)
     keys = {number: key for key, number in question.groups.items()}
     return {
-        keys[number]: tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        keys[number]: tuple(map(np.concatenate, zip(*parts, strict=True)))
         for number, parts in sorted(found.items())
     }
 
 
-def _thinned(part: KernelPart, share: int, block: Block) -> list[tuple[int, tuple[Array, ...]]]:
-    """Return some valid configurations of a block, group by group."""
-    slab = part.slab(block)
+def _thinned(share: int, block: Block) -> list[tuple[int, list[Array]]]:
+    """Return each group of a block with some of its valid configurations."""
+    slab = block.read()
     if slab is None:
         return []
     found = []
-    per_group = max(1, share // len(slab.groups))
-    for row, group in enumerate(slab.groups.tolist()):
+    per_group = max(1, share // len(block.groups))
+    for row, group in enumerate(block.groups.tolist()):
         columns = [column[row] for column in slab.columns]
         valid = np.flatnonzero(~np.logical_or.reduce([np.isnan(c) for c in columns]))
         # An odd step, since axes often have an even number of values: it meets all of them.
         step = max(1, valid.size // per_group) | 1
-        points = valid[::step]
-        signed = zip(columns, part.signs, strict=True)
-        found.append((group, tuple(sign * column[points] for column, sign in signed)))
+        signed = zip(columns, block.part.signs, strict=True)
+        found.append((group, [sign * column[valid[::step]] for column, sign in signed]))
     return found

@@ -9,30 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError
 from sweep.fields import STACKED
 from sweep.query.answer import Answer
-from sweep.query.grid import CLOCKS, AbsentError, Grid
+from sweep.query.filters import those_that_fit
+from sweep.query.grid import CLOCKS, Grid
 from sweep.query.kernel_part import KernelPart
 from sweep.query.question import Question
-
-__all__ = ["answer_of"]
 
 Array = NDArray[Any]
 
 SHOWN = ("execution_time", "power", "energy", "occupancy")
 """Results in every row, if they are stored."""
-
 EXPLAINING = ("regime", "bound")
 
 
 def answer_of(
     question: Question,
     title: str,
-    positions: Array,
-    extra: Mapping[str, Sequence[Any]],
-    absent: Mapping[int, Mapping[str, Any]] | None = None,
+    positions: Sequence[int],
+    rows: Sequence[dict[str, Any]],
     *,
+    first: Sequence[str] = (),
+    last: Sequence[str] = (),
     include: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Answer:
@@ -43,43 +41,38 @@ def answer_of(
     question : Question
         The question.
     title : str
-        The question in words.
-    positions : array of int
-        Positions over all kernels, in the order of the rows.
-    extra : mapping
-        Columns that need no reading: name to one value for each row.
-    absent : mapping, optional
-        For rows without a configuration, what is known of the group.
+        What is asked for, in words.
+    positions : sequence of int
+        Positions over all kernels, in the order of the rows; -1 where there is no configuration.
+    rows : sequence of dict
+        What is known of each row without reading. The other columns are added.
+    first, last : sequence of str
+        Columns of ``rows`` that stand before the coordinates, and after the results.
     include : sequence of str
         Further variables to show.
     notes : sequence of str
         Notes besides those on assumed values.
     """
-    absent = absent or {}
     grids = [part.grid for part in question.parts]
     coordinates = _coordinate_columns(grids, question.by)
     shown = _shown(question.parts, include)
-    first = [name for name in ("rank",) if name in extra]
-    last = [name for name in extra if name not in first]
-    columns = tuple(
-        dict.fromkeys([*first, *coordinates, *shown, *last, "status", "rests_on_assumed"])
-    )
-    rows: list[dict[str, Any]] = [
-        {**absent.get(i, {}), "rests_on_assumed": []} for i in range(len(positions))
-    ]
-    owners = np.searchsorted(question.offsets, positions, side="right") - 1
-    owners[list(absent)] = -1
-    for number, (part, _, offset) in enumerate(question.numbered()):
+    names = (*first, *coordinates, *shown, *last, "status", "rests_on_assumed")
+    columns = tuple(dict.fromkeys(names))
+    places = np.asarray(positions, np.int64)
+    owners = np.where(places < 0, -1, np.searchsorted(question.offsets, places, side="right") - 1)
+    for number, (part, _, offset) in enumerate(question.numbered):
         mine = np.flatnonzero(owners == number)
         if mine.size:
-            for name, column in _values(part, positions[mine] - offset, shown).items():
-                for i, value in zip(mine.tolist(), column, strict=True):
-                    rows[i][name] = value
-    for name, known in extra.items():
-        for row, value in zip(rows, known, strict=True):
-            row[name] = value
-    units = _units(grids, columns)
-    return Answer.of(title, rows, coordinates, units, (*notes, *_assumed_note(rows)), columns)
+            found = _values(part, places[mine] - offset, shown)
+            for i, values in zip(mine.tolist(), zip(*found.values(), strict=True), strict=True):
+                rows[i].update(zip(found, values, strict=True))
+    for row in rows:
+        row.setdefault("rests_on_assumed", [])
+    units = {"runner_up": "1"}
+    for grid in reversed(grids):
+        units |= {name: grid.units(name) for name in columns if _is_number(grid, name)}
+    notes = (*question.notes, *notes, *_assumed_note(rows))
+    return Answer.of(question.title(title), rows, coordinates, units, notes, columns)
 
 
 def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
@@ -87,48 +80,33 @@ def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
     names = dict.fromkeys(name for grid in grids for name in grid.coordinates)
     if STACKED not in by:  # the parameters say more than their number
         names.pop(STACKED, None)
-    first = ["kernel", *(n for n in ("device", "model") if n in names)]
-    first += [n for n in by if n not in first]
-    rest = [n for n in names if n not in first]
-    return [
-        *first,
-        *(n for n in rest if n not in CLOCKS),
-        *(n for n in CLOCKS if n in rest),
-    ]
+    first = ["kernel", *(name for name in ("device", "model") if name in names), *by]
+    others = [name for name in names if name not in CLOCKS]
+    return list(dict.fromkeys([*first, *others, *(name for name in CLOCKS if name in names)]))
 
 
 def _shown(parts: Sequence[KernelPart], include: Sequence[str]) -> list[str]:
     """Return the full names of the variables to show: objectives first, explanations last."""
-    names = dict.fromkeys(name for part in parts for name in part.objectives)
-    names |= dict.fromkeys(n for n in SHOWN if any(n in part.grid.variables for part in parts))
+    grids = [part.grid for part in parts]
+    stored = {name for grid in grids for name in grid.variables}
+    names = [name for part in parts for name in part.objectives]
+    names += [name for name in SHOWN if name in stored]
     for wanted in include:
-        names |= dict.fromkeys(_resolve_anywhere(parts, wanted))
-    names |= dict.fromkeys(n for n in EXPLAINING if any(n in part.grid.variables for part in parts))
-    return list(names)
-
-
-def _resolve_anywhere(parts: Sequence[KernelPart], name: str) -> list[str]:
-    """Return the full names that a name has in the kernels; an error if it has none anywhere."""
-    found, refused = [], None
-    for part in parts:
-        try:
-            found.append(part.grid.resolve(name))
-        except AbsentError as error:
-            refused = error
-    if not found:
-        raise refused or QueryError(f"nothing has a variable '{name}'")
-    return found
+        names += those_that_fit(grids, lambda grid, name=wanted: grid.resolve(name))[0]  # type: ignore[misc]
+    return list(dict.fromkeys(names + [name for name in EXPLAINING if name in stored]))
 
 
 def _values(part: KernelPart, positions: Array, shown: Sequence[str]) -> dict[str, list[Any]]:
     """Return column to values at positions of one kernel's grid, as Python scalars."""
     grid = part.grid
-    points = part.points(positions)
+    places = np.unravel_index(positions, grid.shape) if grid.dims else ()
     present = [name for name in shown if name in grid.variables]
     assumed = ["assumed", *(["power_assumed"] if part.uses_power else [])]
     assumed = [name for name in assumed if name in grid.variables]
     coordinates = [n for n in grid.coordinates if n != STACKED or n in part.by]
-    gathered = grid.gather([*coordinates, *present, *assumed], points)
+    gathered = grid.gather(
+        [*coordinates, *present, *assumed], dict(zip(grid.dims, places, strict=True))
+    )
     columns: dict[str, list[Any]] = {"kernel": [grid.kernel] * len(positions)}
     for name in (*coordinates, *present):
         columns[name] = _scalars(grid, name, gathered[name])
@@ -161,18 +139,6 @@ def _split(texts: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _units(grids: Sequence[Grid], columns: Sequence[str]) -> dict[str, str]:
-    units = {}
-    for name in columns:
-        for grid in grids:
-            if _is_number(grid, name):
-                units[name] = grid.units(name)
-                break
-    if "runner_up" in columns:
-        units["runner_up"] = "1"
-    return units
-
-
 def _is_number(grid: Grid, name: str) -> bool:
     if name in grid.variables:
         return grid.kind(name) == "float"
@@ -185,12 +151,10 @@ def _device(row: Mapping[str, Any]) -> str:
 
 def _assumed_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the note that says which values behind the answers are assumed."""
-    devices: dict[str, list[str]] = {}
+    devices: dict[str, dict[str, None]] = {}
     for row in rows:
         for name in row["rests_on_assumed"]:
-            known = devices.setdefault(name, [])
-            if _device(row) not in known:
-                known.append(_device(row))
+            devices.setdefault(name, {})[_device(row)] = None
     if not devices:
         return []
     names: dict[tuple[str, ...], list[str]] = {}

@@ -26,7 +26,7 @@ from sweep.errors import QueryError
 from sweep.evaluation import evaluate, limits
 from sweep.evaluation.planned import Planned
 from sweep.plot import histogram_plot
-from sweep.query.sources import grids_of_store
+from sweep.query.grid import grids_of_store
 from sweep.reduction import CODES, Keep
 from sweep.runs.running import run
 

@@ -16,7 +16,7 @@ from support.synthetic import flattened, is_valid, place
 from sweep import store
 from sweep.errors import QueryError, StoreError
 from sweep.fields import POWER_STATUS, STATUS
-from sweep.query import best, kernel_part, pareto, summary, top
+from sweep.query import best, blocks, pareto, summary, top
 
 TREE = synthetic.three_kernels()
 ONE = synthetic.dataset()
@@ -48,7 +48,7 @@ def backed(request, tmp_path_factory):
         yield ONE
     elif request.param == "blocks":  # as large results: many blocks that end within an axis
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernel_part, "TARGET", 7)
+            patch.setattr(blocks, "TARGET", 7)
             yield ONE
     elif request.param == "dask":
         yield ONE.chunk({"device": 1, "block_size": (2, 3), "core_clock_ratio": (1, 4)})
@@ -56,7 +56,7 @@ def backed(request, tmp_path_factory):
         path = stored(ONE, tmp_path_factory.mktemp("store") / "one.zarr")
         chunks = {} if "dask" in request.param else None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernel_part, "TARGET", 50)
+            patch.setattr(blocks, "TARGET", 50)
             yield xr.open_zarr(path, chunks=chunks, consolidated=False)
 
 

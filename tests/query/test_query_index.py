@@ -16,7 +16,7 @@ from support.store_samples import rewrite_root
 from sweep.errors import QueryError, StoreError
 from sweep.fronts import front
 from sweep.query import best, pareto, summary, top
-from sweep.query.kernel_part import KernelPart
+from sweep.query.blocks import Block
 from sweep.runs import summaries
 from sweep.store import inspect, open_groups, open_store
 
@@ -152,14 +152,14 @@ def store(tmp_path: Path) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list:
     """The blocks whose numbers are read from now on."""
     blocks: list = []
-    slab = KernelPart.slab
+    slab = Block.read
 
-    def counting(self, block, codes=()):
+    def counting(block, codes=()):
         if not codes:
             blocks.append(block)
-        return slab(self, block, codes)
+        return slab(block, codes)
 
-    monkeypatch.setattr(KernelPart, "slab", counting)
+    monkeypatch.setattr(Block, "read", counting)
     return blocks
 
 
