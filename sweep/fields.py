@@ -107,7 +107,8 @@ class Parameter:
 
     ``key`` carries the unit as its suffix (``mem_ld_cycles``); ``minimum`` and ``maximum`` are the
     allowed range in that unit. ``columns`` is set for a table of rows (a list of lists): the names
-    of its columns, each with its unit suffix. ``choices`` is set for a word.
+    of its columns, each with its unit suffix; if the first is ``class_name``, there is a row for
+    each class of instructions of the kernel files. ``choices`` is set for a word.
     """
 
     key: str

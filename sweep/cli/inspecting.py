@@ -62,7 +62,7 @@ def list_(arguments: argparse.Namespace) -> int:
 
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return every model with whether it runs, on what derived parameters, or what is missing."""
-    from sweep.explanation.applicability import applicability
+    from sweep.explanation.explaining import applicability
     from sweep.space import missing_parameters, with_derived
 
     if not arguments.device:

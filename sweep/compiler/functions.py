@@ -30,18 +30,16 @@ __all__ = [
     "names_read",
 ]
 
-OPERATORS = (
-    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd,
-    ast.Not, ast.And, ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq,
-)  # fmt: skip
-
-INTEGER: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-}  # fmt: skip
-COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_,
+    ast.And: lambda *sides: all(sides), ast.Or: lambda *sides: any(sides),
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
+"""The operators that a body may use, and what they compute."""
+EXACT = (ast.Add, ast.Sub, ast.Mult)  # of integers
 
 Value = ast.expr | tuple[ast.expr, ...]
 """A number, or the numbers of a sequence."""
@@ -138,10 +136,10 @@ def names_read(node: ast.AST) -> Iterator[str]:
 
 def integer(node: ast.BinOp) -> ast.expr:
     """Return the result of an operation on two integers, any other operation as it is."""
-    left, right, sign = node.left, node.right, INTEGER.get(type(node.op))
-    if sign and isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
-        if type(left.value) is int and type(right.value) is int:
-            return ast.Constant(sign(left.value, right.value))
+    left, right = node.left, node.right
+    if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+        if type(left.value) is type(right.value) is int and isinstance(node.op, EXACT):
+            return ast.Constant(OPERATORS[type(node.op)](left.value, right.value))
     return node
 
 
@@ -152,7 +150,7 @@ def compared(node: ast.Compare) -> ast.expr:
     if len(values) < len(sides):
         return node
     pairs = zip(node.ops, values[:-1], values[1:], strict=True)
-    return ast.Constant(all(COMPARE[type(op)](a, b) for op, a, b in pairs))
+    return ast.Constant(all(OPERATORS[type(op)](a, b) for op, a, b in pairs))
 
 
 def connected(op: ast.boolop, values: Sequence[ast.expr]) -> ast.expr:

@@ -284,7 +284,7 @@ class _Lowering:
             return self._number(frame, part)
 
         def allowed(*operators: ast.AST) -> bool:
-            return all(isinstance(sign, OPERATORS) for sign in operators)
+            return all(type(sign) in OPERATORS for sign in operators)
 
         match node:
             case ast.Constant(value=bool() | int() | float()):

@@ -1,36 +1,35 @@
-"""``sweep explain``: how a model arrives at one configuration's time, as worked out on paper."""
+"""``sweep explain``: how a model arrives at one configuration's time, as computed on paper."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sweep.evaluation import assumptions
-from sweep.explanation import origins as given
-from sweep.explanation.bottlenecks import bottlenecks
-from sweep.explanation.configuration import Single, single
-from sweep.explanation.operands import Comparison, literal
+import numpy as np
+
+from sweep.evaluation import assumptions, evaluate_box
+from sweep.explanation.case import Case, Source, find_case, scalar
+from sweep.explanation.formulas import Comparison, literal
+from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Explanation, Line, Section
 from sweep.explanation.trace import Decision, Step, Trace
-from sweep.explanation.worked_inputs import Worked, scalar, work_out
-from sweep.fields import BOUND, POWER_STATUS, STATUS
+from sweep.fields import STATUS
 from sweep.hardware.power import voltage_at
-from sweep.models import get_model
-from sweep.models.base import Model
 from sweep.query.answer import scaled
-from sweep.runs.record import Source
+from sweep.space import KernelSpace, Plan, resolve
 
-__all__ = ["explain"]
+__all__ = ["Applicability", "applicability", "explain"]
 
 CODES = ("regime", "bound", "status", "power_status", "sound")
 """Variables of the joining functions that hold no quantity."""
 
 
-def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanation:
-    """Work out one configuration with every intermediate.
+def explain(source: Source, configuration: Mapping[str, Any]) -> Explanation:
+    """Compute one configuration and show every intermediate.
 
     Parameters
     ----------
@@ -40,8 +39,8 @@ def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanat
     configuration : mapping
         ``kernel``, ``device``, ``model``, problem sizes, tuning parameters and clocks
         (``core_clock`` in MHz or ``core_clock_ratio``, likewise for the memory): what an answer's
-        ``row.configuration`` holds. What the source has one value for may be left out. Values that
-        the source does not have are answered too.
+        ``row.configuration`` holds. Names for which the source has only one value may be omitted.
+        Values that the source does not have are answered too.
 
     Returns
     -------
@@ -55,64 +54,63 @@ def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanat
     SweepError
         The configuration names something that is missing or unknown.
     """
-    one = single(source, configuration)
-    model = get_model(one.model)
-    variant = one.plan.variant
-    worked = work_out(one.space, model, variant, one.plan.options.get(model.name, {}))
-    kernel, device = one.space.kernel, one.device
-    sections = [_summary(one, worked, model)]
-    sections += [
-        given.kernel(one, worked),
-        *given.device(one, model),
-        given.clocks(one, worked, model, variant),
-    ]
-    if STATUS.meaning(worked.status) not in ("constraint", "kernel_expression"):
-        sections.append(given.launch(one, worked))
-    sections.append(given.inputs(one, worked, model, variant))
-    if worked.body is not None and worked.finish is not None:
-        sections += [
-            _equations(worked.body, model),
-            _regime(worked.body, worked, model),
-            *bottlenecks(worked, model, variant),
-            _result(one, worked, worked.finish),
-        ]
+    case = find_case(source, configuration)
+    kernel, device, model, variant = case.space.kernel, case.device, case.model, case.plan.variant
+    sections = [_summary(case), *input_sections(case)]
+    if case.body is not None and case.finish is not None:
+        sections += [_equations(case.body, case), _regime(case.body, case)]
+        for finding in model.findings(case.workload, variant, case.results, literal):
+            lines = tuple(Line(*line) for line in finding.lines)
+            sections.append(Section(finding.title, lines, finding.notes))
+        sections.append(_result(case.finish, case))
     return Explanation(
         title=f"{kernel.name} on {device.name} by {model.name} ({variant})",
         reference=f"{model.title}: {model.reference}",
         configuration={"kernel": kernel.key, "device": device.key, "model": model.name,
-                       **one.values},
-        status=STATUS.meaning(worked.status),
-        results=_named_results(worked, model),
+                       **case.values},
+        status=case.status,
+        results=_named_results(case) if case.status == "valid" else {},
         sections=tuple(sections),
     )  # fmt: skip
 
 
-def _named_results(worked: Worked, model: Model) -> dict[str, Any]:
+def _named_results(case: Case) -> dict[str, Any]:
     """Return the results as a reader of a store knows them: codes as words."""
-    if worked.status:
-        return {}
-    own = {described.name for described in model.fields}
-    found: dict[str, Any] = {
-        f"{model.name}_{name}" if name in own else name: value
-        for name, value in worked.results.items()
-    }
-    for described in model.fields:
-        if described.flags is not None:
-            code = int(worked.results[described.name])
-            found[f"{model.name}_{described.name}"] = described.flags.meaning(code)
-    found["regime"] = _regime_name(worked, model)
-    found["bound"] = BOUND.meaning(int(worked.results["bound"]))
-    found["status"] = STATUS.meaning(worked.status)
-    found["power_status"] = POWER_STATUS.meaning(worked.power_status)
-    return found
+    own = {described.name: described.flags for described in case.model.fields}
+    words = {"regime": _regime_name(case), "bound": case.meaning("bound"),
+             "status": case.status, "power_status": case.power_status}  # fmt: skip
+    words |= {name: case.meaning(name) for name, flags in own.items() if flags is not None}
+    found = case.results | words
+    return {f"{case.model.name}_{n}" if n in own else n: found[n] for n in case.results}
 
 
-def _regime_name(worked: Worked, model: Model) -> str:
-    code = int(worked.results["regime"])
-    return next(name for name, its_code in model.regimes.items() if its_code == code)
+def _regime_name(case: Case) -> str:
+    code = int(case.results["regime"])
+    return next(name for name, its_code in case.model.regimes.items() if its_code == code)
 
 
 # ---------------------------------------------------------------------------- the summary
+
+
+def _summary(case: Case) -> Section:
+    if case.status != "valid":
+        return Section(f"No time: {case.status}", notes=(*reasons(case), *case.notes))
+    results = case.results
+    lines = [
+        _quantity("execution time", results["execution_time"], "s"),
+        Line("execution cycles", results["execution_cycles"], "cycle"),
+        Line("cycles per instruction", results["cycles_per_instruction"], "cycle"),
+    ]
+    if case.is_powered:
+        lines += [_quantity(name, results[name], unit) for name, unit in
+                  (("power", "W"), ("energy", "J"))]  # fmt: skip
+    lines += [
+        Line("regime", _regime_name(case)),
+        Line("bound by", case.meaning("bound")),
+        Line("occupancy", scalar(case.workload.occupancy.occupancy), "1"),
+    ]
+    notes = (*case.notes, *_assumed(case), *filter(None, [power_reason(case)]))
+    return Section("Result", tuple(lines), notes)
 
 
 def _quantity(name: str, value: float, units: str) -> Line:
@@ -120,46 +118,19 @@ def _quantity(name: str, value: float, units: str) -> Line:
     return Line(name, value / factor, prefixed)
 
 
-def _summary(one: Single, worked: Worked, model: Model) -> Section:
-    if worked.status:
-        status = STATUS.meaning(worked.status)
-        return Section(f"No time: {status}", notes=(*reasons(one, worked, model), *one.notes))
-    results = worked.results
-    lines = [
-        _quantity("execution time", results["execution_time"], "s"),
-        Line("execution cycles", results["execution_cycles"], "cycle"),
-        Line("cycles per instruction", results["cycles_per_instruction"], "cycle"),
-    ]
-    if not worked.power_status:
-        lines += [
-            _quantity("power", results["power"], "W"),
-            _quantity("energy", results["energy"], "J"),
-        ]
-    lines += [
-        Line("regime", _regime_name(worked, model)),
-        Line("bound by", BOUND.meaning(int(results["bound"]))),
-        Line("occupancy", scalar(worked.workload.occupancy.occupancy), "1"),
-    ]
-    notes = [*one.notes, *_assumed(one, not worked.power_status)]
-    if missing := power_reason(one, worked):
-        notes.append(missing)
-    return Section("Result", tuple(lines), tuple(notes))
-
-
-def _assumed(one: Single, with_power: bool) -> Iterator[str]:
-    plan = replace(one.plan, models=(one.model,), options={})
-    texts = {item.name: str(item.values.reshape(-1)[0]) for item in assumptions(one.space, plan)}
+def _assumed(case: Case) -> Iterator[str]:
+    plan = replace(case.plan, models=(case.model.name,), options={})
+    texts = {item.name: str(item.values.reshape(-1)[0]) for item in assumptions(case.space, plan)}
     if texts["assumed"]:
         yield f"The time rests on assumed values: {texts['assumed']}."
-    if with_power and texts["power_assumed"]:
+    if case.is_powered and texts["power_assumed"]:
         yield f"Power and energy rest on assumed values: {texts['power_assumed']}."
 
 
 # ---------------------------------------------------------------------------- the equations
 
 
-def _line(step: Step, model: Model | None) -> Line:
-    comment = ", ".join(_errata(step.comment, model))
+def _line(step: Step, case: Case) -> Line:
     name = step.symbol.symbol
     if step.kind == "condition":
         name = "condition" if step.number else step.name.replace("_", " ")
@@ -168,37 +139,36 @@ def _line(step: Step, model: Model | None) -> Line:
         value=step.value if isinstance(step.value, bool) else float(step.value),
         units=step.symbol.units,
         meaning=step.symbol.meaning,
-        formula=step.formula,
-        worked=step.worked,
+        formula=step.operand.text,
+        worked=step.operand.with_numbers,
         number=step.number,
-        comment=comment,
+        comment=", ".join(_errata(step.comment, case)),
         comparisons=step.comparisons,
         used=step.used,
     )
 
 
-def _errata(comment: str, model: Model | None) -> list[str]:
-    """Return the errata that the words beside a line name."""
-    known = model.errata if model is not None else {}
-    return [code for code in known if re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", comment)]
+def _errata(comment: str, case: Case) -> list[str]:
+    """Return the errata that the comment beside a line names."""
+    pattern = r"(?<![\w-]){}(?![\w-])"
+    return [c for c in case.model.errata if re.search(pattern.format(re.escape(c)), comment)]
 
 
-def _equations(body: Trace, model: Model) -> Section:
+def _equations(body: Trace, case: Case) -> Section:
     steps = [s for s in body.steps if s.name not in CODES and s.kind != "code"]
-    told = {c for d in body.decisions("regime") for c in d.comparisons}
-    lines = [_with_choice(step, _line(step, model), told) for step in steps]
-    applied = dict.fromkeys(c for step in steps for c in _errata(step.comment, model))
-    notes = [f"{code}: {model.errata[code]}." for code in applied]
-    return Section("Equations", tuple(lines), tuple(notes))
-
-
-def _with_choice(step: Step, line: Line, told: set[Comparison]) -> Line:
-    """Add why a value was chosen, unless the section on the regime tells it."""
-    because = [made for made in step.comparisons if made not in told]
-    if step.kind == "condition" or not because:
-        return line
-    words = ", ".join(f"{_sides(made)} is {literal(made.holds)}" for made in because)
-    return replace(line, formula=f"{line.formula}, as {words}")
+    in_regime = {c for d in body.decisions("regime") for c in d.comparisons}
+    lines = []
+    for step in steps:
+        line = _line(step, case)
+        # Why a value was chosen, unless the section on the regime shows it.
+        because = [made for made in step.comparisons if made not in in_regime]
+        if step.kind != "condition" and because:
+            words = ", ".join(f"{_sides(made)} is {literal(made.holds)}" for made in because)
+            line = replace(line, formula=f"{line.formula}, as {words}")
+        lines.append(line)
+    applied = dict.fromkeys(c for step in steps for c in _errata(step.comment, case))
+    notes = tuple(f"{code}: {case.model.errata[code]}." for code in applied)
+    return Section("Equations", tuple(lines), notes)
 
 
 def _sides(made: Comparison) -> str:
@@ -208,31 +178,27 @@ def _sides(made: Comparison) -> str:
     )
 
 
-# ---------------------------------------------------------------------------- the regime
-
-
-def _regime(body: Trace, worked: Worked, model: Model) -> Section:
+def _regime(body: Trace, case: Case) -> Section:
     """Return the conditions that chose the regime, each comparison with both sides."""
     lines = []
     for decision in body.decisions("regime"):
-        codes = ", ".join(_errata(_comment_of(decision, body), model))
         name = f"({decision.number})" if decision.number else ""
         if not decision.number and decision.condition.isidentifier():
             name = decision.condition.replace("_", " ")
         sides = [f"{_sides(made)}  {literal(made.holds)}" for made in decision.comparisons]
-        verdict = "holds" if decision.holds else "fails"
-        formula = sides[0] if sides else "as the variant has it"
+        first, *others = sides or ["as the variant has it"]
         lines.append(
-            Line(name, verdict, formula=formula, comment=codes, comparisons=decision.comparisons)
-        )
-        lines += [Line("", formula=text) for text in sides[1:]]
-    taken = _regime_name(worked, model)
-    bound = BOUND.meaning(int(worked.results["bound"]))
-    return Section(f"Regime: {taken}, bound by {bound}", tuple(lines))
+            Line(name, "holds" if decision.holds else "fails", formula=first,
+                 comment=", ".join(_errata(_comment(decision, body), case)),
+                 comparisons=decision.comparisons)
+        )  # fmt: skip
+        lines += [Line("", formula=text) for text in others]
+    title = f"Regime: {_regime_name(case)}, bound by {case.meaning('bound')}"
+    return Section(title, tuple(lines))
 
 
-def _comment_of(decision: Decision, body: Trace) -> str:
-    """Return the words beside the line that worked out a condition."""
+def _comment(decision: Decision, body: Trace) -> str:
+    """Return the comment beside the line of a condition."""
     for step in body.steps:
         if step.kind == "condition" and decision.condition in (step.symbol.symbol, step.name):
             return step.comment
@@ -242,44 +208,110 @@ def _comment_of(decision: Decision, body: Trace) -> str:
 # ---------------------------------------------------------------------------- the result
 
 
-def _result(one: Single, worked: Worked, finish: Trace) -> Section:
-    """Return the way from cycles to seconds, watts and joules."""
-    powered = not worked.power_status
-    steps = [
-        _line(step, None)
-        for step in finish.steps
-        if step.name not in CODES and (powered or step.symbol.symbol == "T")
-    ]
-    lines = [line for line in steps if line.name == "T"]
-    if powered:
-        lines += [*_watts(one, worked), *(line for line in steps if line.name != "T")]
-    return Section("Time, power, energy", tuple(lines))
+def _result(finish: Trace, case: Case) -> Section:
+    """Return how seconds, watts and joules follow from cycles."""
+    lines = [_line(step, case) for step in finish.steps if step.name not in CODES]
+    time = [line for line in lines if line.name == "T"]
+    if not case.is_powered:
+        return Section("Time, power, energy", tuple(time))
+    others = (line for line in lines if line.name != "T")
+    return Section("Time, power, energy", (*time, *_watts(case), *others))
 
 
-def _watts(one: Single, worked: Worked) -> Iterator[Line]:
+def _watts(case: Case) -> Iterator[Line]:
     """Yield the power of each clock domain at full activity, and its activity."""
-    device, at = one.device, worked.workload.clocks
-    sources = {name: str(device.sources.get(f"power.{name}", "")) for name in
-               ("static_W", "core_W_per_V2GHz", "memory_W_per_V2GHz", "core_voltage",
-                "memory_voltage")}  # fmt: skip
-    yield Line("P_static", worked.inputs["static_power"], "W", "static power", "device",
-               source=sources["static_W"])  # fmt: skip
+    device, at = case.device, case.workload.clocks
+
+    def source(key: str) -> str:
+        return str(device.sources.get(f"power.{key}", ""))
+
+    yield Line("P_static", case.inputs["static_power"], "W", "static power", "device",
+               source=source("static_W"))  # fmt: skip
     for name in ("core", "memory"):
         hertz = scalar(getattr(at, name))
         volts = float(voltage_at(hertz, device.tables[f"power.{name}_voltage"]))
         capacitance = device.values[f"power.{name}"] * 1e9
         yield Line(f"V_{name}", volts, "V", f"{name} voltage",
                    f"at {literal(hertz / 1e6)} MHz, by the device's table",
-                   source=sources[f"{name}_voltage"])  # fmt: skip
-        yield Line(
-            f"P_{name}",
-            worked.inputs[f"{name}_watts"],
-            "W",
-            f"power of the {name} domain at full activity",
-            "C V^2 f",
-            f"{literal(capacitance)} * {literal(volts)}^2 * {literal(hertz / 1e9)}",
-            "1",
-            sources[f"{name}_W_per_V2GHz"],
-        )
+                   source=source(f"{name}_voltage"))  # fmt: skip
+        yield Line(f"P_{name}", case.inputs[f"{name}_watts"], "W",
+                   f"power of the {name} domain at full activity", "C V^2 f",
+                   f"{literal(capacitance)} * {literal(volts)}^2 * {literal(hertz / 1e9)}", "1",
+                   source(f"{name}_W_per_V2GHz"))  # fmt: skip
     for name in ("core_activity", "memory_activity"):
-        yield Line(name, worked.results[name], "1", formula="of the model, above")
+        yield Line(name, case.results[name], "1", formula="of the model, above")
+
+
+# ---------------------------------------------------------------------------- all configurations
+
+
+@dataclass(frozen=True)
+class Applicability:
+    """How many of a kernel's configurations have a time, and why the others do not.
+
+    Attributes
+    ----------
+    statuses : mapping
+        Number of configurations with each status.
+    reason : str
+        Why the first configuration with the most frequent status has no time; ``""`` if any
+        configuration has a time.
+    """
+
+    statuses: Mapping[str, int]
+    reason: str
+
+    @property
+    def valid(self) -> int:
+        """Number of configurations that have a time."""
+        return self.statuses.get("valid", 0)
+
+    @property
+    def total(self) -> int:
+        """Number of configurations."""
+        return sum(self.statuses.values())
+
+
+def applicability(kernel: str, device: str, model: str, derive: bool = True) -> Applicability:
+    """Evaluate all configurations of a kernel file at its own sizes and the nominal clocks.
+
+    Parameters
+    ----------
+    kernel, device : str
+        Names or paths.
+    model : str
+        A registered model.
+    derive : bool
+        Whether parameters that the device lacks are derived.
+
+    Raises
+    ------
+    SweepError
+        A name is unknown, or a file is wrong.
+    """
+    plan = Plan((kernel,), (device,), (model,), derive=derive, outputs=("status",))
+    space = resolve(plan).kernels[0]
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[int, ...]] = {}
+    for box in space.grid.boxes():
+        status = evaluate_box(space, plan, box)["status"][0]
+        for code, position, number in zip(*np.unique(status, return_index=True,
+                                                     return_counts=True), strict=True):  # fmt: skip
+            word = STATUS.meaning(int(code))
+            counts[word] += int(number)
+            inside = np.unravel_index(position, status.shape)
+            first.setdefault(word, tuple(np.add(inside, box.start).tolist()))
+    if counts["valid"]:
+        return Applicability(dict(counts), "")
+    word = max(counts, key=lambda name: counts[name])
+    notes = explain(plan, _configuration(space, first[word])).sections[0].notes
+    return Applicability(dict(counts), notes[0])
+
+
+def _configuration(space: KernelSpace, at: tuple[int, ...]) -> dict[str, Any]:
+    """Return the configuration at one point of the grid, by name."""
+    found: dict[str, Any] = {}
+    for dimension, i in zip(space.grid.dimensions, at, strict=True):
+        own = {dimension.name: dimension.values[i]}
+        found |= own if dimension.stacked is None else dimension.stacked[i]
+    return found

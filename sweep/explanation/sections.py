@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html as markup
+import html
 import json
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sweep.explanation.operands import Comparison, literal
+from sweep.explanation.formulas import Comparison, literal
 
 __all__ = ["Explanation", "Line", "Section"]
 
@@ -64,13 +64,23 @@ class Line:
             if getattr(self, key):
                 data[key] = getattr(self, key)
         if self.comparisons:
-            data["comparisons"] = [
-                {key: _plain(value) for key, value in vars(made).items()}
-                for made in self.comparisons
-            ]
+            data["comparisons"] = [_plain(vars(made)) for made in self.comparisons]
         if not self.used:
             data["used"] = False
         return data
+
+    @property
+    def shown(self) -> str:
+        """The value as text."""
+        return "" if self.value is None else literal(self.value)
+
+    @property
+    def explained(self) -> list[str]:
+        """The texts to the right of the value."""
+        texts = [self.formula] if self.formula else []
+        if self.worked and self.worked not in (self.formula, self.shown):
+            texts.append(f"= {self.worked}")
+        return texts
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,22 @@ class Section:
     title: str
     lines: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """The sources of the lines with their numbers."""
+        found = dict.fromkeys(line.source for line in self.lines if line.source)
+        return {source: number for number, source in enumerate(found, start=1)}
+
+    @property
+    def tags(self) -> list[str]:
+        """What stands at the end of each line: errata, equation, source."""
+        sources = self.sources
+        return [
+            " ".join(filter(None, (line.comment, f"({line.number})" if line.number else "",
+                                   f"[{sources[line.source]}]" if line.source else "")))
+            for line in self.lines
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +131,7 @@ class Explanation:
     configuration: Mapping[str, Any]
     status: str
     results: Mapping[str, Any]
-    sections: tuple[Section, ...] = field(default_factory=tuple)
+    sections: tuple[Section, ...] = ()
 
     def __getitem__(self, title: str) -> Section:
         """Return the first section whose title begins with ``title``."""
@@ -116,28 +142,22 @@ class Explanation:
 
     def to_text(self) -> str:
         """Return aligned text, at most 100 characters wide."""
-        lines = [*_wrapped(self.title, 0), *_wrapped(self.reference, 0)]
+        lines = [*_wrapped(self.title), *_wrapped(self.reference)]
         for section in self.sections:
             lines += ["", section.title, "-" * min(len(section.title), WIDTH), *_table(section)]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data that can be written as JSON."""
-        return {
-            "title": self.title,
-            "reference": self.reference,
-            "configuration": {k: _plain(v) for k, v in self.configuration.items()},
-            "status": self.status,
-            "results": {k: _plain(v) for k, v in self.results.items()},
-            "sections": [
-                {
-                    "title": section.title,
-                    "lines": [line.as_dict() for line in section.lines],
-                    "notes": list(section.notes),
-                }
-                for section in self.sections
-            ],
-        }
+        sections = [
+            {
+                "title": section.title,
+                "lines": [line.as_dict() for line in section.lines],
+                "notes": list(section.notes),
+            }
+            for section in self.sections
+        ]
+        return {**_plain(vars(self)), "sections": sections}
 
     def to_json(self) -> str:
         """Return the explanation as JSON; numbers that are not finite become null."""
@@ -147,10 +167,13 @@ class Explanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        return "\n".join(_html(self))
 
 
 def _plain(value: Any) -> Any:
+    """Return a value that can be written as JSON."""
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -158,105 +181,64 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else literal(value)
-
-
-def _unit(units: str) -> str:
-    return f"[{units}]" if units not in ("", "1") else ""
-
-
-def _wrapped(text: str, indent: int, width: int = WIDTH) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=" " * indent, subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-    )  # fmt: skip
-
-
-def _explained(line: Line) -> Iterator[str]:
-    """Yield the texts to the right of a line's value."""
-    if line.formula:
-        yield line.formula
-    known = (line.formula, _shown(line.value))
-    if line.worked and line.worked not in known:
-        yield f"= {line.worked}"
-
-
-def _sources(section: Section) -> dict[str, int]:
-    """Return the sources of a section with their numbers."""
-    found = dict.fromkeys(line.source for line in section.lines if line.source)
-    return {source: number for number, source in enumerate(found, start=1)}
-
-
-def _tag(line: Line, sources: Mapping[str, int]) -> str:
-    parts = [line.comment, f"({line.number})" if line.number else ""]
-    parts.append(f"[{sources[line.source]}]" if line.source else "")
-    return " ".join(part for part in parts if part)
+def _wrapped(text: str, first: str = "", rest: str = "", **options: Any) -> list[str]:
+    options = {"width": WIDTH, "break_on_hyphens": False, **options}
+    return textwrap.wrap(text, initial_indent=first, subsequent_indent=rest, **options)
 
 
 def _table(section: Section) -> Iterator[str]:
     """Yield the lines of a section: name, value, unit, formula, and equation or source."""
-    sources = _sources(section)
-    tags = [_tag(line, sources) for line in section.lines]
-    name, value, unit, tag = (
-        max([0, *map(len, texts)])
-        for texts in (
-            [line.name for line in section.lines if len(line.name) <= NAME],
-            [_shown(line.value) for line in section.lines if len(_shown(line.value)) <= TEXT],
-            [_unit(line.units) for line in section.lines],
-            tags,
-        )
-    )
+
+    def widest(texts: Sequence[str], limit: int = WIDTH) -> int:
+        return max((len(text) for text in texts if len(text) <= limit), default=0)
+
+    lines, sources = section.lines, section.sources
+    units = ["" if line.units in ("", "1") else f"[{line.units}]" for line in lines]
+    name = widest([line.name for line in lines], NAME)
+    value, unit = widest([line.shown for line in lines], TEXT), widest(units)
     start = 2 + name + 2 + value + 1 + unit + (2 if unit else 1)
-    for line, its_tag in zip(section.lines, tags, strict=True):
-        texts = [p for text in _explained(line) for p in _hanging(text, start, its_tag)] or [""]
-        shown = _shown(line.value)
-        aligned = shown.ljust(value) if isinstance(line.value, str) else shown.rjust(value)
-        first = f"{UNUSED if not line.used else ' '} {line.name:<{name}}  {aligned} "
-        first = f"{first}{_unit(line.units):<{unit}}".ljust(start)
+    for line, its_unit, tag in zip(lines, units, section.tags, strict=True):
+        texts = [p for text in line.explained for p in _hanging(text, start, tag)] or [""]
+        is_text = isinstance(line.value, str)
+        shown = line.shown.ljust(value) if is_text else line.shown.rjust(value)
+        first = f"{' ' if line.used else UNUSED} {line.name:<{name}}  {shown} "
+        first = f"{first}{its_unit:<{unit}}".ljust(start)
         if len(first) > start and texts[0]:  # too long for its column
             yield first.rstrip()
             first = " " * start
-        yield f"{first + texts[0]:<{WIDTH - len(its_tag)}}{its_tag}".rstrip()
+        yield f"{first + texts[0]:<{WIDTH - len(tag)}}{tag}".rstrip()
         for text in texts[1:]:
             yield " " * start + text
-    if not all(line.used for line in section.lines):
+    if not all(line.used for line in lines):
         yield f"{UNUSED} worked out, but not part of the result"
     for source, number in sources.items():
-        yield from textwrap.wrap(source, WIDTH, initial_indent=f"  [{number}] ",
-                                 subsequent_indent="      ")  # fmt: skip
+        yield from _wrapped(source, f"  [{number}] ", "      ", break_on_hyphens=True)
     for note in section.notes:
-        yield from _wrapped(note, 2)
+        yield from _wrapped(note, "  ", "  ")
 
 
 def _hanging(text: str, start: int, tag: str) -> list[str]:
     """Wrap a text to the room right of ``start``, leaving space for the tag on the first line."""
     room = "." * (len(tag) + 2 if tag else 0)
-    lines = textwrap.wrap(
-        text, max(WIDTH - start, len(room) + TEXT), initial_indent=room, subsequent_indent="  ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    width = max(WIDTH - start, len(room) + TEXT)
+    lines = _wrapped(text, room, "  ", width=width, break_long_words=False)
     return [lines[0].removeprefix(room), *lines[1:]] if lines else []
 
 
-def _html(explanation: Explanation) -> str:
-    escape = markup.escape
-    parts = [f"<p><b>{escape(explanation.title)}</b><br>{escape(explanation.reference)}</p>"]
+def _html(explanation: Explanation) -> Iterator[str]:
+    escape = html.escape
+    yield f"<p><b>{escape(explanation.title)}</b><br>{escape(explanation.reference)}</p>"
     for section in explanation.sections:
-        sources = _sources(section)
         rows = []
-        for line in section.lines:
-            how = "<br>".join(escape(text) for text in _explained(line))
-            cells = (line.name, _shown(line.value), "" if line.units == "1" else line.units)
-            row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        for line, tag in zip(section.lines, section.tags, strict=True):
+            units = "" if line.units == "1" else line.units
+            row = "".join(f"<td>{escape(text)}</td>" for text in (line.name, line.shown, units))
             style = "" if line.used else ' style="opacity:0.5"'
+            how = "<br>".join(map(escape, line.explained))
             rows.append(
                 f'<tr title="{escape(line.meaning)}"{style}>{row}<td style="text-align:left">{how}'
-                f"</td><td>{escape(_tag(line, sources))}</td></tr>"
+                f"</td><td>{escape(tag)}</td></tr>"
             )
-        parts.append(f"<h4>{escape(section.title)}</h4><table>{''.join(rows)}</table>")
-        words = [f"[{number}] {source}" for source, number in sources.items()]
-        parts += [f"<p>{escape(text)}</p>" for text in (*words, *section.notes)]
-    return "\n".join(parts)
+        yield f"<h4>{escape(section.title)}</h4><table>{''.join(rows)}</table>"
+        words = (f"[{number}] {source}" for source, number in section.sources.items())
+        yield from (f"<p>{escape(text)}</p>" for text in (*words, *section.notes))

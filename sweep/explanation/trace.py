@@ -10,84 +10,59 @@ chosen is not evaluated; all sides of ``and`` and ``or`` are, because a reader w
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sweep.compiler.program import Assignment, Program
-from sweep.explanation import operands as formula
-from sweep.explanation.operands import Comparison, Operand
+from sweep.explanation.formulas import Comparison, Operand, combined, constant, named, units_text
 from sweep.models.base import Symbol
 
 __all__ = ["Decision", "Step", "Trace", "trace"]
 
-BINARY: dict[type, tuple[Callable[[Any, Any], Any], str]] = {
-    ast.Add: (operator.add, "+"),
-    ast.Sub: (operator.sub, "-"),
-    ast.Mult: (operator.mul, "*"),
-    ast.Div: (operator.truediv, "/"),
-    ast.FloorDiv: (operator.floordiv, "//"),
-    ast.Mod: (operator.mod, "%"),
-    ast.Pow: (operator.pow, "**"),
-}
-COMPARE: dict[type, tuple[Callable[[Any, Any], Any], str]] = {
-    ast.Lt: (operator.lt, "<"),
-    ast.LtE: (operator.le, "<="),
-    ast.Gt: (operator.gt, ">"),
-    ast.GtE: (operator.ge, ">="),
-    ast.Eq: (operator.eq, "=="),
-    ast.NotEq: (operator.ne, "!="),
-}
-UNARY: dict[type, tuple[Callable[[Any], Any], str]] = {
-    ast.USub: (operator.neg, "-"),
-    ast.UAdd: (operator.pos, "+"),
-    ast.Not: (operator.not_, "not "),
-}
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs, "max": max, "min": min, "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt,
-}  # fmt: skip
+Value = float | tuple[float, ...]
 
 
 @dataclass
 class Step:
-    """One value and how it comes about.
+    """One value and how it is computed.
 
     Attributes
     ----------
-    name : str
-        Variable of the body that took the value, ``""`` inside an expression.
     symbol : Symbol
         How it is printed, its unit, its meaning.
-    value : float or bool
-        The result.
-    number : str
-        The equation's number; ``""`` for what only joins equations.
+    operand : Operand
+        The value with its formula, in symbols and with numbers inserted.
     kind : str
         ``"equation"``, ``"condition"`` (its value is a truth value), ``"intermediate"``,
         ``"choice"`` (one of several values, by a condition) or ``"code"`` (of a regime or status).
-    formula, worked : str
-        The right-hand side in symbols and in numbers.
     comparisons : tuple of Comparison
         What was compared, with both sides.
     comment : str
-        The words beside the line in the source: mostly the erratum that it applies.
+        The comment beside the line in the source: mostly the erratum that it applies.
+    number : str
+        The equation's number; ``""`` for what only joins equations.
+    name : str
+        The variable of the body that took the value, ``""`` inside an expression.
     used : bool
-        Whether the results rest on it.
+        Whether the results depend on it.
     """
 
-    name: str
     symbol: Symbol
-    value: Any
-    number: str
+    operand: Operand
     kind: str
-    formula: str
-    worked: str
-    comparisons: tuple[Comparison, ...] = ()
-    comment: str = ""
+    comparisons: tuple[Comparison, ...]
+    comment: str
+    number: str = ""
+    name: str = ""
     used: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The result: a number or a truth value."""
+        return self.operand.value
 
 
 @dataclass(frozen=True)
@@ -102,12 +77,17 @@ class Decision:
 
 @dataclass
 class _Evaluation:
-    """What the evaluation of one assignment did and read."""
+    """The evaluation of one assignment: its step, what it read, what was decided in it."""
 
-    steps: list[Step] = field(default_factory=list)
+    step: Step | None = None
     reads: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    source: str = ""  # the assignment whose value a variable took over
+    origin: str = ""  # the assignment whose value a variable took over
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """What the decisions compared."""
+        return tuple(made for decision in self.decisions for made in decision.comparisons)
 
 
 @dataclass(frozen=True)
@@ -133,13 +113,13 @@ class Trace:
         name = self._program.results[result]
         while name in self._evaluations:
             found[:0] = self._evaluations[name].decisions
-            name = self._evaluations[name].source
+            name = self._evaluations[name].origin
         return tuple(found)
 
 
 def trace(
     program: Program,
-    inputs: Mapping[str, tuple[Symbol, float | tuple[float, ...]]],
+    inputs: Mapping[str, tuple[Symbol, Value]],
     *,
     symbols: Mapping[str, Symbol] | None = None,
     returns: Mapping[str, Symbol] | None = None,
@@ -170,23 +150,32 @@ def trace(
 
 
 class _Tracer:
+    """The state of one evaluation.
+
+    ``operands`` has every value by its name in the program, ``variables`` the latest value of each
+    variable in the body's text, and ``assigned`` the name of that value.
+    """
+
     def __init__(
         self,
         program: Program,
-        inputs: Mapping[str, tuple[Symbol, float | tuple[float, ...]]],
+        inputs: Mapping[str, tuple[Symbol, Value]],
         symbols: Mapping[str, Symbol],
         returns: Mapping[str, Symbol],
     ) -> None:
         self.program, self.symbols, self.returns = program, symbols, returns
         self.assignments = {made.name: made for made in program.assignments}
-        self.operands = {
-            name: formula.constant(value, name) for name, value in program.constants.items()
-        }
+        self.operands = {name: constant(value, name) for name, value in program.constants.items()}
         self.variables: dict[str, Operand] = {}
         for name, (symbol, value) in inputs.items():
-            operand = self.variables[name] = replace(formula.given(symbol, value), variable=name)
-            self.operands[name] = operand
-            self.operands.update((f"{name}_{i}", part) for i, part in enumerate(operand.parts))
+            if isinstance(value, tuple):
+                self.variables[name] = replace(constant(0.0, symbol.symbol), symbol=symbol)
+                for i, part in enumerate(value):
+                    own = symbol._replace(symbol=f"{symbol.symbol}[{i}]")
+                    self.operands[f"{name}_{i}"] = named(own, np.float64(part))
+            else:
+                operand = replace(named(symbol, np.float64(value)), variable=name)
+                self.operands[name] = self.variables[name] = operand
         self.returned = {
             self.assignments[at].variable: returns[name]
             for name, at in program.results.items()
@@ -194,101 +183,84 @@ class _Tracer:
         }
         self.steps: list[Step] = []
         self.evaluations: dict[str, _Evaluation] = {}
-        self.set_by: dict[str, str] = {}
+        self.assigned: dict[str, str] = {}
 
     def run(self) -> None:
-        """Evaluate what the body's text assigns, and mark what the results rest on."""
+        """Evaluate what the body's text assigns, and mark what the results depend on."""
         for made in self.program.assignments:
-            if all(bool(self._read(name).value) == holds for name, holds in made.when):
-                if made.kind == "choice":
-                    self._choose(made)
-                elif made.kind in ("variable", "result"):
-                    self._assign(made)
+            if made.kind in ("variable", "choice", "result") and all(
+                bool(self._read(name).value) == holds for name, holds in made.when
+            ):
+                self._assign(made)
         pending, seen = list(self.program.results.values()), set()
         while pending:
             name = pending.pop()
             if name in self.evaluations and name not in seen:
                 seen.add(name)
-                pending += self.evaluations[name].reads
-                for step in self.evaluations[name].steps:
-                    step.used = True
-
-    def _choose(self, made: Assignment) -> None:
-        """Take over a variable's value from the branch that was taken."""
-        node = made.expression
-        assert isinstance(node, ast.IfExp)
-        here = self.evaluations[made.name] = _Evaluation()
-        operand = self._evaluate(node, here)
-        side = node.body if here.decisions[0].holds else node.orelse
-        here.source = side.id if isinstance(side, ast.Name) else ""
-        self._bind(made, operand)
-
-    def _bind(self, made: Assignment, operand: Operand) -> None:
-        operand = replace(operand, variable=made.variable)
-        self.operands[made.name] = self.variables[made.variable] = operand
-        self.set_by[made.variable] = made.name
+                evaluation = self.evaluations[name]
+                pending += evaluation.reads
+                if evaluation.step is not None:
+                    evaluation.step.used = True
 
     def _assign(self, made: Assignment) -> None:
+        """Evaluate one assignment of the body's text, or one of its results."""
         here = self.evaluations[made.name] = _Evaluation()
         operand = self._evaluate(made.expression, here)
-        if made.kind == "variable":
-            here.source = self.set_by.get(operand.variable, "")
-            self._bind(made, self._named(made, here, operand))
+        if made.kind == "result":
+            self.operands[made.name] = operand
+            if made.variable in self.returns:
+                self._record(made, here, self.returns[made.variable], operand, "intermediate", ())
             return
-        self.operands[made.name] = operand
-        if made.variable in self.returns:
-            symbol = self.returns[made.variable]
-            self._record(made, here, Step("", symbol, operand.value, "", "intermediate",
-                                          operand.text, operand.worked))  # fmt: skip
+        if made.kind == "choice":  # of the values after the two branches of an `if`
+            assert isinstance(made.expression, ast.IfExp)
+            side = made.expression.body if here.decisions[0].holds else made.expression.orelse
+            here.origin = side.id if isinstance(side, ast.Name) else ""
+        else:
+            here.origin = self.assigned.get(operand.variable, "")
+            operand = self._named(made, here, operand)
+        operand = replace(operand, variable=made.variable)
+        self.operands[made.name] = self.variables[made.variable] = operand
+        self.assigned[made.variable] = made.name
 
     def _named(self, made: Assignment, here: _Evaluation, operand: Operand) -> Operand:
         """Record what an assignment adds, and return the operand under its new name."""
-        name, its = made.variable, operand.symbol
-        compared = tuple(c for decision in here.decisions for c in decision.comparisons)
-        if its is None:
-            return self._intermediate(made, here, operand, compared)
+        name, symbol = made.variable, operand.symbol
+        if symbol is None:
+            return self._intermediate(made, here, operand)
         if not operand.variable:
-            for step in reversed(self.steps):
-                if step.value is operand.value and step.number == operand.number:
-                    step.name = name
-                    symbol = self.symbols.get(name, its)
-                    if symbol is not its:
-                        operand = replace(operand, text=formula.write(symbol.symbol))
-                    operand = self._told_apart(name, replace(operand, symbol=symbol))
-                    step.symbol = operand.symbol or symbol
-                    break
+            step = next((s for s in reversed(self.steps) if s.operand.value is operand.value
+                         and s.number == operand.number), None)  # fmt: skip
+            if step is not None:  # the equation that gave the value
+                own = self.symbols.get(name, symbol)
+                if own is not symbol:
+                    operand = named(own, operand.value, number=operand.number)
+                operand = self._unambiguous(name, operand)
+                step.name, step.symbol = name, operand.symbol or own
         elif (here.decisions or made.is_decided) and operand.variable != name:
-            of = f" ({operand.number})" if operand.number else ""
-            text = operand.text.removesuffix(of) + of
-            own = self.symbols.get(name) or self.symbols.get(name.lower()) or its
-            self._record(made, here, Step(name, own, operand.value, operand.number, "choice", text,
-                                          operand.worked, compared))  # fmt: skip
-            if own is not its:
-                chosen = formula.named(own, operand.value)
-                return self._told_apart(name, replace(chosen, variable=operand.variable))
+            suffix = f" ({operand.number})" if operand.number else ""
+            text = operand.text.removesuffix(suffix) + suffix
+            own = self.symbols.get(name) or self.symbols.get(name.lower()) or symbol
+            chosen = replace(operand, formula=ast.Name(text))
+            self._record(made, here, own, chosen, "choice", here.comparisons)
+            if own is not symbol:
+                chosen = replace(named(own, operand.value), variable=operand.variable)
+                return self._unambiguous(name, chosen)
         return operand
 
-    def _intermediate(
-        self,
-        made: Assignment,
-        here: _Evaluation,
-        operand: Operand,
-        compared: tuple[Comparison, ...],
-    ) -> Operand:
-        """Record what no equation gives, and return it under its name."""
+    def _intermediate(self, made: Assignment, here: _Evaluation, operand: Operand) -> Operand:
+        """Record a value that no equation gives, and return it under its name."""
         name = made.variable
         symbol = self._symbol(name)
         if not symbol.units and not operand.is_truth:
-            symbol = symbol._replace(units=formula.units_text(operand.units))
+            symbol = symbol._replace(units=units_text(operand.units))
+        result = self._unambiguous(name, named(symbol, operand.value))
         kind = "condition" if operand.is_truth else "intermediate"
         if operand.text.isidentifier() and operand.text.isupper():
             kind = "code"
-        result = self._told_apart(name, formula.named(symbol, operand.value))
-        symbol = result.symbol or symbol
-        if operand.is_computed or compared or kind == "code":  # and not `total = 0.0`
-            compared = (*operand.comparisons, *compared)
-            self._record(made, here, Step(name, symbol, operand.value, "", kind, operand.text,
-                                          operand.worked, compared))  # fmt: skip
+        is_constant = operand.text == operand.with_numbers and operand.text[:1].isdigit()
+        if not is_constant or here.decisions or kind == "code":  # and not `total = 0.0`
+            compared = (*operand.comparisons, *here.comparisons)
+            self._record(made, here, result.symbol or symbol, operand, kind, compared)
         return replace(result, comparisons=operand.comparisons)
 
     def _symbol(self, name: str) -> Symbol:
@@ -299,19 +271,28 @@ class _Tracer:
         found = self.symbols.get(name) or self.symbols.get(name.lower()) or self.returned.get(name)
         return found or Symbol(name, "", "")
 
-    def _told_apart(self, name: str, operand: Operand) -> Operand:
+    def _unambiguous(self, name: str, operand: Operand) -> Operand:
         """Return an operand with primes after its symbol until no other variable has the same."""
         symbol = operand.symbol
         taken = {other.text for key, other in self.variables.items() if key != name}
         while symbol is not None and operand.text in taken:
             symbol = symbol._replace(symbol=f"{symbol.symbol}'")
-            operand = replace(operand, symbol=symbol, text=f"{operand.text}'")
+            operand = replace(operand, symbol=symbol, formula=ast.Name(f"{operand.text}'"))
         return operand
 
-    def _record(self, made: Assignment, here: _Evaluation, step: Step) -> None:
-        step.comment = made.comment
-        here.steps.append(step)
-        self.steps.append(step)
+    def _record(
+        self,
+        made: Assignment,
+        here: _Evaluation,
+        symbol: Symbol,
+        operand: Operand,
+        kind: str,
+        comparisons: tuple[Comparison, ...],
+    ) -> None:
+        name = made.variable if made.kind == "variable" else ""
+        number = made.equation.number if made.equation is not None else operand.number
+        here.step = Step(symbol, operand, kind, comparisons, made.comment, number, name)
+        self.steps.append(here.step)
 
     # expressions
 
@@ -338,59 +319,29 @@ class _Tracer:
             self._read(name, here)
         here.decisions.clear()  # those of the arguments belong to the statement
         result = self._evaluate(made.expression, here)
-        comparisons = tuple(c for d in here.decisions for c in d.comparisons) + result.comparisons
-        self._record(made, here, Step("", info.result, result.value, info.number, info.kind,
-                                      result.text, result.worked, comparisons))  # fmt: skip
-        text = formula.write(info.result.symbol)
-        if info.kind != "condition" and made.is_ambiguous:
-            text = f"{text} ({info.number})"
-        operand = formula.named(info.result, result.value, text=text, number=info.number)
-        return replace(operand, comparisons=comparisons if info.kind == "condition" else ())
+        comparisons = (*here.comparisons, *result.comparisons)
+        self._record(made, here, info.result, result, info.kind, comparisons)
+        operand = named(info.result, result.value, number=info.number)
+        if info.kind == "condition":
+            return replace(operand, comparisons=comparisons)
+        if made.is_ambiguous:
+            return replace(operand, formula=ast.Name(f"{operand.text} ({info.number})"))
+        return operand
 
     def _evaluate(self, node: ast.expr, here: _Evaluation) -> Operand:
-        def evaluate(part: ast.expr) -> Operand:
-            return self._evaluate(part, here)
-
         match node:
             case ast.Constant(value=value):
-                return formula.constant(np.float64(value) if isinstance(value, float) else value)
+                return constant(np.float64(value) if isinstance(value, float) else value)
             case ast.Name(id=name):
                 return self._read(name, here)
             case ast.Attribute(attr=name):
-                return formula.constant(getattr(np, name), name)
-            case ast.BinOp(left=left, op=op, right=right):
-                function, sign = BINARY[type(op)]
-                a, b = evaluate(left), evaluate(right)
-                return formula.arithmetic(function(a.value, b.value), sign, a, b)
-            case ast.UnaryOp(op=op, operand=inner):
-                negate, sign = UNARY[type(op)]
-                a = evaluate(inner)
-                return formula.negate(negate(a.value), sign, a)
-            case ast.BoolOp(op=op, values=values):
-                sides = [evaluate(value) for value in values]
-                both = isinstance(op, ast.And)
-                truth = (all if both else any)(side.value for side in sides)
-                return formula.connect(truth, "and" if both else "or", sides)
-            case ast.Compare():
-                return self._compare(node, here)
-            case ast.IfExp():
-                test = evaluate(node.test)
-                here.decisions.append(
-                    Decision(test.text, bool(test.value), test.comparisons, test.number)
-                )
-                return evaluate(node.body if test.value else node.orelse)
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
-                operands = [evaluate(argument) for argument in args]
-                value = FUNCTIONS[name](*(operand.value for operand in operands))
-                return formula.call(value, name, operands)
-        raise AssertionError(ast.dump(node))
-
-    def _compare(self, node: ast.Compare, here: _Evaluation) -> Operand:
-        sides = [self._evaluate(side, here) for side in (node.left, *node.comparators)]
-        made = []
-        for left, op, right in zip(sides[:-1], node.ops, sides[1:], strict=True):
-            function, sign = COMPARE[type(op)]
-            made.append(formula.compare(sign, left, right, function(left.value, right.value)))
-        if len(made) == 1:
-            return made[0]
-        return formula.connect(all(part.value for part in made), "and", made)
+                return constant(getattr(np, name), name)
+            case ast.IfExp(test=condition):
+                test = self._evaluate(condition, here)
+                holds = bool(test.value)
+                here.decisions.append(Decision(test.text, holds, test.comparisons, test.number))
+                return self._evaluate(node.body if holds else node.orelse, here)
+        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        if isinstance(node, ast.Call):
+            del parts[0]  # the function's name
+        return combined(node, [self._evaluate(part, here) for part in parts])

@@ -9,7 +9,7 @@ and refuses the rest.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -208,9 +208,23 @@ def _parameter(
     return Parameter(key, *symbol, required, *range, tuple(columns))
 
 
+class Finding(NamedTuple):
+    """A section that a model adds to the explanation of a configuration.
+
+    ``lines`` are (name, value, units, meaning, formula or words); ``notes`` are sentences.
+    """
+
+    title: str
+    lines: tuple[tuple[str, float, str, str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:
     """Return the symbols of inputs by name."""
     return {i.symbol: Symbol(i.printed, i.units, i.meaning) for i in inputs}
+
+
+Findings = Callable[[Workload, str, Mapping[str, float], Callable[[float], str]], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -251,6 +265,10 @@ class Model:
         Parameter to the rule that derives it where a device file lacks it.
     errata : mapping
         Documented differences between the variants.
+    findings : callable
+        ``findings(workload, variant, results, write)`` returns what the model says of a
+        configuration beyond its results, for ``sweep explain``: ``results`` are numbers by name,
+        ``write(number)`` returns a number as an explanation writes it. None by default.
     """
 
     name: str
@@ -268,6 +286,7 @@ class Model:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda own: {}
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    findings: Findings = lambda work, variant, results, write: ()
 
     def __post_init__(self) -> None:
         """Complete the keys of the model's own table in device files, and ``prepare``."""

@@ -44,6 +44,7 @@ from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
 from sweep.models.base import COMPUTE, MEMORY, SHARED, Model, declaration, equations
 from sweep.models.workload import Array, Stage, Workload, gathered, total
+from sweep.models.zhang_owens_causes import findings
 
 DECLARED = declaration(__file__)
 _equation = equations(DECLARED["name"], DECLARED["symbols"])
@@ -402,6 +403,7 @@ MODEL = Model(
     **DECLARED,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
+    findings=findings,
     rules={
         "functional_units": functional_units,
         "instruction_throughput": instruction_throughput,

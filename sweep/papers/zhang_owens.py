@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.launch import build_launch, build_workload
-from sweep.explanation.bottlenecks import breakdown
 from sweep.models import zhang_owens_2011 as zo
 from sweep.models.workload import Workload
+from sweep.models.zhang_owens_causes import breakdown
 from sweep.papers.report import Figure, Quantity, Reproduction, Table
 from sweep.plot import line_plot
 from sweep.space import Plan, resolve

@@ -7,7 +7,7 @@ import pytest
 
 from sweep import Plan
 from sweep.cli import main
-from sweep.explanation.applicability import applicability
+from sweep.explanation.explaining import applicability
 from sweep.fields import STATUS
 from sweep.models import get_model, model_names
 from sweep.space import missing_parameters, resolve, with_derived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweep.compiler.lowering import lower, lowered
-from sweep.explanation import operands as formula
+from sweep.explanation import formulas
 from sweep.explanation.trace import trace
 from sweep.models import get_model, model_names
 from sweep.models.base import Symbol, equations
@@ -95,13 +96,13 @@ def test_division_by_zero_is_infinite_as_in_the_compiled_code():
 def test_formulas_stand_in_symbols_and_in_numbers():
     step = step_of("1", 1.0, 2.0, 5.0)
     assert (step.number, step.symbol.symbol, step.value) == ("1", "T_total", -6.0)
-    assert step.formula == "#a * (b * 2 + b) / (#a - b)"
-    assert step.worked == "1 * (2 * 2 + 2) / (1 - 2)"
+    assert step.operand.text == "#a * (b * 2 + b) / (#a - b)"
+    assert step.operand.with_numbers == "1 * (2 * 2 + 2) / (1 - 2)"
 
 
 def test_nested_minima_are_written_as_one():
     step = step_of("2", 1.0, 2.0, 5.0)
-    assert step.formula == "min(b, 7, N) ** 2"
+    assert step.operand.text == "min(b, 7, N) ** 2"
 
 
 def test_a_condition_has_both_sides_of_every_comparison():
@@ -122,10 +123,10 @@ def test_a_condition_has_both_sides_of_every_comparison():
 def test_steps_that_the_results_do_not_rest_on_are_marked():
     steps = followed(1.0, 2.0, 5.0).steps
     assert [s.used for s in steps if s.name == "_unused"] == [False]
-    corrected = next(s for s in steps if s.formula.startswith("max("))
+    corrected = next(s for s in steps if s.operand.text.startswith("max("))
     assert not corrected.used  # the other of the two was chosen
     other = followed(4.0, 2.0, 5.0).steps
-    assert next(s for s in other if s.formula.startswith("max(")).used
+    assert next(s for s in other if s.operand.text.startswith("max(")).used
 
 
 def test_the_comment_beside_a_line_is_kept():
@@ -145,8 +146,8 @@ def test_names_and_units_of_what_no_equation_names():
     assert by_name["latency"].symbol.symbol == "T_latency"
     assert by_name["_unused"].symbol == Symbol("_unused", "1", "")
     last = steps[-1]
-    assert (last.symbol.symbol, last.formula) == ("r2", "T_latency + 0.5 * b")
-    assert (by_name["chosen"].kind, by_name["chosen"].formula) == ("choice", "T_total (1)")
+    assert (last.symbol.symbol, last.operand.text) == ("r2", "T_latency + 0.5 * b")
+    assert (by_name["chosen"].kind, by_name["chosen"].operand.text) == ("choice", "T_total (1)")
 
 
 def sums(parts, n):
@@ -164,7 +165,7 @@ def test_sequences_and_branches__number_by_number():
     inputs = {"parts": (SYMBOLS["parts"], values), "n": (SYMBOLS["n"], 2.0)}
     found = trace(program, inputs, symbols=SYMBOLS)
     assert found.results == sums(values, 2.0)
-    assert [s.formula for s in found.steps[:3]] == [
+    assert [s.operand.text for s in found.steps[:3]] == [
         "result + p[0] * N", "result + p[1] * N", "result - 1",
     ]  # fmt: skip
     assert all(step.used for step in found.steps)
@@ -190,25 +191,26 @@ def test_every_model_is_followed_to_the_numbers_of_its_body(name, variant):
 
 # ---------------------------------------------------------------------------- formulas
 
-NUMBERS = st.integers(-9, 9).map(lambda i: formula.constant(np.float64(i)))
-SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+NUMBERS = st.integers(-9, 9).map(lambda i: formulas.constant(np.float64(i)))
+SIGNS = st.sampled_from([ast.Add(), ast.Sub(), ast.Mult(), ast.Div()])
+NONE = ast.Constant(0)
 
 
 def _joined(children: Any) -> Any:
-    def arithmetic(parts: Any) -> Any:
-        sign, left, right = parts
+    def operation(parts: Any) -> Any:
         with np.errstate(all="ignore"):
-            return formula.arithmetic(SIGNS[sign](left.value, right.value), sign, left, right)
+            return formulas.combined(ast.BinOp(NONE, parts[0], NONE), parts[1:])
 
-    binary = st.tuples(st.sampled_from(sorted(SIGNS)), children, children).map(arithmetic)
-    return binary | children.map(lambda part: formula.negate(-part.value, "-", part))
+    binary = st.tuples(SIGNS, children, children).map(operation)
+    minus = ast.UnaryOp(ast.USub(), NONE)
+    return binary | children.map(lambda part: formulas.combined(minus, [part]))
 
 
 @given(operand=st.recursive(NUMBERS, _joined, max_leaves=12))
 @settings(max_examples=300)
 def test_what_is_written_means_what_was_computed(operand):
     try:
-        meant = eval(operand.worked)
+        meant = eval(operand.with_numbers)
     except ZeroDivisionError:
         return
     assert meant == pytest.approx(float(operand.value), rel=1e-9, abs=1e-9)
@@ -222,12 +224,12 @@ def test_what_is_written_means_what_was_computed(operand):
     ],
 )  # fmt: skip
 def test_numbers_read_as_on_paper(value, text):
-    assert formula.literal(value) == text
+    assert formulas.literal(value) == text
 
 
 def test_units_multiply_and_divide():
-    cycles, rate = formula.units_of("cycle"), formula.units_of("B/s")
-    assert formula.units_text(cycles) == "cycle"
-    assert formula.units_text(rate) == "B/s"
-    assert formula.units_text(formula.units_of("1")) == "1"
-    assert formula.units_text(formula.units_of("")) == ""
+    cycles, rate = formulas.units_of("cycle"), formulas.units_of("B/s")
+    assert formulas.units_text(cycles) == "cycle"
+    assert formulas.units_text(rate) == "B/s"
+    assert formulas.units_text(formulas.units_of("1")) == "1"
+    assert formulas.units_text(formulas.units_of("")) == ""

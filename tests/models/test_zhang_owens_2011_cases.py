@@ -12,7 +12,7 @@ from support.calling import digits, exact
 from support.zhang_owens import COMPONENTS, evaluate, run, workload
 
 import sweep.models.zhang_owens_2011 as zo
-from sweep.explanation.bottlenecks import breakdown, causes
+from sweep.models.zhang_owens_causes import breakdown, causes
 
 FREQUENCY, SMS, WARP = 1.48e9, 30.0, 32.0
 INSTRUCTION, SHARED, GLOBAL = COMPONENTS

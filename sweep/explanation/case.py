@@ -1,0 +1,363 @@
+"""One configuration of a space: selected by name, and evaluated with every intermediate."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count, takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweep.compiler.lowering import lowered
+from sweep.compiler.source import finishing
+from sweep.errors import QueryError, nearest
+from sweep.evaluation.launch import Launch, build_launch, build_workload
+from sweep.evaluation.tables import model_inputs
+from sweep.explanation.trace import Trace, Value, trace
+from sweep.fields import COMMON_FIELDS, POWER_STATUS, STATUS, Field
+from sweep.models import get_model, model_names
+from sweep.models.base import HEAD, Input, Model, Symbol
+from sweep.models.workload import Workload
+from sweep.runs.record import plan_of, texts_of
+from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, load_plan, resolve
+from sweep.space.axes import check_clocks
+from sweep.specs import Device
+from sweep.store import is_store
+
+__all__ = ["Case", "Source", "find_case", "scalar"]
+
+Source = Plan | Space | Mapping[str, Any] | str | os.PathLike[str] | None
+
+SAME = 1e-6
+"""Relative difference below which two clocks count as equal, since printed clocks are rounded."""
+
+FINISH_SYMBOLS = {
+    "execution_cycles": ("execution cycles", "cycle"), "static_power": ("P_static", "W"),
+    "core_hz": ("core_f", "Hz"), "core_watts": ("P_core", "W"), "memory_watts": ("P_memory", "W"),
+}  # fmt: skip
+"""Symbol and unit of what time, power and energy are computed from, unless it is a pure number."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration and its evaluation.
+
+    Attributes
+    ----------
+    space : KernelSpace
+        The kernel's space, reduced to one point.
+    plan : Plan
+        The plan that it came from.
+    model : Model
+        The model.
+    values : mapping
+        Problem sizes, tuning parameters and swept clocks, by name.
+    notes : tuple of str
+        Remarks for the reader, such as values that are not in the plan.
+    launch : Launch
+        Values of the kernel's expressions, occupancy, clocks.
+    workload : Workload
+        The launch with the model's device parameters.
+    inputs : mapping of str to float
+        What the pass reads, by name: the model's inputs, status, power.
+    status, power_status : str
+        Meanings of :data:`sweep.fields.STATUS` and :data:`sweep.fields.POWER_STATUS`.
+    body, finish : Trace or None
+        The model's steps, and those from cycles to time, power and energy; ``None`` where the
+        configuration cannot be launched or the model lacks a number.
+    results : mapping of str to float
+        Every variable that the model gives, by its name in results (without the model's prefix).
+    """
+
+    space: KernelSpace
+    plan: Plan
+    model: Model
+    values: Mapping[str, Any]
+    notes: tuple[str, ...]
+    launch: Launch
+    workload: Workload
+    inputs: Mapping[str, float]
+    status: str
+    power_status: str = "no_time"
+    body: Trace | None = None
+    finish: Trace | None = None
+    results: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def device(self) -> Device:
+        """The device."""
+        return self.space.devices[0]
+
+    @property
+    def is_powered(self) -> bool:
+        """Whether there are power and energy."""
+        return self.power_status == "valid"
+
+    @property
+    def follows_clocks(self) -> bool:
+        """Whether the model's device parameters follow the clocks (erratum CLK)."""
+        return self.plan.variant == "corrected" and "CLK" in self.model.errata
+
+    def meaning(self, name: str) -> str:
+        """Return the word for a result that is a code: a bound, or one of the model's own."""
+        flags = {own.name: own.flags for own in (COMMON_FIELDS["bound"], *self.model.fields)}[name]
+        assert flags is not None
+        return flags.meaning(int(self.results[name]))
+
+
+def scalar(array: Any) -> Any:
+    """Return the only element of an array as a Python scalar."""
+    return np.asarray(array).reshape(-1)[0].item()
+
+
+def find_case(source: Source, configuration: Mapping[str, Any]) -> Case:
+    """Find a configuration and evaluate it.
+
+    Parameters
+    ----------
+    source : Plan, Space, mapping, str, path or None
+        Where to look: a plan or its name, a space, a store's record or path; ``None`` for the
+        files that the configuration names.
+    configuration : mapping
+        ``kernel``, ``device``, ``model``, problem sizes, tuning parameters and clocks
+        (``core_clock`` in MHz or ``core_clock_ratio``; likewise for the memory). Names for which
+        the source has only one value may be omitted. Omitted clocks that are not swept are nominal.
+
+    Raises
+    ------
+    QueryError
+        A name or value is missing or does not exist; the message lists the possible ones.
+    """
+    wanted = {name: _plain(name, value) for name, value in configuration.items()}
+    space = _space(source, wanted)
+    kernel = space[_chosen("kernel", wanted, [k.kernel.key for k in space.kernels])]
+    key = _chosen("device", wanted, [d.key for d in space.devices])
+    model = get_model(_chosen("model", wanted, space.plan.models))
+    own = (*kernel.kernel.sizes, *kernel.kernel.parameters)
+    known = ("kernel", "device", "model", *own, *CLOCK_AXES)
+    for name in wanted:
+        if name not in known:
+            raise QueryError(
+                f"explain: kernel '{kernel.kernel.key}' has no '{name}'{nearest(name, known)}"
+                f" (known: {', '.join(known)})"
+            )
+    device = next(d for d in space.devices if d.key == key)
+    notes: list[str] = []
+    fixed = dict(kernel.fixed)
+    dimensions = [Dimension("device", (key,), "device")]
+    swept = {axis.name: axis for d in kernel.grid.dimensions for axis in d.axes}
+    for name in own:
+        values = swept[name].values if name in swept else (fixed[name],)
+        value = _value(kernel, name, wanted, values, notes)
+        if name in swept:
+            dimensions.append(Dimension(name, (value,), swept[name].kind))
+        else:
+            fixed[name] = value
+    for clock in ("core", "memory"):
+        dimensions += _clock(clock, wanted, swept, device, notes)
+    point = replace(kernel, devices=(device,), grid=Grid(tuple(dimensions)), fixed=fixed)
+    values = {**fixed, **{d.name: d.values[0] for d in dimensions[1:]}}
+    return _evaluated(point, space.plan, model, values, tuple(notes if source is not None else ()))
+
+
+# ---------------------------------------------------------------------------- selection
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a Python scalar from a scalar, a NumPy scalar or a list of one element."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 1:
+            raise QueryError(f"explain: {name} = {value!r}: one value makes a configuration")
+        value = value[0]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _space(source: Source, wanted: Mapping[str, Any]) -> Space:
+    if isinstance(source, Space):
+        return source
+    if isinstance(source, Plan):
+        return resolve(source)
+    if isinstance(source, Mapping):
+        return resolve(plan_of(source), texts_of(source))
+    if source is not None:
+        if is_store(source):
+            from sweep.runs.running import recorded_space
+
+            return recorded_space(source)
+        return resolve(load_plan(source))
+    for name in ("kernel", "device"):
+        if not isinstance(wanted.get(name), str):
+            raise QueryError(f"explain: {name} is missing: without a plan it must be named")
+    models = [wanted["model"]] if "model" in wanted else list(model_names())
+    return resolve(Plan((wanted["kernel"],), (wanted["device"],), tuple(models)))
+
+
+def _chosen(kind: str, wanted: Mapping[str, Any], known: Iterable[str]) -> str:
+    """Return the selected kernel, device or model."""
+    known = list(known)
+    asked = wanted.get(kind)
+    if asked is None:
+        if len(known) == 1:
+            return known[0]
+        raise QueryError(f"explain: {kind} is missing: one of {', '.join(known)}")
+    name = Path(str(asked)).stem if str(asked).endswith(".toml") else str(asked)
+    if name not in known:
+        raise QueryError(
+            f"explain: the plan has no {kind} '{asked}'{nearest(name, known)}"
+            f" (it has {', '.join(known)})"
+        )
+    return name
+
+
+def _listed(values: Iterable[Any]) -> str:
+    texts = [str(value) for value in values]
+    return ", ".join(texts) if len(texts) <= 12 else f"{', '.join(texts[:10])} ... {texts[-1]}"
+
+
+def _value(
+    space: KernelSpace,
+    name: str,
+    wanted: Mapping[str, Any],
+    values: tuple[Any, ...],
+    notes: list[str],
+) -> Any:
+    """Return the value of a size or parameter, with the type used in the kernel file."""
+    if name not in wanted:
+        if len(values) == 1:
+            return values[0]
+        raise QueryError(f"explain: {name} is missing: one of {_listed(values)}")
+    asked = wanted[name]
+    like = space.kernel.parameters.get(name, (1.0,))
+    if isinstance(like[0], bool):
+        value = {"true": True, "false": False}.get(str(asked).lower())
+        if value is None:
+            raise QueryError(f"explain: {name} = {asked!r}: true or false")
+    elif isinstance(like[0], str):
+        value = asked
+        if not isinstance(asked, str):
+            raise QueryError(f"explain: {name} = {asked!r}: a word like {_listed(like)}")
+    else:
+        value = _number(name, asked, positive=name in space.kernel.sizes)
+    if value not in values:
+        notes.append(f"{name} = {value} is not among the plan's values ({_listed(values)})")
+    return value
+
+
+def _number(name: str, asked: Any, *, positive: bool = False) -> float:
+    try:
+        value = math.nan if isinstance(asked, bool) else float(asked)
+    except (TypeError, ValueError):
+        value = math.nan
+    if math.isnan(value):
+        raise QueryError(f"explain: {name} = {asked!r}: a number")
+    if math.isinf(value) or (positive and value <= 0):
+        raise QueryError(f"explain: {name} = {asked!r}: a number{' above 0' * positive}")
+    return int(value) if value.is_integer() else value
+
+
+def _clock(
+    clock: str,
+    wanted: Mapping[str, Any],
+    swept: Mapping[str, Dimension],
+    device: Device,
+    notes: list[str],
+) -> list[Dimension]:
+    """Return the dimension of a requested or swept clock, none for the nominal clock."""
+    name, ratio = f"{clock}_clock", f"{clock}_clock_ratio"
+    nominal = device.values[f"clocks.{clock}_nominal"] / 1e6
+    asked = {n: _number(n, wanted[n]) for n in (name, ratio) if n in wanted}
+    for key, value in asked.items():
+        check_clocks(f"explain: {key}", key, (value,))
+    megahertz = asked.get(ratio, 1.0) * nominal
+    if len(asked) == 2 and not _is_same(asked[name], megahertz):
+        raise QueryError(
+            f"explain: {name} = {asked[name]} MHz contradicts {ratio} = {asked[ratio]}:"
+            f" that is {megahertz:.6g} MHz of nominal {nominal:.6g} MHz"
+        )
+    axis = swept.get(name) or swept.get(ratio)
+    if axis is None:
+        if _is_same(asked.get(name, megahertz), nominal):
+            return []
+        axis = Dimension(next(iter(asked)), (), clock)
+    values = axis.values
+    if not asked:
+        if len(values) > 1:
+            raise QueryError(f"explain: {axis.name} is missing: one of {_listed(values)}")
+        return [axis]
+    # The plan may have the clock in the other form.
+    value = asked.get(axis.name, megahertz if axis.name == name else asked.get(name, 0.0) / nominal)
+    # Replace a rounded clock by the plan's own value, so that the results are identical.
+    near = [known for known in values if _is_same(known, value)]
+    if near:
+        value = min(near, key=lambda known: abs(known - value))
+    else:
+        listed = f"({_listed(values)})" if values else f"(nominal, {nominal:.6g} MHz)"
+        notes.append(f"{axis.name} = {value:.6g} is not among the plan's values {listed}")
+    return [Dimension(axis.name, (value,), clock)]
+
+
+def _is_same(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=SAME)
+
+
+# ---------------------------------------------------------------------------- evaluation
+
+
+def _evaluated(
+    space: KernelSpace,
+    plan: Plan,
+    model: Model,
+    values: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> Case:
+    """Evaluate a space of one configuration with every intermediate."""
+    options = plan.options.get(model.name, {})
+    launch = build_launch(space, space.grid.whole)
+    workload = build_workload(launch, model, options)
+    tables = model_inputs(launch, model, plan.variant, options)
+    inputs = {name: float(scalar(table)) for name, table in tables.items()}
+    status = STATUS.meaning(int(inputs["launch_status"] or inputs["clock_status"]))
+    case = Case(space, plan, model, values, notes, launch, workload, inputs, status)
+    if status != "valid":
+        return case
+    arguments = {i.symbol: (model.symbols[i.symbol], _argument(inputs, i)) for i in model.inputs}
+    lengths = {len(value) for _, value in arguments.values() if isinstance(value, tuple)}
+    fields = [*(COMMON_FIELDS[name] for name in HEAD), *model.fields]
+    body = trace(
+        lowered(model.name, plan.variant, max(lengths, default=0)),
+        arguments,
+        symbols=model.symbols,
+        returns={own.name: _symbol(own) for own in fields},
+    )
+    program, known = finishing(), {**inputs, **body.results}
+    finish = trace(
+        program,
+        {name: (Symbol(*FINISH_SYMBOLS.get(name, (name, "1")), ""), known[name])
+         for name in program.inputs},
+        returns={name: _symbol(COMMON_FIELDS[name]) for name in program.results},
+    )  # fmt: skip
+    results = {**body.results, **finish.results}
+    return replace(
+        case,
+        status=STATUS.meaning(int(results["status"])),
+        power_status=POWER_STATUS.meaning(int(results["power_status"])),
+        body=body,
+        finish=finish,
+        results=results,
+    )
+
+
+def _argument(inputs: Mapping[str, float], described: Input) -> Value:
+    """Return an argument of a body: a number, or the numbers of a sequence."""
+    if not described.sequence:
+        return inputs[described.symbol]
+    names = (f"{described.symbol}_{i}" for i in count())
+    return tuple(inputs[name] for name in takewhile(inputs.__contains__, names))
+
+
+def _symbol(described: Field) -> Symbol:
+    return Symbol(described.symbol or described.name, described.units, described.long_name)
