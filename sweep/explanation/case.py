@@ -17,7 +17,7 @@ from sweep.compiler.source import finishing
 from sweep.errors import QueryError, nearest
 from sweep.evaluation.launch import Launch, build_launch, build_workload
 from sweep.evaluation.tables import model_inputs
-from sweep.explanation.trace import Trace, Value, trace
+from sweep.explanation.trace import Trace, Value
 from sweep.fields import COMMON_FIELDS, POWER_STATUS, STATUS, Field
 from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
@@ -151,8 +151,8 @@ def find_case(source: Source, configuration: Mapping[str, Any]) -> Case:
     dimensions = [Dimension("device", (key,), "device")]
     swept = {axis.name: axis for d in kernel.grid.dimensions for axis in d.axes}
     for name in own:
-        values = swept[name].values if name in swept else (fixed[name],)
-        value = _value(kernel, name, wanted, values, notes)
+        among = swept[name].values if name in swept else (fixed[name],)
+        value = _value(kernel, name, wanted, among, notes)
         if name in swept:
             dimensions.append(Dimension(name, (value,), swept[name].kind))
         else:
@@ -232,6 +232,7 @@ def _value(
         raise QueryError(f"explain: {name} is missing: one of {_listed(values)}")
     asked = wanted[name]
     like = space.kernel.parameters.get(name, (1.0,))
+    value: Any
     if isinstance(like[0], bool):
         value = {"true": True, "false": False}.get(str(asked).lower())
         if value is None:
@@ -327,14 +328,14 @@ def _evaluated(
     arguments = {i.symbol: (model.symbols[i.symbol], _argument(inputs, i)) for i in model.inputs}
     lengths = {len(value) for _, value in arguments.values() if isinstance(value, tuple)}
     fields = [*(COMMON_FIELDS[name] for name in HEAD), *model.fields]
-    body = trace(
+    body = Trace(
         lowered(model.name, plan.variant, max(lengths, default=0)),
         arguments,
         symbols=model.symbols,
         returns={own.name: _symbol(own) for own in fields},
     )
     program, known = finishing(), {**inputs, **body.results}
-    finish = trace(
+    finish = Trace(
         program,
         {name: (Symbol(*FINISH_SYMBOLS.get(name, (name, "1")), ""), known[name])
          for name in program.inputs},

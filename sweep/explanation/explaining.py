@@ -80,7 +80,7 @@ def _named_results(case: Case) -> dict[str, Any]:
     words = {"regime": _regime_name(case), "bound": case.meaning("bound"),
              "status": case.status, "power_status": case.power_status}  # fmt: skip
     words |= {name: case.meaning(name) for name, flags in own.items() if flags is not None}
-    found = case.results | words
+    found: dict[str, Any] = {**case.results, **words}
     return {f"{case.model.name}_{n}" if n in own else n: found[n] for n in case.results}
 
 

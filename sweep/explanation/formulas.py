@@ -15,8 +15,6 @@ import numpy as np
 from sweep.compiler.functions import OPERATORS
 from sweep.models.base import Symbol
 
-__all__ = ["Comparison", "Operand", "combined", "constant", "literal", "named", "units_text"]
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "max": max, "min": min, "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt,
 }  # fmt: skip
@@ -25,8 +23,8 @@ SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", a
 DIGITS = 6
 
 
-Units = frozenset[tuple[str, int]]
-"""Units with their exponents, none of them 0; empty for a pure number."""
+Units = Counter[str]
+"""Units with their exponents; empty for a pure number."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,8 @@ class Operand:
 def units_of(text: str) -> Units | None:
     """Return the units that a text names, ``None`` for ``""``.
 
-    >>> sorted(units_of("B/s"))
-    [('B', 1), ('s', -1)]
+    >>> units_of("B/s")
+    Counter({'B': 1, 's': -1})
     """
     if not text:
         return None
@@ -86,15 +84,15 @@ def units_of(text: str) -> Units | None:
     powers = Counter(word for word in above.split() if word != "1")
     for part in below:
         powers.subtract(part.split())
-    return frozenset((unit, power) for unit, power in powers.items() if power)
+    return powers
 
 
 def units_text(units: Units | None) -> str:
     """Return units as text: ``"1"`` for a pure number, ``""`` for unknown units."""
     if units is None:
         return ""
-    words = [f"{u}^{p}" if p > 1 else u for u, p in sorted(units) if p > 0]
-    below = [f"/{u}^{-p}" if p < -1 else f"/{u}" for u, p in sorted(units) if p < 0]
+    words = [f"{u}^{p}" if p > 1 else u for u, p in sorted(units.items()) if p > 0]
+    below = [f"/{u}^{-p}" if p < -1 else f"/{u}" for u, p in sorted(units.items()) if p < 0]
     return (" ".join(words) or "1") + "".join(below)
 
 
@@ -138,64 +136,49 @@ def named(symbol: Symbol, value: Any, *, text: str = "", number: str = "") -> Op
 
 def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
     """Return the result of an operation, a chain of comparisons or a call on its operands."""
-    formulas, numbers = [o.formula for o in operands], [o.numbers for o in operands]
-    comparisons = tuple(c for operand in operands for c in operand.comparisons)
+    values = [operand.value for operand in operands]
+    comparisons = tuple(made for operand in operands for made in operand.comparisons)
     units = None
     match node:
-        case ast.Compare(ops=ops):
-            made = [
-                _compared(op, *sides) for op, sides in zip(ops, pairwise(operands), strict=True)
-            ]
-            return made[0] if len(made) == 1 else combined(ast.BoolOp(ast.And(), []), made)
+        case ast.Compare(left=any_side, ops=[_, _, *_] as ops):  # a < b < c is a < b and b < c
+            pairs = zip(ops, pairwise(operands), strict=True)
+            made = [combined(ast.Compare(any_side, [op], [any_side]), pair) for op, pair in pairs]
+            return combined(ast.BoolOp(ast.And(), []), made)
+        case ast.Compare(ops=[op]):
+            left, right = operands
+            value = bool(OPERATORS[type(op)](*values))
+            comparisons = (Comparison(left.text, SIGNS[type(op)], right.text, float(left.value),
+                                      float(right.value), value),)  # fmt: skip
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            value = FUNCTIONS[name](*(operand.value for operand in operands))
+            value = FUNCTIONS[name](*values)
             units = _common_units(operands) if name in KEEP_UNITS else None
+        case ast.BinOp(op=ast.Mult() | ast.Div() as op):
+            value = OPERATORS[type(op)](*values)
+            if operands[0].units is not None or operands[1].units is not None:
+                units = Counter(operands[0].units)
+                join = units.update if isinstance(op, ast.Mult) else units.subtract
+                join(operands[1].units or {})
         case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op):
-            value = OPERATORS[type(op)](*(operand.value for operand in operands))
-            if isinstance(op, (ast.Mult, ast.Div)):
-                units = _product_units(*operands, power=1 if isinstance(op, ast.Mult) else -1)
-            elif not isinstance(node, ast.BoolOp):
-                units = _common_units(operands)
+            value = OPERATORS[type(op)](*values)
+            units = _common_units(operands)
         case _:
             raise AssertionError(ast.dump(node))
-    written = (_rebuilt(node, parts) for parts in (formulas, numbers))
-    return Operand(value, *written, comparisons=comparisons, units=units)
-
-
-def _number(value: Any) -> ast.expr:
-    """Return a value as a syntax tree that is written like ``literal`` writes it."""
-    return (
-        ast.UnaryOp(ast.USub(), ast.Name(literal(-value)))
-        if value < 0
-        else ast.Name(literal(value))
-    )
-
-
-def _compared(op: ast.cmpop, left: Operand, right: Operand) -> Operand:
-    holds = bool(OPERATORS[type(op)](left.value, right.value))
-    made = Comparison(left.text, SIGNS[type(op)], right.text, float(left.value),
-                      float(right.value), holds)  # fmt: skip
-    formula, numbers = (
-        ast.Compare(a, [op], [b])
-        for a, b in ((left.formula, right.formula), (left.numbers, right.numbers))
-    )
-    return Operand(holds, formula, numbers, comparisons=(made,))
+    formula = _rebuilt(node, [operand.formula for operand in operands])
+    numbers = _rebuilt(node, [operand.numbers for operand in operands])
+    return Operand(value, formula, numbers, comparisons=comparisons, units=units)
 
 
 def _common_units(operands: Sequence[Operand]) -> Units | None:
     """Return the units of all operands if they agree, numbers in the source aside."""
-    found = {operand.units for operand in operands if operand.units is not None}
-    return found.pop() if len(found) == 1 else None
+    known = [operand.units for operand in operands if operand.units is not None]
+    return known[0] if known and all(units == known[0] for units in known) else None
 
 
-def _product_units(left: Operand, right: Operand, power: int) -> Units | None:
-    """Return the units of a product (``power`` 1) or quotient (-1)."""
-    if left.units is None and right.units is None:
-        return None
-    powers = Counter(dict(left.units or ()))
-    for unit, exponent in right.units or ():
-        powers[unit] += power * exponent
-    return frozenset((unit, exponent) for unit, exponent in powers.items() if exponent)
+def _number(value: Any) -> ast.expr:
+    """Return a number as a syntax tree."""
+    if value < 0:
+        return ast.UnaryOp(ast.USub(), ast.Name(literal(-value)))
+    return ast.Name(literal(value))
 
 
 def _rebuilt(node: ast.expr, parts: Sequence[ast.expr]) -> ast.expr:
@@ -207,6 +190,8 @@ def _rebuilt(node: ast.expr, parts: Sequence[ast.expr]) -> ast.expr:
             return ast.UnaryOp(op, parts[0])
         case ast.BoolOp(op=op):
             return ast.BoolOp(op, [*parts])
+        case ast.Compare(ops=ops):
+            return ast.Compare(parts[0], ops, [*parts[1:]])
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return ast.Call(ast.Name(name), [*_arguments(name, parts)], [])
     raise AssertionError(ast.dump(node))
@@ -215,11 +200,11 @@ def _rebuilt(node: ast.expr, parts: Sequence[ast.expr]) -> ast.expr:
 def _joined(left: ast.expr, op: ast.operator, right: ast.expr) -> ast.expr:
     """Return an operation; ``a + (b - c)`` becomes ``(a + b) - c``, likewise for products."""
     match op, right:
-        case (ast.Add(), ast.BinOp(op=ast.Add() | ast.Sub())) | (
-            ast.Mult(),
-            ast.BinOp(op=ast.Mult()),
-        ):
-            return ast.BinOp(_joined(left, op, right.left), right.op, right.right)
+        case (
+            (ast.Add(), ast.BinOp(a, ast.Add() | ast.Sub() as then, b))
+            | (ast.Mult(), ast.BinOp(a, ast.Mult() as then, b))
+        ):  # fmt: skip
+            return ast.BinOp(_joined(left, op, a), then, b)
     return ast.BinOp(left, op, right)
 
 

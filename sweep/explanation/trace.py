@@ -17,10 +17,16 @@ from typing import Any
 import numpy as np
 
 from sweep.compiler.program import Assignment, Program
-from sweep.explanation.formulas import Comparison, Operand, combined, constant, named, units_text
-from sweep.models.base import Symbol
-
-__all__ = ["Decision", "Step", "Trace", "trace"]
+from sweep.explanation.formulas import (
+    Comparison,
+    Operand,
+    combined,
+    constant,
+    named,
+    symbol_text,
+    units_text,
+)
+from sweep.models.base import EquationInfo, Symbol
 
 Value = float | tuple[float, ...]
 
@@ -79,6 +85,7 @@ class Decision:
 class _Evaluation:
     """The evaluation of one assignment: its step, what it read, what was decided in it."""
 
+    made: Assignment
     step: Step | None = None
     reads: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -90,41 +97,8 @@ class _Evaluation:
         return tuple(made for decision in self.decisions for made in decision.comparisons)
 
 
-@dataclass(frozen=True)
 class Trace:
-    """A program evaluated to its results.
-
-    Attributes
-    ----------
-    results : mapping of str to float
-        What the function returned.
-    steps : tuple of Step
-        In the order of evaluation.
-    """
-
-    results: Mapping[str, float]
-    steps: tuple[Step, ...]
-    _program: Program = field(repr=False)
-    _evaluations: Mapping[str, _Evaluation] = field(repr=False)
-
-    def decisions(self, result: str) -> tuple[Decision, ...]:
-        """Return the conditions that chose the value of a result, in order."""
-        found: list[Decision] = []
-        name = self._program.results[result]
-        while name in self._evaluations:
-            found[:0] = self._evaluations[name].decisions
-            name = self._evaluations[name].origin
-        return tuple(found)
-
-
-def trace(
-    program: Program,
-    inputs: Mapping[str, tuple[Symbol, Value]],
-    *,
-    symbols: Mapping[str, Symbol] | None = None,
-    returns: Mapping[str, Symbol] | None = None,
-) -> Trace:
-    """Evaluate a program with every intermediate.
+    """A program evaluated with every intermediate.
 
     Parameters
     ----------
@@ -137,120 +111,128 @@ def trace(
     returns : mapping, optional
         Symbols of the results, for those that nothing else names.
 
-    Returns
-    -------
-    Trace
-        Results and steps.
-    """
-    tracer = _Tracer(program, inputs, symbols or {}, returns or {})
-    with np.errstate(all="ignore"):
-        tracer.run()
-    results = {name: float(tracer.operands[at].value) for name, at in program.results.items()}
-    return Trace(results, tuple(tracer.steps), program, tracer.evaluations)
-
-
-class _Tracer:
-    """The state of one evaluation.
-
-    ``operands`` has every value by its name in the program, ``variables`` the latest value of each
-    variable in the body's text, and ``assigned`` the name of that value.
+    Attributes
+    ----------
+    results : mapping of str to float
+        What the function returned.
+    steps : list of Step
+        In the order of evaluation.
     """
 
     def __init__(
         self,
         program: Program,
         inputs: Mapping[str, tuple[Symbol, Value]],
-        symbols: Mapping[str, Symbol],
-        returns: Mapping[str, Symbol],
+        *,
+        symbols: Mapping[str, Symbol] | None = None,
+        returns: Mapping[str, Symbol] | None = None,
     ) -> None:
-        self.program, self.symbols, self.returns = program, symbols, returns
-        self.assignments = {made.name: made for made in program.assignments}
-        self.operands = {name: constant(value, name) for name, value in program.constants.items()}
-        self.variables: dict[str, Operand] = {}
+        self.steps: list[Step] = []
+        self._program, self._symbols, self._returns = program, symbols or {}, returns or {}
+        self._assignments = {made.name: made for made in program.assignments}
+        self._evaluations: dict[str, _Evaluation] = {}
+        # Every value by its name in the program; the latest value of each variable in the body's
+        # text, and the name of that value.
+        self._operands = {name: constant(value, name) for name, value in program.constants.items()}
+        self._variables: dict[str, Operand] = {}
+        self._assigned: dict[str, str] = {}
         for name, (symbol, value) in inputs.items():
             if isinstance(value, tuple):
-                self.variables[name] = replace(constant(0.0, symbol.symbol), symbol=symbol)
+                self._variables[name] = replace(constant(0.0, symbol.symbol), symbol=symbol)
                 for i, part in enumerate(value):
                     own = symbol._replace(symbol=f"{symbol.symbol}[{i}]")
-                    self.operands[f"{name}_{i}"] = named(own, np.float64(part))
+                    self._operands[f"{name}_{i}"] = named(own, np.float64(part))
             else:
                 operand = replace(named(symbol, np.float64(value)), variable=name)
-                self.operands[name] = self.variables[name] = operand
-        self.returned = {
-            self.assignments[at].variable: returns[name]
+                self._operands[name] = self._variables[name] = operand
+        self._returned = {
+            self._assignments[at].variable: self._returns[name]
             for name, at in program.results.items()
-            if name in returns and self.assignments[at].kind != "result"
+            if name in self._returns and self._assignments[at].kind != "result"
         }
-        self.steps: list[Step] = []
-        self.evaluations: dict[str, _Evaluation] = {}
-        self.assigned: dict[str, str] = {}
+        with np.errstate(all="ignore"):
+            self._run()
+        self.results: Mapping[str, float] = {
+            name: float(self._operands[at].value) for name, at in program.results.items()
+        }
 
-    def run(self) -> None:
+    def decisions(self, result: str) -> list[Decision]:
+        """Return the conditions that chose the value of a result, in order."""
+        found: list[Decision] = []
+        name = self._program.results[result]
+        while name in self._evaluations:
+            found[:0] = self._evaluations[name].decisions
+            name = self._evaluations[name].origin
+        return found
+
+    def _run(self) -> None:
         """Evaluate what the body's text assigns, and mark what the results depend on."""
-        for made in self.program.assignments:
+        for made in self._program.assignments:
             if made.kind in ("variable", "choice", "result") and all(
                 bool(self._read(name).value) == holds for name, holds in made.when
             ):
-                self._assign(made)
-        pending, seen = list(self.program.results.values()), set()
+                self._assign(_Evaluation(made))
+        pending, seen = list(self._program.results.values()), set()
         while pending:
             name = pending.pop()
-            if name in self.evaluations and name not in seen:
+            if name in self._evaluations and name not in seen:
                 seen.add(name)
-                evaluation = self.evaluations[name]
+                evaluation = self._evaluations[name]
                 pending += evaluation.reads
                 if evaluation.step is not None:
                     evaluation.step.used = True
 
-    def _assign(self, made: Assignment) -> None:
+    def _assign(self, here: _Evaluation) -> None:
         """Evaluate one assignment of the body's text, or one of its results."""
-        here = self.evaluations[made.name] = _Evaluation()
+        made, name = here.made, here.made.variable
+        self._evaluations[made.name] = here
         operand = self._evaluate(made.expression, here)
         if made.kind == "result":
-            self.operands[made.name] = operand
-            if made.variable in self.returns:
-                self._record(made, here, self.returns[made.variable], operand, "intermediate", ())
+            self._operands[made.name] = operand
+            if name in self._returns:
+                self._record(here, self._returns[name], operand, "intermediate")
             return
         if made.kind == "choice":  # of the values after the two branches of an `if`
             assert isinstance(made.expression, ast.IfExp)
             side = made.expression.body if here.decisions[0].holds else made.expression.orelse
             here.origin = side.id if isinstance(side, ast.Name) else ""
         else:
-            here.origin = self.assigned.get(operand.variable, "")
-            operand = self._named(made, here, operand)
-        operand = replace(operand, variable=made.variable)
-        self.operands[made.name] = self.variables[made.variable] = operand
-        self.assigned[made.variable] = made.name
+            here.origin = self._assigned.get(operand.variable, "")
+            operand = self._named(here, operand)
+        operand = replace(operand, variable=name)
+        self._operands[made.name] = self._variables[name] = operand
+        self._assigned[name] = made.name
 
-    def _named(self, made: Assignment, here: _Evaluation, operand: Operand) -> Operand:
+    def _named(self, here: _Evaluation, operand: Operand) -> Operand:
         """Record what an assignment adds, and return the operand under its new name."""
-        name, symbol = made.variable, operand.symbol
+        name, symbol, number = here.made.variable, operand.symbol, operand.number
         if symbol is None:
-            return self._intermediate(made, here, operand)
+            return self._intermediate(here, operand)
         if not operand.variable:
             step = next((s for s in reversed(self.steps) if s.operand.value is operand.value
-                         and s.number == operand.number), None)  # fmt: skip
+                         and s.number == number), None)  # fmt: skip
             if step is not None:  # the equation that gave the value
-                own = self.symbols.get(name, symbol)
+                own = self._symbols.get(name, symbol)
                 if own is not symbol:
-                    operand = named(own, operand.value, number=operand.number)
+                    operand = replace(operand, symbol=own, formula=ast.Name(symbol_text(own)))
                 operand = self._unambiguous(name, operand)
                 step.name, step.symbol = name, operand.symbol or own
-        elif (here.decisions or made.is_decided) and operand.variable != name:
-            suffix = f" ({operand.number})" if operand.number else ""
-            text = operand.text.removesuffix(suffix) + suffix
-            own = self.symbols.get(name) or self.symbols.get(name.lower()) or symbol
-            chosen = replace(operand, formula=ast.Name(text))
-            self._record(made, here, own, chosen, "choice", here.comparisons)
+        elif (here.decisions or here.made.is_decided) and operand.variable != name:
+            suffix = f" ({number})" if number else ""
+            chosen = replace(operand, formula=ast.Name(operand.text.removesuffix(suffix) + suffix))
+            own = self._declared(name) or symbol
+            self._record(here, own, chosen, "choice", number)
             if own is not symbol:
-                chosen = replace(named(own, operand.value), variable=operand.variable)
-                return self._unambiguous(name, chosen)
+                renamed = replace(named(own, operand.value), variable=operand.variable)
+                return self._unambiguous(name, renamed)
         return operand
 
-    def _intermediate(self, made: Assignment, here: _Evaluation, operand: Operand) -> Operand:
+    def _intermediate(self, here: _Evaluation, operand: Operand) -> Operand:
         """Record a value that no equation gives, and return it under its name."""
-        name = made.variable
-        symbol = self._symbol(name)
+        name = here.made.variable
+        before = self._variables.get(name)
+        symbol = before.symbol if before is not None else None
+        symbol = symbol or self._declared(name) or self._returned.get(name) or Symbol(name, "", "")
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=units_text(operand.units))
         result = self._unambiguous(name, named(symbol, operand.value))
@@ -259,39 +241,29 @@ class _Tracer:
             kind = "code"
         is_constant = operand.text == operand.with_numbers and operand.text[:1].isdigit()
         if not is_constant or here.decisions or kind == "code":  # and not `total = 0.0`
-            compared = (*operand.comparisons, *here.comparisons)
-            self._record(made, here, result.symbol or symbol, operand, kind, compared)
+            self._record(here, result.symbol or symbol, operand, kind)
         return replace(result, comparisons=operand.comparisons)
 
-    def _symbol(self, name: str) -> Symbol:
-        """Return the symbol of a variable: as before, of the model, of the result, its name."""
-        before = self.variables.get(name)
-        if before is not None and before.symbol is not None:
-            return before.symbol
-        found = self.symbols.get(name) or self.symbols.get(name.lower()) or self.returned.get(name)
-        return found or Symbol(name, "", "")
+    def _declared(self, name: str) -> Symbol | None:
+        """Return the model's symbol for a variable."""
+        return self._symbols.get(name) or self._symbols.get(name.lower())
 
     def _unambiguous(self, name: str, operand: Operand) -> Operand:
         """Return an operand with primes after its symbol until no other variable has the same."""
         symbol = operand.symbol
-        taken = {other.text for key, other in self.variables.items() if key != name}
+        taken = {other.text for key, other in self._variables.items() if key != name}
         while symbol is not None and operand.text in taken:
             symbol = symbol._replace(symbol=f"{symbol.symbol}'")
             operand = replace(operand, symbol=symbol, formula=ast.Name(f"{operand.text}'"))
         return operand
 
     def _record(
-        self,
-        made: Assignment,
-        here: _Evaluation,
-        symbol: Symbol,
-        operand: Operand,
-        kind: str,
-        comparisons: tuple[Comparison, ...],
+        self, here: _Evaluation, symbol: Symbol, operand: Operand, kind: str, number: str = ""
     ) -> None:
+        made = here.made
+        compared = () if made.kind == "result" else (*here.comparisons, *operand.comparisons)
         name = made.variable if made.kind == "variable" else ""
-        number = made.equation.number if made.equation is not None else operand.number
-        here.step = Step(symbol, operand, kind, comparisons, made.comment, number, name)
+        here.step = Step(symbol, operand, kind, compared, made.comment, number, name)
         self.steps.append(here.step)
 
     # expressions
@@ -300,31 +272,27 @@ class _Tracer:
         """Return a value by name. Equations and their parts are evaluated when first read."""
         if reader is not None:
             reader.reads.append(name)
-        if name not in self.operands:
-            made, here = self.assignments[name], _Evaluation()
-            self.evaluations[name] = here
-            if made.equation is not None:
-                self.operands[name] = self._equation(made, here)
+        if name not in self._operands:
+            here = self._evaluations[name] = _Evaluation(self._assignments[name])
+            if here.made.equation is not None:
+                self._operands[name] = self._equation(here, here.made.equation)
             else:
-                self.operands[name] = self._evaluate(made.expression, here)
+                self._operands[name] = self._evaluate(here.made.expression, here)
                 if reader is not None:
                     reader.decisions += here.decisions
-        return self.operands[name]
+        return self._operands[name]
 
-    def _equation(self, made: Assignment, here: _Evaluation) -> Operand:
+    def _equation(self, here: _Evaluation, info: EquationInfo) -> Operand:
         """Evaluate one equation and record it as a step."""
-        assert made.equation is not None
-        info = made.equation
-        for name in made.arguments:
+        for name in here.made.arguments:
             self._read(name, here)
         here.decisions.clear()  # those of the arguments belong to the statement
-        result = self._evaluate(made.expression, here)
-        comparisons = (*here.comparisons, *result.comparisons)
-        self._record(made, here, info.result, result, info.kind, comparisons)
+        result = self._evaluate(here.made.expression, here)
+        self._record(here, info.result, result, info.kind, info.number)
         operand = named(info.result, result.value, number=info.number)
         if info.kind == "condition":
-            return replace(operand, comparisons=comparisons)
-        if made.is_ambiguous:
+            return replace(operand, comparisons=(*here.comparisons, *result.comparisons))
+        if here.made.is_ambiguous:
             return replace(operand, formula=ast.Name(f"{operand.text} ({info.number})"))
         return operand
 

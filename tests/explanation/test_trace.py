@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sweep.compiler.lowering import lower, lowered
 from sweep.explanation import formulas
-from sweep.explanation.trace import trace
+from sweep.explanation.trace import Trace
 from sweep.models import get_model, model_names
 from sweep.models.base import Symbol, equations
 
@@ -74,7 +74,7 @@ def followed(x: float, b: float, n: float, *, corrected: bool = True) -> Any:
     values = dict(zip(INPUTS, (x, b, n), strict=True))
     inputs = {name: (SYMBOLS[symbol], values[name]) for name, symbol in INPUTS.items()}
     program = lower(body, dict.fromkeys(INPUTS), {"corrected": corrected})
-    return trace(program, inputs, symbols=SYMBOLS, returns=RETURNS)
+    return Trace(program, inputs, symbols=SYMBOLS, returns=RETURNS)
 
 
 def step_of(number: str, x: float, b: float, n: float) -> Any:
@@ -163,7 +163,7 @@ def test_sequences_and_branches__number_by_number():
     values = (3.0, 5.0, 8.0)
     program = lower(sums, {"parts": 3, "n": None})
     inputs = {"parts": (SYMBOLS["parts"], values), "n": (SYMBOLS["n"], 2.0)}
-    found = trace(program, inputs, symbols=SYMBOLS)
+    found = Trace(program, inputs, symbols=SYMBOLS)
     assert found.results == sums(values, 2.0)
     assert [s.operand.text for s in found.steps[:3]] == [
         "result + p[0] * N", "result + p[1] * N", "result - 1",
@@ -185,7 +185,7 @@ def test_every_model_is_followed_to_the_numbers_of_its_body(name, variant):
             for described in model.inputs
         }
         inputs = {symbol: (model.symbols[symbol], value) for symbol, value in values.items()}
-        found = trace(lowered(name, variant, 3), inputs, symbols=model.symbols)
+        found = Trace(lowered(name, variant, 3), inputs, symbols=model.symbols)
         np.testing.assert_equal(found.results, model.evaluate(variant, values))
 
 
