@@ -22,15 +22,11 @@ from sweep.fields import COMMON_FIELDS, POWER_STATUS, STATUS, Field
 from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
 from sweep.models.workload import Workload
-from sweep.runs.record import plan_of, texts_of
-from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, load_plan, resolve
+from sweep.runs.record import Source, recorded_space, space_of
+from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.axes import check_clocks
 from sweep.specs import Device
 from sweep.store import is_store
-
-__all__ = ["Case", "Source", "find_case", "scalar"]
-
-Source = Plan | Space | Mapping[str, Any] | str | os.PathLike[str] | None
 
 SAME = 1e-6
 """Relative difference below which two clocks count as equal, since printed clocks are rounded."""
@@ -114,7 +110,7 @@ def scalar(array: Any) -> Any:
     return np.asarray(array).reshape(-1)[0].item()
 
 
-def find_case(source: Source, configuration: Mapping[str, Any]) -> Case:
+def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
     """Find a configuration and evaluate it.
 
     Parameters
@@ -176,19 +172,11 @@ def _plain(name: str, value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _space(source: Source, wanted: Mapping[str, Any]) -> Space:
-    if isinstance(source, Space):
-        return source
-    if isinstance(source, Plan):
-        return resolve(source)
-    if isinstance(source, Mapping):
-        return resolve(plan_of(source), texts_of(source))
+def _space(source: Source | None, wanted: Mapping[str, Any]) -> Space:
+    if isinstance(source, (str, os.PathLike)) and is_store(source):
+        return recorded_space(source)
     if source is not None:
-        if is_store(source):
-            from sweep.runs.running import recorded_space
-
-            return recorded_space(source)
-        return resolve(load_plan(source))
+        return space_of(source)
     for name in ("kernel", "device"):
         if not isinstance(wanted.get(name), str):
             raise QueryError(f"explain: {name} is missing: without a plan it must be named")

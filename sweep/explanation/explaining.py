@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation import assumptions, evaluate_box
-from sweep.explanation.case import Case, Source, find_case, scalar
+from sweep.explanation.case import Case, find_case, scalar
 from sweep.explanation.formulas import Comparison, literal
 from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons
@@ -20,15 +20,14 @@ from sweep.explanation.trace import Decision, Step, Trace
 from sweep.fields import STATUS
 from sweep.hardware.power import voltage_at
 from sweep.query.answer import scaled
+from sweep.runs.record import Source
 from sweep.space import KernelSpace, Plan, resolve
-
-__all__ = ["Applicability", "applicability", "explain"]
 
 CODES = ("regime", "bound", "status", "power_status", "sound")
 """Variables of the joining functions that hold no quantity."""
 
 
-def explain(source: Source, configuration: Mapping[str, Any]) -> Explanation:
+def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanation:
     """Compute one configuration and show every intermediate.
 
     Parameters

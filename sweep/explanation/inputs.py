@@ -17,10 +17,8 @@ from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of
 from sweep.models.base import Input
 from sweep.specs import Device, Kernel
+from sweep.specs.formats import split_unit, to_base
 from sweep.specs.reading import label_of
-from sweep.specs.units import split_unit, to_base
-
-__all__ = ["file_of", "input_sections", "launch_texts", "one_line", "value_of"]
 
 CHIP = ("chip.sm_count", "chip.warp_size", "chip.lanes_per_sm", "chip.l2_KiB")
 """Chip values that every explanation shows, because occupancy rules and expressions read them."""

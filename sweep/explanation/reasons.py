@@ -11,8 +11,6 @@ from sweep.explanation.inputs import file_of, launch_texts, one_line, value_of
 from sweep.expressions import Expression
 from sweep.models import get_model
 
-__all__ = ["power_reason", "reasons"]
-
 POWER = ("static_W", "core_W_per_V2GHz", "memory_W_per_V2GHz", "core_voltage", "memory_voltage")
 
 LAUNCH = {

@@ -12,8 +12,6 @@ from typing import Any
 
 from sweep.explanation.formulas import Comparison, literal
 
-__all__ = ["Explanation", "Line", "Section"]
-
 WIDTH = 100
 NAME, TEXT = 44, 24  # greatest width of names, smallest width of texts
 UNUSED = "·"
