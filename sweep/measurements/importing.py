@@ -15,8 +15,7 @@ from sweep import __version__
 from sweep.errors import TuningError, nearest
 from sweep.importers.files import Source, read_source, write_whole
 from sweep.importers.tuners.formats import read_measurements, recognise
-from sweep.importers.tuners.labelled import joined, measured_dataset
-from sweep.importers.tuners.measurements import Measurements
+from sweep.importers.tuners.measurements import Measurements, joined, measured_dataset
 from sweep.importers.tuners.search_space import SearchSpace, read_t1
 from sweep.importers.tuners.skeleton import kernel_text, plan_text
 from sweep.importers.tuners.table import Columns

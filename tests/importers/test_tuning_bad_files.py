@@ -19,8 +19,7 @@ from support.tuning_files import CACHE, CONVOLUTION_T1, KTT, entry, measured, un
 from sweep.errors import SweepError, TuningError
 from sweep.importers.files import read_source
 from sweep.importers.tuners.formats import read_measurements, recognise
-from sweep.importers.tuners.labelled import measured_dataset
-from sweep.importers.tuners.measurements import MEASURED
+from sweep.importers.tuners.measurements import MEASURED, measured_dataset
 from sweep.importers.tuners.search_space import read_t1
 from sweep.importers.tuners.skeleton import kernel_text
 

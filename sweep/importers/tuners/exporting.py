@@ -11,13 +11,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sweep.errors import QueryError
 from sweep.expressions import MAX_LENGTH
-from sweep.importers.tuners.measurements import Value
+from sweep.importers.tuners.search_space import Value
 from sweep.specs.names import check_name, is_word
-
-__all__ = ["Chosen", "kernel_tuner_text", "restriction_texts", "t1_text", "triton_text"]
 
 
 @dataclass(frozen=True)
@@ -63,14 +62,22 @@ class Chosen:
         if not all(type(time) is float for time in self.seconds):
             raise QueryError("a time is no number")
 
-    def module(self, use: Sequence[str], lines: Sequence[str]) -> str:
-        """Return a Python module with a docstring, the names and some lines."""
-        title = (
-            f"The {len(self.rows)} fastest configurations of {self.kernel} on {self.device}, as"
-            f" {self.model} predicts them."
-        )
-        head = [f'"""{title}', "", *use, '"""', "", f"NAMES = {self.names!r}"]
-        return "\n".join([*head, *lines]) + "\n"
+    @cached_property
+    def used(self) -> dict[str, tuple[Value, ...]]:
+        """The values of each parameter that occur in the configurations."""
+        columns = zip(self.names, map(set, zip(*self.rows, strict=True)), strict=True)
+        return {name: tuple(v for v in self.axes[name] if v in found) for name, found in columns}
+
+    @property
+    def varied(self) -> list[str]:
+        """The parameters with several values."""
+        return [name for name, values in self.used.items() if len(values) > 1]
+
+    def head(self, use: str) -> str:
+        """Return the beginning of a Python module: a docstring and the names."""
+        what = f"{len(self.rows)} fastest configurations of {self.kernel} on {self.device}"
+        title = f"The {what}, as {self.model} predicts them."
+        return f'"""{title}\n\n{use}\n"""\n\nNAMES = {self.names!r}'
 
 
 def kernel_tuner_text(chosen: Chosen) -> str:
@@ -81,26 +88,24 @@ def kernel_tuner_text(chosen: Chosen) -> str:
     chosen : Chosen
         The configurations.
     """
-    lines = [
-        "CONFIGURATIONS = frozenset([",
-        *(f"    {row!r}," for row in chosen.rows),
-        "])",
-        "",
-        "",
-        "def restrictions(p):",
-        '    """Return whether a configuration (a dict) is one of them."""',
-        "    return tuple(p[name] for name in NAMES) in CONFIGURATIONS",
-        "",
-        "",
-        "TEXTS = [",
-        *(f"    {text!r}," for text in restriction_texts(chosen)),
-        "]",
-    ]
-    use = [
-        "For Kernel Tuner: tune_kernel(..., restrictions=restrictions), or beside others as text:",
-        "tune_kernel(..., restrictions=[*TEXTS, ...]).",
-    ]
-    return chosen.module(use, lines)
+    use = """\
+For Kernel Tuner: tune_kernel(..., restrictions=restrictions), or beside others as text:
+tune_kernel(..., restrictions=[*TEXTS, ...])."""
+    rows = "".join(f"    {row!r},\n" for row in chosen.rows)
+    texts = "".join(f"    {text!r},\n" for text in restriction_texts(chosen))
+    return f'''{chosen.head(use)}
+CONFIGURATIONS = frozenset([
+{rows}])
+
+
+def restrictions(p):
+    """Return whether a configuration (a dict) is one of them."""
+    return tuple(p[name] for name in NAMES) in CONFIGURATIONS
+
+
+TEXTS = [
+{texts}]
+'''
 
 
 def triton_text(chosen: Chosen) -> str:
@@ -111,23 +116,23 @@ def triton_text(chosen: Chosen) -> str:
     chosen : Chosen
         The configurations with their times.
     """
-    lines = [
-        "SECONDS = {",
-        *(f"    {r!r}: {t!r}," for r, t in zip(chosen.rows, chosen.seconds, strict=True)),
-        "}",
-        f"top_k = {len(chosen.rows)}",
-        "",
-        "",
-        "def perf_model(**arguments):",
-        '    """Return the predicted time [s] of a configuration, infinite for one not listed."""',
-        "    key = tuple(arguments.get(name) for name in NAMES)",
-        '    return SECONDS.get(key, float("inf"))',
-        "",
-        "",
-        'prune_configs_by = {"perf_model": perf_model, "top_k": top_k}',
-    ]
-    use = ["For Triton: @triton.autotune(configs, key, prune_configs_by=prune_configs_by)."]
-    return chosen.module(use, lines)
+    use = "For Triton: @triton.autotune(configs, key, prune_configs_by=prune_configs_by)."
+    pairs = zip(chosen.rows, chosen.seconds, strict=True)
+    seconds = "".join(f"    {row!r}: {time!r},\n" for row, time in pairs)
+    return f'''{chosen.head(use)}
+SECONDS = {{
+{seconds}}}
+top_k = {len(chosen.rows)}
+
+
+def perf_model(**arguments):
+    """Return the predicted time [s] of a configuration, infinite for one not listed."""
+    key = tuple(arguments.get(name) for name in NAMES)
+    return SECONDS.get(key, float("inf"))
+
+
+prune_configs_by = {{"perf_model": perf_model, "top_k": top_k}}
+'''
 
 
 def restriction_texts(chosen: Chosen) -> tuple[str, ...]:
@@ -138,14 +143,12 @@ def restriction_texts(chosen: Chosen) -> tuple[str, ...]:
     chosen : Chosen
         The configurations.
     """
-    used = _used(chosen)
     texts = [
         f"{name} in ({', '.join(map(repr, values))},)"
-        for name, values in used.items()
+        for name, values in chosen.used.items()
         if len(values) < len(chosen.axes[name])
     ]
-    joint = _membership(chosen, used)
-    return (*texts, *([joint] if joint else []))
+    return tuple(text for text in (*texts, _membership(chosen)) if text)
 
 
 def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
@@ -156,71 +159,47 @@ def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
     chosen : Chosen
         The configurations.
     """
-    used = _used(chosen)
-    condition = _membership(chosen, used)
-    conditions = [{"Expression": condition, "Parameters": _varied(used)}] if condition else []
+    condition = _membership(chosen)
+    parameters = [
+        {"Name": name, "Type": _type(values), "Values": repr(list(values)), "Default": default}
+        for (name, values), default in zip(chosen.used.items(), chosen.rows[0], strict=True)
+    ]
+    conditions = [{"Expression": condition, "Parameters": chosen.varied}] if condition else []
     document = {
         "General": {"BenchmarkName": chosen.kernel, "OutputFormat": "JSON"},
-        "ConfigurationSpace": {
-            "TuningParameters": [
-                {
-                    "Name": name,
-                    "Type": _type(values),
-                    "Values": repr(list(values)),
-                    "Default": chosen.rows[0][i],
-                }
-                for i, (name, values) in enumerate(used.items())
-            ],
-            "Conditions": conditions,
-        },
+        "ConfigurationSpace": {"TuningParameters": parameters, "Conditions": conditions},
         "KernelSpecification": {"KernelName": chosen.kernel},
-    }  # fmt: skip
+    }
     notes: tuple[str, ...] = ()
     if len(condition) > MAX_LENGTH:
         notes = (f"the condition has more than {MAX_LENGTH} characters: `sweep import` refuses it",)
     return json.dumps(document, indent=2) + "\n", notes
 
 
-def _used(chosen: Chosen) -> dict[str, tuple[Value, ...]]:
-    """Return the values of each parameter that occur in the configurations."""
-    found = {}
-    for i, name in enumerate(chosen.names):
-        occurring = {row[i] for row in chosen.rows}
-        found[name] = tuple(value for value in chosen.axes[name] if value in occurring)
-    return found
-
-
 def _type(values: Sequence[Value]) -> str:
-    if all(isinstance(value, bool) for value in values):
-        return "bool"
-    if all(isinstance(value, int) for value in values):
-        return "int"
-    return "string" if isinstance(values[0], str) else "float"
+    names = {bool: "bool", int: "int", str: "string"}
+    types = {type(value) for value in values}
+    return names.get(types.pop(), "float") if len(types) == 1 else "float"
 
 
-def _varied(used: Mapping[str, Sequence[Value]]) -> list[str]:
-    return [name for name, values in used.items() if len(values) > 1]
-
-
-def _membership(chosen: Chosen, used: Mapping[str, Sequence[Value]]) -> str:
+def _membership(chosen: Chosen) -> str:
     """Return the condition that is true for exactly the chosen configurations, if one is needed.
 
     Integers are combined into one number, with a weight per parameter; other values are listed.
     """
-    varied = _varied(used)
-    if math.prod(len(values) for values in used.values()) == len(set(chosen.rows)):
+    used, varied = chosen.used, chosen.varied
+    if math.prod(map(len, used.values())) == len(set(chosen.rows)):
         return ""
-    at = {name: i for i, name in enumerate(chosen.names)}
-    rows = list(dict.fromkeys(chosen.rows))
+    rows = [dict(zip(chosen.names, row, strict=True)) for row in dict.fromkeys(chosen.rows)]
     if all(_type(used[name]) == "int" for name in varied):
         weights: dict[str, int] = {}
         weight = 1
         for name in reversed(varied):
-            weights[name] = weight
+            weights = {name: weight, **weights}
             weight *= max(map(int, used[name])) - min(map(int, used[name])) + 1
         if weight < 1 << 53:
-            terms = [f"{n} * {w}" if w != 1 else n for n, w in weights.items()]
-            keys = sorted(sum(int(row[at[n]]) * w for n, w in weights.items()) for row in rows)
-            return f"{' + '.join(reversed(terms))} in ({', '.join(map(str, keys))},)"
-    texts = (" and ".join(f"{n} == {row[at[n]]!r}" for n in varied) for row in rows)
+            terms = [f"{name} * {w}" if w != 1 else name for name, w in weights.items()]
+            keys = sorted(sum(int(row[n]) * w for n, w in weights.items()) for row in rows)
+            return f"{' + '.join(terms)} in ({', '.join(map(str, keys))},)"
+    texts = (" and ".join(f"{name} == {row[name]!r}" for name in varied) for row in rows)
     return " or ".join(f"({text})" for text in texts)

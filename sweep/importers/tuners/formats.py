@@ -11,56 +11,25 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from sweep.importers.files import Source
-from sweep.importers.tuners.measurements import (
-    TIME_UNITS,
-    Measurements,
-    Row,
-    Value,
-    collected,
-    plain_name,
-)
+from sweep.importers.tuners.measurements import Measurements, Row, collected, plain_name
+from sweep.importers.tuners.search_space import Value
 from sweep.importers.tuners.table import Columns, read_table
-
-__all__ = ["read_measurements", "recognise"]
 
 LARGEST = 1e300
 """Larger numbers are not measurements."""
 
-CACHE_FAILURES = {
-    "InvalidConfig": "constraint",
-    "CompilationFailedConfig": "compilation",
-    "RuntimeFailedConfig": "runtime",
-}
-"""Kernel Tuner's words for a missing time, and our statuses."""
+WORDS = tomllib.loads((files("sweep.importers.tuners") / "words.toml").read_text("utf-8"))
+"""What tuners' words for statuses and units of time mean."""
 
 CACHE_FURTHER = {"time_std": "s", "compile_time": "s", "benchmark_time": "s"}
 """Additional values to keep, all in milliseconds in a cache."""
 
-T4_STATUS = {
-    "correct": "valid",
-    "constraints": "constraint",
-    "compile": "compilation",
-    "runtime": "runtime",
-    "correctness": "correctness",
-    "timeout": "timeout",
-}
-T4_UNITS = {
-    **TIME_UNITS,
-    **{"seconds": 1.0, "sec": 1.0},
-    **{"milliseconds": 1e-3, "microseconds": 1e-6, "nanoseconds": 1e-9},
-}
-KTT_UNITS = {"Nanoseconds": 1e-9, "Microseconds": 1e-6, "Milliseconds": 1e-3, "Seconds": 1.0}
-KTT_STATUS = {
-    "Ok": "valid",
-    "ComputationFailed": "runtime",
-    "CompilationFailed": "compilation",
-    "ValidationFailed": "correctness",
-    "DeviceLimitsExceeded": "runtime",
-}
 KTT_SIZES = {"RegistersCount": "registers_per_thread", "LocalMemorySize": "shared_memory_bytes"}
 """Sizes from the compiler; OpenCL's local memory is a block's shared memory."""
 
@@ -77,12 +46,12 @@ def recognise(source: Source) -> str:
         return "csv"
     if '"cache"' in source.text and '"tune_params_keys"' in source.text:
         return "kernel_tuner"  # perhaps incomplete, and then not JSON
-    document = source.document
-    if isinstance(document, dict) and "ConfigurationSpace" in document:
+    document = _object(source.document)
+    results = document.get("results")
+    if "ConfigurationSpace" in document:
         return "t1"
-    if isinstance(document, dict) and "Metadata" in document and "Results" in document:
+    if "Metadata" in document and "Results" in document:
         return "ktt"
-    results = document.get("results") if isinstance(document, dict) else None
     if isinstance(results, list) and all("configuration" in entry for entry in _members(results)):
         return "t4"
     raise source.error(
@@ -118,14 +87,30 @@ def _members(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def _object(value: Any) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
 def _numbers(value: Any) -> dict[str, float]:
     """Return the numbers in a JSON object by key; an empty mapping for any other value."""
-    items = value.items() if isinstance(value, dict) else ()
     return {
         str(key): float(item)
-        for key, item in items
+        for key, item in _object(value).items()
         if isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < LARGEST
     }
+
+
+def _status(word: Any) -> str:
+    return str(WORDS["status"].get(str(word), "failed"))
+
+
+def _scale(source: Source, where: str, unit: Any) -> float:
+    """Return the seconds in a unit of time."""
+    known = WORDS["units"]
+    if str(unit).lower() not in known:
+        raise source.error(f"{where} = {str(unit)[:60]}: one of {', '.join(known)}")
+    return float(known[str(unit).lower()])
 
 
 def _values(
@@ -188,19 +173,17 @@ def _cache_row(source: Source, key: str, entry: Any, names: Sequence[str], devic
     if missing := [name for name in names if name not in entry]:
         raise source.error(f"{where} has no value for the parameter '{missing[0][:60]}'")
     values = _values(source, where, {name: entry[name] for name in names})
-    milli = TIME_UNITS["ms"]
-    numbers = _numbers(entry)
-    further = {name: numbers[name] * milli for name in CACHE_FURTHER if name in numbers}
-    times = entry.get("times")
-    if isinstance(times, list):
-        runs = _numbers(dict(enumerate(times)))
-        if runs and len(runs) == len(times):
-            further |= {"time_min": min(runs.values()) * milli, "n_runs": float(len(runs))}
+    milliseconds = _numbers(entry)
+    times = entry["times"] if isinstance(entry.get("times"), list) else []
+    further = {name: milliseconds[name] * 1e-3 for name in CACHE_FURTHER if name in milliseconds}
+    runs = _numbers(dict(enumerate(times)))
+    if runs and len(runs) == len(times):
+        further |= {"time_min": min(runs.values()) * 1e-3, "n_runs": float(len(runs))}
     error = entry.get("__error__")
-    if error is None and "time" in numbers:
-        return Row(values, numbers["time"] * milli, "valid", further, device)
-    word = str(entry.get("time") if error is None else error)
-    return Row(values, math.nan, CACHE_FAILURES.get(word, "failed"), further, device)
+    if error is None and "time" in milliseconds:
+        return Row(values, milliseconds["time"] * 1e-3, "valid", further, device)
+    status = _status(entry.get("time") if error is None else error)
+    return Row(values, math.nan, status, further, device)
 
 
 # ---------------------------------------------------------------------------- T4
@@ -209,34 +192,39 @@ def _cache_row(source: Source, key: str, entry: Any, names: Sequence[str], devic
 def _read_t4(source: Source) -> Measurements:
     """Return the measurements of T4 results; ``time`` is the execution time."""
     document = source.document
-    if not document["results"]:
-        raise source.error("no results in it: no T4 file")
-    metadata = document.get("metadata")
-    device = str(metadata.get("device_name") or "") if isinstance(metadata, Mapping) else ""
-    names: list[str] = []
-    rows = []
-    for number, entry in enumerate(document["results"]):
-        where = f"results[{number}]"
-        configuration = entry.get("configuration") if isinstance(entry, Mapping) else None
-        values = _values(source, f"{where}.configuration", configuration, names)
+    device = str(_object(document.get("metadata")).get("device_name") or "")
+    rows = [
+        Row(values, *_t4_outcome(source, where, entry), device=device)
+        for where, values, entry in _configurations(source, "results", "configuration")
+    ]
+    return collected(source, source.name, list(rows[0].values), rows)
+
+
+def _configurations(
+    source: Source, results: str, configuration: str
+) -> Iterator[tuple[str, Mapping[str, Value], dict[str, Any]]]:
+    """Yield the place, the values and the entry of each configuration in a list of results."""
+    names: Sequence[str] = ()
+    entries = source.document[results]
+    if not isinstance(entries, list) or not entries:
+        raise source.error(f"{results} must be a list of at least one configuration")
+    for number, entry in enumerate(entries):
+        where = f"{results}[{number}]"
+        values = _object(entry).get(configuration)
+        if isinstance(values, list):  # of pairs
+            values = {str(pair.get("Name")): pair.get("Value") for pair in _members(values)}
+        values = _values(source, f"{where}.{configuration}", values, names)
         names = names or list(values)
-        seconds, status = _t4_outcome(source, where, entry)
-        rows.append(Row(values, seconds, status, {}, device))
-    return collected(source, source.name, names, rows)
+        yield where, values, entry
 
 
 def _t4_outcome(source: Source, where: str, entry: Mapping[str, Any]) -> tuple[float, str]:
     """Return the time in seconds and the status."""
-    status = T4_STATUS.get(str(entry.get("invalidity", "correct")), "failed")
-    for measured in _members(entry.get("measurements")):
-        if measured.get("name") == "time":
-            unit = str(measured.get("unit") or "ms")
-            if unit not in T4_UNITS:
-                raise source.error(f"{where}: unknown unit '{unit[:60]}' of time")
-            number = _numbers(measured).get("value")
-            if number is not None:
-                return number * T4_UNITS[unit], status
-            break
+    status = _status(entry.get("invalidity", "correct"))
+    measured = next((m for m in _members(entry.get("measurements")) if m.get("name") == "time"), {})
+    scale = _scale(source, f"{where}: unit of time", measured.get("unit") or "ms")
+    if "value" in _numbers(measured):
+        return _numbers(measured)["value"] * scale, status
     return math.nan, "failed" if status == "valid" else status
 
 
@@ -245,27 +233,13 @@ def _t4_outcome(source: Source, where: str, entry: Mapping[str, Any]) -> tuple[f
 
 def _read_ktt(source: Source) -> Measurements:
     """Return the measurements of KTT's output; counters keep their names."""
-    document = source.document
-    if not isinstance(document["Results"], list):
-        raise source.error("Results must be a list")
-    metadata = document["Metadata"] if isinstance(document["Metadata"], Mapping) else {}
-    unit = str(metadata.get("TimeUnit"))
-    if unit not in KTT_UNITS:
-        shown = unit[:60]
-        raise source.error(f"Metadata.TimeUnit = {shown}: one of {', '.join(KTT_UNITS)}")
-    if not document["Results"]:
-        raise source.error("Results is empty")
+    metadata = _object(source.document["Metadata"])
+    scale = _scale(source, "Metadata.TimeUnit", metadata.get("TimeUnit"))
     device = str(metadata.get("Device") or "")
-    rows: list[Row] = []
-    names: list[str] = []
-    for number, entry in enumerate(document["Results"]):
-        where = f"Results[{number}].Configuration"
-        pairs = entry.get("Configuration") if isinstance(entry, Mapping) else None
-        values = {str(pair.get("Name")): pair.get("Value") for pair in _members(pairs)}
-        rows.append(_ktt_row(_values(source, where, values, names), entry, KTT_UNITS[unit], device))
-        names = names or list(values)
-    kernel = document["Results"][0].get("KernelName") or source.name
-    return collected(source, str(kernel), names, rows, {"shared_memory_bytes": "B"})
+    found = list(_configurations(source, "Results", "Configuration"))
+    rows = [_ktt_row(values, entry, scale, device) for _, values, entry in found]
+    kernel = str(found[0][2].get("KernelName") or source.name)
+    return collected(source, kernel, list(rows[0].values), rows, {"shared_memory_bytes": "B"})
 
 
 def _ktt_row(
@@ -284,10 +258,8 @@ def _ktt_row(
         for key, name in (("GlobalSize", "grid"), ("LocalSize", "block")):
             sizes = _numbers(parts[0].get(key))
             further |= {f"{name}_{a.lower()}": sizes[a] for a in "XYZ" if a in sizes}
-        profile = parts[0].get("ProfilingData")
-        for counter in _members(profile.get("Counters") if isinstance(profile, dict) else None):
-            value = _numbers(counter).get("Value")
-            if value is not None:
-                further[plain_name(str(counter.get("Name")))] = value
-    status = KTT_STATUS.get(str(entry.get("Status")), "failed")
-    return Row(values, sum(known) * scale if is_whole else math.nan, status, further, device)
+        for counter in _members(_object(parts[0].get("ProfilingData")).get("Counters")):
+            if "Value" in _numbers(counter):
+                further[plain_name(str(counter.get("Name")))] = _numbers(counter)["Value"]
+    seconds = sum(known) * scale if is_whole else math.nan
+    return Row(values, seconds, _status(entry.get("Status")), further, device)

@@ -1,46 +1,30 @@
-"""Measured times of configurations, independent of the tuner that measured them."""
+"""Measured times of configurations, whatever tuner measured them, and as a labelled dataset."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sweep.errors import TuningError
+from sweep.errors import TuningError, nearest
 from sweep.fields import STACKED, Flags
 from sweep.importers.files import Source
+from sweep.importers.tuners.search_space import SearchSpace, Value
 from sweep.specs.names import check_name, is_word
 
-__all__ = [
-    "MEASURED",
-    "TIME_UNITS",
-    "Array",
-    "Measurements",
-    "Row",
-    "Value",
-    "collected",
-    "plain_name",
-]
+if TYPE_CHECKING:
+    import xarray as xr
 
 Array = npt.NDArray[Any]
-Value = float | str | bool
 
-MEASURED = Flags(
-    {
-        "valid": 0,
-        "constraint": 1,
-        "compilation": 2,
-        "runtime": 3,
-        "correctness": 4,
-        "timeout": 5,
-        "failed": 6,
-        "not_measured": 7,
-    }
-)
+STATUSES = ("valid", "constraint", "compilation", "runtime", "correctness", "timeout", "failed",
+            "not_measured")  # fmt: skip
+MEASURED = Flags({name: code for code, name in enumerate(STATUSES)})
 """Why a configuration has no measured time; the codes are permanent."""
 
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -50,6 +34,11 @@ TAKEN = frozenset(
     {STACKED, "device", "kernel", "model", "execution_time", "status", "within_conditions"}
 )
 """Names with another meaning in a dataset of measurements."""
+
+MOST_POINTS = 1 << 28
+"""Largest number of points in a grid of measurements."""
+
+LAYOUTS = ("auto", "grid", "stacked")
 
 
 @dataclass(frozen=True)
@@ -148,24 +137,20 @@ def collected(
     seconds[status != MEASURED["valid"]] = np.nan
     further = dict.fromkeys(name for row in rows for name in row.further)
     return Measurements(
-        kernel=kernel,
-        parameters={
-            name: _column(source, name, [row.values[name] for row in rows]) for name in names
-        },
-        device=np.array([row.device for row in rows], np.str_),
-        seconds=seconds,
-        status=status,
-        further={
-            name: np.array([row.further.get(name, np.nan) for row in rows], np.float64)
-            for name in further
-        },
-        units=dict(units or {}),
-        notes=notes,
+        kernel,
+        {name: _column(source, name, [row.values[name] for row in rows]) for name in names},
+        np.array([row.device for row in rows], np.str_),
+        seconds,
+        status,
+        {n: np.array([row.further.get(n, np.nan) for row in rows], np.float64) for n in further},
+        dict(units or {}),
+        notes,
     )
 
 
 def _column(source: Source, name: str, values: Sequence[Value]) -> Array:
-    kinds = {_kind(value) for value in values}
+    known = {bool: "booleans", str: "words"}
+    kinds = {known.get(type(value), "numbers") for value in values}
     if len(kinds) > 1:
         raise source.error(f"parameter '{name}' mixes {' and '.join(sorted(kinds))}")
     if kinds == {"words"} and not all(is_word(str(value)) for value in set(values)):
@@ -178,13 +163,194 @@ def _column(source: Source, name: str, values: Sequence[Value]) -> Array:
     return column.astype(np.int64) if is_whole else column
 
 
-def _kind(value: Value) -> str:
-    if isinstance(value, bool):
-        return "booleans"
-    return "words" if isinstance(value, str) else "numbers"
-
-
 def plain_name(name: str) -> str:
     """Return a valid name for an array of a store: letters, digits, dots and _."""
     plain = re.sub(r"[^A-Za-z0-9_.]+", "_per_" if "/" in name else "_", name).strip("_.")
     return f"n_{plain}"[:100] if plain[:1].isdigit() else plain[:100] or "unnamed"
+
+
+def joined(parts: Sequence[Measurements]) -> Measurements:
+    """Concatenate the rows of several files about one kernel.
+
+    Raises
+    ------
+    TuningError
+        They have different tuning parameters.
+    """
+    first, *others = parts
+    for other in others:
+        if unshared := sorted(set(other.parameters) ^ set(first.parameters)):
+            raise TuningError(
+                f"kernel '{first.kernel}': only some of the files have the parameter"
+                f" '{unshared[0]}'; import them one by one, or name the parameters"
+            )
+        for name, column in first.parameters.items():
+            if (column.dtype.kind in "iuf") != (other.parameters[name].dtype.kind in "iuf"):
+                raise TuningError(f"kernel '{first.kernel}': '{name}' is a number in one file only")
+
+    names = dict.fromkeys(name for part in parts for name in part.further)
+    further = [{n: np.full(len(p), np.nan) for n in names} | dict(p.further) for p in parts]
+    return Measurements(
+        first.kernel,
+        {name: np.concatenate([p.parameters[name] for p in parts]) for name in first.parameters},
+        np.concatenate([part.device for part in parts]),
+        np.concatenate([part.seconds for part in parts]),
+        np.concatenate([part.status for part in parts]),
+        {name: np.concatenate([columns[name] for columns in further]) for name in names},
+        {name: unit for part in parts for name, unit in part.units.items()},
+        tuple(note for part in parts for note in part.notes),
+    )
+
+
+# ---------------------------------------------------------------------------- as a dataset
+
+
+def measured_dataset(
+    measured: Measurements,
+    *,
+    space: SearchSpace | None = None,
+    devices: Mapping[str, str] | None = None,
+    layout: str = "auto",
+    attributes: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Return measurements with the tuning parameters as dimensions, or along one dimension.
+
+    Parameters
+    ----------
+    measured : Measurements
+        The rows. Rows with the same configuration and device are averaged.
+    space : SearchSpace, optional
+        Their search space. Rows that violate its conditions are kept and marked with
+        ``within_conditions`` = 0.
+    devices : mapping, optional
+        Name of a device in the rows to its key.
+    layout : str
+        ``"grid"``: a dimension per parameter; ``"stacked"``: one dimension ``configuration`` with
+        the parameters as coordinates; ``"auto"``: a grid if at least half of it was measured.
+    attributes : mapping, optional
+        Further attributes of the dataset, such as the files' names and hashes.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``execution_time`` [s], ``status`` and the other measurements; the first dimension is the
+        device.
+
+    Raises
+    ------
+    TuningError
+        The device of a row or the layout is unknown.
+    """
+    import xarray as xr
+
+    if layout not in LAYOUTS:
+        raise TuningError(f"layout = {layout!r}: one of {', '.join(LAYOUTS)}")
+    axes = _axes(measured, space)
+    codes = np.stack([_codes(measured.parameters[name], axes[name]) for name in axes], axis=1)
+    configurations, of_row = np.unique(codes, axis=0, return_inverse=True)
+    keys, of_device = _devices(measured, devices or {})
+    columns = {name: np.asarray(axes[name])[configurations[:, i]] for i, name in enumerate(axes)}
+    shape = tuple(len(values) for values in axes.values())
+    n_grid = math.prod(shape)
+    is_grid = layout == "grid" or (layout == "auto" and 2 * len(configurations) >= n_grid)
+    if is_grid and len(keys) * n_grid > MOST_POINTS:
+        raise TuningError(f"a grid has at most {MOST_POINTS:,} points: use the layout 'stacked'")
+    coords: dict[str, Any]
+    if is_grid:
+        places = np.ravel_multi_index(tuple(configurations.T), shape)
+        coords = {name: ((name,), values, _about(name)) for name, values in axes.items()}
+        dims, extents = ("device", *axes), (len(keys), *shape)
+    else:
+        places = np.arange(len(configurations))
+        attrs = {"long_name": "number of the configuration", "units": "1",
+                 "stacks": list(axes), "absent": "not_measured"}  # fmt: skip
+        coords = {STACKED: ((STACKED,), places, attrs)}
+        for name, values in columns.items():
+            coords[name] = ((STACKED,), values, {**_about(name), "axis_values": axes[name]})
+        dims, extents = ("device", STACKED), (len(keys), len(configurations))
+    n_points = math.prod(extents)
+    points = of_device * (n_points // len(keys)) + places[of_row.ravel()]
+    flat = _per_point(measured, points, n_points)
+    if space is not None and all(
+        condition.names <= columns.keys() for condition in space.conditions
+    ):
+        within = np.zeros(n_points // len(keys), np.uint8)
+        within[places] = space.satisfied(columns)
+        flat["within_conditions"] = np.tile(within, len(keys))
+    data = {
+        name: (dims, values.reshape(extents), _attributes(name, measured.units))
+        for name, values in flat.items()
+    }
+    coords["device"] = (("device",), keys, {"long_name": "device", "units": "1"})
+    return xr.Dataset(data, coords, {**(attributes or {}), "notes": list(measured.notes)})
+
+
+def _axes(measured: Measurements, space: SearchSpace | None) -> dict[str, list[Any]]:
+    """Return each parameter's measured values, in the order of the search space if there is one."""
+    axes = {}
+    for name, column in measured.parameters.items():
+        found = np.unique(column).tolist()
+        if space is not None and name not in space.parameters:
+            raise TuningError(
+                f"the search space '{space.name}' has no parameter '{name}'"
+                f"{nearest(name, space.parameters)}, which was measured"
+                f" (parameters: {', '.join(space.parameters)})"
+            )
+        known = dict.fromkeys(space.parameters[name] if space is not None else ())
+        occurring = set(found)
+        used = [value for value in known if value in occurring]
+        axes[name] = [*used, *(value for value in found if value not in known)]
+    return axes
+
+
+def _codes(column: Array, values: Sequence[Any]) -> Array:
+    """Return the index of each element among the values."""
+    sorter = np.argsort(np.asarray(values), kind="stable")
+    return np.asarray(sorter[np.searchsorted(np.asarray(values), column, sorter=sorter)])
+
+
+def _devices(measured: Measurements, known: Mapping[str, str]) -> tuple[list[str], Array]:
+    """Return the keys of the devices, and the index of each row's device among them."""
+    names, of_row = np.unique(measured.device, return_inverse=True)
+    keys = [known.get(str(name), str(name)) for name in names]
+    if "" in keys:
+        raise TuningError(
+            f"kernel '{measured.kernel}': the file does not tell the device of"
+            f" {int(np.count_nonzero(measured.device == ''))} rows: name it (--device)"
+        )
+    unique = list(dict.fromkeys(keys))  # several names may mean one device
+    return unique, np.array([unique.index(key) for key in keys])[of_row.ravel()]
+
+
+def _per_point(measured: Measurements, points: Array, n_points: int) -> dict[str, Array]:
+    """Return the mean over the rows of each device and configuration that have a number."""
+
+    def mean(values: Array) -> Array:
+        known = np.isfinite(values)
+        count = np.bincount(points[known], minlength=n_points)
+        total = np.bincount(points[known], weights=values[known], minlength=n_points)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    status = np.full(n_points, MEASURED["not_measured"], np.uint8)
+    status[points] = measured.status
+    status[points[measured.valid]] = MEASURED["valid"]
+    flat = {"execution_time": mean(measured.seconds), "status": status}
+    for name, values in measured.further.items():
+        if name not in measured.parameters and name not in TAKEN:
+            flat[name] = mean(values)
+    return flat
+
+
+def _about(name: str) -> dict[str, Any]:
+    return {"long_name": f"tuning parameter {name}", "units": "1"}
+
+
+def _attributes(name: str, units: Mapping[str, str]) -> dict[str, Any]:
+    known: dict[str, str] = {
+        "execution_time": "measured execution time of the kernel",
+        "status": "whether the configuration has a measured time, and if not why",
+        "within_conditions": "1 where all conditions of the search space hold",
+    }
+    flags = MEASURED.attributes() if name == "status" else {}
+    unit = "s" if name == "execution_time" else units.get(name, "1")
+    return {"units": unit, "long_name": known.get(name, name.replace("_", " ")), **flags}

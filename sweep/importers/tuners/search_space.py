@@ -10,19 +10,20 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.importers.files import Source
-from sweep.importers.tuners.measurements import Array, Value
 from sweep.specs.names import check_name, is_word
 
-__all__ = ["MOST_VALUES", "SearchSpace", "listed", "read_t1"]
+Array = npt.NDArray[Any]
+Value = float | str | bool
 
 MOST_VALUES = 100_000
 """Largest number of values of one parameter."""
@@ -36,14 +37,9 @@ MOST_STEPS = 1_000_000
 LARGEST = 2**53
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv, ast.Pow: operator.pow,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,15 +96,11 @@ def read_t1(source: Source) -> SearchSpace:
     TuningError
         An entry is missing or wrong; the message names it.
     """
-    document = source.document
-    space = document.get("ConfigurationSpace") if isinstance(document, Mapping) else None
-    if not isinstance(space, Mapping):
-        raise source.error("ConfigurationSpace is missing or no object: this is no T1 file")
-    entries = space.get("TuningParameters")
-    given = space.get("Conditions", [])
-    for key, value in (("TuningParameters", entries), ("Conditions", given)):
-        if not isinstance(value, list):
-            raise source.error(f"ConfigurationSpace.{key} must be a list")
+    space = _part(source, source.document, "ConfigurationSpace", dict)
+    entries = _part(source, space, "TuningParameters", list)
+    conditions = _part(source, space, "Conditions", list, [])
+    specification = _part(source, source.document, "KernelSpecification", dict, {})
+    general = _part(source, source.document, "General", dict, {})
     if not entries:
         raise source.error("ConfigurationSpace.TuningParameters is empty")
     parameters: dict[str, tuple[Value, ...]] = {}
@@ -119,27 +111,36 @@ def read_t1(source: Source) -> SearchSpace:
         if name in parameters:
             raise TuningError(f"{where}.Name: '{name}' stands twice")
         parameters[name] = _values(f"{where}.Values", entry.get("Values"))
-    try:
-        check_total(str(entry) for entry in given)
-    except ExpressionError as error:
-        raise source.error(f"Conditions: {error}") from None
-    conditions = []
-    for number, entry in enumerate(given):
-        text = entry.get("Expression") if isinstance(entry, Mapping) else entry
-        if not isinstance(text, str):
-            raise source.error(f"Conditions[{number}].Expression must be a text")
-        try:
-            conditions.append(Expression.parse(" ".join(text.split()), allowed=parameters))
-        except ExpressionError as error:
-            raise source.error(f"Conditions[{number}]: {error}") from None
-    specification = document.get("KernelSpecification") or {}
-    general = document.get("General") or {}
-    if not isinstance(specification, Mapping) or not isinstance(general, Mapping):
-        raise source.error("General and KernelSpecification must be objects")
+    parsed = tuple(_conditions(source, conditions, parameters))
     name = str(general.get("BenchmarkName") or source.name)
     if not is_word(name):
         raise source.error(f"General.BenchmarkName = {name[:60]!r} cannot be printed")
-    return SearchSpace(name, parameters, tuple(conditions), specification)
+    return SearchSpace(name, parameters, parsed, specification)
+
+
+def _part(source: Source, document: Any, key: str, kind: type, default: Any = None) -> Any:
+    """Return an entry of a JSON object, which must be a list or an object."""
+    value = document.get(key) if isinstance(document, Mapping) else None
+    value = default if value is None else value
+    if not isinstance(value, kind):
+        raise source.error(f"{key} must be {'a list' if kind is list else 'an object'}")
+    return value
+
+
+def _conditions(
+    source: Source, entries: list[Any], parameters: Mapping[str, Any]
+) -> Iterator[Expression]:
+    where = "Conditions"
+    try:
+        check_total(str(entry) for entry in entries)
+        for number, entry in enumerate(entries):
+            where = f"Conditions[{number}]"
+            text = entry.get("Expression") if isinstance(entry, Mapping) else entry
+            if not isinstance(text, str):
+                raise source.error(f"{where}.Expression must be a text")
+            yield Expression.parse(" ".join(text.split()), allowed=parameters)
+    except ExpressionError as error:
+        raise source.error(f"{where}: {error}") from None
 
 
 def _values(where: str, given: Any) -> tuple[Value, ...]:

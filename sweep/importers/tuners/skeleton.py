@@ -10,15 +10,14 @@ from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.search_space import SearchSpace
 from sweep.specs.writing import KernelFile, key_of, toml
 
-__all__ = ["kernel_text", "plan_text"]
-
 NOT_IN_SPACE = "assumed: not in the search space"
 AXES = "XYZ"
-OPERATIONS = {"fp32": 2, "integer": 4}
-"""Initial instructions per element."""
-
-BLOCK = 256
-"""Threads per block if the search space does not define them."""
+COMMENTS = """\
+Search space of SOURCE, taken over by `sweep import`.
+Counts and registers are not in it: replace the values marked 'assumed' below, by
+hand or with the output of `sweep ptx` or `sweep profile` (`sweep show --keys
+kernel` lists all keys). Until then the kernel loads and stores a word for each
+element."""
 
 
 def kernel_text(space: SearchSpace, *, source: str = "") -> tuple[str, tuple[str, ...]]:
@@ -60,37 +59,29 @@ class _Launch:
         self.space = space
         self.notes: list[str] = []
         self.assumed: dict[str, str] = {}
-        given = space.specification.get("ProblemSize")
-        numbers: list[Any] = given if isinstance(given, list) else [given]
-        usable = all(type(n) in (int, float) and 0 < n <= 2**53 for n in numbers)
+        sizes = space.specification.get("ProblemSize")
+        numbers: list[Any] = sizes if isinstance(sizes, list) else [sizes]
         self.sizes: dict[str, float] = {}
-        if usable:
-            axes = zip(AXES, numbers, strict=False)
-            self.sizes = {f"problem_size_{axis.lower()}": n for axis, n in axes}
+        if all(type(n) in (int, float) and 0 < n <= 2**53 for n in numbers):
+            axes = zip(AXES.lower(), numbers, strict=False)
+            self.sizes = {f"problem_size_{axis}": n for axis, n in axes}
         self.names = {*space.parameters, *self.sizes}
+        self.threads, self.blocks = self._threads(), self._blocks()
 
     def file(self, source: str) -> KernelFile:
         """Return the kernel file."""
         specification = self.space.specification
-        threads, blocks = self._threads(), self._blocks()
-        shared = self._readable(specification.get("SharedMemory") or 0) or "0"
         work = next(n for n in ("elements", "elements_", "work_items") if n not in self.names)
         elements = "1"
         if self.sizes and not self.assumed:
-            elements = f"{' * '.join(self.sizes)} / (({threads}) * ({blocks}))"
+            elements = f"{' * '.join(self.sizes)} / (({self.threads}) * ({self.blocks}))"
         words = (specification.get("Language"), "kernel", specification.get("KernelFile"))
         origin = f" of {source}" if source else ""
         file = KernelFile(
             self.space.name,
             f"{' '.join(str(w) for w in words if w)}: tuning parameters and conditions only",
             f"derived: the search space{origin}",
-            comments=[
-                f"Search space{origin}, taken over by `sweep import`.",
-                "Counts and registers are not in it: replace the values marked 'assumed' below, by",
-                "hand or with the output of `sweep ptx` or `sweep profile` (`sweep show --keys",
-                "kernel` lists all keys). Until then the kernel loads and stores a word for each",
-                "element.",
-            ],
+            comments=COMMENTS.replace(" of SOURCE", origin).splitlines(),
             constraints=[condition.text for condition in self.space.conditions],
             sources={
                 **self.assumed,
@@ -104,9 +95,10 @@ class _Launch:
         file.table("[parameters]", self.space.parameters)
         note = "Elements of the problem for a thread, the mean over all."
         file.table("[derived]", {work: elements}, [note])
-        file.table("[launch]", {"threads_per_block": threads, "blocks": blocks})
+        file.table("[launch]", {"threads_per_block": self.threads, "blocks": self.blocks})
+        shared = self._readable(specification.get("SharedMemory") or 0) or "0"
         file.table("[resources]", {"registers_per_thread": 32, "shared_memory_bytes": shared})
-        counts = {kind: f"{n} * {work}" for kind, n in OPERATIONS.items()}
+        counts = {"fp32": f"2 * {work}", "integer": f"4 * {work}"}
         file.table("[instructions]", {**counts, "control": 1}, ["Of a thread, over its whole run."])
         for name, kind in (("input", "load"), ("output", "store")):
             access = {"name": name, "kind": kind, "count": work}
@@ -122,6 +114,13 @@ class _Launch:
             return ""
         return plain
 
+    def _product(self, key: str, factors: Sequence[str], default: int) -> str:
+        """Return the product of factors, or a default that is assumed if one cannot be read."""
+        if factors and all(factors):
+            return _product(factors)
+        self.assumed[f"launch.{key}"] = NOT_IN_SPACE
+        return str(default)
+
     def _threads(self) -> str:
         """Return the threads per block: the product of LocalSize."""
         local = self.space.specification.get("LocalSize")
@@ -129,13 +128,10 @@ class _Launch:
             own = {axis: f"block_size_{axis.lower()}" for axis in AXES}
             local = {axis: name for axis, name in own.items() if name in self.names}
         factors = [self._readable(local[axis]) for axis in AXES if axis in local]
-        if factors and all(factors):
-            return _product(factors)
-        if local:
+        if local and not (factors and all(factors)):
             named = ", ".join(map(str, local.values()))[:200]
             self.notes.append(f"LocalSize ({named}) names what is no parameter")
-        self.assumed["launch.threads_per_block"] = NOT_IN_SPACE
-        return str(BLOCK)
+        return self._product("threads_per_block", factors, 256)
 
     def _blocks(self) -> str:
         """Return the blocks in the grid: the problem size over the grid's divisors."""
@@ -149,18 +145,14 @@ class _Launch:
             readable = [self._readable(divisor) for divisor in divisors]
             if not all(readable):
                 self.notes.append(f"GridDiv{axis} ({str(divisors)[:200]}) cannot be read")
-                factors = [""]
-                break
+                return self._product("blocks", [], 1024)
             factors.append(f"ceil({size} / {_product(readable, True)})" if readable else size)
-        given = specification.get("GlobalSize")
+        blocks = specification.get("GlobalSize")
         # GlobalSize is a number of blocks for CUDA, of threads for OpenCL.
-        if not factors and specification.get("GlobalSizeType") == "CUDA":
-            given = given if isinstance(given, Mapping) else {}
-            factors = [self._readable(given[axis]) for axis in AXES if axis in given]
-        if factors and all(factors):
-            return _product(factors)
-        self.assumed["launch.blocks"] = NOT_IN_SPACE
-        return "1024"
+        is_cuda = specification.get("GlobalSizeType") == "CUDA"
+        if not factors and is_cuda and isinstance(blocks, Mapping):
+            factors = [self._readable(blocks[axis]) for axis in AXES if axis in blocks]
+        return self._product("blocks", factors, 1024)
 
 
 def _product(factors: Sequence[str], enclosed: bool = False) -> str:
@@ -185,12 +177,7 @@ def plan_text(
     devices, models : sequence of str
         The devices and models to sweep over.
     """
-    values: dict[str, int | str | list[str]] = {
-        "schema": 1,
-        "name": key_of(space.name),
-        "description": f"{space.name}: {space.cartesian:,} points without conditions",
-        "kernels": [kernel],
-        "devices": list(devices),
-        "models": list(models),
-    }
+    values: dict[str, int | str | list[str]] = {"schema": 1, "name": key_of(space.name)}
+    values["description"] = f"{space.name}: {space.cartesian:,} points without conditions"
+    values |= {"kernels": [kernel], "devices": list(devices), "models": list(models)}
     return "".join(f"{key} = {toml(value)}\n" for key, value in values.items())

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sweep.errors import nearest
@@ -15,12 +15,10 @@ from sweep.importers.tuners.measurements import (
     TIME_UNITS,
     Measurements,
     Row,
-    Value,
     collected,
     plain_name,
 )
-
-__all__ = ["ClockTimes", "Columns", "Pair", "read_clock_times", "read_table"]
+from sweep.importers.tuners.search_space import Value
 
 DEVICES = ("device", "device_name", "gpu")
 CLOCKS = {"core": (50.0, 5_000.0), "memory": (50.0, 20_000.0)}
@@ -88,8 +86,7 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     before = header[: header.index(time)]
     names = list(columns.parameters) or [name for name in before if name != device]
     for name in names:
-        if name not in header:
-            raise source.error(f"there is no column '{name}'{nearest(name, header)}")
+        _check_column(source, header, name)
     if not names:
         raise source.error(f"no parameters: no column stands before '{time}'")
     further = {n: plain_name(n) for n in header if n not in {*names, time, device}}
@@ -97,16 +94,11 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     for _, cell in lines:
         seconds = _number(cell[time])
         status = "valid" if seconds is not None else "failed" if cell[time] else "not_measured"
+        values = {name: _value(cell[name]) for name in names}
         numbers = {plain: _number(cell[name]) for name, plain in further.items()}
-        rows.append(
-            Row(
-                {name: _value(cell[name]) for name in names},
-                math.nan if seconds is None else seconds * scale,
-                status,
-                {name: number for name, number in numbers.items() if number is not None},
-                cell.get(device, ""),
-            )
-        )
+        found = {name: number for name, number in numbers.items() if number is not None}
+        time_s = math.nan if seconds is None else seconds * scale
+        rows.append(Row(values, time_s, status, found, cell.get(device, "")))
     units = {"B", "KiB", *TIME_UNITS}
     endings = {plain: name.rpartition("_")[2] for name, plain in further.items()}
     known = {plain: unit if unit in units else "1" for plain, unit in endings.items()}
@@ -137,8 +129,7 @@ def read_clock_times(source: Source) -> ClockTimes:
             wanted = f"there is no column of the {clock} clock, such as {clock}_clock_MHz"
             raise source.error(f"{wanted} (columns: {', '.join(header)})")
         columns[clock] = found[0]
-    if "kernel" not in header:
-        raise source.error(f"there is no column 'kernel' (columns: {', '.join(header)})")
+    _check_column(source, header, "kernel")
     times: dict[str, dict[Pair, float]] = {}
     for line, cell in lines:
         core, memory = (
@@ -156,23 +147,21 @@ def read_clock_times(source: Source) -> ClockTimes:
 
 def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the header, and for each other line its number and its cells by column."""
-
-    def records() -> Iterator[list[str]]:
-        try:
-            yield from csv.reader(io.StringIO(source.text), strict=True)
-        except csv.Error as error:
-            raise source.error(f"not valid CSV: {error}") from None
-
-    numbered = enumerate(records(), 1)
-    header = [name.strip() for name in next(numbered)[1]]
+    try:
+        records = [
+            list(map(str.strip, r)) for r in csv.reader(io.StringIO(source.text), strict=True)
+        ]
+    except csv.Error as error:
+        raise source.error(f"not valid CSV: {error}") from None
+    header = records[0]
     if len(set(header)) < len(header) or "" in header:
         raise source.error("the header has an empty or a doubled name")
     lines = []
-    for number, cells in numbered:
+    for number, cells in enumerate(records[1:], 2):
         if cells and len(cells) != len(header):
             raise source.error(f"line {number} has {len(cells)} cells, the header {len(header)}")
         if cells:
-            lines.append((number, dict(zip(header, map(str.strip, cells), strict=True))))
+            lines.append((number, dict(zip(header, cells, strict=True))))
     if not lines:
         raise source.error("there is no line below the header")
     return header, lines
@@ -181,19 +170,20 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
 def _time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
     """Return the column of the time and its unit in seconds."""
     known = ["time", *(f"time_{unit}" for unit in TIME_UNITS)]
-    time = columns.time or next((name for name in header if name in known), "")
-    if time not in header:
-        wanted = columns.time or "time_ms"
-        raise source.error(
-            f"there is no column '{wanted}' of times{nearest(wanted, header)}"
-            f" (columns: {', '.join(header)})"
-        )
+    time = columns.time or next((name for name in header if name in known), "time_ms")
+    _check_column(source, header, time, " of times")
     unit = columns.unit or next((u for u in TIME_UNITS if time.endswith(f"_{u}")), "")
     if unit not in TIME_UNITS:
         raise source.error(
             f"the unit of the column '{time}' is not known: one of {', '.join(TIME_UNITS)}"
         )
     return time, TIME_UNITS[unit]
+
+
+def _check_column(source: Source, header: Sequence[str], name: str, what: str = "") -> None:
+    if name not in header:
+        listed = f"{nearest(name, header)} (columns: {', '.join(header)})"
+        raise source.error(f"there is no column '{name}'{what}{listed}")
 
 
 def _number(text: str) -> float | None:
