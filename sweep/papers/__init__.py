@@ -36,6 +36,5 @@ def reproduce(paper: str) -> Reproduction:
         raise SweepError(
             f"no paper '{paper}'{nearest(paper, PAPERS)} (papers: {', '.join(PAPERS)})"
         )
-    module = importlib.import_module(f"{__name__}.{PAPERS[paper]}")
-    found: Reproduction = module.build()
+    found: Reproduction = importlib.import_module(f"{__name__}.{PAPERS[paper]}").build()
     return found

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import csv
-import html
 import io
 import os
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from sweep.errors import SweepError
-
-__all__ = ["Figure", "Quantity", "Reproduction", "Table"]
+from sweep.models import get_model
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Quantity:
         Its unit.
     computed : float
         Value computed here.
-    printed : str or None
-        Value printed in the paper; ``None`` if it prints none.
+    printed : str
+        Value printed in the paper; empty if it prints none.
     note : str
         Reason for a difference between the two.
     """
@@ -38,13 +38,13 @@ class Quantity:
     name: str
     units: str
     computed: float
-    printed: str | None = None
+    printed: str = ""
     note: str = ""
 
     @property
     def difference(self) -> float | None:
         """Relative difference between the computed and the printed value."""
-        if self.printed is None:
+        if not self.printed:
             return None
         value = float(self.printed)
         if value == 0:
@@ -54,7 +54,7 @@ class Quantity:
     @property
     def agrees(self) -> bool | None:
         """Whether the computed value rounds to the printed digits."""
-        if self.printed is None:
+        if not self.printed:
             return None
         digits = len(self.printed.partition(".")[2])
         return abs(self.computed - float(self.printed)) <= 0.5 * 10.0**-digits * (1 + 1e-9)
@@ -70,7 +70,7 @@ class Table:
     name: str
     title: str
     rows: Sequence[Quantity] | Sequence[Sequence[Any]]
-    columns: tuple[str, ...] = ("quantity", "unit", "printed", "computed", "difference", "note")
+    columns: Sequence[str] = ("quantity", "unit", "printed", "computed", "difference", "note")
 
     def cells(self) -> list[list[str]]:
         """Return the table's cells as text."""
@@ -94,8 +94,12 @@ class Reproduction:
     ----------
     key, title, reference : str
         The paper.
+    tables, figures : list
+        What was computed.
     remarks : list of str
         Results that cannot be reproduced, with reasons.
+    declared : mapping
+        Texts, units and printed numbers, from the TOML file beside the paper's module.
     """
 
     key: str
@@ -104,19 +108,59 @@ class Reproduction:
     tables: list[Table] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    declared: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, module: str) -> Reproduction:
+        """Return what the TOML file beside a module declares, without numbers computed here.
+
+        Parameters
+        ----------
+        module : str
+            The module's ``__file__``.
+        """
+        declared = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+        return cls(declared["key"], declared["title"], get_model(declared["model"]).reference,
+                   remarks=declared["remarks"], declared=declared)  # fmt: skip
+
+    def add_quantities(self, name: str, values: Iterable[float]) -> None:
+        """Add a table of printed numbers, with a computed value for each declared row."""
+        declared = self.declared["tables"][name]
+        rows = [
+            Quantity(quantity, unit, float(value), *printed)
+            for (quantity, unit, *printed), value in zip(
+                declared["quantities"], values, strict=True
+            )
+        ]
+        self.tables.append(Table(name, declared["title"], rows))
+
+    def add_table(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Add a table of rows under the declared columns."""
+        declared = self.declared["tables"][name]
+        self.tables.append(Table(name, declared["title"], rows, declared["columns"]))
+
+    def add_figure(
+        self, name: str, panels: Mapping[str, Mapping[str, Any]], marks: Sequence[str] = ()
+    ) -> None:
+        """Add a figure of curves under the declared axes (see :func:`sweep.plot.line_plot`)."""
+        from sweep.plot import line_plot
+
+        declared = self.declared["figures"][name]
+        picture = line_plot(
+            list(panels.items()), *declared["axes"], columns=declared["columns"], marks=marks
+        )
+        self.figures.append(Figure(name, declared["caption"], picture))
 
     def summary(self) -> str:
         """Return how many printed numbers agree, and by how much the others differ."""
-        found = [q for t in self.tables for q in t.rows if isinstance(q, Quantity)]
-        printed = [q for q in found if q.printed is not None]
+        printed = [q for t in self.tables for q in t.rows if isinstance(q, Quantity) and q.printed]
         missed = [q for q in printed if not q.agrees]
         met = len(printed) - len(missed)
         lines = [f"{self.title}: {met} of {len(printed)} printed numbers met to the digit"]
         for q in missed:
-            difference = q.difference or 0.0
             lines.append(
                 f"  {q.name}: printed {q.printed}, computed {q.computed:.6g} {q.units} "
-                f"({difference:+.2%}){'; ' + q.note if q.note else ''}"
+                f"({q.difference or 0.0:+.2%}){'; ' + q.note if q.note else ''}"
             )
         return "\n".join(lines)
 
@@ -138,16 +182,15 @@ class Reproduction:
             target.mkdir(parents=True, exist_ok=True)
             for table in self.tables:
                 with open(target / f"{table.name}.csv", "w", newline="", encoding="utf-8") as out:
-                    writer = csv.writer(out)
-                    writer.writerow(table.columns)
-                    writer.writerows(table.cells())
+                    csv.writer(out).writerows([table.columns, *table.cells()])
             pictures = []
             for figure in self.figures:
-                data = _png(figure.picture)
-                (target / f"{figure.name}.png").write_bytes(data)
-                pictures.append((figure, data))
+                buffer = io.BytesIO()
+                figure.picture.savefig(buffer, format="png", dpi=130)
+                pictures.append(buffer.getvalue())
+                (target / f"{figure.name}.png").write_bytes(pictures[-1])
             page = target / "index.html"
-            page.write_text(_page(self, pictures), encoding="utf-8")
+            page.write_text("\n".join(_page(self, pictures)), encoding="utf-8")
         except OSError as error:
             raise SweepError(f"cannot write '{target}': {error.strerror or error}") from None
         return page
@@ -157,14 +200,7 @@ def _cells(row: Quantity | Sequence[Any]) -> list[str]:
     if not isinstance(row, Quantity):
         return [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row]
     difference = "" if row.difference is None else f"{row.difference:+.2%}"
-    computed = f"{row.computed:.7g}"
-    return [row.name, row.units, row.printed or "", computed, difference, row.note]
-
-
-def _png(picture: Any) -> bytes:
-    buffer = io.BytesIO()
-    picture.savefig(buffer, format="png", dpi=130)
-    return buffer.getvalue()
+    return [row.name, row.units, row.printed, f"{row.computed:.7g}", difference, row.note]
 
 
 STYLE = """
@@ -177,38 +213,35 @@ img { max-width: 100% } figure { margin: 1.5em 0 } figcaption { color: #444 }
 """
 
 
-def _page(found: Reproduction, pictures: Sequence[tuple[Figure, bytes]]) -> str:
-    """Return the self-contained HTML page."""
-    parts = [
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(found.title)}",
-        f"</title><style>{STYLE}</style><h1>{html.escape(found.title)}</h1>",
-        f"<p>{html.escape(found.reference)}</p>",
+def _page(found: Reproduction, pictures: Sequence[bytes]) -> Iterator[str]:
+    """Yield the parts of the self-contained HTML page."""
+    yield f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(found.title)}"
+    yield f"</title><style>{STYLE}</style><h1>{escape(found.title)}</h1>"
+    yield f"<p>{escape(found.reference)}</p>"
+    yield (
         "<p>Printed values beside computed ones; a shaded row does not round to the printed "
-        "digits.</p>",
-    ]
-    parts += [f"<p>{html.escape(remark)}</p>" for remark in found.remarks]
+        "digits.</p>"
+    )
+    yield from (f"<p>{escape(remark)}</p>" for remark in found.remarks)
     for table in found.tables:
-        head = "".join(f"<th>{html.escape(c)}</th>" for c in table.columns)
-        parts.append(f"<table><caption>{html.escape(table.title)}</caption><tr>{head}</tr>")
+        head = "".join(f"<th>{escape(c)}</th>" for c in table.columns)
+        yield f"<table><caption>{escape(table.title)}</caption><tr>{head}</tr>"
         for row, cells in zip(table.rows, table.cells(), strict=True):
             missed = isinstance(row, Quantity) and row.agrees is False
-            body = "".join(_cell(cell) for cell in cells)
-            parts.append(f"<tr{' class=missed' if missed else ''}>{body}</tr>")
-        parts.append("</table>")
-    for figure, data in pictures:
-        source = base64.b64encode(data).decode()
-        caption = html.escape(figure.caption)
-        parts.append(
-            f"<figure><img alt='{caption}' src='data:image/png;base64,{source}'>"
-            f"<figcaption>{caption}</figcaption></figure>"
+            yield f"<tr{' class=missed' if missed else ''}>{''.join(map(_cell, cells))}</tr>"
+        yield "</table>"
+    for figure, data in zip(found.figures, pictures, strict=True):
+        caption = escape(figure.caption)
+        yield (
+            f"<figure><img alt='{caption}' src='data:image/png;base64,"
+            f"{base64.b64encode(data).decode()}'><figcaption>{caption}</figcaption></figure>"
         )
-    return "\n".join(parts) + "\n</html>\n"
+    yield "</html>\n"
 
 
 def _cell(text: str) -> str:
     try:
         float(text.rstrip("%"))
-        kind = " class=number"
+        return f"<td class=number>{escape(text)}</td>"
     except ValueError:
-        kind = ""
-    return f"<td{kind}>{html.escape(text)}</td>"
+        return f"<td>{escape(text)}</td>"

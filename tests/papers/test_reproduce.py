@@ -21,7 +21,7 @@ UNEXPLAINED = 0
 def test_reproduce__every_missed_number_says_why(paper, tmp_path):
     found = reproduce(paper)
     quantities = [q for t in found.tables for q in t.rows if isinstance(q, Quantity)]
-    printed = [q for q in quantities if q.printed is not None]
+    printed = [q for q in quantities if q.printed]
     assert len(printed) >= 5
     assert sum(bool(q.agrees) for q in printed) >= 5
     assert sum(not q.agrees and not q.note for q in printed) == UNEXPLAINED
