@@ -15,7 +15,7 @@ from sweep.evaluation import evaluate
 from sweep.fields import STATUS
 from sweep.models import model_names
 from sweep.query import Answer
-from sweep.query.ranking import or_none
+from sweep.query.agreement import or_none
 from sweep.space import Plan, resolve
 from sweep.specs import Device, Kernel, Measured, load_device, load_kernel
 

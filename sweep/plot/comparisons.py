@@ -11,10 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from sweep.plot import draw
-from sweep.query.agreement import PairOfModels, model_pairs
+from sweep.query.agreement import PairOfModels, model_pairs, scale_factor
 from sweep.query.changes import changes
 from sweep.query.pairing import Paired
-from sweep.query.ranking import scale_factor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,11 +1,12 @@
-"""Agreement of models: on the best configuration, on the ranking, and where they differ."""
+"""Agreement of two rankings: rank correlations, errors of predictions, and models side by side."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,6 @@ from sweep.errors import QueryError
 from sweep.query.answer import Answer
 from sweep.query.filters import select_grid, select_kernels
 from sweep.query.grid import Grid, grids_of
-from sweep.query.ranking import average_ranks, or_none, spearman
-
-__all__ = ["PairOfModels", "compare_models", "model_pairs"]
 
 Array = NDArray[Any]
 
@@ -24,18 +22,167 @@ SAMPLE = 2_000_000
 """Most configurations per kernel and device that are ranked; of more, a regular sample."""
 
 
+def or_none(value: float) -> float | None:
+    """Return a number; None for one that is not finite, since an answer shows nothing there."""
+    return value if math.isfinite(value) else None
+
+
+def average_ranks(values: Array) -> Array:
+    """Return ranks from 1 on; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2.0)[inverse]
+
+
+def spearman(first: Array, second: Array) -> float:
+    """Return Spearman's rank correlation; NaN where one side does not vary.
+
+    Ties share their mean rank, so this is the correlation coefficient of the ranks.
+    """
+    if len(first) < 2:
+        return math.nan
+    a, b = average_ranks(first), average_ranks(second)
+    a, b = a - a.mean(), b - b.mean()
+    norm = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / norm) if norm > 0 else math.nan
+
+
+def kendall(first: Array, second: Array) -> float:
+    """Return Kendall's rank correlation tau-b; NaN where one side does not vary.
+
+    The number of pairs in the wrong order is counted bit by bit of the ranks, in n log n steps.
+    """
+    n = len(first)
+    order = np.lexsort((second, first))
+    ranks = np.unique(second, return_inverse=True)[1].ravel()[order]
+    both = np.stack([first, second], axis=1)
+    one, other, tied = map(_tied_pairs, (first, second, both))
+    pairs = n * (n - 1) // 2
+    if not (pairs > one and pairs > other):
+        return math.nan
+    difference = pairs - one - other + tied - 2 * _inversions(ranks)
+    return float(difference / math.sqrt((pairs - one) * (pairs - other)))
+
+
+def _tied_pairs(values: Array) -> int:
+    counts = np.unique(values, axis=0, return_counts=True)[1].astype(np.int64)
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def _inversions(ranks: Array) -> int:
+    """Return the number of pairs in descending order."""
+    found = 0
+    for bit in range(int(ranks.max()).bit_length() - 1, -1, -1):
+        # Ranks with the same higher bits are adjacent, in their original order.
+        group = ranks >> (bit + 1)
+        order = np.argsort(group, kind="stable")
+        ranks, group = ranks[order], group[order]
+        ones = (ranks >> bit) & 1
+        before = np.cumsum(ones) - ones
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        sizes = np.diff(np.append(starts, len(group)))
+        inside = before - np.repeat(before[starts], sizes)
+        found += int(inside[ones == 0].sum())
+    return found
+
+
+def expected_smallest(values: Array, n: int, limit: float = math.inf) -> float:
+    """Return the expected smallest of ``n`` values drawn at random without replacement.
+
+    Parameters
+    ----------
+    values : array
+        At least ``n`` numbers.
+    n : int
+        How many are drawn, 1 at least.
+    limit : float
+        A further value that always counts.
+    """
+    ordered = np.sort(values)
+    places = np.arange(len(ordered))
+    # Probability that none of the first i is drawn; it falls at i by that of i as the smallest.
+    steps = np.maximum(len(ordered) - n - places, 0) / (len(ordered) - places)
+    missed = np.concatenate([[1.0], np.cumprod(steps)])
+    return float((missed[:-1] - missed[1:]) @ np.minimum(ordered, limit))
+
+
+class Found(NamedTuple):
+    """The outcome of measuring the first k of a ranking.
+
+    Attributes
+    ----------
+    recall : float
+        Share of the k fastest that are among them.
+    smallest : float
+        The smallest time among them.
+    """
+
+    recall: float
+    smallest: float
+
+
+def found_by(score: Array, measured: Array, k: int) -> Found:
+    """Return the outcome of measuring the first k of a ranking.
+
+    Configurations with equal scores may come in any order: both numbers are exact expectations
+    over these orders. If all scores are equal, the ranking is a random one.
+
+    Parameters
+    ----------
+    score : array
+        The ranking's scores, smallest first; infinite for configurations that come last.
+    measured : array
+        The measured times.
+    k : int
+        Number of configurations to measure; all of them, if there are fewer.
+    """
+    k = min(k, len(score))
+    last = np.partition(score, k - 1)[k - 1]
+    sure, tied = score < last, score == last
+    drawn = k - int(np.count_nonzero(sure))
+    fastest = measured <= np.partition(measured, k - 1)[k - 1]
+    hits = np.count_nonzero(sure & fastest) + drawn * np.mean(fastest[tied])
+    known = float(measured[sure].min()) if sure.any() else math.inf
+    smallest = expected_smallest(measured[tied], drawn, known)
+    return Found(min(1.0, float(hits / k)), smallest)
+
+
+def scale_factor(predicted: Array, measured: Array) -> float:
+    """Return the median ratio of measured and predicted times."""
+    return float(np.median(measured / predicted))
+
+
+def accuracy(predicted: Array, measured: Array) -> Array:
+    """Return the accuracy of predictions, equation (14) of Luo & Suda: smaller over larger."""
+    return np.asarray(np.minimum(predicted, measured) / np.maximum(predicted, measured))
+
+
+class Errors(NamedTuple):
+    """Mean absolute relative error, and mean accuracy."""
+
+    mape: float
+    accuracy: float
+
+
+def errors(predicted: Array, measured: Array) -> Errors:
+    """Return the errors of predicted times."""
+    mape = float(np.mean(np.abs(predicted - measured) / measured))
+    return Errors(mape, float(np.mean(accuracy(predicted, measured))))
+
+
+# ---------------------------------------------------------------------------- models
+
+
 @dataclass(frozen=True)
 class PairOfModels:
-    """Two models over one kernel's configurations on one device.
+    """Two models over the configurations of one kernel on one device that both give a value.
 
     Attributes
     ----------
     first_values, second_values : array
-        The objective where both models have a value, in dimension order.
+        The objective, in dimension order.
     first_regimes, second_regimes : array
-        The regimes' names there, or ``None`` without the variable ``regime``.
-    configurations : int
-        Number of configurations for which both models have a value.
+        The regimes' names, empty texts without the variable ``regime``.
     """
 
     kernel: str
@@ -44,9 +191,8 @@ class PairOfModels:
     second: str
     first_values: Array
     second_values: Array
-    first_regimes: Array | None
-    second_regimes: Array | None
-    configurations: int
+    first_regimes: Array
+    second_regimes: Array
 
     @property
     def correlation(self) -> float:
@@ -56,40 +202,45 @@ class PairOfModels:
     @property
     def agrees_on_best(self) -> bool:
         """Whether a configuration is best for both models, ties included."""
-        both = (self.first_values == self.first_values.min()) & (
-            self.second_values == self.second_values.min()
-        )
-        return bool(both.any())
+        one, other = self.first_values, self.second_values
+        return bool(((one == one.min()) & (other == other.min())).any())
 
-    def loss(self, chooser: str) -> float:
-        """Return how far one model's choice is from the best according to the other."""
-        chosen, judge = (
-            (self.first_values, self.second_values)
-            if chooser == self.first
-            else (self.second_values, self.first_values)
-        )
-        return float(judge[np.argmin(chosen)] / judge.min() - 1.0)
+    def parting(self) -> tuple[str, str] | None:
+        """Return the pair of regimes whose ranks differ most.
 
-    def parting(self) -> tuple[str, str, float] | None:
-        """Return the pair of regimes whose ranks differ most, with that share of all ranks.
-
-        The measure is the median distance of a configuration's two ranks, over the number of
-        configurations; a pair of regimes counts if it has at least 1 % of them.
+        The measure is the median distance of a configuration's two ranks; a pair of regimes counts
+        if it has at least 1 % of the configurations.
         """
-        if self.first_regimes is None or self.second_regimes is None:
-            return None
         distance = np.abs(average_ranks(self.first_values) - average_ranks(self.second_values))
-        keys = np.char.add(np.char.add(self.first_regimes, "|"), self.second_regimes)
-        worst: tuple[str, str, float] | None = None
-        for key in np.unique(keys):
-            here = keys == key
-            if here.sum() < max(1, len(keys) // 100):
-                continue
-            found = float(np.median(distance[here]) / len(keys))
-            if worst is None or found > worst[2]:
-                one, other = str(key).split("|")
-                worst = (one, other, found)
-        return worst
+        ones, first = np.unique(self.first_regimes, return_inverse=True)
+        others, second = np.unique(self.second_regimes, return_inverse=True)
+        found: dict[tuple[str, str], float] = {}
+        for i, j in np.ndindex(len(ones), len(others)):
+            here = (first == i) & (second == j)
+            if np.count_nonzero(here) >= max(1, len(distance) // 100):
+                found[str(ones[i]), str(others[j])] = float(np.median(distance[here]))
+        return max(found, key=found.__getitem__, default=None)
+
+    def row(self) -> dict[str, Any]:
+        """Return the pair as a row of the answer."""
+        parting = self.parting()
+        return {
+            "kernel": self.kernel,
+            "device": self.device,
+            "first": self.first,
+            "second": self.second,
+            "configurations": len(self.first_values),
+            "rank_correlation": or_none(self.correlation),
+            "same_best": "yes" if self.agrees_on_best else "no",
+            "loss_of_first": _loss(self.first_values, self.second_values),
+            "loss_of_second": _loss(self.second_values, self.first_values),
+            "parts_in": " / ".join(parting) if parting and all(parting) else None,
+        }
+
+
+def _loss(chooser: Array, judge: Array) -> float:
+    """Return how far one model's choice is from the best according to the other."""
+    return float(judge[np.argmin(chooser)] / judge.min() - 1.0)
 
 
 def model_pairs(
@@ -133,16 +284,15 @@ def _pairs_of(grid: Grid, objective: str, select: Mapping[str, Any]) -> Iterator
         _thin(here, dims)
         read = grid.read_flat(names, here, dims)
         by_model = {key: values.reshape(len(models), -1) for key, values in read.items()}
-        times, regimes = by_model[name], by_model.get("regime")
+        times = by_model[name]
+        regimes = by_model.get("regime", np.full(times.shape, ""))
         for a, b in combinations(range(len(models)), 2):
             both = np.isfinite(times[a]) & np.isfinite(times[b])
             if both.any():
-                one, other = (
-                    None if regimes is None else regimes[k][both].astype(str) for k in (a, b)
-                )
+                values, names_of = times[:, both], regimes[:, both].astype(str)
                 yield PairOfModels(
                     grid.kernel, device, models[a], models[b],
-                    times[a][both], times[b][both], one, other, int(both.sum()),
+                    values[a], values[b], names_of[a], names_of[b],
                 )  # fmt: skip
 
 
@@ -172,7 +322,7 @@ def compare_models(
         choice is according to the other (``loss_of_first``: the first model's choice judged by the
         second), and the pair of regimes in which their ranks differ most (``parts_in``).
     """
-    rows = [_row(pair) for pair in model_pairs(data, objective, select=select)]
+    rows = [pair.row() for pair in model_pairs(data, objective, select=select)]
     agreed = sum(row["same_best"] == "yes" for row in rows)
     return Answer.of(
         f"agreement of the models on {objective}",
@@ -184,19 +334,3 @@ def compare_models(
             "loss: how much worse one model's choice is by the other than that one's best",
         ),
     )
-
-
-def _row(pair: PairOfModels) -> dict[str, Any]:
-    parting = pair.parting()
-    return {
-        "kernel": pair.kernel,
-        "device": pair.device,
-        "first": pair.first,
-        "second": pair.second,
-        "configurations": pair.configurations,
-        "rank_correlation": or_none(pair.correlation),
-        "same_best": "yes" if pair.agrees_on_best else "no",
-        "loss_of_first": pair.loss(pair.first),
-        "loss_of_second": pair.loss(pair.second),
-        "parts_in": f"{parting[0]} / {parting[1]}" if parting else None,
-    }

@@ -6,27 +6,19 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.fields import STACKED
 from sweep.fronts import front
+from sweep.query.agreement import or_none
 from sweep.query.answer import Answer
 from sweep.query.grid import Grid, grids_of
-from sweep.query.pairing import match
-from sweep.query.ranking import or_none
-
-__all__ = [
-    "Change",
-    "changed_configurations",
-    "changed_table",
-    "changes",
-    "changes_table",
-    "compare_results",
-]
+from sweep.query.pairing import labels_of, match
 
 Array = NDArray[Any]
 
@@ -43,10 +35,8 @@ class Change:
         What is compared.
     before, after : array
         The objective of the configurations that both results have, NaN where invalid.
-    before_regimes, after_regimes : array or None
-        Names of the regimes.
-    before_energy, after_energy : array or None
-        Energy, for the fronts.
+    regimes, energies : pair of array, or None
+        Names of the regimes, and energies for the fronts, before and after.
     only_before, only_after : int
         Configurations that only one of the results has.
     axes : tuple of dict
@@ -61,24 +51,31 @@ class Change:
     model: str | None
     before: Array
     after: Array
-    before_regimes: Array | None
-    after_regimes: Array | None
-    before_energy: Array | None
-    after_energy: Array | None
+    regimes: tuple[Array, Array] | None
+    energies: tuple[Array, Array] | None
     only_before: int
     only_after: int
     axes: tuple[dict[str, Array], ...]
 
-    @property
+    @cached_property
+    def valid(self) -> tuple[Array, Array]:
+        """Which configurations were valid, and which are."""
+        return np.isfinite(self.before), np.isfinite(self.after)
+
+    @cached_property
+    def both(self) -> Array:
+        """Which configurations were valid and still are."""
+        return np.logical_and(*self.valid)
+
+    @cached_property
     def ratio(self) -> Array:
         """After over before where both are valid."""
-        both = np.isfinite(self.before) & np.isfinite(self.after)
-        return self.after[both] / self.before[both]
+        return self.after[self.both] / self.before[self.both]
 
     @property
     def optimum(self) -> float | None:
         """Relative change of the best value; ``None`` where either has none."""
-        if not (np.isfinite(self.before).any() and np.isfinite(self.after).any()):
+        if not all(valid.any() for valid in self.valid):
             return None
         return float(np.nanmin(self.after) / np.nanmin(self.before) - 1.0)
 
@@ -92,16 +89,18 @@ class Change:
     @property
     def moved(self) -> bool:
         """Whether no configuration that was best is still best."""
-        if self.optimum is None:
-            return bool(np.isfinite(self.before).any() != np.isfinite(self.after).any())
-        return not bool(np.logical_and(*self.best()).any())
+        was, now = (valid.any() for valid in self.valid)
+        return bool(was != now or (was and not np.logical_and(*self.best()).any()))
 
     def fronts(self) -> tuple[set[int], set[int]] | None:
         """Return the configurations on the time-energy fronts before and after."""
-        if self.before_energy is None or self.after_energy is None:
+        if self.energies is None:
             return None
-        was = front([self.before, self.before_energy]).tolist()
-        return set(was), set(front([self.after, self.after_energy]).tolist())
+        was, now = (
+            set(front(columns).tolist())
+            for columns in zip((self.before, self.after), self.energies, strict=True)
+        )
+        return was, now
 
     def configuration(self, number: int) -> dict[str, Any]:
         """Return the coordinates of one of the compared configurations."""
@@ -110,24 +109,27 @@ class Change:
         pairs = zip(self.axes, places, strict=True)
         return {name: column[i].item() for columns, i in pairs for name, column in columns.items()}
 
+    def regimes_of(self, number: int) -> tuple[str | None, str | None]:
+        """Return a configuration's regimes before and after."""
+        if self.regimes is None:
+            return None, None
+        return str(self.regimes[0][number]), str(self.regimes[1][number])
+
     def worst_regime(self) -> str | None:
         """Return the regimes (before > after) of the configuration that slowed down most."""
-        if self.before_regimes is None or self.after_regimes is None or not self.ratio.size:
+        if self.regimes is None or not self.ratio.size:
             return None
-        both = np.flatnonzero(np.isfinite(self.before) & np.isfinite(self.after))
-        worst = both[np.argmax(self.ratio)]
-        one, other = str(self.before_regimes[worst]), str(self.after_regimes[worst])
-        return one if one == other else f"{one} > {other}"
+        was, now = self.regimes_of(np.flatnonzero(self.both)[np.argmax(self.ratio)])
+        return was if was == now else f"{was} > {now}"
 
     def fails(self, tolerance: float) -> bool:
         """Whether this is a regression: a slower optimum, or a best value lost."""
-        lost = np.isfinite(self.before).any() and not np.isfinite(self.after).any()
-        return bool(lost) or (self.optimum is not None and self.optimum > tolerance)
+        was, now = (valid.any() for valid in self.valid)
+        return bool(was and not now) or (self.optimum is not None and self.optimum > tolerance)
 
     def row(self, tolerance: float) -> dict[str, Any]:
         """Return the change as a row of the answer."""
-        ratio, fronts = self.ratio, self.fronts()
-        was, now = np.isfinite(self.before), np.isfinite(self.after)
+        ratio, fronts, (was, now) = self.ratio, self.fronts(), self.valid
         return {
             "kernel": self.kernel,
             "device": self.device,
@@ -146,6 +148,36 @@ class Change:
             "worst_regime": self.worst_regime(),
             "verdict": "slower" if self.fails(tolerance) else "ok",
         }
+
+    def changed(self, n: int, tolerance: float) -> Iterator[dict[str, Any]]:
+        """Yield rows of configurations: the optima, then what changed most, then the fronts."""
+        events: dict[int, list[str]] = defaultdict(list)
+        for best, event in zip(self.best(), ("best before", "best after"), strict=True):
+            if best.any():
+                events[int(np.argmax(best))].append(event)
+        size = np.where(np.logical_xor(*self.valid), np.inf, 0.0)
+        size[self.both] = np.where(
+            np.abs(self.ratio - 1.0) > tolerance, np.abs(np.log(self.ratio)), 0.0
+        )
+        for number in np.argsort(-size, kind="stable")[:n].tolist():
+            if size[number] > 0.0:
+                of_both = "slower" if self.after[number] > self.before[number] else "faster"
+                of_one = "became valid" if self.valid[1][number] else "became invalid"
+                events[number].append(of_both if self.both[number] else of_one)
+        was, now = self.fronts() or (set(), set())
+        for number in sorted(was ^ now)[:n]:
+            events[number].append("left the front" if number in was else "joined the front")
+        for number, happened in events.items():
+            one, other = (or_none(float(side[number])) for side in (self.before, self.after))
+            change = None if one is None or other is None else other / one - 1.0
+            outcome = (", ".join(happened), one, other, change, *self.regimes_of(number))
+            yield {
+                "kernel": self.kernel,
+                "device": self.device,
+                "model": self.model,
+                **self.configuration(number),
+                **dict(zip(OUTCOME, outcome, strict=True)),
+            }
 
 
 def changes(before: Any, after: Any, objective: str = "execution_time") -> list[Change]:
@@ -188,41 +220,37 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
         for grid in (old, new)
     )
     names = [n for n in (name, "regime", "energy") if n in old.variables and n in new.variables]
-    axes = tuple(_labels(old, dim, places[dim][0]) for dim in inner)
-    labels: dict[str, list[Any]] = {
-        dim: old.coordinates[dim].values[places[dim][0]].tolist() if dim in places else [None]
-        for dim in ("model", "device")  # measured times have no model
-    }
-    for m, model in enumerate(labels["model"]):
-        for d, device in enumerate(labels["device"]):
-            group = {"model": slice(m, m + 1), "device": slice(d, d + 1)}
-            one, other = (
-                grid.read_flat(
-                    names,
-                    {
-                        dim: found[side][group.get(dim, slice(None))]
-                        for dim, found in places.items()
-                    },
-                    old.dims,
-                )
-                for side, grid in enumerate((old, new))
+    axes = tuple(labels_of(old, dim, places[dim][0]) for dim in inner)
+    groups = [
+        # Measured times have no model.
+        list(enumerate(old.coordinates[dim].values[places[dim][0]].tolist()))
+        if dim in places
+        else [(0, None)]
+        for dim in ("model", "device")
+    ]
+    for (m, model), (d, device) in product(*groups):
+        group = {"model": slice(m, m + 1), "device": slice(d, d + 1)}
+        read = [
+            grid.read_flat(
+                names,
+                {dim: of[side][group.get(dim, slice(None))] for dim, of in places.items()},
+                old.dims,
             )
-            yield Change(
-                objective, old.units(name), old.kernel, device, model,
-                one[name], other[name], one.get("regime"), other.get("regime"),
-                one.get("energy"), other.get("energy"), only_before, only_after, axes,
-            )  # fmt: skip
-
-
-def _labels(grid: Grid, dim: str, index: Any = slice(None)) -> dict[str, Array]:
-    """Return the labels of a dimension by name: a list of configurations has several."""
-    names = list(grid.stacked) if dim == STACKED and grid.stacked else [dim]
-    return {name: grid.coordinates[name].values[index] for name in names}
+            for side, grid in enumerate((old, new))
+        ]
+        before, after = (found[name] for found in read)
+        regimes, energies = (
+            (read[0][n], read[1][n]) if n in names else None for n in ("regime", "energy")
+        )
+        yield Change(
+            objective, old.units(name), old.kernel, device, model, before, after,
+            regimes, energies, only_before, only_after, axes,
+        )  # fmt: skip
 
 
 def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
     """Return the indices of a dimension's common labels, in the order of the earlier results."""
-    places, is_common = match(_labels(old, dim), _labels(new, dim))
+    places, is_common = match(labels_of(old, dim), labels_of(new, dim))
     if not is_common.any():
         raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
     return np.flatnonzero(is_common), places[is_common]
@@ -305,58 +333,8 @@ def changed_table(found: Sequence[Change], n: int, tolerance: float) -> Answer:
     _check_tolerance(tolerance)
     if n < 0:
         raise QueryError(f"n = {n}: a number of configurations from 0 on")
-    rows = [row for change in found for row in _named(change, n, tolerance)]
+    rows = [row for change in found for row in change.changed(n, tolerance)]
     names = dict.fromkeys(name for row in rows for name in row if name not in OUTCOME)
     title = f"changed configurations, {found[0].objective}"
     units = dict.fromkeys(("before", "after"), found[0].units)
     return Answer.of(title, rows, tuple(names), units, columns=(*names, *OUTCOME))
-
-
-def _named(change: Change, n: int, tolerance: float) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one group: the optima, then what changed most, then the fronts."""
-    events: dict[int, list[str]] = defaultdict(list)
-    for best, event in zip(change.best(), ("best before", "best after"), strict=True):
-        if best.any():
-            events[int(np.argmax(best))].append(event)
-    was, now = np.isfinite(change.before), np.isfinite(change.after)
-    size = np.where(was ^ now, np.inf, 0.0)
-    both = was & now
-    ratio = change.ratio
-    size[both] = np.where(np.abs(ratio - 1.0) > tolerance, np.abs(np.log(ratio)), 0.0)
-    for number in np.argsort(-size, kind="stable")[:n]:
-        if size[number] > 0.0:
-            events[int(number)].append(_event(change, int(number)))
-    fronts = change.fronts()
-    if fronts is not None:
-        for number in sorted(fronts[0] ^ fronts[1])[:n]:
-            events[int(number)].append(
-                "left the front" if number in fronts[0] else "joined the front"
-            )
-    for number, happened in events.items():
-        yield _row_of(change, number, ", ".join(happened))
-
-
-def _event(change: Change, number: int) -> str:
-    """Return in words what happened to a configuration's objective."""
-    one, other = change.before[number], change.after[number]
-    if np.isfinite(one) and np.isfinite(other):
-        return "slower" if other > one else "faster"
-    return "became valid" if np.isfinite(other) else "became invalid"
-
-
-def _row_of(change: Change, number: int, happened: str) -> dict[str, Any]:
-    """Return a configuration and what happened to it as a row."""
-    one, other = (or_none(float(side[number])) for side in (change.before, change.after))
-    regimes = (change.before_regimes, change.after_regimes)
-    return {
-        "kernel": change.kernel,
-        "device": change.device,
-        "model": change.model,
-        **change.configuration(number),
-        "what": happened,
-        "before": one,
-        "after": other,
-        "change": None if one is None or other is None else other / one - 1.0,
-        "regime_before": None if regimes[0] is None else str(regimes[0][number]),
-        "regime_after": None if regimes[1] is None else str(regimes[1][number]),
-    }

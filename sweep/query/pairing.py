@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,6 @@ from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
 from sweep.query.filters import Selection, select_grid
 from sweep.query.grid import CLOCKS, Grid
-
-__all__ = ["Paired", "match", "pair"]
 
 Array = NDArray[Any]
 
@@ -101,9 +98,8 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
     selection = select_grid(grid, select)
     if "device" not in measured.coordinates or "device" not in grid.dims:
         raise QueryError("both predictions and measurements must tell their devices")
-    predicted_on = {
-        str(grid.coordinates["device"].values[i]): int(i) for i in selection.indices["device"]
-    }
+    devices = grid.coordinates["device"].values
+    predicted_on = {str(devices[i]): i for i in selection.indices["device"].tolist()}
     measured_on = [str(name) for name in np.atleast_1d(measured.coordinates["device"].values)]
     common = [name for name in measured_on if name in predicted_on]
     if not common:
@@ -111,15 +107,15 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
             f"no device was both predicted ({', '.join(predicted_on)}) and measured"
             f" ({', '.join(measured_on)})"
         )
-    rows = _Rows(measured)
-    places, inside = _places(grid, selection, rows)
+    columns = _columns(measured)
+    places, inside = _places(grid, selection, columns)
     models = {0: ""}
     if "model" in grid.dims:
         names = grid.coordinates["model"].values
-        models = {int(i): str(names[i]) for i in selection.indices["model"]}
+        models = {i: str(names[i]) for i in selection.indices["model"].tolist()}
     for device in common:
-        times, status = rows.on(measured_on.index(device))
-        valid = status == 0
+        times, status = _measured_on(measured, measured_on.index(device))
+        valid = status == "valid"
         if not valid.any():
             raise QueryError(f"no configuration was measured successfully on {device}")
         chosen = np.flatnonzero(valid & inside)
@@ -127,16 +123,18 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
             raise QueryError(
                 f"kernel '{grid.kernel}': no measured configuration is among the predictions"
             )
-        failed = np.flatnonzero(~valid & inside & rows.was_measured(status))
+        failed = np.flatnonzero(~valid & inside & (status != "not_measured"))
         for number, model in models.items():
             fixed = {"device": predicted_on[device], "model": number}
             read = _read(grid, places, chosen, fixed)
-            timed = _read(grid, places, failed, fixed)["execution_time"] if failed.size else failed
+            of_failed = (
+                _read(grid, places, failed, fixed)["execution_time"] if failed.size else failed
+            )
             yield Paired(
                 kernel=grid.kernel,
                 device=device,
                 model=model,
-                columns={name: column[chosen] for name, column in rows.columns.items()},
+                columns={name: column[chosen] for name, column in columns.items()},
                 measured=times[chosen],
                 predicted=read["execution_time"].astype(np.float64),
                 occupancy=read.get("occupancy"),
@@ -145,41 +143,34 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 statuses=read["status"],
                 optimum=float(times[valid].min()),
                 outside=int(np.count_nonzero(valid & ~inside)),
-                failed=int(np.count_nonzero(np.isfinite(timed))),
+                failed=int(np.count_nonzero(np.isfinite(of_failed))),
             )
 
 
-class _Rows:
-    """Measurements as rows: a column per parameter, times and statuses per device."""
+def _columns(grid: Grid) -> dict[str, Array]:
+    """Return the parameters of measured configurations, a row for each."""
+    if set(grid.dims) <= {"device"}:
+        raise QueryError("the measurements have no tuning parameters")
+    index = {d: np.arange(n) for d, n in grid.sizes.items()} | {"device": np.arange(1)}
+    shape = [len(index[dim]) for dim in grid.dims]
+    found = {}
+    for name in grid.axes:
+        if name not in ("device", STACKED):
+            coordinate = grid.coordinates[name]
+            values = grid.at_block(coordinate.dims, coordinate.values, index)
+            found[name] = np.broadcast_to(values, shape).ravel()
+    return found
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        if set(grid.dims) <= {"device"}:
-            raise QueryError("the measurements have no tuning parameters")
-        index = {d: np.arange(n) for d, n in grid.sizes.items()} | {"device": np.arange(1)}
-        shape = tuple(1 if d == "device" else grid.sizes[d] for d in grid.dims)
-        names = [n for n in grid.axes if n not in ("device", STACKED)]
-        self.columns = {
-            name: np.broadcast_to(grid.at_block(c.dims, c.values, index), shape).ravel()
-            for name, c in ((name, grid.coordinates[name]) for name in names)
-        }
 
-        self.size = math.prod(shape)
-
-    def on(self, device: int) -> tuple[Array, Array]:
-        """Return times and statuses on one of the devices."""
-        index: dict[str, slice | Array] = {d: slice(None) for d in self.grid.dims}
-        index["device"] = np.array([device])
-        for name in ("execution_time", "status"):
-            if name not in self.grid.variables:
-                raise QueryError(f"the measurements have no variable '{name}'")
-        read = self.grid.read(["execution_time", "status"], index)
-        return read["execution_time"].ravel(), read["status"].ravel()
-
-    def was_measured(self, status: Array) -> Array:
-        """Return which configurations were tried, successfully or not."""
-        words = self.grid.meanings("status")[status]
-        return np.asarray(words != "not_measured")
+def _measured_on(grid: Grid, device: int) -> tuple[Array, Array]:
+    """Return the times and statuses of all configurations on one of the devices."""
+    names = ("execution_time", "status")
+    for name in names:
+        if name not in grid.variables:
+            raise QueryError(f"the measurements have no variable '{name}'")
+    index = {d: np.arange(n) for d, n in grid.sizes.items()} | {"device": np.array([device])}
+    found = grid.read_flat(names, index)
+    return found["execution_time"], found["status"]
 
 
 def _read(
@@ -197,39 +188,44 @@ def _read(
 # ---------------------------------------------------------------------------- matching names
 
 
-def _places(grid: Grid, selection: Selection, rows: _Rows) -> tuple[dict[str, Array], Array]:
+def _places(
+    grid: Grid, selection: Selection, columns: Mapping[str, Array]
+) -> tuple[dict[str, Array], Array]:
     """Return each row's index along the dimensions of the predictions, and which rows have one."""
-    of = _names(grid, rows)
-    inside = np.ones(rows.size, bool)
+    names = _names(grid, columns)
+    rows = len(next(iter(columns.values())))
+    inside = np.ones(rows, bool)
     places: dict[str, Array] = {}
     for dim in grid.dims:
         if dim in ("model", "device"):
             continue
-        if dim == STACKED and grid.stacked:
-            places[dim], known = _in_list(grid, selection, rows, of)
-        elif dim in of:
-            values = grid.coordinates[dim].values
-            places[dim], known = match({dim: rows.columns[of[dim]]}, {dim: values})
-            known &= np.isin(places[dim], selection.indices[dim])
-        else:
-            left = selection.indices[dim]
-            if len(left) != 1:
-                texts = ", ".join(str(v) for v in grid.coordinates[dim].values[left][:6].tolist())
+        kept = selection.indices[dim]
+        known = labels_of(grid, dim, kept)
+        wanted = {}
+        for name, values in known.items():
+            several = np.unique(values)
+            if name in names:
+                wanted[name] = columns[names[name]]
+            elif len(several) == 1:
+                wanted[name] = np.full(rows, several[0])
+            else:
+                texts = ", ".join(map(str, several[:6].tolist()))
                 raise QueryError(
-                    f"the predictions have {len(left)} values of {dim}, which was not measured"
-                    f" ({texts}{', ...' if len(left) > 6 else ''}): {NO_SELECTION}"
+                    f"the predictions have {len(several)} values of {name}, which was not measured"
+                    f" ({texts}{', ...' if len(several) > 6 else ''}): {NO_SELECTION}"
                 )
-            places[dim], known = np.full(rows.size, left[0]), np.ones(rows.size, bool)
-        inside &= known
+        of_dim, is_there = match(wanted, known)
+        places[dim] = kept[of_dim] if len(kept) else of_dim
+        inside &= is_there
     return places, inside
 
 
-def _names(grid: Grid, rows: _Rows) -> dict[str, str]:
+def _names(grid: Grid, columns: Mapping[str, Array]) -> dict[str, str]:
     """Return the name of the measured parameter for each axis of the predictions that has one."""
     axes = [name for name in grid.axes if name not in ("model", "device", *CLOCKS)]
     lower = {name.lower(): name for name in axes}
     found: dict[str, str] = {}
-    for name, column in rows.columns.items():
+    for name, column in columns.items():
         axis = name if name in axes else lower.get(name.lower())
         if axis is not None:
             found[axis] = name
@@ -249,10 +245,16 @@ def _names(grid: Grid, rows: _Rows) -> dict[str, str]:
             )
     if not found:
         raise QueryError(
-            f"predictions ({', '.join(axes)}) and measurements ({', '.join(rows.columns)}) have no"
+            f"predictions ({', '.join(axes)}) and measurements ({', '.join(columns)}) have no"
             " parameter in common"
         )
     return found
+
+
+def labels_of(grid: Grid, dim: str, index: Any = slice(None)) -> dict[str, Array]:
+    """Return the labels of a dimension by name: a list of configurations has several."""
+    names = list(grid.stacked) if dim == STACKED and grid.stacked else [dim]
+    return {name: grid.coordinates[name].values[index] for name in names}
 
 
 def match(wanted: Mapping[str, Array], known: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -283,24 +285,3 @@ def match(wanted: Mapping[str, Array], known: Mapping[str, Array]) -> tuple[Arra
     first[numbers[n:][::-1]] = np.arange(n_known)[::-1]
     places = first[numbers[:n]]
     return np.maximum(places, 0), places >= 0
-
-
-def _in_list(
-    grid: Grid, selection: Selection, rows: _Rows, of: Mapping[str, str]
-) -> tuple[Array, Array]:
-    """Return each row's place in the list of predicted configurations."""
-    kept = selection.indices[STACKED]
-    wanted, known = {}, {}
-    for name, axis in grid.stacked.items():
-        known[name] = axis.values[axis.places[kept]]
-        if name in of:
-            wanted[name] = rows.columns[of[name]]
-        elif len(np.unique(known[name])) == 1:
-            wanted[name] = np.full(rows.size, known[name][0])
-        else:
-            raise QueryError(
-                f"the predictions have several values of {name}, which was not measured:"
-                f" {NO_SELECTION}"
-            )
-    places, is_there = match(wanted, known)
-    return kept[places] if len(kept) else places, is_there

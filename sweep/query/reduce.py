@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -160,23 +160,16 @@ def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     Memory stays bounded: a new item begins only when a result has been taken and used. Which items
     are left may therefore depend on the results.
     """
-    remaining = iter(items)
-    first = list(islice(remaining, 2))
-    if len(first) < 2:
-        yield from map(function, first)
-        return
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     workers = max(2, min(available or 1, 8))
+    pending: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="sweep-query") as pool:
-        ready = [*first, *islice(remaining, workers - 2)]
-        pending: deque[Future[R]] = deque(pool.submit(function, item) for item in ready)
-        try:
-            while pending:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) == workers:
                 yield pending.popleft().result()
-                pending.extend(pool.submit(function, item) for item in islice(remaining, 1))
-        finally:
-            for future in pending:
-                future.cancel()
+        while pending:
+            yield pending.popleft().result()
 
 
 # ---------------------------------------------------------------------------- a sample

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.query.agreement import errors, found_by, kendall, or_none, scale_factor, spearman
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
 from sweep.query.grid import grids_of
 from sweep.query.pairing import Paired, pair
-from sweep.query.ranking import errors, found_by, kendall, or_none, scale_factor, spearman
-
-__all__ = ["TOP", "misses", "paired", "validate", "validation"]
 
 Array = NDArray[Any]
 

@@ -20,7 +20,7 @@ from sweep.cli import main
 from sweep.errors import QueryError
 from sweep.measurements.importing import read_measured
 from sweep.models.luo_suda_2011 import accuracy as equation_14
-from sweep.query.ranking import accuracy, errors, expected_smallest, found_by, kendall
+from sweep.query.agreement import accuracy, errors, expected_smallest, found_by, kendall
 
 KERNEL = Path(__file__).parents[1] / "data" / "tuning" / "convolution_milo.toml"
 
