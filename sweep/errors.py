@@ -10,19 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "SweepError",
-    "SpecError",
-    "PlanError",
-    "ModelError",
-    "StoreError",
-    "QueryError",
-    "TuningError",
-    "ProfileError",
-    "nearest",
-    "printable",
-]
-
 
 def printable(text: str, keep: str = "") -> str:
     r"""Return a text with everything escaped that a terminal would not print as a character.

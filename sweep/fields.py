@@ -3,27 +3,17 @@
 A :class:`Field` names one quantity once: the public name (words), the paper's symbol, the unit, the
 long name and the equation. Dataset attributes, the command line, ``sweep explain`` and the
 documentation all read it from here or from a :class:`~sweep.models.Model`, which brings the
-fields that only one paper knows. Codes that are stored as integers (:class:`Flags`) are permanent:
-a number, once given a meaning, keeps it in every later version.
+fields that only one paper knows. The other fields, and the permanent codes that are stored as
+integers (:class:`Flags`), are declared in ``fields.toml`` beside this module.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-__all__ = [
-    "BOUND",
-    "COMMON_FIELDS",
-    "Field",
-    "Flags",
-    "LIMITER",
-    "POWER_STATUS",
-    "Parameter",
-    "STACKED",
-    "STATUS",
-]
 
 STACKED = "configuration"
 """The dimension of results over a list of configurations. Its coordinate names the parameters that
@@ -43,17 +33,11 @@ class Flags:
 
     def meaning(self, code: int) -> str:
         """Return the meaning of ``code``, or ``"unknown (code)"``."""
-        for meaning, value in self.codes.items():
-            if value == code:
-                return meaning
-        return f"unknown ({code})"
+        return next((m for m, c in self.codes.items() if c == code), f"unknown ({code})")
 
     def attributes(self) -> dict[str, Any]:
         """Return the CF attributes of a variable that holds these codes."""
-        return {
-            "flag_values": list(self.codes.values()),
-            "flag_meanings": " ".join(self.codes),
-        }
+        return {"flag_values": list(self.codes.values()), "flag_meanings": " ".join(self.codes)}
 
 
 @dataclass(frozen=True)
@@ -91,14 +75,10 @@ class Field:
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes written beside the variable in a dataset or store."""
-        attrs: dict[str, Any] = {"units": self.units, "long_name": self.long_name}
-        if self.symbol:
-            attrs["symbol"] = self.symbol
-        if self.equation:
-            attrs["equation"] = self.equation
-        if self.flags is not None:
-            attrs.update(self.flags.attributes())
-        return attrs
+        attrs = {"units": self.units, "long_name": self.long_name}
+        attrs |= {"symbol": self.symbol} if self.symbol else {}
+        attrs |= {"equation": self.equation} if self.equation else {}
+        return {**attrs, **(self.flags.attributes() if self.flags is not None else {})}
 
 
 @dataclass(frozen=True)
@@ -122,59 +102,25 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
 
-STATUS = Flags({
-    "valid": 0, "constraint": 1, "block_too_large": 2, "registers": 3, "shared_memory": 4,
-    "no_active_block": 5, "clock_out_of_range": 6, "missing_parameters": 7, "model_domain": 8,
-    "kernel_expression": 9,
-})  # fmt: skip
+_DECLARED = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))
+_FLAGS = {name: Flags(codes) for name, codes in _DECLARED["flags"].items()}
+
+STATUS = _FLAGS["status"]
 """Why a configuration has no time. ``kernel_expression``: an expression of the kernel file divides
 by zero or yields a negative count there."""
 
-POWER_STATUS = Flags({"valid": 0, "no_time": 1, "missing_parameters": 2, "clock_out_of_range": 3})
+POWER_STATUS = _FLAGS["power_status"]
 """Why a configuration has no power and energy (its time may still be valid)."""
 
-BOUND = Flags(
-    {"none": 0, "compute": 1, "memory": 2, "shared": 3, "latency": 4, "synchronisation": 5}
-)
+BOUND = _FLAGS["bound"]
 """What bounds a configuration's time, as the model sees it."""
 
-LIMITER = Flags({
-    "none": 0, "blocks_per_sm": 1, "warps": 2, "registers": 3, "shared_memory": 4, "grid": 5,
-})  # fmt: skip
+LIMITER = _FLAGS["occupancy_limiter"]
 """The resource that limits the number of active blocks on an SM."""
 
-_MODEL_FIELDS = (
-    Field("execution_time", "s", "predicted execution time of the kernel", "T"),
-    Field("execution_cycles", "cycle", "predicted execution time in core cycles"),
-    Field("cycles_per_instruction", "cycle",
-          "core cycles per warp instruction on an active multiprocessor", "CPI", "hong_kim (25)"),
-    Field("power", "W", "predicted average power", "P", "wang_chu (1)"),
-    Field("energy", "J", "predicted energy: power times execution time", "E"),
-    Field("core_activity", "1",
-          "fraction of the time in which the multiprocessors issue, as the model implies"),
-    Field("memory_activity", "1",
-          "fraction of the time in which DRAM transfers, as the model implies"),
-    Field("regime", "1", "the case of the model that gave the time", kind="code"),
-    Field("bound", "1", "what bounds the time", kind="code", flags=BOUND),
-    Field("status", "1", "whether the configuration has a time, and if not why", kind="code",
-          flags=STATUS),
-    Field("power_status", "1", "whether the configuration has power and energy, and if not why",
-          kind="code", flags=POWER_STATUS),
-)  # fmt: skip
-
-_LAUNCH_FIELDS = (
-    Field("occupancy", "1", "active warps over the most that a multiprocessor holds"),
-    Field("active_blocks_per_sm", "1", "thread blocks resident on a multiprocessor at once"),
-    Field("active_warps_per_sm", "1", "warps resident on a multiprocessor at once", "N"),
-    Field("threads_per_block", "1", "threads in a block"),
-    Field("blocks", "1", "thread blocks of the grid"),
-    Field("occupancy_limiter", "1",
-          "the resource that limits the active blocks on a multiprocessor", kind="code",
-          flags=LIMITER),
-)  # fmt: skip
-
 COMMON_FIELDS: dict[str, Field] = {
-    **{field.name: field for field in _MODEL_FIELDS},
-    **{field.name: replace(field, depends="launch") for field in _LAUNCH_FIELDS},
+    name: Field(name, **{"units": "1", **entry}, depends=depends, flags=_FLAGS.get(name))
+    for depends in ("model", "launch")
+    for name, entry in _DECLARED[depends].items()
 }
 """Every variable that does not belong to one paper alone, by public name."""
