@@ -32,7 +32,8 @@ RANGES = {
 def ptx(arguments: argparse.Namespace) -> int:
     """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
     from sweep.importers.files import read_source
-    from sweep.importers.ptx.analysis import analyse, instruction_costs
+    from sweep.importers.ptx.analysis import analyse
+    from sweep.importers.ptx.costs import instruction_costs
     from sweep.importers.ptx.kernel_file import kernel_text
     from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
     from sweep.specs import load_device
@@ -68,11 +69,11 @@ def _remarks(analysis: Analysis) -> list[str]:
     if len(analysis.unknown) > MOST_REMARKS:
         remarks.append(f"{len(analysis.unknown) - MOST_REMARKS} more opcodes are unknown")
     remarks += analysis.notes
-    for loop in analysis.counts.loops:
+    for loop in analysis.graph.loops:
         if loop.trips is None:
-            label = loop.loop.label
+            label = loop.label.name
             remarks.append(
-                f"the loop at {label} (line {loop.loop.line}) has no constant trip count:"
+                f"the loop at {label} (line {loop.label.line}) has no constant trip count:"
                 f" {loop.size} = 1, or give --trip '{label}=N'"
             )
     return remarks

@@ -69,12 +69,14 @@ class KernelFile:
     comments: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
-    _tables: list[str] = field(default_factory=list)
+    _tables: list[tuple[str, Mapping[str, Value], list[str]]] = field(default_factory=list)
 
     def table(self, header: str, values: Mapping[str, Value], comments: Iterable[str] = ()) -> None:
-        """Add a table; ``header`` is ``[name]``, or ``[[name]]`` for one of several."""
-        self._tables += ["", *_comments(comments), header]
-        self._tables += [f"{key} = {toml(value)}" for key, value in values.items()]
+        """Add a table; ``header`` is ``[name]``, or ``[[name]]`` for one of several.
+
+        Values may still be added to it; a table that stays empty is left out.
+        """
+        self._tables.append((header, values, _comments(comments)))
 
     def text(self) -> str:
         """Return the text of the file.
@@ -94,8 +96,11 @@ class KernelFile:
             "[source]",
             f"default = {quoted(self.source)}",
             *(f"{quoted(path)} = {quoted(text)}" for path, text in self.sources.items()),
-            *self._tables,
         ]
+        for header, values, comments in self._tables:
+            if values:
+                lines += ["", *comments, header]
+                lines += [f"{key} = {toml(value)}" for key, value in values.items()]
         text = "\n".join(lines) + "\n"
         parse_kernel(text, key_of(self.name))
         return text

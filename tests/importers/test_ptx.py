@@ -6,18 +6,21 @@ import re
 
 import numpy as np
 import pytest
-from support.ptx_texts import FOLDER, fixture, value
+from support.ptx_texts import (
+    FOLDER,
+    computation_instructions,
+    fixture,
+    memory_instructions,
+    value,
+)
 
 import sweep
 from sweep.fields import STATUS
-from sweep.importers.ptx.analysis import (
-    analyse,
-    computation_proportion,
-    instruction_costs,
-    tasks_of,
-)
+from sweep.importers.ptx.analysis import analyse
+from sweep.importers.ptx.costs import computation_proportion, instruction_costs
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.parser import read_ptx
+from sweep.importers.ptx.stages import Cost, amounts
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
 from sweep.specs.writing import key_of
@@ -41,8 +44,8 @@ def written(name, entry, **options):
 def test_figure13__gives_table2():
     """27 computation and 6 memory instructions, 6 barriers: three iterations, counted as there."""
     found = analyse(fixture("figure13").entry(), trips={"$OUTERLOOP": 3})
-    assert found.computation_instructions() == 27
-    assert found.memory_instructions() == 6
+    assert computation_instructions(found) == 27
+    assert memory_instructions(found) == 6
     assert found.instructions()["barrier"] == 6
     assert {s.bytes for s in found.accesses() if s.space == "global"} == {4}
     # The kernel file agrees: classes, shared accesses and barriers add up.
@@ -57,8 +60,8 @@ def test_figure13__is_an_expression_of_its_open_loop():
     found = analyse(fixture("figure13").entry())
     for trips in (1, 3, 100):
         sizes = {"trip_OUTERLOOP": trips}
-        assert found.computation_instructions(sizes) == 9 * trips
-        assert found.memory_instructions(sizes) == 2 * trips
+        assert computation_instructions(found, sizes) == 9 * trips
+        assert memory_instructions(found, sizes) == 2 * trips
     file = parse_kernel(kernel_text(found), "figure13")
     assert file.sizes["trip_OUTERLOOP"] == 1
     assert sum(value(a.count, trip_OUTERLOOP=7) for a in file.global_accesses) == 14
@@ -68,7 +71,7 @@ def test_figure13__tasks_cost_what_table1_says():
     """On a GTX 260: loads 200; stores to shared memory, barriers and so on by class; mad too."""
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("figure13").entry(), trips={"OUTERLOOP": 3})
-    tasks = [tasks_of(found.counts, stage, costs, found.sizes) for stage in found.stages]
+    tasks = [costs.task(found, stage) for stage in found.stages]
     shared, barrier = costs.classes["shared"], costs.classes["barrier"]
     rest = costs.classes["fp32"] + costs.classes["integer"] + costs.classes["control"]
     # The end of an iteration precedes the next one's first load.
@@ -82,14 +85,14 @@ def test_figure13__tasks_cost_what_table1_says():
 def test_costs__by_row_then_by_class():
     """Table 1 of Luo & Suda 2011."""
     costs = instruction_costs(load_device("gtx_260"))
-    assert costs.cost_of("add") == 65
-    assert costs.cost_of("add", has_constant=True) == 22
-    assert costs.cost_of("mul") == 136
-    assert costs.cost_of("mul", is_float=True) == 65
-    assert costs.cost_of("div", is_float=True, has_constant=True) == 748
-    assert costs.cost_of("ld", kind="global") == 200
-    assert costs.cost_of("frobnicate", kind="move") == costs.classes["move"]
-    assert costs.cost_of("frobnicate", kind="fp64") == costs.classes["computation"]
+    assert costs.cost_of(Cost("add")) == 65
+    assert costs.cost_of(Cost("add", has_constant=True)) == 22
+    assert costs.cost_of(Cost("mul")) == 136
+    assert costs.cost_of(Cost("mul", is_float=True)) == 65
+    assert costs.cost_of(Cost("div", is_float=True, has_constant=True)) == 748
+    assert costs.cost_of(Cost("ld", kind="global")) == 200
+    assert costs.cost_of(Cost("frobnicate", kind="move")) == costs.classes["move"]
+    assert costs.cost_of(Cost("frobnicate", kind="fp64")) == costs.classes["computation"]
     with pytest.raises(sweep.SweepError, match="gtx_980 has no table of instruction costs"):
         instruction_costs(load_device("gtx_980"))
 
@@ -98,7 +101,7 @@ def test_proportion__of_the_file_is_that_of_its_tasks():
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("fixed_loop").entry("nested_loops"))
     text = kernel_text(found, costs=costs)
-    tasks = [tasks_of(found.counts, stage, costs, {}) for stage in found.stages]
+    tasks = [costs.task(found, stage) for stage in found.stages]
     (printed,) = re.findall(r"computation instruction proportion P = ([0-9.]+)\.$", text, re.M)
     assert float(printed) == pytest.approx(computation_proportion(tasks), abs=1e-4)
     # By hand, of the inner loop: fma 65, three additions of constants and a comparison, a branch.
@@ -126,7 +129,7 @@ def test_vector_add__by_hand():
 def test_matrix_tiled__by_hand(name):
     found, file = written(name, "matrix_tiled")
     tiles = {"trip_L__BB0_2": 64}
-    (loop,) = found.counts.loops
+    (loop,) = found.graph.loops
     assert loop.size in tiles
     assert found.instructions(tiles)["fp32"] == 16 * 64
     assert found.instructions(tiles)["barrier"] == 2 * 64
@@ -148,7 +151,7 @@ def test_fixed_loops__by_hand():
     assert found.instructions()["fp32"] == 1000 and not found.sizes
     found, file = written("fixed_loop", "nested_loops")
     assert found.instructions()["fp32"] == 2000
-    assert [(c.trips, c.loop.depth) for c in found.counts.loops] == [(100, 1), (20, 2)]
+    assert [(c.trips, c.depth) for c in found.graph.loops] == [(100, 1), (20, 2)]
     assert [value(stage.expressions["executions"]) for stage in file.stages] == [
         1, 100, 2000, 100, 1,
     ]  # fmt: skip
@@ -178,7 +181,7 @@ def test_reduction__shared_memory_of_the_launch():
     found, file = written("reduction", "fixed")
     assert value(file.expressions["resources.shared_memory_bytes"]) == 1024
     assert found.instructions()["barrier"] == 1 + 8
-    assert found.max_threads == 256
+    assert found.function.limits["maxntid"] == (256, 1, 1)
     assert [c.text for c in file.constraints] == ["block_size <= 256"]
     assert max(file.parameters["block_size"]) == 256
 
@@ -190,7 +193,7 @@ def test_branches__calls_are_followed():
     called = len(re.findall(r"call\.uni", text))
     # Two calls of three multiply-adds; each parameter goes through memory.
     assert called == 2
-    (loop,) = found.counts.loops
+    (loop,) = found.graph.loops
     assert (loop.trips, loop.origin) == (50, "most")
     assert found.instructions()["fp32"] == 2 * 3 + 4 + 2 * 50
 
@@ -199,7 +202,7 @@ def test_modern__instructions_are_known():
     for entry in ("matrix_units", "staged", "lanes"):
         found, _ = written("modern", entry)
         assert not found.unknown
-    assert {loop.loop.label for loop in found.counts.loops} == {"WAIT"}
+    assert {loop.label.name for loop in found.graph.loops} == {"WAIT"}
     assert list(found.sizes) == ["trip_WAIT"]
     found, _ = written("modern", "staged")
     copied = {(s.space, s.direction): s.bytes for s in found.accesses()}
@@ -243,7 +246,7 @@ def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
     assert {k: v for k, v in total.items() if v} == pytest.approx(expected)
     accesses = sum(value(a.count, **values) for a in (*file.global_accesses, *file.shared_accesses))
     assert accesses == pytest.approx(sum(found.accesses(sizes).values()))
-    whole = found.computation_instructions(sizes) + found.memory_instructions(sizes)
+    whole = computation_instructions(found, sizes) + memory_instructions(found, sizes)
     assert accesses + sum(total.values()) == pytest.approx(whole)
 
 
@@ -262,7 +265,7 @@ def test_barriers__cut_the_code_where_asked():
     names = [stage.name for stage in parse_kernel(kernel_text(found), "k").stages]
     assert names == ["stretch_1", "stretch_2", "stretch_3", "stretch_4", "stretch_5"]
     barriers = [
-        found.counts.total(stage.instructions["barrier"], found.sizes) for stage in found.stages
+        sum(amounts(stage.instructions).get("barrier", {}).values()) for stage in found.stages
     ]
     assert barriers == [0, 1, 1, 0, 0]
 

@@ -215,12 +215,12 @@ def test_values__hold_for_every_thread(forms, data):
                 "mad": lambda a, b, c: a * b + c,
             }[item.opcode](a, *b)  # fmt: skip
         states.append(state)
-    for number in range(5 + len(forms)):
-        value = values.of(f"%r{number}")
+    for register in (item.operands[0] for item in f.instructions()):
+        value = values.of(register)
         if not value.is_affine or None in (value.x, value.y):
             continue
         rests = {
-            state[f"%r{number}"] - value.x * x - value.y * y
+            state[register] - value.x * x - value.y * y
             for (x, y), state in zip(threads, states, strict=True)
         }
         assert len(rests) == 1  # the same for all threads

@@ -79,7 +79,7 @@ def test_loops__are_the_natural_ones(body):
         assert set(loop.exits) == exits
         around = [o for o in found.loops if loop.header in members[o.header]]
         assert loop.depth == len(around)
-    order = found.linear_order()
+    order = found.linear_order
     assert sorted(order) == sorted(found.order)
     for blocks in members.values():
         places = [order.index(block) for block in blocks]
@@ -89,7 +89,6 @@ def test_loops__are_the_natural_ones(body):
 def live_by_paths(f):
     """Return the largest number of live registers, by fixed-point iteration."""
     found = control_flow(f)
-    widths = f.registers.width
     live = {}
 
     def before(number, index):
@@ -104,9 +103,9 @@ def live_by_paths(f):
             for index in reversed(range(len(code))):
                 reads, writes = code[index].reads_and_writes()
                 kept = after if code[index].predicate else after - set(writes)
-                here = kept | {n for n in reads if widths(n)}
-                here |= {n for n in writes if widths(n)} if code[index].predicate else set()
-                most = max(most, *(sum(map(widths, s)) for s in (here, after | set(writes))))
+                here = kept | set(reads) | set(writes if code[index].predicate else ())
+                widths = [sum(r.width for r in live) for live in (here, after | set(writes))]
+                most = max(most, *widths)
                 after = here
                 changed |= before(number, index) != here
                 live[number, index] = here
@@ -119,7 +118,7 @@ def live_by_paths(f):
 @given(bodies())
 def test_live_registers__as_by_definition(body):
     f = function(body)
-    assert live_registers(control_flow(f), f.registers) == live_by_paths(f)
+    assert live_registers(control_flow(f)) == live_by_paths(f)
 
 
 def test_live_registers__widths_and_predicates():
@@ -137,9 +136,9 @@ def test_live_registers__widths_and_predicates():
 @given(bodies(), st.sampled_from(STAGES))
 def test_code_of_any_shape__is_counted_and_written(body, stages):
     found = kernel(body, stages=stages)
-    graph_ = found.counts.graph
+    graph_ = found.graph
     reached = [graph_.blocks[number] for number in graph_.order]
-    assert {found.counts.shares[block.number] for block in reached} == {1.0}
+    assert {block.share for block in reached} == {1.0}
     # With one iteration each, loops with a test at their end execute every instruction once.
     total = sum(found.instructions().values())
     assert total >= sum(len(block.instructions) for block in reached)
@@ -208,7 +207,7 @@ def test_loops__are_limited_in_depth():
     body += "".join(f"@%p1 bra L{i};\n" for i in reversed(range(n)))
     with pytest.raises(PtxError, match="line 77: more than 64 loops within each other"):
         kernel(body)
-    assert kernel(body.replace("L64", "X").replace("bra X", "bra L63")).counts.loops[-1]
+    assert kernel(body.replace("L64", "X").replace("bra X", "bra L63")).graph.loops[-1]
 
 
 def test_jumps_into_a_loop__are_told():

@@ -6,7 +6,7 @@ import math
 import time
 
 import pytest
-from support.ptx_texts import HEAD, kernel, value
+from support.ptx_texts import HEAD, kernel, memory_instructions, value
 
 from sweep.importers.ptx.analysis import MOST_NOTES, analyse
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text
@@ -31,7 +31,7 @@ def test_calls__recursive_missing_and_many():
         "it calls itself", "its code is not in this text",
     ]  # fmt: skip
     # g calls f twice; the loops of both copies share one size.
-    assert [loop.size for loop in found.counts.loops] == ["trip_L", "trip_L"]
+    assert [loop.size for loop in found.graph.loops] == ["trip_L", "trip_L"]
     assert found.instructions({"trip_L": 5})["integer"] == 2 * 5 * 2
     file = parse_kernel(kernel_text(found), "k")
     assert list(file.sizes) == ["threads", "trip_L"]
@@ -138,7 +138,7 @@ def test_nested_open_loops__multiply():
         # The test of B is executed once more than its body.
         assert loads == 5 * 7
         assert found.instructions(values)["control"] == 5 * (2 * 7 + 1) + 5 + 1
-    assert kernel(body, trips={"B": 2.5}).memory_instructions({"trip_A": 2}) == 5
+    assert memory_instructions(kernel(body, trips={"B": 2.5}), {"trip_A": 2}) == 5
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_large_text__is_read_at_once():
     )
     found = kernel(body)
     assert found.how == "none" and not found.sizes
-    assert found.memory_instructions() == sum(i % 7 + 2 for i in range(10_000))
+    assert memory_instructions(found) == sum(i % 7 + 2 for i in range(10_000))
     assert math.isclose(sum(found.instructions().values()),
                         2 + sum(4 * (i % 7 + 2) + 5 for i in range(10_000)))  # fmt: skip
     assert len(kernel_text(found)) < 20_000

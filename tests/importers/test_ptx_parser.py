@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ptx_texts import FOLDER, HEAD, fixture, function
+from support.ptx_texts import FOLDER, HEAD, fixture, function, written
 
 from sweep.errors import SweepError
 from sweep.importers.ptx import parser as parser_module
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.kernel_file import kernel_text
-from sweep.importers.ptx.module import Address, Label, PtxError
+from sweep.importers.ptx.module import Address, Label, PtxError, Register
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.tokens import integer_of
 
@@ -68,7 +68,8 @@ def test_versions_1__are_read():
     entry = module.entry("sum")
     assert entry.name == "_Z3sumPfi"
     assert [p.name[-1] for p in entry.parameters] == ["a", "n"]
-    assert entry.registers.width("%v") == 4
+    uses = [i.reads_and_writes() for i in entry.instructions()]
+    assert {r.width for reads, writes in uses for r in (*reads, *writes) if r.name == "%v"} == {4}
     assert len(list(entry.instructions())) == 17
 
 
@@ -98,14 +99,16 @@ def test_operands__of_every_form():
         call.uni (%f1), other, (%f2, 3);
     """
     code = list(function(body).instructions())
-    assert code[0].operands == (("%f1", "%f2"), Address("%rd1", -8))
-    assert code[1].operands == (("%p1", "%p2"), "%r1", "-3", "%p3")
-    assert (code[2].predicate, code[2].negated) == ("%p1", True)
-    assert code[2].operands[1] == Address("picture", 0, ("%r1", "%r2"))
-    assert code[3].operands == ("%rd1", "tile")
-    assert code[4].operands == ("%f1", "0fBF800000")
-    assert code[5].operands[0] == Address("", 64)
-    assert code[6].operands == (("%f1",), "other", ("%f2", "3"))
+    assert [[written(operand) for operand in item.operands] for item in code] == [
+        [("%f1", "%f2"), Address("%rd1", -8)],
+        [("%p1", "%p2"), "%r1", "-3", "%p3"],
+        [("%f1", "%f2", "%f3", "%f4"), Address("picture", 0, ("%r1", "%r2"))],
+        ["%rd1", "tile"],
+        ["%f1", "0fBF800000"],
+        [Address("", 64), "%r1"],
+        [("%f1",), "other", ("%f2", "3")],
+    ]
+    assert (code[2].predicate.name, code[2].negated) == ("%p1", True)
     assert code[0].name == "ld.global.v2.f32"
 
 
@@ -117,18 +120,17 @@ def test_scopes__hide_names_of_others():
     f = function(body)
     code = list(f.instructions())
     first, second = code[0].operands[0], code[3].operands[0]
-    assert first != second
-    assert (f.registers.width(first), f.registers.type_of(second)) == (2, "f64")
-    labels = [item.key for item in f.body if isinstance(item, Label)]
-    assert len(set(labels)) == 2
-    assert [code[i].operands[0] for i in (1, 2, 4)] == [labels[0], labels[0], labels[1]]
-    assert code[3].operands[1] == "%fd1"
+    assert first is not second and (first.width, second.width) == (2, 2)
+    labels = [item for item in f.body if isinstance(item, Label)]
+    assert [code[i].targets for i in (1, 2, 4)] == [(labels[i],) for i in (0, 0, 1)]
+    assert code[3].operands[1].name == "%fd1"
 
 
 def test_registers__by_family():
-    registers = function("").registers
-    assert [registers.width(n) for n in ("%r99", "%rd0", "%p1", "%h1", "%fd3")] == [1, 2, 0, 1, 2]
-    assert [registers.type_of(n) for n in ("%r100", "%r", "%tid", "%rdx", "12")] == [""] * 5
+    words = "%r99, %rd0, %p1, %h1, %fd3, %r100, %r, %tid, %rdx, 12"
+    (item,) = function(f"zork {words};").instructions()
+    widths = [word.width if isinstance(word, Register) else None for word in item.operands]
+    assert widths == [1, 2, 0, 1, 2, *[None] * 5]
 
 
 def test_variables__sizes_and_alignments():
@@ -176,7 +178,8 @@ def test_directives__of_versions_up_to_9():
     entry = module.entry("k")
     assert entry.limits["reqntid"] == (16, 8) and entry.limits["maxnreg"] == (64,)
     assert [(p.bytes, p.points_to) for p in entry.parameters] == [(48, ""), (8, "global")]
-    assert entry.targets == {"table": ("L1", "L2")}
+    (branch,) = (item for item in entry.instructions() if item.opcode == "brx")
+    assert [label.name for label in branch.targets] == ["L1", "L2"]
     assert not module.functions["f"].has_body
 
 

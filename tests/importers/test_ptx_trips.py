@@ -14,7 +14,7 @@ from sweep.importers.ptx.module import Label
 
 
 def trips(body, **options):
-    return [loop.trips for loop in kernel(body, **options).counts.loops]
+    return [loop.trips for loop in kernel(body, **options).graph.loops]
 
 
 BOTTOM = """
@@ -52,13 +52,12 @@ def check(body):
     except AssertionError:
         return  # endless, or too long
     found = analyse(f)
-    if any(loop.trips is None for loop in found.counts.loops):
+    if any(loop.trips is None for loop in found.graph.loops):
         return
     expected = Counter()
-    for block in found.counts.graph.blocks:
+    for block in found.graph.blocks:
         for instruction in block.instructions:
-            passage = found.counts.passages[block.number]
-            expected[instruction.line] += found.counts.value(passage, {})
+            expected[instruction.line] += found.graph.value(block.passage, {})
     lines = {item.line for item in f.body if not isinstance(item, Label)}
     assert {line: executed[line] for line in lines} == {line: expected[line] for line in lines}
 
@@ -135,27 +134,27 @@ def test_two_reasons_to_leave__give_the_most():
     body = """mov.u32 %r1, 0;
         L: add.s32 %r1, %r1, 1; setp.lt.f32 %p1, %f1, %f2; setp.lt.s32 %p2, %r1, 50;
         and.pred %p3, %p1, %p2; @%p3 bra L; ret;"""
-    (loop,) = kernel(body).counts.loops
+    (loop,) = kernel(body).graph.loops
     assert (loop.trips, loop.origin) == (50, "most")
-    (loop,) = kernel(body.replace("and.pred", "or.pred")).counts.loops
+    (loop,) = kernel(body.replace("and.pred", "or.pred")).graph.loops
     assert (loop.trips, loop.origin) == (None, "open")
 
 
 def test_block_size__makes_a_bound_known():
     reduction = fixture("reduction").entry("reduction")
-    (loop,) = analyse(reduction).counts.loops
+    (loop,) = analyse(reduction).graph.loops
     assert (loop.origin, loop.size) == ("open", "trip_L__BB0_1")
-    (loop,) = analyse(reduction, block=(512, 1, 1)).counts.loops
+    (loop,) = analyse(reduction, block=(512, 1, 1)).graph.loops
     assert (loop.origin, loop.trips) == ("constant", 9)
 
 
 def test_trip_count__is_given_with_or_without_its_dollar():
     f = fixture("fixed_loop").entry("open_loops")
     for label in ("$L__BB2_6", "L__BB2_6"):
-        loops = {c.loop.label: c for c in analyse(f, trips={label: 7}).counts.loops}
+        loops = {c.label.name: c for c in analyse(f, trips={label: 7}).graph.loops}
         assert (loops["$L__BB2_6"].trips, loops["$L__BB2_6"].origin) == (7, "given")
     constant = fixture("fixed_loop").entry("fixed_loop")
-    (loop,) = analyse(constant, trips={"L__BB0_1": 10}).counts.loops
+    (loop,) = analyse(constant, trips={"L__BB0_1": 10}).graph.loops
     assert (loop.trips, loop.origin) == (10, "given")  # the user's value takes precedence
 
 

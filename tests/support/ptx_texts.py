@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.control_flow import control_flow
-from sweep.importers.ptx.module import Instruction, Label
+from sweep.importers.ptx.module import Address, Instruction, Label, Register
 from sweep.importers.ptx.parser import read_ptx
 
 FOLDER = Path(__file__).parents[1] / "data" / "ptx"
@@ -43,6 +43,26 @@ def function(body):
     return read_ptx(f"{HEAD}{body}\n}}\n").entry()
 
 
+def memory_instructions(found, sizes=None):
+    """Return accesses per thread to global memory."""
+    return sum(n for s, n in found.accesses(sizes).items() if s.space == "global")
+
+
+def computation_instructions(found, sizes=None):
+    """Return all other instructions, including shared accesses, barriers and branches."""
+    everything = [*found.instructions(sizes).values(), *found.accesses(sizes).values()]
+    return sum(everything) - memory_instructions(found, sizes)
+
+
+def written(operand):
+    """Return an operand with its registers by name."""
+    if isinstance(operand, tuple):
+        return tuple(map(written, operand))
+    if isinstance(operand, Address):
+        return Address(written(operand.base), operand.offset, written(operand.parts))
+    return operand.name if isinstance(operand, Register) else operand
+
+
 def graph(body):
     return control_flow(function(body))
 
@@ -66,11 +86,11 @@ _STEP = {
 }
 
 
-def execute(function, most=200_000, **given):
+def execute(function, most=200_000):
     """Execute a body of integer instructions; return how often each line was executed."""
     code = function.body
-    place = {item.key: i for i, item in enumerate(code) if isinstance(item, Label)}
-    state = {f"%{name}": value for name, value in given.items()}
+    place = {item: i for i, item in enumerate(code) if isinstance(item, Label)}
+    state = {}
     executed = Counter()
 
     def value(operand):
@@ -87,7 +107,7 @@ def execute(function, most=200_000, **given):
         if item.predicate and bool(state[item.predicate]) == item.negated:
             continue
         if item.opcode == "bra":
-            counter = place[item.operands[0]]
+            counter = place[item.targets[0]]
         elif item.opcode == "ret":
             break
         elif item.opcode == "mov":

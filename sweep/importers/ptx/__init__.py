@@ -23,6 +23,6 @@
 ... }
 ... ''')
 >>> kernel = analyse(module.entry())
->>> kernel.computation_instructions(), kernel.memory_instructions(), kernel.registers
-(7.0, 2.0, 5)
+>>> kernel.instructions(), sum(kernel.accesses().values()), kernel.registers
+({'move': 3.0, 'integer': 2.0, 'fp32': 1.0, 'control': 1.0}, 2.0, 5)
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 
-from sweep.importers.ptx.module import Address, Function, Instruction, Label, Operand, Registers
+from sweep.importers.ptx.module import Function, Instruction, Label
 
 __all__ = ["expand_calls"]
 
@@ -13,7 +14,7 @@ MAX_CALLS = 50
 """Largest depth of nested calls that are inlined."""
 
 LARGEST_EXPANSION = 50_000
-"""Largest number of instructions, labels and declarations that inlining may add."""
+"""Largest number of instructions, labels, branch targets and variables that inlining may add."""
 
 
 def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
@@ -35,41 +36,27 @@ def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
         return function, ()
     known = function.module.functions if function.module is not None else {}
     expansion = _Expansion(known, function)
-    expansion.add(function, "", (function.name,))
-    return expansion.result, tuple(dict.fromkeys(expansion.notes))
+    expansion.add(function.body, (function.name,))
+    expanded = replace(function, body=expansion.body, variables=expansion.variables)
+    return expanded, tuple(dict.fromkeys(expansion.notes))
 
 
 class _Expansion:
     def __init__(self, known: Mapping[str, Function], function: Function) -> None:
         self.known = known
-        registers = Registers()
-        registers.absorb(function.registers, "")
-        self.result = replace(
-            function,
-            body=[],
-            registers=registers,
-            variables=list(function.variables),
-            targets=dict(function.targets),
-        )
+        self.body: list[Instruction | Label] = []
+        self.variables = list(function.variables)
         self.declared = {variable.name for variable in function.variables}
         self.notes: list[str] = []
         self.n_copies = 0
         self.n_left = LARGEST_EXPANSION
 
-    def add(self, function: Function, suffix: str, chain: tuple[str, ...]) -> None:
-        """Add a function's code, with ``suffix`` appended to its names."""
-        body = self.result.body
-        end = f"end{suffix}"
-        for item in function.body:
-            if isinstance(item, Label):
-                body.append(Label(item.line, item.name, item.key + suffix))
-                continue
-            copy = self._copy(function, item, suffix, end) if suffix else item
-            body.append(copy)
-            if item.opcode == "call":
+    def add(self, body: list[Instruction | Label], chain: tuple[str, ...]) -> None:
+        """Add code, with the functions that it calls."""
+        for item in body:
+            self.body.append(item)
+            if isinstance(item, Instruction) and item.opcode == "call":
                 self._follow(item, chain)
-        if suffix:
-            body.append(Label(function.line, end, end))
 
     def _follow(self, call: Instruction, chain: tuple[str, ...]) -> None:
         name = next((operand for operand in call.operands if isinstance(operand, str)), "")
@@ -84,37 +71,12 @@ class _Expansion:
         else:
             self.n_copies += 1
             self.n_left -= called.size
-            suffix = f"@{name}@{self.n_copies}"
-            self.result.registers.absorb(called.registers, suffix)
-            self.result.variables += [v for v in called.variables if v.name not in self.declared]
+            self.variables += [v for v in called.variables if v.name not in self.declared]
             self.declared.update(variable.name for variable in called.variables)
-            for key, targets in called.targets.items():
-                self.result.targets[key + suffix] = tuple(t + suffix for t in targets)
-            self.add(called, suffix, (*chain, name))
-
-    def _copy(self, function: Function, item: Instruction, suffix: str, end: str) -> Instruction:
-        """Return an instruction of a called function with the names of its copy."""
-        opcode, modifiers = item.opcode, item.modifiers
-        operands = tuple(self._rename(function, operand, suffix) for operand in item.operands)
-        if opcode in ("bra", "brx"):
-            operands = (*operands[:-1], f"{item.operands[-1]}{suffix}")
-        elif opcode == "ret":  # execution continues after the call
-            opcode, modifiers, operands = "bra", ("uni",), (end,)
-        (guard,) = self._names(function, (item.predicate,), suffix)
-        return Instruction(item.line, opcode, modifiers, operands, guard, item.negated)
-
-    def _rename(self, function: Function, operand: Operand, suffix: str) -> Operand:
-        """Return an operand with the registers of the copy; everything else keeps its name."""
-        if isinstance(operand, Address):
-            base, *parts = self._names(function, (operand.base, *operand.parts), suffix)
-            return Address(base, operand.offset, tuple(parts))
-        if isinstance(operand, tuple):
-            return self._names(function, operand, suffix)
-        return self._names(function, (operand,), suffix)[0]
-
-    def _names(self, function: Function, names: Iterable[str], suffix: str) -> tuple[str, ...]:
-        parts = (name.partition(".") for name in names)
-        return tuple(
-            f"{stem}{suffix if stem and function.registers.type_of(stem) else ''}{dot}{part}"
-            for stem, dot, part in parts
-        )
+            end = Label(called.line, f"end@{name}@{self.n_copies}")
+            body = deepcopy(called.body)  # every copy has its own registers and labels
+            for item in body:
+                if isinstance(item, Instruction) and item.opcode == "ret":
+                    item.opcode, item.modifiers, item.operands = "bra", ("uni",), ()
+                    item.targets = (end,)  # execution continues after the call
+            self.add([*body, end], (*chain, name))

@@ -6,12 +6,13 @@ from the innermost outwards, each block once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from sweep.importers.ptx.module import Function, Instruction, Label, PtxError
+from sweep.importers.ptx.module import ISA, Function, Instruction, Label, PtxError
 
-__all__ = ["Block", "Graph", "Loop", "control_flow"]
+__all__ = ["Amount", "Block", "Graph", "Loop", "Passage", "control_flow"]
 
 MAX_DEPTH = 64
 """Largest depth of nested loops; a greater depth is a mistake or an attack."""
@@ -22,7 +23,15 @@ MAX_EDGES = 2_000_000
 MAX_STEPS = 20_000_000
 """Largest number of steps in the search for dominators; compiled code needs a few per edge."""
 
-_LEAVING = frozenset({"ret", "exit", "trap"})
+_BRANCHES = ("bra", "brx")
+_ENDS = frozenset({*_BRANCHES, *ISA["opcodes"]["leaving"]})
+
+Passage = tuple[int | None, bool]
+"""Code with one execution count: the innermost loop, and whether the code belongs to the loop's
+test, which is executed once more than the rest of an iteration."""
+
+Amount = dict[Passage, float]
+"""Number of instructions in one execution of each passage."""
 
 
 @dataclass
@@ -39,10 +48,12 @@ class Block:
         The code; only the last may branch.
     successors, predecessors : list of int
         Numbers of blocks, each once; the target of a branch precedes the fall-through block.
-    fall : int or None
-        The fall-through block.
     loop : int or None
         The innermost loop that contains the block.
+    share : float
+        The fraction of executions of the surrounding code that reach the block; 0 if none does.
+    passage : Passage
+        The passage that it belongs to.
     """
 
     number: int
@@ -50,14 +61,15 @@ class Block:
     instructions: list[Instruction] = field(default_factory=list)
     successors: list[int] = field(default_factory=list)
     predecessors: list[int] = field(default_factory=list)
-    fall: int | None = None
     loop: int | None = None
+    share: float = 0.0
+    passage: Passage = (None, False)
 
     @property
     def branch(self) -> Instruction | None:
         """The conditional or unconditional branch that ends the block."""
         last = self.instructions[-1] if self.instructions else None
-        return last if last is not None and last.opcode in ("bra", "brx") else None
+        return last if last is not None and last.opcode in _BRANCHES else None
 
 
 @dataclass
@@ -68,36 +80,46 @@ class Loop:
     ----------
     number : int
         Its index among the loops, in the order of the headers.
-    label : str
-        The label of its header, as written.
-    names : tuple of str
-        All labels of its header.
-    line : int
-        The line of the label.
+    label : Label
+        A label of its header.
     header : int
         The block with which every iteration begins.
     latches : list of int
         The blocks that jump back to it.
+    span : (int, int)
+        The first and the last of its latches in the preorder of the dominator tree.
     parent : int or None
         The loop around it.
     depth : int
         1 for an outermost loop.
-    span : (int, int)
-        The first and the last of its latches in the preorder of the dominator tree.
     exits : list of (int, int)
         Edges (block, successor) that leave the loop.
+    test : int or None
+        The block up to which the last iteration is executed, if that is not the end of the loop.
+    trips : float or None
+        Iterations per entry of the loop; ``None`` if unknown.
+    origin : str
+        ``constant`` (from the text), ``most`` (an upper bound from the text, since the loop has
+        other exits), ``given`` (by the user) or ``open`` (unknown).
+    size : str
+        The name of an unknown trip count in the kernel file, else ``""``.
+    entered : Passage
+        The passage that its header would belong to without the loop.
     """
 
     number: int
-    label: str
-    names: tuple[str, ...]
-    line: int
+    label: Label
     header: int
     latches: list[int]
     span: tuple[int, int]
     parent: int | None = None
     depth: int = 1
     exits: list[tuple[int, int]] = field(default_factory=list)
+    test: int | None = None
+    trips: float | None = None
+    origin: str = "open"
+    size: str = ""
+    entered: Passage = (None, False)
 
 
 @dataclass
@@ -108,69 +130,71 @@ class Graph:
     ----------
     blocks : list of Block
         In the order of the text.
-    loops : list of Loop
-        In the order of the headers.
     order : list of int
         The reachable blocks in reverse postorder.
     rank : list of int
         Index of each block in ``order``; -1 for an unreachable block.
     idom : list of int
         Immediate dominators; -1 for the first block and unreachable ones.
+    spans : list of (int, int)
+        The interval of each block in a preorder of the dominator tree; (-1, -1) if unreachable.
+    loops : list of Loop
+        In the order of the headers.
     irreducible : list of (int, int)
         Edges that jump back to a block that does not dominate them.
     """
 
     blocks: list[Block]
-    loops: list[Loop]
     order: list[int]
     rank: list[int]
     idom: list[int]
-    irreducible: list[tuple[int, int]]
-    _spans: list[tuple[int, int]] = field(repr=False)
+    spans: list[tuple[int, int]] = field(repr=False)
+    loops: list[Loop] = field(default_factory=list)
+    irreducible: list[tuple[int, int]] = field(default_factory=list)
 
     def dominates(self, first: int, second: int) -> bool:
         """Return whether ``first`` dominates ``second`` (a block dominates itself)."""
-        begin, end = self._spans[first]
-        return 0 <= begin <= self._spans[second][0] < end
+        begin, end = self.spans[first]
+        return 0 <= begin <= self.spans[second][0] < end
 
     def is_on_every_path(self, block: int, loop: Loop) -> bool:
         """Return whether every iteration of a loop executes a block exactly once."""
-        begin, end = self._spans[block]
+        begin, end = self.spans[block]
         first, last = loop.span
         return self.blocks[block].loop == loop.number and begin <= first and last < end
 
+    def nest(self, loop: int | None) -> Iterator[int]:
+        """Yield a loop and the loops that contain it, innermost first."""
+        while loop is not None:
+            yield loop
+            loop = self.loops[loop].parent
+
     def is_inside(self, block: int, loop: int | None) -> bool:
         """Return whether a loop contains a block, at any depth; ``None`` is the whole function."""
-        if loop is None:
-            return True
-        found = self.blocks[block].loop
-        while found is not None and found != loop:
-            found = self.loops[found].parent
-        return found == loop
+        return loop is None or loop in self.nest(self.blocks[block].loop)
 
+    @cached_property
     def linear_order(self) -> list[int]:
-        """Return the reachable blocks in topological order, ignoring back edges.
+        """The reachable blocks in topological order, ignoring back edges.
 
         The blocks of a loop are contiguous.
         """
-        headers: list[list[int]] = []
-        for loop in self.loops:  # a loop comes after the loops that contain it
-            outer = headers[loop.parent] if loop.parent is not None else []
-            headers.append([*outer, self.rank[loop.header]])
 
         def key(number: int) -> list[int]:
-            loop = self.blocks[number].loop
-            return [*(headers[loop] if loop is not None else ()), self.rank[number]]
+            headers = [self.loops[loop].header for loop in self.nest(self.blocks[number].loop)]
+            return [self.rank[block] for block in (*reversed(headers), number)]
 
         return sorted(self.order, key=key)
 
-    def nest(self, loop: int | None) -> list[int]:
-        """Return a loop and the loops that contain it, innermost first."""
-        found = []
-        while loop is not None:
-            found.append(loop)
-            loop = self.loops[loop].parent
-        return found
+    def value(self, passage: Passage, sizes: Mapping[str, float]) -> float:
+        """Return the execution count of a passage for values of the unknown trip counts."""
+        result = 1.0
+        number, is_test = passage
+        while number is not None:
+            loop = self.loops[number]
+            result *= (sizes[loop.size] if loop.trips is None else loop.trips) + is_test
+            number, is_test = loop.entered
+        return result
 
 
 def control_flow(function: Function) -> Graph:
@@ -187,13 +211,13 @@ def control_flow(function: Function) -> Graph:
         Loops are nested more than `MAX_DEPTH` deep, or the code has too many branches.
     """
     blocks = _blocks(function)
-    _connect(function, blocks)
+    _connect(blocks)
     order = _reverse_postorder(blocks)
     rank = [-1] * len(blocks)
     for place, number in enumerate(order):
         rank[number] = place
     idom = _immediate_dominators(blocks, order, rank)
-    graph = Graph(blocks, [], order, rank, idom, [], _spans(order, idom))
+    graph = Graph(blocks, order, rank, idom, _spans(order, idom))
     _find_loops(graph)
     return graph
 
@@ -202,45 +226,29 @@ def _blocks(function: Function) -> list[Block]:
     """Split the code at labels and after branches."""
     blocks = [Block(0)]
     for item in function.body:
-        block = blocks[-1]
+        code = blocks[-1].instructions
+        if code and (isinstance(item, Label) or code[-1].opcode in _ENDS):
+            blocks.append(Block(len(blocks)))
         if isinstance(item, Label):
-            if block.instructions:
-                block = Block(len(blocks))
-                blocks.append(block)
-            block.labels.append(item)
-            continue
-        if block.instructions and _ends_block(block.instructions[-1]):
-            block = Block(len(blocks))
-            blocks.append(block)
-        block.instructions.append(item)
+            blocks[-1].labels.append(item)
+        else:
+            blocks[-1].instructions.append(item)
     return blocks
 
 
-def _ends_block(instruction: Instruction) -> bool:
-    return instruction.opcode in ("bra", "brx") or instruction.opcode in _LEAVING
-
-
-def _connect(function: Function, blocks: Sequence[Block]) -> None:
-    place = {label.key: block.number for block in blocks for label in block.labels}
+def _connect(blocks: Sequence[Block]) -> None:
+    place = {label: block.number for block in blocks for label in block.labels}
     n_edges = 0
     for block in blocks:
         last = block.instructions[-1] if block.instructions else None
-        following = block.number + 1 if block.number + 1 < len(blocks) else None
-        targets: list[int] = []
-        falls = True
-        if last is not None and _ends_block(last):
-            falls = bool(last.predicate)
-            if last.opcode == "bra":
-                targets = [place[str(last.operands[-1])]]
-            elif last.opcode == "brx":
-                targets = [place[key] for key in function.targets[str(last.operands[-1])]]
-        if falls and following is not None:
-            block.fall = following
-            targets = [*targets, following]
-        block.successors = list(dict.fromkeys(targets))
+        targets = [place[label] for label in last.targets] if last is not None else []
+        falls = last is None or last.opcode not in _ENDS or last.predicate
+        if falls and block.number + 1 < len(blocks):
+            targets.append(block.number + 1)
         n_edges += len(targets)
         if n_edges > MAX_EDGES and last is not None:
             raise PtxError(f"more than {MAX_EDGES} branch targets", last.line)
+        block.successors = list(dict.fromkeys(targets))
         for target in block.successors:
             blocks[target].predecessors.append(block.number)
 
@@ -309,8 +317,7 @@ def _line(block: Block) -> int:
 def _spans(order: Sequence[int], idom: Sequence[int]) -> list[tuple[int, int]]:
     """Return the interval of each block in a preorder of the dominator tree.
 
-    One block dominates another if its interval contains the start of the other's. The interval of
-    an unreachable block is (-1, -1).
+    One block dominates another if its interval contains the start of the other's.
     """
     weight = [1] * len(idom)
     for number in reversed(order[1:]):  # dominators precede the blocks that they dominate
@@ -336,37 +343,34 @@ def _find_loops(graph: Graph) -> None:
                 latches.setdefault(successor, []).append(number)
             elif rank[successor] <= rank[number]:
                 graph.irreducible.append((number, successor))
-    headers = sorted(latches, key=lambda header: rank[header])
-    for number, header in enumerate(headers):
+    for number, header in enumerate(sorted(latches, key=rank.__getitem__)):
         labels = blocks[header].labels  # at least one, because a branch leads here
-        named = {str(b.operands[-1]) for n in latches[header] if (b := blocks[n].branch)}
-        label = next((label for label in labels if label.key in named), labels[0])
-        places = [graph._spans[latch][0] for latch in latches[header]]
+        branches = (blocks[latch].branch for latch in latches[header])
+        named = {b.targets[0] for b in branches if b is not None and b.opcode == "bra"}
+        label = next((label for label in labels if label in named), labels[0])
+        places = [graph.spans[latch][0] for latch in latches[header]]
         span = (min(places), max(places))
-        names = tuple(label.name for label in labels)
-        graph.loops.append(
-            Loop(number, label.name, names, label.line, header, latches[header], span)
-        )
+        graph.loops.append(Loop(number, label, header, latches[header], span))
     # Headers of inner loops come later, so inner loops are found before the loops around them.
     containing = [0] * len(blocks)
     for loop in reversed(graph.loops):
         members = {loop.header}
         waiting = list(loop.latches)
         while waiting:
-            block = waiting.pop()
-            if block not in members:
-                members.add(block)
-                waiting += [p for p in blocks[block].predecessors if rank[p] >= 0]
-        for block in sorted(members):
-            containing[block] += 1
-            inner = blocks[block].loop
+            number = waiting.pop()
+            if number not in members:
+                members.add(number)
+                waiting += [p for p in blocks[number].predecessors if rank[p] >= 0]
+        for number in sorted(members):
+            containing[number] += 1
+            inner = blocks[number].loop
             if inner is None:
-                blocks[block].loop = loop.number
-            elif containing[block] > MAX_DEPTH:
+                blocks[number].loop = loop.number
+            elif containing[number] > MAX_DEPTH:
                 reason = f"more than {MAX_DEPTH} loops within each other"
-                raise PtxError(reason, graph.loops[inner].line)
-            elif graph.loops[inner].header == block and graph.loops[inner].parent is None:
+                raise PtxError(reason, graph.loops[inner].label.line)
+            elif graph.loops[inner].header == number and graph.loops[inner].parent is None:
                 graph.loops[inner].parent = loop.number
-            loop.exits += [(block, s) for s in blocks[block].successors if s not in members]
+            loop.exits += [(number, s) for s in blocks[number].successors if s not in members]
     for loop in graph.loops:
         loop.depth = containing[loop.header]

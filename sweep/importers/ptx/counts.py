@@ -9,103 +9,24 @@ the code after the branch counts once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from sweep.errors import nearest
 from sweep.importers.ptx.control_flow import Graph, Loop
 from sweep.importers.ptx.module import PtxError
-from sweep.importers.ptx.trips import LoopTest
 
-__all__ = ["Amount", "Counts", "LoopCount", "Passage", "count_blocks"]
+__all__ = ["count_blocks"]
 
 MAX_OPEN = 200
 """Largest number of loops with unknown trip counts; each becomes a problem size."""
 
-Passage = tuple[int | None, bool]
-"""Code with one execution count: the innermost loop, and whether the code belongs to the loop's
-test, which is executed once more than the rest of an iteration."""
 
-Amount = dict[Passage, float]
-"""Number of instructions in one execution of each passage."""
-
-
-@dataclass(frozen=True)
-class LoopCount:
-    """The trip count of a loop.
-
-    Attributes
-    ----------
-    loop : Loop
-        The loop.
-    trips : float or None
-        Iterations per entry of the loop; ``None`` if unknown.
-    origin : str
-        ``constant`` (from the text), ``most`` (an upper bound from the text, since the loop has
-        other exits), ``given`` (by the user) or ``open`` (unknown).
-    size : str
-        The name of an unknown count in the kernel file, else ``""``.
-    """
-
-    loop: Loop
-    trips: float | None
-    origin: str
-    size: str = ""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Shares and trip counts of a function's blocks.
-
-    Attributes
-    ----------
-    graph : Graph
-        The control-flow graph.
-    shares : list of float
-        The share of each block, 0 for unreachable ones.
-    passages : list of Passage
-        The passage of each block.
-    loops : list of LoopCount
-        The trip count of each loop.
-    entered : list of Passage
-        For each loop, the passage that its header would belong to without the loop.
-    """
-
-    graph: Graph
-    shares: list[float]
-    passages: list[Passage]
-    loops: list[LoopCount]
-    entered: list[Passage]
-
-    def value(self, passage: Passage, sizes: Mapping[str, float]) -> float:
-        """Return the execution count of a passage for values of the unknown trip counts."""
-        result = 1.0
-        loop, is_test = passage
-        while loop is not None:
-            trips = self.loops[loop].trips
-            count = sizes[self.loops[loop].size] if trips is None else trips
-            result *= count + is_test
-            loop, is_test = self.entered[loop]
-        return result
-
-    def total(self, amount: Amount, sizes: Mapping[str, float]) -> float:
-        """Return a number of instructions for values of the unknown trip counts."""
-        return sum(number * self.value(passage, sizes) for passage, number in amount.items())
-
-
-def count_blocks(
-    graph: Graph,
-    tests: list[LoopTest | None],
-    trips: Mapping[str, float],
-    branches: Mapping[str, float],
-) -> Counts:
-    """Return the execution count of every block of a function.
+def count_blocks(graph: Graph, trips: Mapping[str, float], branches: Mapping[str, float]) -> None:
+    """Set the execution count of every block: shares, passages and sizes of unknown trip counts.
 
     Parameters
     ----------
     graph : Graph
-        The control-flow graph.
-    tests : list of LoopTest or None
-        The test of each loop that decides whether to continue.
+        The control-flow graph, in which loops have their tests and known trip counts.
     trips : mapping of str to float
         Trip counts from the user, by the label of the loop's header.
     branches : mapping of str to float
@@ -116,24 +37,20 @@ def count_blocks(
     PtxError
         A label belongs to no loop, or no branch leads to it.
     """
-    taken = _shares_by_block(graph, branches)
-    loops = _loop_counts(graph, tests, trips)
-    passages = [
-        (block.loop, _is_tested(graph, tests, block.number, block.loop)) for block in graph.blocks
-    ]
-    # The passage of its header determines how often a loop is entered.
-    entered = [
-        (loop.parent, _is_tested(graph, tests, loop.header, loop.parent)) for loop in graph.loops
-    ]
-    return Counts(graph, _shares(graph, taken), passages, loops, entered)
+    taken = _shares_of_branches(graph, branches)
+    _complete_trips(graph, trips)
+    _set_shares(graph, taken)
+    for block in graph.blocks:
+        block.passage = block.loop, _is_tested(graph, block.number, block.loop)
+    for loop in graph.loops:
+        # The passage of its header determines how often a loop is entered.
+        loop.entered = loop.parent, _is_tested(graph, loop.header, loop.parent)
 
 
-def _is_tested(graph: Graph, tests: list[LoopTest | None], block: int, loop: int | None) -> bool:
+def _is_tested(graph: Graph, block: int, loop: int | None) -> bool:
     """Return whether a block of a loop is executed before the loop's last test ends."""
-    test = tests[loop] if loop is not None else None
-    if test is None or test.is_last:
-        return False
-    return block == test.block or not graph.dominates(test.block, block)
+    test = graph.loops[loop].test if loop is not None else None
+    return test is not None and (block == test or not graph.dominates(test, block))
 
 
 def _key(name: str) -> str:
@@ -141,7 +58,7 @@ def _key(name: str) -> str:
     return name.removeprefix("$")
 
 
-def _shares_by_block(graph: Graph, branches: Mapping[str, float]) -> dict[int, float]:
+def _shares_of_branches(graph: Graph, branches: Mapping[str, float]) -> dict[int, float]:
     """Return the share of taken branches of each block for which the user gives it."""
     by_label = {_key(name): value for name, value in branches.items()}
     named = {
@@ -155,7 +72,7 @@ def _shares_by_block(graph: Graph, branches: Mapping[str, float]) -> dict[int, f
     targets: dict[int, None] = {}
     for number in graph.order:
         block = graph.blocks[number]
-        if block.branch is None or len(block.successors) != 2 or block.fall is None:
+        if block.branch is None or not block.branch.predicate or len(block.successors) != 2:
             continue
         target = block.successors[0]
         is_back = target in headers and graph.dominates(target, number)
@@ -166,14 +83,13 @@ def _shares_by_block(graph: Graph, branches: Mapping[str, float]) -> dict[int, f
             targets[target] = None
             if target in named:
                 result[number] = by_label[_key(named[target])]
-    known = (label.name for target in targets for label in graph.blocks[target].labels)
-    _refuse_unused(branches, "conditional branch to", known)
+    _refuse_unused(graph, branches, "conditional branch to", targets)
     return result
 
 
-def _refuse_unused(wanted: Iterable[str], what: str, known: Iterable[str]) -> None:
-    """Refuse labels from the user that are not in the code."""
-    listed = list(dict.fromkeys(known))
+def _refuse_unused(graph: Graph, wanted: Iterable[str], what: str, blocks: Iterable[int]) -> None:
+    """Refuse labels from the user that do not belong to one of some blocks."""
+    listed = list(dict.fromkeys(label.name for n in blocks for label in graph.blocks[n].labels))
     keys = set(map(_key, listed))
     for name in wanted:
         if _key(name) not in keys:
@@ -181,30 +97,26 @@ def _refuse_unused(wanted: Iterable[str], what: str, known: Iterable[str]) -> No
             raise PtxError(f"no {what} '{name}'{nearest(name, listed)}{there_are}")
 
 
-def _loop_counts(
-    graph: Graph, tests: list[LoopTest | None], trips: Mapping[str, float]
-) -> list[LoopCount]:
+def _complete_trips(graph: Graph, trips: Mapping[str, float]) -> None:
+    """Set the user's trip counts, and name those that are unknown."""
+    _refuse_unused(graph, trips, "loop at", (loop.header for loop in graph.loops))
     by_label = {_key(name): value for name, value in trips.items()}
-    _refuse_unused(trips, "loop at", (name for loop in graph.loops for name in loop.names))
-    result = []
     names: dict[str, str] = {}
-    for loop, test in zip(graph.loops, tests, strict=True):
-        found = [by_label[key] for key in map(_key, loop.names) if key in by_label]
+    for loop in graph.loops:
+        labels = [_key(label.name) for label in graph.blocks[loop.header].labels]
+        found = [by_label[label] for label in labels if label in by_label]
         if found:
-            result.append(LoopCount(loop, found[-1], "given"))
-        elif test is not None and test.trips is not None:
-            origin = "constant" if test.is_exact else "most"
-            result.append(LoopCount(loop, float(test.trips), origin))
-        else:
-            result.append(LoopCount(loop, None, "open", _size_name(loop.label, names)))
+            loop.trips, loop.origin = found[-1], "given"
+        elif loop.trips is None:
+            loop.size = _size_name(loop, names)
             if len(names) > MAX_OPEN:
                 reason = f"more than {MAX_OPEN} loops have no constant trip count"
-                raise PtxError(f"{reason}; this is one", loop.line)
-    return result
+                raise PtxError(f"{reason}; this is one", loop.label.line)
 
 
-def _size_name(label: str, names: dict[str, str]) -> str:
+def _size_name(loop: Loop, names: dict[str, str]) -> str:
     """Return ``trip_LABEL``; inlined copies of a loop share the name."""
+    label = loop.label.name
     if label not in names:
         plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in _key(label))
         name = f"trip_{plain[:60]}"
@@ -214,24 +126,20 @@ def _size_name(label: str, names: dict[str, str]) -> str:
     return names[label]
 
 
-def _shares(graph: Graph, taken: Mapping[int, float]) -> list[float]:
-    """Return the share of each block, in the order of the control flow."""
-    shares = [0.0] * len(graph.blocks)
-    shares[graph.order[0]] = 1.0
+def _set_shares(graph: Graph, taken: Mapping[int, float]) -> None:
+    """Set the share of each block, in the order of the control flow."""
+    graph.blocks[graph.order[0]].share = 1.0
     for number in graph.order[1:]:
+        block = graph.blocks[number]
         total = 0.0
-        for before in graph.blocks[number].predecessors:
-            if graph.rank[before] < 0 or graph.rank[before] >= graph.rank[number]:
-                continue  # a back edge
-            total += _along(graph, shares, taken, before, number)
+        for before in block.predecessors:
+            if 0 <= graph.rank[before] < graph.rank[number]:  # no back edge
+                total += _share_of_edge(graph, taken, before, number)
         # No block is executed more often than the code that leads to it.
-        shares[number] = min(total, shares[graph.idom[number]])
-    return shares
+        block.share = min(total, graph.blocks[graph.idom[number]].share)
 
 
-def _along(
-    graph: Graph, shares: list[float], taken: Mapping[int, float], before: int, after: int
-) -> float:
+def _share_of_edge(graph: Graph, taken: Mapping[int, float], before: int, after: int) -> float:
     """Return the share of one block's executions that continue in another."""
     part = 1.0
     if before in taken:
@@ -242,4 +150,4 @@ def _along(
             break
         # Every entry of a loop leaves it again, at this exit or another.
         source = graph.loops[loop].header
-    return shares[source] * part
+    return graph.blocks[source].share * part

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from sweep.importers.ptx.module import TYPES, Instruction
+from sweep.importers.ptx.module import ISA, Instruction
 from sweep.importers.ptx.registers import UNKNOWN, WARP, Block, Value, Values
 
 __all__ = ["Meaning", "Shape", "meaning_of", "shapes_of"]
@@ -97,39 +97,14 @@ class Shape(NamedTuple):
     origin: str = ""
 
 
-_BY_TYPE = frozenset(
-    "add sub mul mad fma min max abs neg set setp testp copysign sad div rem rcp sqrt rsqrt sin cos"
-    " lg2 ex2 tanh".split()
-)
-_SPECIAL = frozenset("rcp sqrt rsqrt sin cos lg2 ex2 tanh div".split())
-_FIXED = {
-    "integer": "mul24 mad24 addc subc madc popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a and"
-    " or xor not cnot lop3 shl shr shf prmt selp slct vote match redux activemask elect isspacep"
-    " istypep getctarank mapa vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2"
-    " vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4",
-    "conversion": "cvt",
-    "move": "mov cvta shfl movmatrix createpolicy txq suq stacksave alloca",
-    "control": "bra brx ret exit call trap brkpt nanosleep pmevent membar fence setmaxnreg"
-    " griddepcontrol prefetch prefetchu discard applypriority stackrestore mbarrier tensormap"
-    " clusterlaunchcontrol",
-}
-_CLASS_OF = {name: kind for kind, names in _FIXED.items() for name in names.split()}
-_MATRIX = frozenset({"mma", "wmma", "wgmma", "tcgen05"})
+_CLASS_OF = {opcode: kind for kind, opcodes in ISA["classes"].items() for opcode in opcodes}
+_OPCODES = {key: frozenset(opcodes) for key, opcodes in ISA["opcodes"].items()}
+_FLOATS = frozenset(ISA["numbers"]["floats"])
+_NUMBERS = _FLOATS.union(ISA["numbers"]["others"])
+_SPACES = ("global", "shared", "local", "const", "param", "tex")
 _UNSIZED = "copies as much as a register says: its access to memory is not counted"
 _PRODUCT = "multiplies whole matrices and counts as one instruction"
-_LOADS = frozenset({"ld", "ldu", "atom", "tex", "tld4", "suld", "ldmatrix"})
-_STORES = frozenset({"st", "red", "sust", "sured", "stmatrix"})
 _SHORT_ROWS = "a warp holds several rows, whose distance is only known at run time"
-_TEXTURE = frozenset({"tex", "tld4", "suld", "sust", "sured"})
-_SPACES = ("global", "shared", "local", "const", "param", "tex")
-_FLOATS = frozenset(
-    "f16 f16x2 f32 f32x2 bf16 bf16x2 tf32 e4m3 e5m2 e4m3x2 e5m2x2 e2m3 e3m2 e2m1 e2m1x2 e2m3x2"
-    " e3m2x2 e4m3x4 e5m2x4 e2m3x4 e3m2x4 e2m1x4".split()
-)
-_INTEGERS = frozenset(
-    "pred u128 b128 b1 u4 s4 u16x2 s16x2 u8x4 s8x4".split()
-    + [f"{letter}{bits}" for letter in "bus" for bits in (8, 16, 32, 64)]
-)
 
 
 def meaning_of(instruction: Instruction) -> Meaning:
@@ -151,7 +126,7 @@ def meaning_of(instruction: Instruction) -> Meaning:
         return known
     if instruction.opcode == "cp":
         return _copy(instruction)
-    if instruction.opcode in _MATRIX:
+    if instruction.opcode in _OPCODES["matrix"]:
         return _matrix(instruction)
     return _unknown(instruction)
 
@@ -161,9 +136,9 @@ def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
     """Return how a known instruction is counted if its operands do not matter."""
     if opcode in _CLASS_OF:
         return Meaning(_CLASS_OF[opcode])
-    if opcode in _BY_TYPE:
+    if opcode in _OPCODES["by_type"] or opcode in _OPCODES["special"]:
         return Meaning(_arithmetic(opcode, modifiers))
-    if opcode in _LOADS or opcode in _STORES:
+    if opcode in _OPCODES["loads"] or opcode in _OPCODES["stores"]:
         return _access(opcode, modifiers)
     if opcode in ("bar", "barrier"):
         return Meaning("barrier" if _waits(modifiers) else "control")
@@ -178,7 +153,7 @@ def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
 def _arithmetic(opcode: str, modifiers: tuple[str, ...]) -> str:
     """Return the class that follows from an instruction's types; comparisons name theirs last."""
     kind = _class_of_types(modifiers[-1:] if opcode == "set" else modifiers)
-    if opcode not in _SPECIAL or kind == "integer":
+    if opcode not in _OPCODES["special"] or kind == "integer":
         return kind
     return "fp64" if kind == "fp64" and "approx" not in modifiers else "special"
 
@@ -209,18 +184,17 @@ def _space(modifiers: tuple[str, ...]) -> str:
 def _access(opcode: str, modifiers: tuple[str, ...]) -> Meaning:
     if opcode == "st" and modifiers[:1] == ("bulk",):
         return Meaning("control", remark=_UNSIZED)
-    if opcode in ("st", "red") and modifiers[:1] == ("async",):
-        return Meaning(
-            "shared", "store", _bytes(modifiers)
-        )  # shared memory of another block of the cluster
-    space = "texture" if opcode in _TEXTURE else _space(modifiers)
-    if space in ("const", "param"):
-        return Meaning("move")
-    if space == "tex":
+    direction = "load" if opcode in _OPCODES["loads"] else "store"
+    if opcode in ("ldmatrix", "stmatrix"):  # a thread has one 32-bit register per matrix
+        sizes = (4 * int(m[1:]) for m in modifiers if m in ("x1", "x2", "x4"))
+        return Meaning("shared", direction, next(sizes, 4))
+    space = _space(modifiers)
+    if space == "tex" or opcode in _OPCODES["texture"]:
         space = "texture"
-    direction = "load" if opcode in _LOADS else "store"
-    if opcode in ("ldmatrix", "stmatrix"):
-        return Meaning("shared", direction, _matrix_bytes(modifiers))
+    elif space in ("const", "param"):
+        return Meaning("move")
+    elif opcode in ("st", "red") and modifiers[:1] == ("async",):
+        space = "shared"  # of another block of the cluster
     return Meaning(space, direction, _bytes(modifiers))
 
 
@@ -231,16 +205,8 @@ def _bytes(modifiers: tuple[str, ...]) -> int:
         if modifier in ("v2", "v4", "v8"):
             length = int(modifier[1:])
         elif not size:  # the first type of a texture instruction is that of its result
-            size = TYPES.get(modifier, 0)
+            size = ISA["types"].get(modifier, 0)
     return length * size
-
-
-def _matrix_bytes(modifiers: tuple[str, ...]) -> int:
-    """Return a thread's share of ``ldmatrix``: one 32-bit register per matrix."""
-    for modifier in modifiers:
-        if modifier in ("x1", "x2", "x4"):
-            return 4 * int(modifier[1:])
-    return 4
 
 
 def _copy(instruction: Instruction) -> Meaning:
@@ -266,8 +232,8 @@ def _matrix(instruction: Instruction) -> Meaning:
     is_product = opcode in ("mma", "wmma") or {"mma", "mma_async"} & set(modifiers[:1])
     if not is_product:
         return Meaning("control" if opcode == "wgmma" else "move")
-    types = [m for m in modifiers if m in _FLOATS or m in _INTEGERS or m == "f64"]
-    kind = _class_of_types(tuple(types[:1])) if types else "fp32"
+    types = tuple(modifier for modifier in modifiers if modifier in _NUMBERS)
+    kind = _class_of_types(types[:1]) if types else "fp32"
     return Meaning(kind, remark=_PRODUCT)
 
 
@@ -279,7 +245,7 @@ def _unknown(instruction: Instruction) -> Meaning:
     if addresses and space in ("global", "shared", "local"):
         direction = "store" if addresses[0] is instruction.operands[0] else "load"
         return Meaning(space, direction, _bytes(modifiers), is_known=False)
-    if any(m in _FLOATS or m in _INTEGERS or m == "f64" for m in modifiers):
+    if not _NUMBERS.isdisjoint(modifiers):
         return Meaning(_class_of_types(modifiers), is_known=False)
     return Meaning("integer", is_known=False, has_clue=False)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
-from sweep.importers.ptx.analysis import (
-    Analysis,
-    InstructionCosts,
-    computation_proportion,
-    tasks_of,
-)
-from sweep.importers.ptx.counts import Amount, Counts, Passage
+from sweep.importers.ptx.analysis import Analysis
+from sweep.importers.ptx.control_flow import Amount, Graph, Passage
+from sweep.importers.ptx.costs import InstructionCosts, computation_proportion
 from sweep.importers.ptx.instructions import Shape
-from sweep.importers.ptx.stages import Stage, Table
-from sweep.specs.writing import KernelFile, toml
+from sweep.importers.ptx.stages import Stage, amounts
+from sweep.specs.writing import KernelFile, Value, toml
 
 __all__ = ["kernel_text"]
 
@@ -30,7 +26,7 @@ MOST_UNKNOWN = 100
 LONGEST = 1000
 """Longer sums are divided into named parts, because the length of expressions is limited."""
 
-_CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move")
+_CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move", "barrier")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
 _GIVEN = "given when the PTX was read"
 
@@ -66,7 +62,30 @@ def kernel_text(
     str
         The text, which :func:`sweep.specs.parse_kernel` accepts.
     """
-    return _Writer(analysis, source, costs).text(registers, grid, dynamic_shared)
+    name, module = analysis.function.name, analysis.function.module
+    target = f"PTX ISA {module.version} for {module.target}" if module is not None else "PTX"
+    file = KernelFile(
+        name,
+        f"Kernel {name}, read from {target}",
+        f"derived: counted in the PTX{f' of {source}' if source else ''}, entry {name}",
+        [f"Written by `sweep ptx`{f' from {source}' if source else ''}."],
+    )
+    writer = _Writer(analysis, costs, file)
+    file.comments += writer.comments()
+    # The launch and the resources add sizes, the code adds derived names: their tables come first.
+    for table in ("sizes", "parameters", "derived", "launch", "resources"):
+        file.table(f"[{table}]", writer.tables[table])
+    writer.code()
+    writer.loops()
+    writer.launch(grid)
+    writer.resources(registers, dynamic_shared)
+    for loop in analysis.graph.loops:
+        if loop.trips is None:
+            why = f"one iteration of the loop at {loop.label.name}: the text does not tell"
+            writer.assume("sizes", loop.size, 1, why)
+    file.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
+    file.table("[cache]", {"l2_hit_rate": 0})
+    return file.text()
 
 
 class Formulas:
@@ -78,26 +97,22 @@ class Formulas:
         Names of a kernel file's ``[derived]`` with their expressions, in order.
     """
 
-    def __init__(self, counts: Counts) -> None:
-        self.counts = counts
-        self.derived: dict[str, str] = {}
+    def __init__(self, graph: Graph, derived: dict[str, Value]) -> None:
+        self.graph = graph
+        self.derived = derived
         self._passages: dict[Passage, tuple[float, str]] = {(None, False): (1.0, "")}
 
     def _passage(self, passage: Passage) -> tuple[float, str]:
         """Return the execution count of a passage: a number, and the name to multiply it with."""
-        chain = [passage]
-        while chain[-1] not in self._passages:
-            loop = chain[-1][0]
-            assert loop is not None  # the count outside all loops is known
-            chain.append(self.counts.entered[loop])
-        for inner, outer in zip(chain[-2::-1], chain[:0:-1], strict=True):
-            self._passages[inner] = self._enter(inner, *self._passages[outer])
+        if passage not in self._passages:
+            self._passages[passage] = self._enter(passage)
         return self._passages[passage]
 
-    def _enter(self, passage: Passage, factor: float, name: str) -> tuple[float, str]:
+    def _enter(self, passage: Passage) -> tuple[float, str]:
         number, is_test = passage
-        assert number is not None  # see _passage()
-        loop = self.counts.loops[number]
+        assert number is not None  # the count outside all loops is known
+        loop = self.graph.loops[number]
+        factor, name = self._passage(loop.entered)
         if loop.trips is not None:
             return factor * (loop.trips + is_test), name
         if not name and not is_test:
@@ -135,172 +150,138 @@ class Formulas:
         ]
         if constant or not parts:
             parts.append(toml(constant))
-        while sum(map(len, parts)) + 3 * len(parts) > LONGEST:
-            taken = 1
-            while sum(map(len, parts[: taken + 1])) + 3 * taken < LONGEST // 2:
-                taken += 1
-            name = self._derive(f"part_{len(self.derived)}", " + ".join(parts[:taken]))
-            parts = [*parts[taken:], name]
+        while sum(len(part) + 3 for part in parts) > LONGEST:
+            ends = accumulate(len(part) + 3 for part in parts)
+            n_taken = max(1, sum(end < LONGEST // 2 + 3 for end in ends))
+            name = self._derive(f"part_{len(self.derived)}", " + ".join(parts[:n_taken]))
+            parts = [*parts[n_taken:], name]
         return " + ".join(parts)
 
 
 class _Writer:
-    def __init__(self, analysis: Analysis, source: str, costs: InstructionCosts | None) -> None:
+    def __init__(
+        self, analysis: Analysis, costs: InstructionCosts | None, file: KernelFile
+    ) -> None:
         self.analysis = analysis
         self.costs = costs
-        self.formulas = Formulas(analysis.counts)
-        self.top: dict[str, dict[str, Any]] = {"sizes": {}, "parameters": {}}
-        self.top["derived"] = self.formulas.derived
+        self.file = file
+        names = ("sizes", "parameters", "derived", "launch", "resources")
+        self.tables: dict[str, dict[str, Value]] = {name: {} for name in names}
+        self.formulas = Formulas(analysis.graph, self.tables["derived"])
         self.is_staged = analysis.how != "none"
-        self.tables: list[tuple[str, dict[str, float | str], list[str]]] = []
-        target = f"PTX ISA {analysis.version} for {analysis.target}"
-        origin = f" of {source}" if source else ""
-        self.file = KernelFile(
-            analysis.name,
-            f"Kernel {analysis.name}, read from {target}",
-            f"derived: counted in the PTX{origin}, entry {analysis.name}",
-            comments=[f"Written by `sweep ptx`{f' from {source}' if source else ''}."],
-        )
 
-    def text(
-        self, registers: int | None, grid: tuple[int, ...] | None, dynamic_shared: int | None
-    ) -> str:
-        """Return the file. The code comes last, but is written first, because it adds names."""
-        self.file.comments += self._comments()
-        self._code()
-        self._loops()
-        launch = self._launch(grid)
-        resources = self._resources(registers, dynamic_shared)
-        for loop in self.analysis.counts.loops:
-            if loop.trips is None:
-                why = f"one iteration of the loop at {loop.loop.label}: the text does not tell"
-                self._assume("sizes", loop.size, 1, why)
-        self.file.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
-        for name in ("sizes", "parameters", "derived"):
-            if self.top[name]:
-                self.file.table(f"[{name}]", self.top[name])
-        self.file.table("[launch]", launch)
-        self.file.table("[resources]", resources)
-        for table in self.tables:
-            self.file.table(*table)
-        self.file.table("[cache]", {"l2_hit_rate": 0})
-        return self.file.text()
-
-    def _assume(self, table: str, name: str, value: float | list[int], why: str) -> None:
+    def assume(self, table: str, name: str, value: float | list[int], why: str) -> None:
         """Add a size or parameter."""
-        self.top[table][name] = value
+        self.tables[table][name] = value
         self.file.sources[f"{table}.{name}"] = f"assumed: {why}"
 
-    def _comments(self) -> Iterator[str]:
+    def comments(self) -> Iterator[str]:
+        """Yield what a user should know about the counts."""
         analysis = self.analysis
+        loops, unknown = analysis.graph.loops, analysis.unknown
         yield ""
         yield "Counts are dynamic, of one thread. Both sides of a branch count in full unless its"
         yield "share was given; instructions under a predicate count as executed."
-        for loop in analysis.counts.loops[:MOST_LOOPS]:
+        for loop in loops[:MOST_LOOPS]:
             trips = f"open, {loop.size} below"
             if loop.trips is not None:
-                how = {"most": "the most that the text allows"}.get(loop.origin, loop.origin)
+                how = "the most that the text allows" if loop.origin == "most" else loop.origin
                 trips = f"{toml(loop.trips)} iterations, {how}"
-            place = f"{loop.loop.label} (line {loop.loop.line})"
-            yield f"Loop at {place}, depth {loop.loop.depth}: {trips}."
-        if len(analysis.counts.loops) > MOST_LOOPS:
-            yield f"There are {len(analysis.counts.loops)} loops in all."
+            place = f"{loop.label.name} (line {loop.label.line})"
+            yield f"Loop at {place}, depth {loop.depth}: {trips}."
+        if len(loops) > MOST_LOOPS:
+            yield f"There are {len(loops)} loops in all."
         yield from (f"Note: {note}." for note in analysis.notes)
-        yield from (f"{unknown.remark()}." for unknown in analysis.unknown[:MOST_UNKNOWN])
-        if len(analysis.unknown) > MOST_UNKNOWN:
-            rest = sum(unknown.count for unknown in analysis.unknown[MOST_UNKNOWN:])
+        yield from (f"{one.remark()}." for one in unknown[:MOST_UNKNOWN])
+        if len(unknown) > MOST_UNKNOWN:
+            rest = sum(one.count for one in unknown[MOST_UNKNOWN:])
             yield f"{rest} more unknown instructions are counted likewise."
         if self.costs is not None:
-            counts, sizes = analysis.counts, analysis.sizes
-            tasks = [tasks_of(counts, stage, self.costs, sizes) for stage in analysis.stages]
+            tasks = [self.costs.task(analysis, stage) for stage in analysis.stages]
             proportion = computation_proportion(tasks)
             if not math.isnan(proportion):
                 share = f"computation instruction proportion P = {proportion:.4f}"
                 yield f"On {self.costs.device}: {share}."
 
-    def _launch(self, grid: tuple[int, ...] | None) -> dict[str, float | str]:
-        """Return the launch, and add the sizes and parameters that it needs."""
-        block, most = self.analysis.block, self.analysis.max_threads
-        threads = "block_size" if block is None else str(math.prod(block))
+    def launch(self, grid: tuple[int, ...] | None) -> None:
+        """Fill in the launch, and add the sizes and parameters that it needs."""
+        block, limit = self.analysis.block, self.analysis.function.limits.get("maxntid")
+        launch = self.tables["launch"]
+        launch["threads_per_block"] = threads = "block_size" if block is None else math.prod(block)
         if block is None:
-            sizes = [n for n in BLOCK_SIZES if n <= (most or BLOCK_SIZES[-1])]
-            self._assume("parameters", threads, sizes or [most or 1], "a range to search")
-            if most is not None:
+            most = math.prod(limit) if limit else BLOCK_SIZES[-1]
+            sizes = [size for size in BLOCK_SIZES if size <= most]
+            self.assume("parameters", "block_size", sizes or [most], "a range to search")
+            if limit:
                 self.file.constraints.append(f"block_size <= {most}")
         if grid is None:
             why = "PTX does not tell how many threads there are"
-            self._assume("sizes", "threads", TOTAL_THREADS, why)
+            self.assume("sizes", "threads", TOTAL_THREADS, why)
+            launch["blocks"] = f"ceil(threads / {threads})"
         else:
-            self._assume("sizes", "grid_blocks", math.prod(grid), _GIVEN)
-        blocks = f"ceil(threads / {threads})" if grid is None else "grid_blocks"
-        launch: dict[str, float | str] = {"threads_per_block": threads, "blocks": blocks}
-        if block is not None:
-            launch["threads_per_block"] = math.prod(block)
-            if block[1] * block[2] > 1:
-                launch |= {"block_x": block[0], "block_y": block[1]}
-        return launch
+            self.assume("sizes", "grid_blocks", math.prod(grid), _GIVEN)
+            launch["blocks"] = "grid_blocks"
+        if block is not None and block[1] * block[2] > 1:
+            launch |= {"block_x": block[0], "block_y": block[1]}
 
-    def _resources(
-        self, registers: int | None, dynamic_shared: int | None
-    ) -> dict[str, float | str]:
-        """Return the resources, and add the sizes that they need."""
+    def resources(self, registers: int | None, dynamic_shared: int | None) -> None:
+        """Fill in the resources, and add the sizes that they need."""
         what = "estimate, the most 32-bit registers that are live at once (a 64-bit one is two)"
         source = f"derived: {what}" if registers is None else f"assumed: {_GIVEN}"
         self.file.sources["resources.registers_per_thread"] = source
-        count = self.analysis.registers if registers is None else registers
-        result: dict[str, float | str] = {"registers_per_thread": count}
+        resources = self.tables["resources"]
+        resources["registers_per_thread"] = (
+            self.analysis.registers if registers is None else registers
+        )
         fixed = self.analysis.shared_bytes
         if self.analysis.has_dynamic_shared or dynamic_shared:
             why = f"{_GIVEN if dynamic_shared else 'none'}: the launch sets it"
-            self._assume("sizes", "dynamic_shared_bytes", dynamic_shared or 0, why)
+            self.assume("sizes", "dynamic_shared_bytes", dynamic_shared or 0, why)
             total = f"{fixed} + dynamic_shared_bytes" if fixed else "dynamic_shared_bytes"
-            result["shared_memory_bytes"] = total
+            resources["shared_memory_bytes"] = total
         elif fixed:
-            result["shared_memory_bytes"] = fixed
-        return result
+            resources["shared_memory_bytes"] = fixed
 
-    # The code
-
-    def _code(self) -> None:
+    def code(self) -> None:
+        """Add the instructions and accesses, by stage if there are stages."""
         names = {"global": 0, "shared": 0}
-        loops = _loop_names(self.analysis.counts)
+        loops = _loop_names(self.analysis.graph)
         for number, stage in enumerate(self.analysis.stages, start=1):
             name = f"{_STAGE_NAMES.get(self.analysis.how, '')}_{number}"
-            amounts = {
-                kind: self.formulas.value(stage.instructions[kind])
-                for kind in (*_CLASSES, "barrier")
-                if kind in stage.instructions
+            found = amounts(stage.instructions)
+            counts: dict[str, Value] = {
+                kind: self.formulas.value(found[kind]) for kind in _CLASSES if kind in found
             }
-            barriers = {"barriers": amounts.pop("barrier")} if "barrier" in amounts else {}
-            amounts = amounts or {"integer": 0}
+            barriers = {"barriers": counts.pop("barrier")} if "barrier" in counts else {}
+            counts = counts or {"integer": 0}
             if self.is_staged:
                 loop = {"loop": loops[stage.loop]} if stage.loop is not None else {}
                 executions = self.formulas.value({stage.passage: stage.share})
                 often = {"executions": executions} if executions != 1 else {}
-                values = {"name": name, **loop, **often, **amounts, **barriers}
-                self.tables.append(("[[stage]]", values, self._costs(stage)))
+                values = {"name": name, **loop, **often, **counts, **barriers}
+                self.file.table("[[stage]]", values, self._costs(stage))
             else:
-                self.tables.append(("[instructions]", amounts, []))
-                if barriers:
-                    self.tables.append(("[synchronisation]", barriers, []))
-            for shape, amount in _simplified(stage.accesses).items():
+                self.file.table("[instructions]", counts)
+                self.file.table("[synchronisation]", barriers)
+            for shape, amount in _simplified(amounts(stage.accesses)).items():
                 names[shape.space] += 1
-                access = f"{shape.direction}_{names[shape.space]}"
-                self._access(shape, amount, access, name, stage.lines.get(shape, []))
+                values = {"name": f"{shape.direction}_{names[shape.space]}"}
+                values |= {"kind": shape.direction, "count": self.formulas.value(amount)}
+                if self.is_staged:
+                    values["stage"] = name
+                self._access(shape, values, stage.lines.get(shape, []))
 
-    def _costs(self, stage: Stage) -> list[str]:
-        """Return the costs of a stage's tasks as a comment."""
-        if self.costs is None:
-            return []
-        task = tasks_of(self.analysis.counts, stage, self.costs, self.analysis.sizes)
-        return [
-            f"On {self.costs.device}, in cycles of one execution: computation"
-            f" {task.computation:.6g}, memory {task.memory:.6g}."
-        ]
+    def _costs(self, stage: Stage) -> Iterator[str]:
+        """Yield the costs of a stage's tasks as a comment."""
+        if self.costs is not None:
+            task = self.costs.task(self.analysis, stage)
+            yield (
+                f"On {self.costs.device}, in cycles of one execution: computation"
+                f" {task.computation:.6g}, memory {task.memory:.6g}."
+            )
 
-    def _access(
-        self, shape: Shape, amount: Amount, name: str, stage: str, lines: list[int]
-    ) -> None:
+    def _access(self, shape: Shape, values: dict[str, Value], lines: list[int]) -> None:
+        """Add an access."""
         is_global = shape.space == "global"
         comments = []
         if lines:
@@ -310,15 +291,11 @@ class _Writer:
             comments.append(f"Line{'s' * (len(lines) > 1)} {places}{more} of the PTX{origin}.")
         if shape.assumed:
             comments.append(f"Pattern assumed: {shape.assumed}.")
-            path = f"{shape.space}_access.{name}.pattern"
+            path = f"{shape.space}_access.{values['name']}.pattern"
             self.file.sources[path] = f"assumed: {shape.assumed}"
         if shape.words > 1:
             size = f"{shape.words} words of {shape.bytes} bytes"
             comments.append(f"{size} in one instruction, counted each.")
-        values: dict[str, float | str] = {"name": name, "kind": shape.direction}
-        values["count"] = self.formulas.value(amount)
-        if self.is_staged:
-            values["stage"] = stage
         if is_global or shape.bytes != 4:
             values["bytes"] = shape.bytes
         if is_global or shape.pattern != "strided" or shape.assumed:
@@ -327,60 +304,61 @@ class _Writer:
             values |= {"x": shape.x, "y": shape.y} | ({"z": shape.z} if shape.z else {})
         elif shape.pattern == "strided":
             values["stride"] = shape.x
-        self.tables.append((f"[[{shape.space}_access]]", values, comments))
+        self.file.table(f"[[{shape.space}_access]]", values, comments)
 
-    def _loops(self) -> None:
+    def loops(self) -> None:
         """Add the loop with most global accesses, as the phases of Wang & Chu."""
-        counts, sizes = self.analysis.counts, self.analysis.sizes
+        graph, sizes = self.analysis.graph, self.analysis.sizes
         weights: dict[int, float] = {}
-        for passage, number in self._amounts("global", ("load", "store")):
-            if passage[0] is not None:
-                executed = number * counts.value(passage, sizes)
-                weights[passage[0]] = weights.get(passage[0], 0.0) + executed
+        for (loop, is_test), number in self._accesses("global", ("load", "store")):
+            if loop is not None:
+                executed = number * graph.value((loop, is_test), sizes)
+                weights[loop] = weights.get(loop, 0.0) + executed
         if not weights:
             return
-        best = max(weights, key=lambda loop: (weights[loop], counts.loops[loop].loop.depth))
+        best = max(weights, key=lambda loop: (weights[loop], graph.loops[loop].depth))
         outer: Amount = {(best, False): 1.0}
         inner: Amount = {}
-        for passage, number in self._amounts("shared", ("load",)):
-            if best in counts.graph.nest(passage[0]):
+        for passage, number in self._accesses("shared", ("load",)):
+            if best in graph.nest(passage[0]):
                 inner[passage] = inner.get(passage, 0.0) + number
-        values = {"outer": self.formulas.value(outer)}
+        values: dict[str, Value] = {"outer": self.formulas.value(outer)}
         if inner:
             total, often = self.formulas.text(inner), self.formulas.text(outer)
             values["inner"] = f"max(1, ({total}) / max(1, {often}))"
-        self.tables.append(("[loops]", values, []))
+        self.file.table("[loops]", values)
 
-    def _amounts(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
+    def _accesses(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
         """Yield the accesses to one memory by passage."""
         for stage in self.analysis.stages:
-            for shape, amount in stage.accesses.items():
+            for (shape, passage), number in stage.accesses.items():
                 if shape.space == space and shape.direction in directions:
-                    yield from amount.items()
+                    yield passage, number
 
 
-def _loop_names(counts: Counts) -> list[str]:
+def _loop_names(graph: Graph) -> list[str]:
     """Return a name for every loop: its label, numbered if several loops have it."""
     times: dict[str, int] = {}
     names = []
-    for loop in counts.loops:
-        label = loop.loop.label
+    for loop in graph.loops:
+        label = loop.label.name
         times[label] = times.get(label, 0) + 1
         names.append(label if times[label] == 1 else f"{label} ({times[label]})")
     return names
 
 
-def _simplified(accesses: Table[Shape]) -> Table[Shape]:
+def _simplified(accesses: Mapping[Shape, Amount]) -> Mapping[Shape, Amount]:
     """Return accesses by shape; if there are very many, strided shapes are merged into one."""
     if len(accesses) <= MOST_SHAPES:
         return accesses
-    result: Table[Shape] = Table()
+    result: dict[Shape, Amount] = {}
     for shape, amount in accesses.items():
         if shape.space == "global" and shape.pattern in ("strided", "affine"):
             why = "too many different strides"
             shape = shape._replace(pattern="uncoalesced", x=0, y=0, z=0, assumed=why)
         elif shape.space == "shared":
             shape = shape._replace(pattern="strided", x=1, y=0, z=0, assumed="too many strides")
+        total = result.setdefault(shape, {})
         for passage, number in amount.items():
-            result.add(shape, passage, number)
+            total[passage] = total.get(passage, 0.0) + number
     return result

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
 
 from sweep.errors import SweepError, nearest
 
 __all__ = [
-    "TYPES",
+    "ISA",
     "Address",
     "Function",
     "Instruction",
@@ -16,9 +19,15 @@ __all__ = [
     "Module",
     "Operand",
     "PtxError",
-    "Registers",
+    "Register",
     "Variable",
+    "Word",
 ]
+
+ISA = tomllib.loads((files("sweep.importers.ptx") / "isa.toml").read_text("utf-8"))
+"""Directives, types and opcodes of PTX ISA 1.0 to 9.0."""
+
+_NO_RESULT = frozenset(ISA["opcodes"]["no_result"])
 
 
 class PtxError(SweepError):
@@ -29,23 +38,45 @@ class PtxError(SweepError):
         super().__init__(f"line {line}: {reason}" if line else reason)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Register:
+    """A declared register. Each one is different from all others, even from those of its name.
+
+    Attributes
+    ----------
+    name : str
+        The name as written.
+    width : int
+        How many 32-bit registers it takes; 0 for predicates.
+    """
+
+    name: str
+    width: int
+
+
+Word = str | Register
+"""A register, or another name or a number as written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """An operand in brackets: ``[base + offset]``, or ``[base, {parts}]`` of a texture."""
 
-    base: str
+    base: Word
     offset: int
-    parts: tuple[str, ...] = ()
+    parts: tuple[Word, ...] = ()
 
 
-Operand = str | tuple[str, ...] | Address
-"""A name or number as written, a vector (also ``a|b`` and ``(a, b)``), or an address."""
+Operand = Word | tuple[Word, ...] | Address
+"""A word, a vector (also ``a|b`` and ``(a, b)``), or an address."""
 
-_NO_RESULT = frozenset(
-    "bra brx ret exit trap brkpt membar fence nanosleep pmevent setmaxnreg griddepcontrol"
-    " stackrestore st red prefetch prefetchu cp sust sured discard applypriority stmatrix"
-    " tensormap".split()
-)
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Label:
+    """A label as written. Each one is different from all others, even from those of its name."""
+
+    line: int
+    name: str
 
 
 @dataclass(slots=True)
@@ -62,19 +93,24 @@ class Instruction:
         The words after it: ``("global", "v4", "f32")``.
     operands : tuple of Operand
         Operands in the order of the text.
-    predicate : str
+    predicate : Register or str
         The predicate register, ``""`` without one.
     negated : bool
         Whether it is executed if the predicate is false.
+    targets : tuple of Label
+        The labels that a branch may lead to.
     """
 
     line: int
     opcode: str
     modifiers: tuple[str, ...]
     operands: tuple[Operand, ...]
-    predicate: str = ""
+    predicate: Word = ""
     negated: bool = False
-    _names: tuple[list[str], list[str]] | None = field(default=None, repr=False, compare=False)
+    targets: tuple[Label, ...] = field(default=(), repr=False)
+    _uses: tuple[list[Register], list[Register]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -86,23 +122,19 @@ class Instruction:
         """The addresses among the operands."""
         return [operand for operand in self.operands if isinstance(operand, Address)]
 
-    def reads_and_writes(self) -> tuple[list[str], list[str]]:
-        """Return the names that the instruction reads and those that it writes.
+    def reads_and_writes(self) -> tuple[list[Register], list[Register]]:
+        """Return the registers that the instruction reads and those that it writes.
 
-        They include numbers, special registers and variables; the caller selects the registers.
-        The first operand is the result, unless it is an address or the opcode has no result. The
-        name of ``%v.x`` is ``%v``.
+        The first operand is the result, unless it is an address or the opcode has no result.
         """
-        if self._names is None:
+        if self._uses is None:
             first = 1 if self._has_result() else 0
-            writes = _names_in(self.operands[0]) if first else []
-            reads = [self.predicate] if self.predicate else []
-            for operand in self.operands[first:]:
-                reads += _names_in(operand)
+            writes = _registers_in(*self.operands[:first])
+            reads = _registers_in(self.predicate, *self.operands[first:])
             if self.opcode in ("wgmma", "tcgen05"):
                 reads += writes  # accumulators
-            self._names = reads, writes
-        return self._names
+            self._uses = reads, writes
+        return self._uses
 
     def _has_result(self) -> bool:
         if not self.operands or isinstance(self.operands[0], Address):
@@ -115,94 +147,30 @@ class Instruction:
         return self.opcode not in _NO_RESULT
 
 
-def _names_in(operand: Operand) -> list[str]:
-    if isinstance(operand, str):
-        return [operand.partition(".")[0]]
-    words = (operand.base, *operand.parts) if isinstance(operand, Address) else operand
-    return [name.partition(".")[0] for name in words if name]
-
-
-@dataclass(slots=True)
-class Label:
-    """A label: its name as written, and a name that is unique in the function."""
-
-    line: int
-    name: str
-    key: str
+def _registers_in(*operands: Operand) -> list[Register]:
+    found: list[Register] = []
+    for operand in operands:
+        words = (operand.base, *operand.parts) if isinstance(operand, Address) else operand
+        listed = words if isinstance(words, tuple) else (words,)
+        found += [word for word in listed if isinstance(word, Register)]
+    return found
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable or parameter: state space, name, size and alignment in bytes.
+    """A variable, parameter or register: state space, name, size and alignment in bytes.
 
     ``bytes`` is ``None`` if the launch sets the size (``.extern .shared .b8 x[]``); ``points_to``
-    is the declared state space of a pointer parameter.
+    is the declared state space of a pointer parameter; ``count`` is the size of a family of
+    registers (``%r<5>``), ``None`` for a single one.
     """
 
     space: str
     name: str
     bytes: int | None
     alignment: int
-    line: int
     points_to: str = ""
-
-
-TYPES = {
-    **{f"{letter}{bits}": bits // 8 for letter in "bus" for bits in (8, 16, 32, 64)},
-    **{"f16": 2, "f32": 4, "f64": 8, "bf16": 2, "tf32": 4, "b128": 16, "u128": 16, "pred": 0},
-    **{"f16x2": 4, "bf16x2": 4, "f32x2": 8, "u16x2": 4, "s16x2": 4, "u8x4": 4, "s8x4": 4},
-    **{"texref": 8, "samplerref": 8, "surfref": 8, "e4m3": 0, "e5m2": 0, "e4m3x2": 0, "e5m2x2": 0},
-}
-"""The fundamental types and their sizes in bytes; 0 for types without memory accesses."""
-
-
-class Registers:
-    """The registers of one function by name, and how many 32-bit registers each one takes.
-
-    ``.reg .f32 %f<57>`` declares a family, which is stored as such. Names in inner scopes have a
-    suffix ``@scope``.
-    """
-
-    def __init__(self) -> None:
-        self._exact: dict[str, str] = {}
-        self._families: dict[str, tuple[str, int]] = {}
-        self._widths: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._exact) + len(self._families)
-
-    def declare(self, name: str, kind: str, count: int | None = None) -> None:
-        """Add one register, or the family ``name0 ... name(count-1)``."""
-        if count is None:
-            self._exact[name] = kind
-        else:
-            self._families[name] = (kind, count)
-
-    def type_of(self, name: str) -> str:
-        """Return the type of a register (``f32``, ``v4.f32``), ``""`` if it is not declared."""
-        found = self._exact.get(name)
-        if found is not None:
-            return found
-        stem, at, scope = name.partition("@")
-        prefix = stem.rstrip("0123456789")
-        kind, count = self._families.get(f"{prefix}{at}{scope}", ("", 0))
-        number = stem[len(prefix) :]
-        return kind if number and len(number) < 10 and int(number) < count else ""
-
-    def width(self, name: str) -> int:
-        """Return how many 32-bit registers a register takes: 0 for predicates."""
-        width = self._widths.get(name)
-        if width is None:
-            vector, _, element = self.type_of(name).rpartition(".")
-            size = TYPES.get(element, 0) * (int(vector[1:]) if vector else 1)
-            width = 0 if element in ("", "pred") else max(1, -(-size // 4))
-            self._widths[name] = width
-        return width
-
-    def absorb(self, other: Registers, suffix: str) -> None:
-        """Add another function's registers, with ``suffix`` appended to their names."""
-        self._exact |= {name + suffix: kind for name, kind in other._exact.items()}
-        self._families |= {name + suffix: family for name, family in other._families.items()}
+    count: int | None = None
 
 
 @dataclass
@@ -223,14 +191,10 @@ class Function:
         Its parameters.
     body : list of Instruction or Label
         The code in the order of the text.
-    registers : Registers
-        Types of its registers.
     variables : list of Variable
         Variables that it declares.
     limits : mapping of str to tuple of int
         Performance directives: ``{"maxntid": (256, 1, 1)}``.
-    targets : mapping of str to tuple of str
-        Lists of branch targets by name (``.branchtargets``).
     module : Module or None
         The text that contains it.
     """
@@ -241,17 +205,15 @@ class Function:
     has_body: bool = False
     parameters: tuple[Variable, ...] = ()
     body: list[Instruction | Label] = field(default_factory=list, repr=False)
-    registers: Registers = field(default_factory=Registers, repr=False)
     variables: list[Variable] = field(default_factory=list)
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     module: Module | None = field(default=None, repr=False, compare=False)
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Number of instructions, labels and declarations."""
-        n_targets = sum(map(len, self.targets.values()))
-        return len(self.body) + len(self.registers) + len(self.variables) + n_targets
+        """Number of instructions, labels, branch targets and variables of a complete function."""
+        n_targets = sum(len(instruction.targets) for instruction in self.instructions())
+        return len(self.body) + n_targets + len(self.variables)
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the instructions in the order of the text."""

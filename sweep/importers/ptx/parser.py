@@ -6,10 +6,9 @@ directive that PTX ISA 1.0 to 9.0 does not have is an error with its line.
 
 from __future__ import annotations
 
-from collections import ChainMap
-
 from sweep.errors import nearest
 from sweep.importers.ptx.module import (
+    ISA,
     Address,
     Function,
     Instruction,
@@ -17,7 +16,9 @@ from sweep.importers.ptx.module import (
     Module,
     Operand,
     PtxError,
+    Register,
     Variable,
+    Word,
 )
 from sweep.importers.ptx.tokens import VARIABLES, Tokens, integer_of
 
@@ -35,17 +36,8 @@ NEWEST_VERSION = 9
 MAX_NESTING = 100
 """Largest depth of nested scopes (braces)."""
 
-_LINKAGE = (".visible", ".extern", ".weak", ".common")
-_LIMITS = (
-    ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".noreturn", ".pragma",
-    ".reqnctapercluster", ".explicitcluster", ".maxclusterrank", ".blocksareclusters",
-    ".abi_preserve", ".abi_preserve_control", ".attribute", ".unified",
-)  # fmt: skip
-_TOP = (".version", ".target", ".address_size", ".entry", ".func", ".section", ".alias", ".pragma",
-        ".reg", *_LINKAGE, *VARIABLES)  # fmt: skip
+_DIRECTIVES = ISA["directives"]
 _LABELLED = (".branchtargets", ".calltargets", ".callprototype")
-_SKIPPED = (".pragma", ".calltargets", ".callprototype", ".abi_preserve", ".abi_preserve_control")
-_REGISTER_OF_SIZE = {1: "b8", 2: "b16", 8: "b64", 16: "b128"}
 
 
 def read_ptx(text: str) -> Module:
@@ -66,19 +58,62 @@ def read_ptx(text: str) -> Module:
     return _Parser(text).module()
 
 
-class _Parser(Tokens):
-    """A recursive descent parser.
+class _Scope:
+    """The names that are declared between two braces, and those of the scopes around it."""
 
-    ``scope`` maps declared names (``%r<`` for the family ``%r<5>``, ``LOOP:`` for a
-    label) to the suffix that makes them unique in the function.
-    """
+    def __init__(self, outer: _Scope | None = None) -> None:
+        self.outer = outer
+        self.depth: int = outer.depth + 1 if outer is not None else 1
+        self.registers: dict[str, Register] = {}
+        self.families: dict[str, tuple[int, int]] = {}
+        self.labels: dict[str, Label] = {}
+
+    def declare(self, variable: Variable) -> None:
+        """Add a register, or the family ``name0 ... name(count-1)``."""
+        width = -(-(variable.bytes or 0) // 4)
+        if variable.count is not None:
+            self.families[variable.name] = width, variable.count
+        else:
+            self.registers[variable.name] = Register(variable.name, width)
+
+    def resolve(self, word: str) -> Word:
+        """Return the register with this name; ``%v.x`` stands for ``%v``; else the word itself."""
+        stem = word.partition(".")[0]
+        scope: _Scope | None = self
+        while scope is not None:
+            found = scope.registers.get(stem) or scope._member(stem)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return word
+
+    def _member(self, name: str) -> Register | None:
+        """Return the register of a family that is declared here."""
+        family = name.rstrip("0123456789")
+        width, count = self.families.get(family, (0, 0))
+        number = name[len(family) :]
+        if not number or len(number) > 9 or int(number) >= count:
+            return None
+        return self.registers.setdefault(name, Register(name, width))
+
+    def label(self, name: str) -> Label | None:
+        """Return the label with this name."""
+        scope: _Scope | None = self
+        while scope is not None and name not in scope.labels:
+            scope = scope.outer
+        return scope.labels[name] if scope is not None else None
+
+
+class _Parser(Tokens):
+    """A recursive descent parser."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
+        self.version = self.target = ""
         self.functions: dict[str, Function] = {}
         self.outside: list[Variable] = []
         self.function = Function("", False, 0)
-        self.scope: ChainMap[str, str] = ChainMap()
+        self.scope = _Scope()
 
     def module(self) -> Module:
         """Parse the whole text."""
@@ -86,7 +121,6 @@ class _Parser(Tokens):
             raise self.error("the text is empty")
         if self.text != ".version":
             raise self.expected("'.version' at the beginning")
-        self.version = self.target = ""
         while self.kind != "end":
             if self.kind == "directive":
                 self._directive()
@@ -100,12 +134,11 @@ class _Parser(Tokens):
         return module
 
     def _directive(self) -> None:
-        name = self.text
+        name, line = self.text, self.line
         if name in (".reg", *VARIABLES):
             self.outside += self.declarations()
             self.expect(";")
             return
-        line = self.line
         self.advance()
         if name == ".version":
             self._version()
@@ -117,17 +150,17 @@ class _Parser(Tokens):
         elif name == ".address_size":
             self.integer()
         elif name == ".section":
-            while self.kind == "directive" or self.kind == "word":
+            while self.kind in ("directive", "word"):
                 self.advance()
             self.expect("{")
-            self.skip_to("}")
-            self.advance()
+            self.skip_over("}")
         elif name in (".alias", ".pragma"):
             self.skip_to(";")
         elif name in (".entry", ".func"):
             self._function(line, is_entry=name == ".entry")
-        elif name not in _LINKAGE:
-            raise PtxError(f"unknown directive '{name}'{nearest(name, _TOP)}", line)
+        elif name not in _DIRECTIVES["linkage"]:
+            listed = (_DIRECTIVES[key] for key in ("outside", "linkage", "variables"))
+            raise PtxError(f"unknown directive '{name}'{nearest(name, sum(listed, []))}", line)
 
     def _version(self) -> None:
         text = self.text
@@ -145,21 +178,20 @@ class _Parser(Tokens):
 
     def _function(self, line: int, *, is_entry: bool) -> None:
         self._limits({})  # .func .attribute(...) name
-        returned = self._parameters() if not is_entry else []
+        self.scope = _Scope()
+        if not is_entry:
+            self._parameters()  # the result
         name = self.take("word", "the name of a function")
         function = self.function = Function(name, is_entry, line)
-        parameters = self._parameters()
-        function.parameters = tuple(parameters)
-        for variable in (*returned, *parameters):
-            if variable.space == "reg":
-                kind = _REGISTER_OF_SIZE.get(variable.bytes or 0, "b32")
-                function.registers.declare(variable.name, kind)
+        function.parameters = self._parameters()
         self._limits(function.limits)
         if self.accept(";"):
             self.functions.setdefault(name, function)
             return
         if self.kind == "directive":
-            raise self.error(f"unknown directive '{self.text}'{nearest(self.text, _LIMITS)}")
+            raise self.error(
+                f"unknown directive '{self.text}'{nearest(self.text, _DIRECTIVES['limits'])}"
+            )
         if self.text != "{":
             raise self.expected(f"the body of '{name}'")
         known = self.functions.get(name)
@@ -170,26 +202,27 @@ class _Parser(Tokens):
         function.has_body = True
         self.functions[name] = function
 
-    def _parameters(self) -> list[Variable]:
+    def _parameters(self) -> tuple[Variable, ...]:
         found: list[Variable] = []
         if not self.accept("("):
-            return found
+            return ()
         while not self.accept(")"):
             if self.kind != "directive":
                 raise self.expected("a parameter")
             found += self.declarations(single=True)
+            if found[-1].space == "reg":
+                self.scope.declare(found[-1])
             if self.text != ")":
                 self.expect(",")
-        return found
+        return tuple(found)
 
     def _limits(self, limits: dict[str, tuple[int, ...]]) -> None:
         """Read performance directives and the numbers after them."""
-        while self.kind == "directive" and self.text in _LIMITS:
+        while self.kind == "directive" and self.text in _DIRECTIVES["limits"]:
             name = self.text[1:]
             self.advance()
             if self.accept("("):
-                self.skip_to(")")
-                self.advance()
+                self.skip_over(")")
             values: list[int] = []
             while self.kind in ("number", "string") or self.text == ",":
                 if self.kind == "number":
@@ -206,10 +239,8 @@ class _Parser(Tokens):
         """Read a body from its opening to its closing brace."""
         first = self.line
         self.expect("{")
-        self.scope = ChainMap()
-        self.branches: list[tuple[Instruction, ChainMap[str, str]]] = []
-        self.lists: list[tuple[str, int, ChainMap[str, str]]] = []
-        n_scopes = 0
+        self.branches: list[tuple[Instruction, _Scope]] = []
+        self.lists: dict[str, tuple[list[str], int, _Scope]] = {}
         while True:
             line = self.line
             if self.kind == "word":
@@ -220,27 +251,21 @@ class _Parser(Tokens):
                 name = self.function.name
                 raise PtxError(f"the body of '{name}' is not closed: '}}' is missing", first)
             elif self.accept("{"):
-                if len(self.scope.maps) > MAX_NESTING:
+                if self.scope.depth > MAX_NESTING:
                     raise self.error(f"more than {MAX_NESTING} scopes within each other")
-                n_scopes += 1
-                self.scope = self.scope.new_child({"": f"@{n_scopes}"})
+                self.scope = _Scope(self.scope)
             elif self.accept("}"):
-                if len(self.scope.maps) == 1:
+                if self.scope.outer is None:
                     break
-                self.scope = self.scope.parents
+                self.scope = self.scope.outer
             elif self.accept("@"):
                 negated = self.accept("!")
-                guard = self._unique(self.take("word", "a predicate"))
+                guard = self.scope.resolve(self.take("word", "a predicate"))
                 line = self.line
                 self._instruction(self.take("word", "an instruction"), line, guard, negated)
             elif not self.accept(";"):
                 raise self.expected("an instruction")
         self._resolve_branches()
-
-    def _declare(self, name: str, kind: str, count: int | None) -> None:
-        suffix = self.scope.maps[0].get("", "")
-        self.scope[name if count is None else f"{name}<"] = suffix
-        self.function.registers.declare(name + suffix, kind, count)
 
     def _add(self, item: Instruction | Label) -> None:
         if len(self.function.body) >= LARGEST_BODY:
@@ -256,35 +281,34 @@ class _Parser(Tokens):
         elif self.text in _LABELLED:
             self._inner_directive(word)
         else:
-            innermost = self.scope.maps[0]
-            if f"{word}:" in innermost:
+            if word in self.scope.labels:
                 raise PtxError(f"the label '{word}' is defined twice", line)
-            suffix = innermost[f"{word}:"] = innermost.get("", "")
-            self._add(Label(line, word, word + suffix))
+            label = self.scope.labels[word] = Label(line, word)
+            self._add(label)
 
     def _inner_directive(self, label: str) -> None:
         """Read a directive inside a body; ``label`` is the label before it."""
         text = self.text
         if text == ".reg":
-            self.declarations(declare=self._declare)
+            for register in self.declarations():
+                self.scope.declare(register)
         elif text in VARIABLES:
             self.function.variables += self.declarations()
         elif text == ".branchtargets":
-            self.lists.append((label, self.line, self.scope))
+            names: list[str] = []
+            self.lists[label] = names, self.line, self.scope
             self.advance()
-            found = []
             while self.text != ";":
-                found.append(self.take("word", "a label"))
+                names.append(self.take("word", "a label"))
                 self.accept(",")
-            self.function.targets[label] = tuple(found)
-        elif text in _SKIPPED:
+        elif text in _DIRECTIVES["skipped"]:
             self.skip_to(";")
         else:
-            known = (".reg", ".branchtargets", *VARIABLES, *_SKIPPED)
+            known = [".reg", ".branchtargets", *VARIABLES, *_DIRECTIVES["skipped"]]
             raise self.error(f"unknown directive '{text}'{nearest(text, known)}")
         self.expect(";")
 
-    def _instruction(self, word: str, line: int, guard: str = "", negated: bool = False) -> None:
+    def _instruction(self, word: str, line: int, guard: Word = "", negated: bool = False) -> None:
         """Read the operands of an instruction up to its semicolon."""
         opcode, *modifiers = word.split(".")
         if not opcode[0].isalpha():
@@ -327,7 +351,7 @@ class _Parser(Tokens):
             total += sign * self.integer()
         return total
 
-    def _word(self) -> str:
+    def _word(self) -> Word:
         """Read a register, name or number, with its sign; ``!`` before a predicate is dropped."""
         sign = ""
         while self.text in ("!", "-"):
@@ -337,10 +361,10 @@ class _Parser(Tokens):
         if kind not in ("word", "number"):
             raise self.expected("an operand")
         self.advance()
-        return self._unique(text) if kind == "word" else sign + text
+        return self.scope.resolve(text) if kind == "word" else sign + text
 
-    def _list(self, closing: str) -> tuple[str, ...]:
-        found: list[str] = []
+    def _list(self, closing: str) -> tuple[Word, ...]:
+        found: list[Word] = []
         while not self.accept(closing):
             found.append(self._word())
             if not self.accept(",") and self.text != closing:
@@ -356,40 +380,30 @@ class _Parser(Tokens):
             self.accept("}")
         if not self.accept("]"):
             raise self.expected("']'")
-        fixed = integer_of(base)
+        fixed = integer_of(base) if isinstance(base, str) else None
         return Address(base, offset, tuple(parts)) if fixed is None else Address("", offset + fixed)
 
-    # Scopes
-
-    def _unique(self, name: str) -> str:
-        """Return the unique name of a register; ``%v.x`` stands for the whole register ``%v``."""
-        if len(self.scope.maps) == 1:
-            return name
-        stem = name.partition(".")[0]
-        family = stem.rstrip("0123456789") + "<"
-        for names in self.scope.maps[:-1]:
-            if stem in names or family in names:
-                return stem + names[""]
-        return name
-
     def _resolve_branches(self) -> None:
-        """Replace the labels of branches by their unique names."""
-        targets = self.function.targets
-        for name, line, scope in self.lists:
-            targets[name] = tuple(self._label(label, line, scope) for label in targets[name])
+        """Replace the names of branch targets by labels."""
+        lists = {
+            name: tuple(self._label(label, line, scope) for label in names)
+            for name, (names, line, scope) in self.lists.items()
+        }
         for branch, scope in self.branches:
-            if not branch.operands or not isinstance(branch.operands[-1], str):
+            target = branch.operands[-1] if branch.operands else None
+            if not isinstance(target, str):
                 raise PtxError(f"'{branch.name}' has no target", branch.line)
-            target = branch.operands[-1]
             if branch.opcode == "bra":
-                branch.operands = (*branch.operands[:-1], self._label(target, branch.line, scope))
-            elif target not in targets:
+                branch.targets = (self._label(target, branch.line, scope),)
+            elif target in lists:
+                branch.targets = lists[target]
+            else:
                 raise PtxError(f"no list of branch targets '{target}'", branch.line)
 
-    def _label(self, name: str, line: int, scope: ChainMap[str, str]) -> str:
-        suffix = scope.get(f"{name}:")
-        if suffix is None:
+    def _label(self, name: str, line: int, scope: _Scope) -> Label:
+        label = scope.label(name)
+        if label is None:
             known = {item.name for item in self.function.body if isinstance(item, Label)}
             hint = nearest(name, known) if len(known) < 1000 else ""
             raise PtxError(f"there is no label '{name}'{hint}", line)
-        return name + suffix
+        return label

@@ -23,7 +23,7 @@ from sweep.importers.ptx.module import (
     Function,
     Instruction,
     Operand,
-    Registers,
+    Register,
     Variable,
 )
 from sweep.importers.ptx.tokens import integer_of
@@ -40,9 +40,6 @@ WARP = 32
 
 MAX_STEPS = 10_000_000
 """Largest number of pairs of register and block in the estimate of live registers."""
-
-Uses = list[tuple[list[str], list[str]]]
-"""Registers that each instruction of a block reads and writes."""
 
 Block = tuple[int, int, int]
 """Threads of a block in x, y and z."""
@@ -203,9 +200,8 @@ class Values:
     def __init__(
         self, function: Function, variables: Iterable[Variable] = (), block: Block | None = None
     ) -> None:
-        self._registers = function.registers
         self._parameters = {variable.name: variable for variable in function.parameters}
-        self._found: dict[str, Value] = {}
+        self._found: dict[Register, Value] = {}
         self._fixed = {
             variable.name: Value(alignment=variable.alignment, space=variable.space)
             for variable in (*variables, *function.variables)
@@ -224,14 +220,14 @@ class Values:
             return _add(base, _number(operand.offset))
         if isinstance(operand, tuple):
             return _uniform(*map(self.of, operand))
-        found = self._found.get(operand) or self._fixed.get(operand)
-        if found is not None:
-            return found
+        if isinstance(operand, Register):
+            return self._found.get(operand, UNKNOWN)
+        if operand in self._fixed:
+            return self._fixed[operand]
         literal = integer_of(operand)
         if literal is not None:
             return _number(literal)
-        is_register = self._registers.type_of(operand.partition(".")[0])
-        return UNKNOWN if is_register or operand.startswith(("%tid", "%lane")) else Value()
+        return UNKNOWN if operand.startswith(("%tid", "%lane")) else Value()
 
     def result(self, instruction: Instruction) -> Value:
         """Return the value that an instruction writes."""
@@ -264,7 +260,7 @@ class Values:
         if address is None:
             return UNKNOWN
         if "param" in {modifier.partition("::")[0] for modifier in instruction.modifiers}:
-            parameter = self._parameters.get(address.base)
+            parameter = self._parameters.get(str(address.base))
             if parameter is None:
                 return UNKNOWN  # the result of a call
             is_pointer = (parameter.bytes or 0) >= 8
@@ -276,25 +272,22 @@ class Values:
 
         An instruction waits until all written registers that it reads have a value.
         """
-        readers: dict[str, list[int]] = {}
-        read: list[list[str]] = []
-        written: list[list[str]] = []
-        for place, instruction in enumerate(code):
-            reads, writes = instruction.reads_and_writes()
-            written.append(list(filter(self._registers.width, writes)))
-            read.append(list(filter(self._registers.width, reads)) if written[-1] else [])
-            for name in read[-1]:
+        readers: dict[Register, list[int]] = {}
+        uses = [_used(instruction) for instruction in code]
+        for place, (read, written) in enumerate(uses):
+            for name in read if written else ():
                 readers.setdefault(name, []).append(place)
-        defined = {name for names in written for name in names}
+        defined = {name for _, written in uses for name in written}
         waiting = list(range(len(code)))[::-1]
         is_waiting = [True] * len(code)
         while waiting:
             place = waiting.pop()
             is_waiting[place] = False
-            if any(name in defined and name not in self._found for name in read[place]):
+            read, written = uses[place]
+            if not written or any(name in defined and name not in self._found for name in read):
                 continue
-            value = self.result(code[place]) if written[place] else UNKNOWN
-            for name in written[place]:
+            value = self.result(code[place])
+            for name in written:
                 before = self._found.get(name)
                 after = self._found[name] = _join(before, value)
                 if after == before:
@@ -305,7 +298,13 @@ class Values:
                         waiting.append(reader)
 
 
-def live_registers(graph: Graph, registers: Registers) -> int:
+def _used(instruction: Instruction) -> tuple[list[Register], list[Register]]:
+    """Return the registers that an instruction reads and writes, without predicates."""
+    reads, writes = instruction.reads_and_writes()
+    return [name for name in reads if name.width], [name for name in writes if name.width]
+
+
+def live_registers(graph: Graph) -> int:
     """Return the most 32-bit registers that are live at once.
 
     A 64-bit register counts as two, one of 16 bits or less as one, a predicate as none. A register
@@ -315,80 +314,62 @@ def live_registers(graph: Graph, registers: Registers) -> int:
     ----------
     graph : Graph
         The control-flow graph.
-    registers : Registers
-        The types of the registers.
 
     Returns
     -------
     int
         The estimate; 0 for code without registers.
     """
-    uses: dict[int, Uses] = {}
+    uses: dict[int, list[tuple[list[Register], list[Register]]]] = {}
+    written: dict[int, set[Register]] = {}
+    readers: dict[Register, list[int]] = {}
     for number in graph.order:
         uses[number] = []
+        above = written[number] = set()
         for instruction in graph.blocks[number].instructions:
-            reads, writes = instruction.reads_and_writes()
-            written = list(filter(registers.width, writes))
-            read = list(filter(registers.width, reads))
-            uses[number].append((read + written if instruction.predicate else read, written))
-    live = _live_at_end(graph, uses, registers)
-    return max(_peak(uses[number], *live[number], registers) for number in graph.order)
+            read, writes = _used(instruction)
+            if instruction.predicate:
+                read += writes
+            for name in read:
+                if name not in above and readers.setdefault(name, [])[-1:] != [number]:
+                    readers[name].append(number)
+            above.update(writes)
+            uses[number].append((read, writes))
+    live = _live_at_end(graph, readers, written)
+    return max(_peak(uses[number], live[number]) for number in graph.order)
 
 
 def _live_at_end(
-    graph: Graph, uses: dict[int, Uses], registers: Registers
-) -> dict[int, tuple[int, set[str]]]:
-    """Return for each block how many registers are live at its end, and which of them it uses.
+    graph: Graph, readers: dict[Register, list[int]], written: dict[int, set[Register]]
+) -> list[list[Register]]:
+    """Return for each block the registers that are live at its end.
 
     Each register is followed backwards from the blocks that read it to those that write it.
     """
-    readers: dict[str, list[int]] = {}
-    written: dict[int, set[str]] = {}
-    named: dict[int, set[str]] = {}
-    for number, listed in uses.items():
-        below = written[number] = set()
-        exposed: dict[str, None] = {}
-        for reads, writes in listed:
-            exposed.update((name, None) for name in reads if name not in below)
-            below.update(writes)
-        named[number] = below.union(exposed)
-        for name in exposed:
-            readers.setdefault(name, []).append(number)
-    total = [0] * len(graph.blocks)
-    live: dict[int, set[str]] = {number: set() for number in graph.order}
-    seen = [""] * len(graph.blocks)  # the last register that reached each block
+    live: list[list[Register]] = [[] for _ in graph.blocks]
     steps = 0
     for name, waiting in readers.items():
-        width = registers.width(name)
         while waiting and steps < MAX_STEPS:
             for before in graph.blocks[waiting.pop()].predecessors:
-                if seen[before] == name or graph.rank[before] < 0:
+                if graph.rank[before] < 0 or live[before] and live[before][-1] is name:
                     continue
-                seen[before] = name
+                live[before].append(name)
                 steps += 1
-                total[before] += width
-                if name not in named[before]:
-                    waiting.append(before)
-                    continue
-                live[before].add(name)
                 if name not in written[before]:
                     waiting.append(before)
-    return {number: (total[number], live[number]) for number in graph.order}
+    return live
 
 
-def _peak(uses: Uses, count: int, named: set[str], registers: Registers) -> int:
+def _peak(uses: list[tuple[list[Register], list[Register]]], at_end: list[Register]) -> int:
     """Return the largest number of live registers inside a block, scanning from its end."""
-    live = set(named)
-    peak = count
-    for reads, writes in reversed(uses):
-        dead = {name for name in writes if name not in live}
-        peak = max(peak, count + sum(map(registers.width, dead)))
-        for name in live.intersection(writes):
-            live.discard(name)
-            count -= registers.width(name)
-        for name in reads:
-            if name not in live:
-                live.add(name)
-                count += registers.width(name)
+    live = set(at_end)
+    peak = count = sum(name.width for name in live)
+    for read, written in reversed(uses):
+        dead = set(written) - live
+        peak = max(peak, count + sum(name.width for name in dead))
+        count -= sum(name.width for name in live.intersection(written))
+        live.difference_update(written)
+        count += sum(name.width for name in set(read) - live)
+        live.update(read)
         peak = max(peak, count)
     return peak

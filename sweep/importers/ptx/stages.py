@@ -9,15 +9,17 @@ iteration, the code after a kernel's last memory task to the last period.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from sweep.importers.ptx.counts import Amount, Counts, Passage
+from sweep.importers.ptx.control_flow import Amount, Graph, Passage
 from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Block, Values
 
-__all__ = ["MAX_STAGES", "STAGES", "Cut", "Stage", "Table", "Unknown", "cut_into_stages"]
+__all__ = ["MAX_STAGES", "STAGES", "Cost", "Stage", "Unknown", "amounts", "cut_into_stages"]
 
 STAGES = ("tasks", "barriers", "none")
 """How code is divided: into calculate periods, at barriers, not at all."""
@@ -25,8 +27,10 @@ STAGES = ("tasks", "barriers", "none")
 MAX_STAGES = 100
 """Code that would have more stages is divided less finely."""
 
+K = TypeVar("K")
 
-class CostKey(NamedTuple):
+
+class Cost(NamedTuple):
     """The properties of an instruction that determine its cost in an instruction table.
 
     ``kind`` is its class, ``shared``, ``barrier`` or ``global``; opcodes without their own row have
@@ -34,23 +38,23 @@ class CostKey(NamedTuple):
     """
 
     opcode: str
-    is_float: bool
-    has_constant: bool
-    kind: str
+    kind: str = "computation"
+    is_float: bool = False
+    has_constant: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Unknown:
-    """An opcode that PTX ISA 9.0 does not have: its class, its occurrences, its first line.
+    """An opcode that PTX ISA 9.0 does not have: its class, its first line, its occurrences.
 
     ``has_clue`` says whether types or state space determine the class.
     """
 
     name: str
     kind: str
-    count: int
     line: int
     has_clue: bool
+    count: int = 0
 
     def remark(self) -> str:
         """Return one line about what is unknown and how it is counted."""
@@ -59,24 +63,25 @@ class Unknown:
         return f"Unknown instruction {self.name} ({where}) is counted as {self.kind}{doubt}"
 
 
-K = TypeVar("K")
+Table = defaultdict[tuple[K, Passage], float]
+"""Numbers of instructions by a key and by their passage."""
 
 
-class Table(defaultdict[K, Amount]):
-    """Amounts by key."""
+def amounts(table: Mapping[tuple[K, Passage], float]) -> dict[K, Amount]:
+    """Return the amount of each key in a table."""
+    result: dict[K, Amount] = {}
+    for (key, passage), number in table.items():
+        result.setdefault(key, {})[passage] = number
+    return result
 
-    def __init__(self) -> None:
-        super().__init__(dict)
 
-    def add(self, key: K, passage: Passage, number: float) -> None:
-        """Add a number of instructions in one passage."""
-        self[key][passage] = self[key].get(passage, 0.0) + number
+def _table() -> Table[K]:
+    return defaultdict(float)
 
-    def absorb(self, other: Table[K]) -> None:
-        """Add all entries of another table."""
-        for key, amount in other.items():
-            for passage, number in amount.items():
-                self.add(key, passage, number)
+
+def _add(table: Table[K], other: Table[K]) -> None:
+    for key, number in other.items():
+        table[key] += number
 
 
 @dataclass
@@ -89,11 +94,11 @@ class Stage:
         The innermost loop that contains it.
     passage : Passage
         The passage of its first instruction.
-    instructions : dict of str to Amount
+    instructions : Table of str
         Instructions by class, and ``barrier``.
-    accesses : dict of Shape to Amount
+    accesses : Table of Shape
         Memory accesses in words per thread.
-    costs : dict of CostKey to Amount
+    costs : Table of Cost
         All instructions by their key in an instruction table.
     lines : dict of Shape to list of int
         The lines of the accesses.
@@ -107,9 +112,9 @@ class Stage:
 
     loop: int | None
     passage: Passage
-    instructions: Table[str] = field(default_factory=Table)
-    accesses: Table[Shape] = field(default_factory=Table)
-    costs: Table[CostKey] = field(default_factory=Table)
+    instructions: Table[str] = field(default_factory=_table)
+    accesses: Table[Shape] = field(default_factory=_table)
+    costs: Table[Cost] = field(default_factory=_table)
     lines: dict[Shape, list[int]] = field(default_factory=lambda: defaultdict(list))
     share: float = 0.0
     has_memory: bool = False
@@ -117,9 +122,9 @@ class Stage:
 
     def absorb(self, other: Stage) -> None:
         """Add the contents of another stage."""
-        self.instructions.absorb(other.instructions)
-        self.accesses.absorb(other.accesses)
-        self.costs.absorb(other.costs)
+        _add(self.instructions, other.instructions)
+        _add(self.accesses, other.accesses)
+        _add(self.costs, other.costs)
         for shape, lines in other.lines.items():
             self.lines[shape] += lines
         self.share = max(self.share, other.share)
@@ -127,18 +132,9 @@ class Stage:
         self.has_barrier |= other.has_barrier
 
 
-class Cut(NamedTuple):
-    """Code divided into stages, how it was divided, unknown opcodes, and limits of the counts."""
-
-    stages: list[Stage]
-    how: str
-    unknown: tuple[Unknown, ...]
-    remarks: tuple[str, ...]
-
-
 class _Cutter:
-    def __init__(self, counts: Counts, values: Values, block: Block | None, how: str) -> None:
-        self.counts = counts
+    def __init__(self, graph: Graph, values: Values, block: Block | None, how: str) -> None:
+        self.graph = graph
         self.values = values
         self.block = block
         self.how = how
@@ -156,55 +152,55 @@ class _Cutter:
             kind = shapes[0].space if shapes else "move"
         self._note(instruction, meaning, kind)
         stage = self._stage(number, is_memory=kind == "global")
-        passage, share = self.counts.passages[number], self.counts.shares[number]
+        passage, share = self.graph.blocks[number].passage, self.graph.blocks[number].share
         stage.share = max(stage.share, share)
         if not shapes:
-            stage.instructions.add(kind, passage, share)
+            stage.instructions[kind, passage] += share
         for shape in shapes:
-            stage.accesses.add(shape, passage, share * shape.words)
+            stage.accesses[shape, passage] += share * shape.words
             stage.lines[shape].append(instruction.line)
         is_float = any(m[:1] == "f" and m[1:].isdigit() for m in instruction.modifiers)
         has_constant = any(
             isinstance(operand, str) and (operand[:1].isdigit() or operand[:1] == "-")
             for operand in instruction.operands[1:]
         )
-        key = CostKey(instruction.opcode, is_float, has_constant, kind)
-        stage.costs.add(key, passage, share)
+        stage.costs[Cost(instruction.opcode, kind, is_float, has_constant), passage] += share
         stage.has_memory |= kind == "global"
         stage.has_barrier |= kind == "barrier"
 
     def _stage(self, number: int, *, is_memory: bool) -> Stage:
         """Return the stage of the next instruction of a block."""
-        loop = None if self.how == "none" else self.counts.graph.blocks[number].loop
+        block = self.graph.blocks[number]
+        loop = None if self.how == "none" else block.loop
         last = self.stages[-1] if self.stages else None
         is_over = last is not None and (
             (self.how == "tasks" and last.has_memory and not is_memory)
             or (self.how == "barriers" and last.has_barrier)
         )
         if last is None or last.loop != loop or is_over:
-            last = Stage(loop, self.counts.passages[number])
+            last = Stage(loop, block.passage)
             self.stages.append(last)
         return last
 
     def _note(self, instruction: Instruction, meaning: Meaning, kind: str) -> None:
         """Record that an instruction is unknown or not fully counted."""
-        name = instruction.name
+        name, line = instruction.name, instruction.line
         if meaning.remark:
-            remark = f"{name} in line {instruction.line} {meaning.remark}"
-            self.remarks.setdefault(name, remark)
+            self.remarks.setdefault(name, f"{name} in line {line} {meaning.remark}")
         if not meaning.is_known:
-            first = Unknown(name, kind, 0, instruction.line, meaning.has_clue)
-            before = self.unknown.get(name, first)
-            self.unknown[name] = replace(before, count=before.count + 1)
+            first = Unknown(name, kind, line, meaning.has_clue)
+            self.unknown.setdefault(name, first).count += 1
 
 
-def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: str) -> Cut:
+def cut_into_stages(
+    graph: Graph, values: Values, block: Block | None, how: str
+) -> tuple[list[Stage], str, tuple[Unknown, ...], tuple[str, ...]]:
     """Return the code as a sequence of stages, and the unknown instructions.
 
     Parameters
     ----------
-    counts : Counts
-        Execution count of each basic block.
+    graph : Graph
+        The control-flow graph with the execution count of each block.
     values : Values
         The values of the registers.
     block : tuple of int or None
@@ -214,46 +210,39 @@ def cut_into_stages(counts: Counts, values: Values, block: Block | None, how: st
 
     Returns
     -------
-    Cut
+    stages : list of Stage
         The stages in the order of the control flow; a single one for ``none``.
+    how : str
+        How the code was divided.
+    unknown : tuple of Unknown
+        The opcodes that PTX does not have.
+    remarks : tuple of str
+        The limits of the counts.
     """
     for attempt in STAGES[STAGES.index(how) :]:
-        cutter = _Cutter(counts, values, block, attempt)
-        for number in counts.graph.linear_order():
+        cutter = _Cutter(graph, values, block, attempt)
+        for number in graph.linear_order:
             if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
                 break  # merging periods would leave more than half of them
-            if counts.shares[number] > 0.0:
-                for instruction in counts.graph.blocks[number].instructions:
+            if graph.blocks[number].share > 0.0:
+                for instruction in graph.blocks[number].instructions:
                     cutter.add(instruction, number)
-        stages = cutter.stages
-        if attempt == "tasks":
-            stages = _close_periods(stages)
+        stages = _close_periods(cutter.stages) if attempt == "tasks" else cutter.stages
         if len(stages) <= MAX_STAGES:
             break
-    return Cut(
-        stages or [Stage(None, (None, False))],
-        attempt,
-        tuple(cutter.unknown.values()),
-        tuple(cutter.remarks.values()),
-    )
+    stages = stages or [Stage(None, (None, False))]
+    return stages, attempt, tuple(cutter.unknown.values()), tuple(cutter.remarks.values())
 
 
 def _close_periods(stages: list[Stage]) -> list[Stage]:
     """Add computation after the last memory task of a loop body to the period it belongs to."""
-    loops = [stage.loop for stage in stages]
-    sizes = Counter(loops)
+    sizes = Counter(stage.loop for stage in stages)
     result: list[Stage] = []
-    start = 0
-    while start < len(stages):
-        stop = start + 1
-        while stop < len(stages) and loops[stop] == loops[start]:
-            stop += 1
-        run = stages[start:stop]
+    for loop, group in groupby(stages, key=lambda stage: stage.loop):
+        run = list(group)
         if len(run) > 1 and not run[-1].has_memory:
-            is_whole = loops[start] is not None and sizes[loops[start]] == len(run)
+            is_whole = loop is not None and sizes[loop] == len(run)
             # Without inner loops, the end of a loop's body precedes the next iteration.
-            (run[0] if is_whole else run[-2]).absorb(run[-1])
-            run.pop()
+            (run[0] if is_whole else run[-2]).absorb(run.pop())
         result += run
-        start = stop
     return result

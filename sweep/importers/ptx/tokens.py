@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 
-from sweep.importers.ptx.module import TYPES, PtxError, Variable
+from sweep.importers.ptx.module import ISA, PtxError, Variable
 
-__all__ = ["VARIABLES", "Declare", "Tokens", "integer_of"]
+__all__ = ["VARIABLES", "Tokens", "integer_of"]
 
-VARIABLES = (".global", ".const", ".shared", ".local", ".param", ".tex")
+VARIABLES = ISA["directives"]["variables"]
 """The state spaces of variables."""
 
 LARGEST_VARIABLE = 2**40
 """Largest size of an array [bytes]; no GPU has more memory."""
 
-Declare = Callable[[str, str, int | None], None]
+_TYPES = ISA["types"]
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
 
 # Quantifiers are possessive, so that hostile text cannot cause backtracking. (Atomic groups would
@@ -122,6 +121,11 @@ class Tokens:
                 depth += (self.text in "({") - (self.text in ")}")
             self.advance()
 
+    def skip_over(self, mark: str) -> None:
+        """Move past the next mark of this kind that is not inside parentheses or braces."""
+        self.skip_to(mark)
+        self.advance()
+
     def integer(self) -> int:
         """Return the whole number here, with its sign, and move on."""
         sign = -1 if self.accept("-") else 1
@@ -131,22 +135,17 @@ class Tokens:
         self.advance()
         return sign * value
 
-    def declarations(
-        self, *, single: bool = False, declare: Declare | None = None
-    ) -> list[Variable]:
+    def declarations(self, *, single: bool = False) -> list[Variable]:
         """Read ``.space .align n .type name[size], ...`` up to its end, which is not consumed.
 
-        A comma ends a ``single`` declaration. ``declare`` takes the name, type and family size of
-        each register, which is then not returned.
+        A comma ends a ``single`` declaration.
         """
-        line = self.line
         space = self.text[1:]
         self.advance()
         if space == "const" and self.accept("["):  # the banks of PTX before 2.0
             self.integer()
             self.expect("]")
-        kind, vector, alignment, points_to = self._attributes(space)
-        element = TYPES[kind] * vector
+        element, alignment, points_to = self._attributes(space)
         found: list[Variable] = []
         while True:
             name = self.take("word", "the name of a variable")
@@ -157,24 +156,18 @@ class Tokens:
             size = self._array(element)
             if self.accept("="):
                 self.skip_to(",;")
-            if declare is not None:
-                declare(name, f"v{vector}.{kind}" if vector > 1 else kind, count)
-            else:
-                variable = Variable(
-                    space, name, size, alignment or max(element, 1), line, points_to
-                )
-                found.append(variable)
+            found.append(Variable(space, name, size, alignment, points_to, count))
             if single or not self.accept(","):
                 return found
 
-    def _attributes(self, space: str) -> tuple[str, int, int, str]:
-        """Read type, vector length, alignment (0: natural) and the state space of a pointer."""
+    def _attributes(self, space: str) -> tuple[int, int, str]:
+        """Read the size of an element, its alignment, and the state space of a pointer."""
         kind, vector, alignment, points_to = "", 1, 0, ""
         is_pointer = False
         while self.kind == "directive":
             text = self.text
             self.advance()
-            if text[1:] in TYPES:
+            if text[1:] in _TYPES:
                 kind = text[1:]
             elif text in _VECTORS:
                 vector = _VECTORS[text]
@@ -188,14 +181,14 @@ class Tokens:
                 points_to = text[1:]
             elif text == ".attribute":
                 self.expect("(")
-                self.skip_to(")")
-                self.advance()
+                self.skip_over(")")
             elif text not in (".unified", ".param", ".reg"):
                 raise self.error(f"'{text}' is no type")
         if not kind and space != "tex":
             raise self.expected("a type such as .b32")
+        size = _TYPES[kind or "u64"] * vector
         # An alignment after .ptr is that of the target of the pointer.
-        return kind or "u64", vector, 0 if is_pointer else alignment, points_to
+        return size, (not is_pointer and alignment) or max(size, 1), points_to
 
     def _array(self, element: int) -> int | None:
         """Read ``[2][4]`` and return the size in bytes; ``None`` for ``[]``."""
