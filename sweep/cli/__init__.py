@@ -31,7 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0, 2 for a mistake that one line on the error stream explains, 130 after Ctrl-C.
     """
-    arguments = parse(argv)
+    try:
+        arguments = parse(argv)
+    except SweepError as error:
+        return _explain(error)
     interrupts = Interrupts(arguments)
     if argv is None:
         interrupts.install()

@@ -198,8 +198,6 @@ def verify(arguments: argparse.Namespace) -> int:
     from sweep.runs.running import repair
     from sweep.runs.running import verify as look
 
-    if arguments.threads is not None and arguments.threads < 1:
-        raise SweepError(f"--threads {arguments.threads}: at least 1")
     damages = look(arguments.store)
     for damage in damages:
         print(f"{arguments.store.rstrip('/')}/{damage.key}: {damage.problem}")

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["profile", "ptx"]
 
 MOST_REMARKS = 100
-RANGES = {
-    "registers": (1, 255, "1 to 255"),
-    "shared_memory": (0, 2**20, "0 to 1048576 bytes"),
-    "dynamic_shared": (0, 2**20, "0 to 1048576 bytes"),
-    "launch": (1, 10**9, "1 to 1000000000"),
-    "outer": (1, 2**53, "1 to 2**53"),
-    "core_clock": (50, 5000, "50 to 5000 MHz"),
-    "memory_clock": (50, 20_000, "50 to 20000 MHz"),
-}
-"""The least and the largest number of an option, and both as messages name them."""
 
 
 def ptx(arguments: argparse.Namespace) -> int:
@@ -40,7 +30,6 @@ def ptx(arguments: argparse.Namespace) -> int:
 
     path = Path(arguments.file)
     text = read_source(path, LARGEST_TEXT).text
-    _check_ranges(arguments)
     costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
     try:
         analysis = analyse(
@@ -84,7 +73,6 @@ def profile(arguments: argparse.Namespace) -> int:
     from sweep.importers.profiles.inputs import Given
     from sweep.measurements.profiling import read_profile, seconds
 
-    _check_ranges(arguments)
     found = read_profile(
         arguments.files,
         kernel=arguments.kernel,
@@ -113,15 +101,6 @@ def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Itera
     for remark in remarks:
         print(f"sweep: {name}: {remark}", file=sys.stderr)
     return 0
-
-
-def _check_ranges(arguments: argparse.Namespace) -> None:
-    for name, (low, high, text) in RANGES.items():
-        number = getattr(arguments, name, None)
-        if number is not None and not low <= number <= high:
-            option = f"--{name.replace('_', '-')}"
-            shown = f"{number:g}" if isinstance(number, float) else number
-            raise SweepError(f"{option} {shown}: outside the range {text}")
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sweep import __version__
+from sweep.errors import SweepError
 
 __all__ = ["build_parser", "parse"]
 
@@ -27,7 +28,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the parsed arguments; NAME=VALUE words may stand before and after options."""
+    """Return the parsed arguments; NAME=VALUE words may stand before and after options.
+
+    Raises
+    ------
+    SweepError
+        A number is outside its range. Other mistakes end the process, as argparse does.
+    """
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
     words = [word for word in rest if "=" in word and not word.startswith("-")]
@@ -36,6 +43,12 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(f"unrecognised argument '{unknown}'")
     if words:
         arguments.select = [*arguments.select, *words]
+    for option, (low, *more) in arguments.ranges.items():
+        number = getattr(arguments, option.strip("-").replace("-", "_"))
+        if number is not None and not low <= number <= (more[0] if more else number):
+            shown = f"{number:g}" if isinstance(number, float) else number
+            problem = f"outside the range {more[1]}" if more else f"at least {low}"
+            raise SweepError(f"{option} {shown}: {problem}")
     return arguments
 
 
@@ -52,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         text = command["text"]
         description = command.get("description", f"{text[0].upper()}{text[1:]}.")
         sub = commands.add_parser(name, help=text, description=description)
-        sub.set_defaults(command=partial(_call, command["function"]))
+        sub.set_defaults(command=partial(_call, command["function"]), ranges={})
         _add(sub, _flattened(command["arguments"], table["shared"]))
         if computing := command.get("computing"):
             group = sub.add_argument_group("to compute a plan, where DATA is one")
@@ -83,6 +96,8 @@ def _add(parser: Any, described: Iterable[Mapping[str, Any]]) -> None:
     for argument in described:
         options = dict(argument)
         words = options.pop("usage").split()
+        if bounds := options.pop("range", None):
+            parser.get_default("ranges")[words[0]] = bounds
         flags = [word for word in words if word.startswith("-")]
         names = flags or words[:1]
         if placeholder := " ".join(words[len(names) :]):

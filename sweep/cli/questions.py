@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tqdm import tqdm
+
 from sweep import query
 from sweep.errors import QueryError
-from sweep.store import is_store, is_url, place_of
+from sweep.store import inspect, is_store, is_url, place_of
 
 if TYPE_CHECKING:
+    from sweep.runs.record import Source
     from sweep.runs.workers import Workers
-    from sweep.space import Space
 
 __all__ = [
-    "asked",
     "best",
     "explain",
     "histogram",
@@ -26,11 +27,45 @@ __all__ = [
     "open_data",
     "pareto",
     "planned",
-    "question_of",
+    "progress_bar",
     "selection_of",
     "show",
     "top",
 ]
+
+COMPUTING = ("scheduler", "scheduler_file", "workers", "threads")
+"""The arguments of :class:`sweep.runs.workers.Workers`, in order."""
+
+
+def progress_bar(total: int | None, unit: str = " configurations", **options: Any) -> Any:
+    """Return a progress bar, which shows nothing where the error stream is not a terminal."""
+    return tqdm(
+        total=total,
+        desc="compiling the models",
+        unit=unit,
+        unit_scale=True,
+        disable=None,
+        leave=False,
+        **options,
+    )
+
+
+class _ReductionBar:
+    """Shows the progress of each question to a plan in a bar of its own."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show the number of evaluations that are done, and of all."""
+        if self._bar is None:
+            self._bar = progress_bar(total, " evaluations")
+        if not self._bar.disable:
+            self._bar.set_description_str(None, refresh=False)
+        self._bar.update(done - self._bar.n)
+        if done >= total:
+            self._bar.close()
+            self._bar = None
 
 
 def open_data(name: str) -> Any:
@@ -44,33 +79,32 @@ def open_data(name: str) -> Any:
     if is_store(name):
         # Queries of a path use the store's index.
         return place_of(name) if is_url(name) else Path(name)
-    from sweep.cli.progress import ReductionBar
     from sweep.evaluation.planned import Planned
-    from sweep.space import load_plan
+    from sweep.runs.record import space_of
 
-    return Planned.of(load_plan(name), progress=ReductionBar())
+    return Planned(space_of(name), progress=_ReductionBar())
 
 
 @contextmanager
-def planned(space: Space, workers: Workers) -> Iterator[Any]:
-    """Yield the results of a space, computed by whom one likes as they are asked for."""
-    from sweep.cli.progress import ReductionBar
+def planned(plan: Source, workers: Workers) -> Iterator[Any]:
+    """Yield the results of a plan, which workers evaluate as they are read."""
     from sweep.evaluation.planned import Planned
     from sweep.runs.execute import on_cluster
+    from sweep.runs.record import space_of
     from sweep.runs.workers import cluster
 
+    space = space_of(plan)
     with cluster(workers) as client:
         distribute = None if client is None else on_cluster(client)
-        yield Planned(space, workers.threads, distribute, ReductionBar())
+        yield Planned(space, workers.threads, distribute, _ReductionBar())
 
 
 @contextmanager
-def asked(arguments: argparse.Namespace) -> Iterator[Any]:
-    """Yield what a question is put to: a store, or a plan and those who compute it."""
-    options = ("scheduler", "scheduler_file", "workers", "threads")
-    given = [getattr(arguments, name) for name in options]
+def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
+    """Yield what a question is about: a store, or a plan and the workers that compute it."""
+    options = {name: getattr(arguments, name) for name in COMPUTING}
     if is_store(arguments.data):
-        for name, value in zip(options, given, strict=True):
+        for name, value in options.items():
             if value is not None:
                 raise QueryError(
                     f"--{name.replace('_', '-')}: '{arguments.data}' is a store, whose results "
@@ -79,24 +113,34 @@ def asked(arguments: argparse.Namespace) -> Iterator[Any]:
         yield open_data(arguments.data)
         return
     from sweep.runs.workers import Workers
-    from sweep.space import load_plan, resolve
 
-    workers = Workers(*given)
-    with planned(resolve(load_plan(arguments.data)), workers) as results:
+    with planned(arguments.data, Workers(*options.values())) as results:
         yield results
+
+
+def _answer(
+    arguments: argparse.Namespace, question: Callable[..., query.Answer], *details: Any, **more: Any
+) -> query.Answer:
+    """Return the answer to a question with the condition, selection and groups of the arguments."""
+    with _asked(arguments) as data:
+        select = query.parse_selection(arguments.select, data)
+        if arguments.by is not None:
+            more["by"] = names_in(arguments.by)
+        if arguments.include:
+            more["include"] = names_in(arguments.include)
+        return question(data, *details, where=arguments.where, select=select, **more)
 
 
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group."""
-    with asked(arguments) as data:
-        answer = query.best(data, arguments.objective, **_ranked(arguments, data))
-    return show(answer, arguments.format)
+    sense = "max" if arguments.max else "min"
+    return show(_answer(arguments, query.best, arguments.objective, sense=sense), arguments.format)
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the N best configurations."""
-    with asked(arguments) as data:
-        answer = query.top(data, arguments.n, arguments.objective, **_ranked(arguments, data))
+    sense = "max" if arguments.max else "min"
+    answer = _answer(arguments, query.top, arguments.n, arguments.objective, sense=sense)
     return show(answer, arguments.format)
 
 
@@ -109,19 +153,15 @@ def pareto(arguments: argparse.Namespace) -> int:
             raise QueryError(f"--objectives: '{word}': write VARIABLE, VARIABLE:min or :max")
         names.append(name)
         senses.append(sense or "min")
-    with asked(arguments) as data:
-        answer = query.pareto(data, names, senses, **question_of(arguments, data))
-    return show(answer, arguments.format)
+    return show(_answer(arguments, query.pareto, names, senses), arguments.format)
 
 
 def info(arguments: argparse.Namespace) -> int:
     """Show what results hold."""
-    with asked(arguments) as data:
-        question = question_of(arguments, data)
-        question.pop("include", None)
-        if arguments.format == "table" and is_store(arguments.data):
-            print(_about(arguments.data))
-        answer = query.summary(data, **question)
+    arguments.include = None
+    answer = _answer(arguments, query.summary)
+    if arguments.format == "table" and is_store(arguments.data):
+        print(_about(arguments.data))
     return show(answer, arguments.format)
 
 
@@ -134,9 +174,7 @@ def histogram(arguments: argparse.Namespace) -> int:
         options["bins"] = arguments.bins
     if arguments.range is not None:
         options["within"] = _range_of(arguments.range)
-    with asked(arguments) as data:
-        question = question_of(arguments, data)
-        answer = query.histogram(data, arguments.variable, **options, **question)
+    answer = _answer(arguments, query.histogram, arguments.variable, **options)
     if arguments.figure is not None:
         from sweep.plot import histogram_plot, save
 
@@ -159,15 +197,9 @@ def explain(arguments: argparse.Namespace) -> int:
     """Show every intermediate of one configuration."""
     from sweep.explanation.explaining import explain as explain_configuration
     from sweep.runs.record import recorded_space
-    from sweep.space import load_plan, resolve
 
-    if arguments.row < 1:
-        raise QueryError(f"--row {arguments.row}: rows are counted from 1")
     data = open_data(arguments.data)
-    if is_store(arguments.data):
-        space = recorded_space(arguments.data)
-    else:
-        space = resolve(load_plan(arguments.data))
+    space = recorded_space(arguments.data) if is_store(arguments.data) else data.space
     configuration = selection_of(arguments, data)
     answer = query.top(data, arguments.row, arguments.objective, select=configuration)
     if len(answer) >= arguments.row:
@@ -181,30 +213,9 @@ def explain(arguments: argparse.Namespace) -> int:
 
 def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
     """Return the selection of ``--kernel``, ``--device``, ``--model`` and NAME=VALUE words."""
-    words = list(arguments.select)
-    for name in ("kernel", "device", "model"):
-        given = getattr(arguments, name, None)
-        if given is not None:
-            words.append(f"{name}={given}")
-    return query.parse_selection(words, data)
-
-
-def question_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
-    """Return what a question's arguments say: condition, selection, groups, further variables."""
-    question: dict[str, Any] = {
-        "where": arguments.where,
-        "select": query.parse_selection(arguments.select, data),
-    }
-    if arguments.by is not None:
-        question["by"] = names_in(arguments.by)
-    if arguments.include:
-        question["include"] = names_in(arguments.include)
-    return question
-
-
-def _ranked(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
-    """Return the same for questions that minimise or maximise."""
-    return {"sense": "max" if arguments.max else "min", **question_of(arguments, data)}
+    chosen = ((name, getattr(arguments, name, None)) for name in ("kernel", "device", "model"))
+    words = [f"{name}={value}" for name, value in chosen if value is not None]
+    return query.parse_selection([*arguments.select, *words], data)
 
 
 def names_in(text: str | None) -> tuple[str, ...]:
@@ -221,8 +232,6 @@ def show(answer: query.Answer, form: str) -> int:
 
 def _about(path: str) -> str:
     """Return the root record of a store in a few lines."""
-    from sweep.store import inspect
-
     found = inspect(path)
     if "measured" in found.record:
         return f"{path}: measured times, from {', '.join(found.record['measured'])}\n"

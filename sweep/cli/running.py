@@ -1,15 +1,18 @@
-"""``sweep run``, ``sweep rerun`` and ``sweep extend``."""
+"""``sweep run | rerun | extend | plan``: runs, and what they will take."""
 
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from sweep.cli.progress import bar_of
-from sweep.errors import SweepError
-from sweep.runs.extending import extend as grow
+from sweep.cli.questions import COMPUTING, planned, progress_bar
+from sweep.errors import PlanError, SweepError
+from sweep.runs import extending, running
 from sweep.runs.forecasting import (
     check_fits,
     check_valid,
@@ -19,30 +22,30 @@ from sweep.runs.forecasting import (
     parse_bytes,
 )
 from sweep.runs.record import recorded_space, space_of
-from sweep.runs.running import Finished, Progress, store_path
-from sweep.runs.running import run as run_plan
 from sweep.runs.workers import Workers
 from sweep.space import Space
 from sweep.store import is_url, place_of, stored_bytes
 
-__all__ = ["extend", "rerun", "run"]
+if TYPE_CHECKING:
+    from sweep.runs.predicting import Cost
+
+__all__ = ["extend", "parse_bandwidth", "plan", "rerun", "run"]
+
+BANDWIDTH = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([kMGT]i?)?(B|bit)/s")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate a plan into its store."""
     space = space_of(arguments.plan)
-    return _run(arguments, space, store_path(space.plan, arguments.store))
+    return _run(arguments, space, running.store_path(space.plan, arguments.store))
 
 
 def rerun(arguments: argparse.Namespace) -> int:
     """Evaluate what a store's record says into another store."""
     source = _place(arguments.source)
     space = recorded_space(source)
-    if arguments.store:
-        target = _place(arguments.store)
-    else:
-        named = source if source.name else source.resolve()
-        target = _place(f"{str(named).removesuffix('.zarr')}-rerun.zarr")
+    named = source if source.name else source.resolve()
+    target = _place(arguments.store or f"{str(named).removesuffix('.zarr')}-rerun.zarr")
     if place_of(target) == place_of(source):
         raise SweepError(f"--store {target}: is the store itself; give another path")
     return _run(arguments, space, target)
@@ -50,21 +53,18 @@ def rerun(arguments: argparse.Namespace) -> int:
 
 def extend(arguments: argparse.Namespace) -> int:
     """Grow a store to a larger plan."""
-    if arguments.threads is not None and arguments.threads < 1:
-        raise SweepError(f"--threads {arguments.threads}: at least 1")
-    space = space_of(arguments.plan)
-    path = _place(arguments.target)
+    space, path = space_of(arguments.plan), _place(arguments.target)
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     print(forecast(space).to_line())
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
-    with bar_of(space.n_points) as bar:
-        finished = grow(
+    with _progress(space) as progress:
+        finished = extending.extend(
             path,
             space,
             break_lock=arguments.break_lock,
             threads=arguments.threads,
             limit=limit,
-            progress=_progress(bar),
+            progress=progress,
         )
     print(_outcome(finished))
     arguments.interrupted = ""
@@ -72,9 +72,8 @@ def extend(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
-    names = ("scheduler", "scheduler_file", "workers", "threads")
-    options = {name: getattr(arguments, name) for name in names}
-    workers = Workers(*options.values())
+    computing = {name: getattr(arguments, name) for name in COMPUTING}
+    workers = Workers(*computing.values())
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     expected = forecast(space)
     if arguments.dry_run:
@@ -87,26 +86,25 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     if path is not None:
         without = " without --overwrite" if arguments.overwrite else ""
         arguments.interrupted = f"; the same command{without} continues '{path}'"
-    with bar_of(space.n_points) as bar:
-        finished = run_plan(
+    with _progress(space) as progress:
+        finished = running.run(
             space,
             path,
             overwrite=arguments.overwrite,
             break_lock=arguments.break_lock,
             limit=limit,
-            progress=_progress(bar),
-            **(options if path is not None else {}),
+            progress=progress,
+            **(computing if path is not None else {}),
         )
     print(_outcome(finished))
     arguments.interrupted = ""
     if not arguments.no_report:
-        from sweep.cli.questions import planned
         from sweep.cli.run_report import report
 
         print()
         source = str(path) if path is not None else arguments.plan
         with planned(space, workers) if path is None else nullcontext(path) as results:
-            print(report(results, _figure_path(path, space), source))
+            print(report(results, _figure_path(path or Path(f"{space.plan.name}.zarr")), source))
     return 0
 
 
@@ -114,17 +112,21 @@ def _place(name: str) -> Path:
     return place_of(name) if is_url(name) else Path(name)
 
 
-def _progress(bar: Any) -> Progress:
-    def update(done: int, total: int, before: int) -> None:
-        if not bar.disable and bar.desc:
-            bar.set_description_str(None)
-        bar.initial = before  # what an earlier run did is not this run's speed
-        bar.update(done - bar.n)
+@contextmanager
+def _progress(space: Space) -> Iterator[running.Progress]:
+    """Show a progress bar; yield the function that updates it."""
+    with progress_bar(space.n_points) as bar:
 
-    return update
+        def update(done: int, total: int, before: int) -> None:
+            if not bar.disable and bar.desc:
+                bar.set_description_str(None)
+            bar.initial = before  # what an earlier run did is not this run's speed
+            bar.update(done - bar.n)
+
+        yield update
 
 
-def _outcome(finished: Finished) -> str:
+def _outcome(finished: running.Finished) -> str:
     models = counted(len(finished.space.plan.models), "model")
     if finished.path is None:
         return (
@@ -140,7 +142,90 @@ def _outcome(finished: Finished) -> str:
     )
 
 
-def _figure_path(path: Path | None, space: Space) -> Path:
-    place = path if path is not None else Path(f"{space.plan.name}.zarr")
-    name = f"{place.name.removesuffix('.zarr')}.png"
-    return Path(name) if is_url(place) else place.with_name(name)
+def _figure_path(store: Path) -> Path:
+    name = f"{store.name.removesuffix('.zarr')}.png"
+    return Path(name) if is_url(store) else store.with_name(name)
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """Predict a run."""
+    from sweep.runs.predicting import Resources, predict
+    from sweep.runs.rates import load_rates, save_rates
+    from sweep.runs.sampling import calibrate
+
+    bandwidth = parse_bandwidth(arguments.bandwidth) if arguments.bandwidth is not None else None
+    resources = Resources(arguments.workers, arguments.threads, arguments.cores, bandwidth)
+    space = space_of(arguments.plan)
+    check_valid(space)
+    if arguments.calibrate:
+        save_rates(calibrate(space))
+    stores = space.plan.store is not False and not arguments.no_store
+    cost = predict(space, load_rates(), resources, stores=stores)
+    if arguments.format == "json":
+        print(json.dumps(cost.as_dict(), indent=1))
+    else:
+        print(_cost_table(cost, resources.workers is not None))
+    return 0
+
+
+def parse_bandwidth(text: str) -> float:
+    """Return a bandwidth in bytes per second: ``"10GB/s"``, ``"500 MiB/s"``, ``"10Gbit/s"``.
+
+    >>> parse_bandwidth("10Gbit/s")
+    1250000000.0
+
+    Raises
+    ------
+    PlanError
+        It is none, or not above zero.
+    """
+    found = BANDWIDTH.fullmatch(text.strip())
+    number = float(found[1]) if found else 0.0
+    if found is None or not 0 < number < float("inf"):
+        raise PlanError(
+            f"--bandwidth '{text}': a number above 0 with its unit, such as 10GB/s, 500MiB/s or "
+            "10Gbit/s"
+        )
+    return parse_bytes(f"{number}{found[2] or ''}") / (8 if found[3] == "bit" else 1)
+
+
+def _cost_table(cost: Cost, on_workers: bool) -> str:
+    threads = counted(cost.slots // cost.processes, "thread")
+    who = f"{counted(cost.processes, 'worker')} of {threads}" if on_workers else threads
+    what = "a run" if cost.kind == "run" else "a question that stores nothing"
+    models = counted(cost.evaluations // max(cost.configurations, 1), "model")
+    lines = [
+        f"plan {cost.plan}: {cost.configurations:,} configurations x {models}; {what} on {who}",
+        "",
+    ]
+    if cost.kind == "run":
+        lines += [
+            f"work          {counted(cost.chunks, 'chunk')} in {counted(cost.tasks, 'task')}",
+            f"results       {human_bytes(cost.result_bytes)}, about "
+            f"{human_bytes(cost.stored_bytes)} compressed, in {counted(cost.files, 'file')}",
+        ]
+    lines += [f"memory        {human_bytes(cost.worker_bytes)} per process", ""]
+    parts = [f"{part} {_duration(cost.cpu_s[part])}" for part in ("evaluation", "writing")]
+    remarks = {
+        "computing": f"   of all cores together: {', '.join(parts)}",
+        "scheduler": "   while computing",
+        "bandwidth": "   while computing",
+    }
+    for name, seconds in cost.elapsed_s.items():
+        if seconds:
+            lines.append(f"{name:<12}{_duration(seconds):>10}{remarks.get(name, '')}")
+    advice = f"more than {counted(cost.enough, 'thread')} would not help"
+    if cost.kind == "question":
+        advice = "each further thread helps"
+    elif cost.enough > cost.slots:
+        advice = f"up to {counted(cost.enough, 'thread')} would help"
+    lines += [f"{'together':<12}{_duration(cost.seconds):>10}", ""]
+    lines += [f"bottleneck: {cost.bottleneck}; {advice}"]
+    return "\n".join(lines + [f"note: {note}" for note in cost.notes])
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.3g} s"

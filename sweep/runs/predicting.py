@@ -39,24 +39,12 @@ class Resources:
         Cores that all threads share, as on one machine; by default each thread has its own.
     bandwidth : float, optional
         Bandwidth of the store's file system or bucket [B/s]; unlimited by default.
-
-    Raises
-    ------
-    PlanError
-        A number is below one.
     """
 
     workers: int | None = None
     threads: int | None = None
     cores: int | None = None
     bandwidth: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        for name in ("workers", "threads", "cores"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise PlanError(f"--{name} {number}: at least 1")
 
     @property
     def processes(self) -> int:

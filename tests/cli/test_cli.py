@@ -229,7 +229,7 @@ def test_explain(folder, said, store):
 
 
 def test_explain_refuses_a_row_that_is_not_there(capsys, store):
-    for row, message in (("0", "rows are counted from 1"), ("999", "the selection has")):
+    for row, message in (("0", "--row 0: at least 1"), ("999", "the selection has")):
         assert main(["explain", str(store), *HERE, "--row", row]) == 2
         assert message in capsys.readouterr().err
 

@@ -11,9 +11,10 @@ import pytest
 from support.runs import plan, sweep, write_plan
 
 from sweep.cli import main
-from sweep.cli.run_report import best_text, fronts_of, fronts_text, report
+from sweep.cli.run_report import best_text, fronts_of, fronts_text, knee, report, saving
 from sweep.evaluation import evaluate
 from sweep.query import best, pareto
+from sweep.query.grid import grids_of
 
 WIDTH = 120
 
@@ -32,8 +33,12 @@ def commands(text: str) -> list[list[str]]:
     return [line[1:] for line in words]
 
 
+def grids(results):
+    return {grid.kernel: grid for grid in grids_of(results)}
+
+
 def test_best_configurations(results):
-    text = best_text(results, best(results))
+    text = best_text(grids(results), best(results))
     assert max(map(len, text.splitlines())) <= WIDTH
     title, empty, head, *lines = text.splitlines()
     assert title.startswith("Fastest configuration of each kernel on each device")
@@ -50,7 +55,7 @@ def test_best_configurations(results):
 def test_models_that_choose_the_same_share_a_row():
     given = {"kernels": ["mat_tiled"], "models": ["hong_kim", "wang_chu"], "axes": {"tile": [16]}}
     both = evaluate(plan(**given))
-    text = best_text(both, best(both))
+    text = best_text(grids(both), best(both))
     rows = [line for line in text.splitlines() if "tile=16" in line]
     assert [row.count(" ms") + row.count(" s ") for row in rows] == [1, 2]
     assert text.endswith("wang_chu gives no time on gtx_280: missing parameters")
@@ -59,19 +64,15 @@ def test_models_that_choose_the_same_share_a_row():
 def test_fronts(results):
     fronts, notes = fronts_of(results)
     answer = pareto(results, select={"kernel": "sepia", "device": "gtx_980"})
-    (front,) = [f for f in fronts if f.key == ("sepia", "gtx_980", "hong_kim")]
-    assert front.size == len(answer)
-    times = [row["execution_time"] for row in answer]
-    assert (front.fastest["execution_time"], front.thriftiest["execution_time"]) == (
-        times[0],
-        times[-1],
-    )
-    assert front.knee["execution_time"] in times
-    assert front.saving == pytest.approx(1 - answer[-1]["energy"] / answer[0]["energy"])
+    front = fronts["sepia", "gtx_980", "hong_kim"]
+    times = answer.column("execution_time")
+    assert [row["execution_time"] for row in front] == times
+    assert knee(front) in front
+    assert saving(front) == pytest.approx(1 - answer[-1]["energy"] / answer[0]["energy"])
     text = fronts_text(fronts, notes)
     assert max(map(len, text.splitlines())) <= WIDTH
     assert "Time against energy on gtx_980" in text
-    assert f"{-100 * front.saving:+.1f} %" in text
+    assert f"{-100 * saving(front):+.1f} %" in text
     assert "* rests on assumed values (power.static_W" in text
 
 

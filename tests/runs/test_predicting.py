@@ -15,7 +15,7 @@ from support.runs import CHUNKS, POINTS, plan, write_plan
 
 from sweep import __version__
 from sweep.cli import main
-from sweep.cli.planning import parse_bandwidth
+from sweep.cli.running import parse_bandwidth
 from sweep.errors import PlanError
 from sweep.evaluation import variables
 from sweep.runs import execute as executing
