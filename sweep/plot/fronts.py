@@ -15,8 +15,7 @@ from sweep.plot import draw
 from sweep.plot.subject import Subject
 from sweep.query import Answer, Row, pareto
 from sweep.query.answer import scaled
-from sweep.query.kernel_part import SENSES
-from sweep.query.question import ask
+from sweep.query.question import SENSES, ask
 from sweep.query.reduce import cloud
 
 if TYPE_CHECKING:

@@ -9,14 +9,11 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.query.answer import Answer
 from sweep.query.filters import select_grid, select_kernels
-from sweep.query.grid import Grid, grids_of
-
-Array = NDArray[Any]
+from sweep.query.grid import Array, Grid, grids_of
 
 SAMPLE = 2_000_000
 """Most configurations per kernel and device that are ranked; of more, a regular sample."""

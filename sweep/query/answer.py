@@ -11,9 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-__all__ = ["Answer", "Row", "number", "scaled"]
+from typing import Any, NamedTuple
 
 
 class Row(dict[str, Any]):
@@ -108,9 +106,9 @@ class Answer(Sequence[Row]):
 
     def to_table(self) -> str:
         """Return the rows as aligned text with units; what all rows share is said once."""
-        lines = [self.title] if self.title else []
-        lines += _table_lines(*_cells(self)) if self.rows else ["(no rows)"]
-        return "\n".join([*lines, *self.notes])
+        columns, shared = _columns(self)
+        rows = _table_lines(columns) if self.rows else ["(no rows)"]
+        return "\n".join([*([self.title] if self.title else []), *shared, *rows, *self.notes])
 
     def to_json(self) -> str:
         """Return question, columns with units, rows in base units and notes as JSON."""
@@ -142,24 +140,25 @@ class Answer(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         """Return the table as HTML, for notebooks."""
-        escape = html.escape
-        parts = [f"<p>{escape(self.title)}</p>"] if self.title else []
-        if self.rows:
-            headers, units, rows, shared = _cells(self)
-            if shared:
-                parts.append(f"<p>all rows: {escape(', '.join(shared))}</p>")
-            heads = "".join(
-                f"<th>{escape(h)}{f'<br>[{escape(u)}]' if u else ''}</th>"
-                for h, u in zip(headers, units, strict=True)
-            )
-            lines = "".join(
-                "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-                for row in rows
-            )
-            parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>")
-        else:
-            parts.append("<p>(no rows)</p>")
-        return "\n".join([*parts, *(f"<p>{escape(note)}</p>" for note in self.notes)])
+        columns, shared = _columns(self)
+        heads = [f"{column.name}\n[{column.unit}]" if column.unit else column.name
+                 for column in columns]  # fmt: skip
+        rows = zip(*(column.texts for column in columns), strict=True)
+        lines = [("th", heads), *(("td", row) for row in rows)]
+        table = "".join(
+            f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in cells)}</tr>"
+            for tag, cells in lines
+        )
+        body = f"<table>{table}</table>" if self.rows else "<p>(no rows)</p>"
+        above = [text for text in (self.title, *shared) if text]
+        paragraphs = [[f"<p>{_escaped(text)}</p>" for text in texts]
+                      for texts in (above, self.notes)]  # fmt: skip
+        return "\n".join([*paragraphs[0], body, *paragraphs[1]])
+
+
+def _escaped(text: str) -> str:
+    """Return text for HTML; a new line is one there, too."""
+    return html.escape(text).replace("\n", "<br>")
 
 
 # ---------------------------------------------------------------------------- as text
@@ -168,6 +167,7 @@ PREFIXES = dict(zip(range(-15, 12, 3), ("f", "p", "n", "µ", "m", "", "k", "M", 
 SCALABLE = frozenset({"s", "J", "W"})
 WIDEST = 1e6  # a column whose values spread further is shown without a prefix
 DIGITS = 5
+NUMERIC = re.compile(r"(-|tie|-?(\d+(\.\d+)?(e[-+]?\d+)?|inf|nan)\*?( %)?)")
 HEAD_WIDTH = 9  # column names longer than this and than their cells are broken at underscores
 
 
@@ -214,53 +214,44 @@ def _percent(value: Any) -> str:
     return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:.0f} %"
 
 
-def _cells(answer: Answer) -> tuple[list[str], list[str], list[list[str]], list[str]]:
-    """Return headers, units, rows of text, and what all rows share."""
-    rows, columns = answer.rows, list(answer.columns)
-    marked = [bool(row.get("rests_on_assumed")) for row in rows]
-    columns = [c for c in columns if c != "rests_on_assumed"]
-    if all(row.get("status") in (None, "valid") for row in rows):
-        columns = [c for c in columns if c != "status"]
-    columns = [c for c in columns if any(row[c] is not None for row in rows)]
-    shared = []
-    if len(rows) > 1:
-        for name in answer.coordinates:
-            values = [row.get(name) for row in rows]
-            if name in columns and all(v == values[0] for v in values):
-                shared.append(_assignment(name, values[0], answer))
-                columns.remove(name)
-    partial = [c for c in answer.coordinates if c in columns and _is_partial(rows, c)]
-    place = columns.index(partial[0]) if partial else 0
-    columns = [c for c in columns if c not in partial]
-    headers, units, texts = [], [], []
-    for name in columns:
-        text, unit = _column(answer, name)
-        if name == _objective(answer):
-            text = [t + ("*" if m else "") for t, m in zip(text, marked, strict=True)]
-        headers.append(name)
-        units.append(unit)
-        texts.append(text)
-    if partial:
-        merged = [
-            " ".join(_assignment(c, row[c], answer) for c in partial if row[c] is not None) or "-"
-            for row in rows
-        ]
-        headers.insert(place, "configuration")
-        units.insert(place, "")
-        texts.insert(place, merged)
-    return headers, units, [list(line) for line in zip(*texts, strict=True)], shared
+class Column(NamedTuple):
+    """One column of a table: its name, its unit as shown, and the text of each row."""
+
+    name: str
+    unit: str
+    texts: list[str]
 
 
-def _objective(answer: Answer) -> str | None:
-    """Return the column that carries the mark of assumed values: the first result."""
-    skipped = {*answer.coordinates, "rank"}
-    return next((c for c in answer.columns if c not in skipped), None)
-
-
-def _is_partial(rows: Sequence[Row], name: str) -> bool:
-    """Return whether a coordinate exists for some rows' kernels only."""
-    present = [row[name] is not None for row in rows if row.get("status") in (None, "valid")]
-    return any(present) and not all(present)
+def _columns(answer: Answer) -> tuple[list[Column], list[str]]:
+    """Return the columns of the table, and lines that say what all rows share."""
+    rows, valid = answer.rows, [r for r in answer.rows if r.get("status") in (None, "valid")]
+    hidden = {"rests_on_assumed", *(["status"] if len(valid) == len(rows) else [])}
+    names = [c for c in answer.columns if any(row[c] is not None for row in rows)]
+    names = [name for name in names if name not in hidden]
+    of_place = [name for name in answer.coordinates if name in names]
+    shared = [c for c in of_place if rows[1:] and all(row[c] == rows[0][c] for row in rows)]
+    # Coordinates that only some kernels have share a column.
+    partial = [c for c in of_place if 0 < sum(row[c] is not None for row in valid) < len(valid)]
+    results = (c for c in answer.columns if c not in answer.coordinates and c != "rank")
+    marked = next(results, None)
+    columns = []
+    for name in names:
+        if name in shared or name in partial[1:]:
+            continue
+        if name in partial:
+            texts = [
+                " ".join(_assignment(c, row[c], answer) for c in partial if row[c] is not None)
+                for row in rows
+            ]
+            columns.append(Column("configuration", "", [text or "-" for text in texts]))
+            continue
+        texts, unit = _texts(answer, name)
+        if name == marked:
+            texts = [text + "*" * bool(row.get("rests_on_assumed"))
+                     for text, row in zip(texts, rows, strict=True)]  # fmt: skip
+        columns.append(Column(name, unit, texts))
+    same = ", ".join(_assignment(name, rows[0][name], answer) for name in shared)
+    return columns, [f"all rows: {same}"] if same else []
 
 
 def _assignment(name: str, value: Any, answer: Answer) -> str:
@@ -268,43 +259,36 @@ def _assignment(name: str, value: Any, answer: Answer) -> str:
     return f"{name}={number(value)}" + ("" if unit in ("", "1") else f" {unit}")
 
 
-def _column(answer: Answer, name: str) -> tuple[list[str], str]:
+def _texts(answer: Answer, name: str) -> tuple[list[str], str]:
     """Return one column's texts and its unit as shown."""
     values = answer.column(name)
-    unit = answer.units.get(name, "")
     if name == "runner_up":
         return [_percent(value) for value in values], ""
-    if name in answer.coordinates:
-        return [number(value) for value in values], "" if unit == "1" else unit
+    unit, factor = answer.units.get(name, ""), 1.0
     numbers = [value for value in values if isinstance(value, int | float)]
-    if not numbers:
-        return [number(value) for value in values], ""
-    factor, unit = scaled(numbers, unit)
-    texts = [number(v / factor) if isinstance(v, float) else number(v) for v in values]
+    if name not in answer.coordinates:
+        factor, unit = scaled(numbers, unit) if numbers else (1.0, "")
+    texts = [number(v / factor if isinstance(v, float) else v) for v in values]
     return texts, "" if unit == "1" else unit
 
 
-def _table_lines(
-    headers: list[str], units: list[str], rows: list[list[str]], shared: list[str]
-) -> Iterator[str]:
-    """Yield the lines of a table: what all rows share, the headers, a rule and the rows."""
-    if shared:
-        yield f"all rows: {', '.join(shared)}"
-    columns = list(zip(*rows, strict=True))
-    heads = [
-        _head(name, unit, max(HEAD_WIDTH, *map(len, cells)))
-        for name, unit, cells in zip(headers, units, columns, strict=True)
-    ]
+def _table_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """Yield the lines of a table: the headers, a rule and the rows."""
+    heads = [_head(c.name, c.unit, max(HEAD_WIDTH, *map(len, c.texts))) for c in columns]
     height = max(map(len, heads))
-    heads = [[""] * (height - len(head)) + head for head in heads]
-    widths = [max(map(len, [*h, *c])) for h, c in zip(heads, columns, strict=True)]
-    numeric = [all(map(_is_numeric, cells)) for cells in columns]
-    for line in [*zip(*heads, strict=True), ["-" * w for w in widths], *rows]:
-        aligned = (
-            cell.rjust(w) if right else cell.ljust(w)
-            for cell, w, right in zip(line, widths, numeric, strict=True)
+    aligned = []
+    for head, column in zip(heads, columns, strict=True):
+        lines = [*[""] * (height - len(head)), *head]
+        width = max(map(len, [*lines, *column.texts]))
+        is_numeric = all(map(NUMERIC.fullmatch, column.texts))
+        aligned.append(
+            [
+                text.rjust(width) if is_numeric else text.ljust(width)
+                for text in (*lines, "-" * width, *column.texts)
+            ]
         )
-        yield "  ".join(aligned).rstrip()
+    for line in zip(*aligned, strict=True):
+        yield "  ".join(line).rstrip()
 
 
 def _head(name: str, unit: str, width: int) -> list[str]:
@@ -315,17 +299,6 @@ def _head(name: str, unit: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] += part
     return [*lines, f"[{unit}]"] if unit else lines
-
-
-def _is_numeric(text: str) -> bool:
-    bare = text.removesuffix(" %").removesuffix("*")
-    if bare in ("-", "tie"):
-        return True
-    try:
-        float(bare)
-    except ValueError:
-        return False
-    return True
 
 
 def _finite(value: Any) -> Any:

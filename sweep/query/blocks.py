@@ -15,12 +15,11 @@ from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.fields import STACKED
-from sweep.query.kernel_part import KernelPart
+from sweep.query.grid import Array
+from sweep.query.question import KernelPart
 
-Array = NDArray[Any]
 Range = tuple[int, int]
 
 TARGET = 1 << 20

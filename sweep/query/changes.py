@@ -11,16 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.fronts import front
 from sweep.query.agreement import or_none
 from sweep.query.answer import Answer
-from sweep.query.grid import Grid, grids_of
+from sweep.query.grid import Array, Grid, grids_of
 from sweep.query.pairing import labels_of, match
-
-Array = NDArray[Any]
 
 OUTCOME = ("what", "before", "after", "change", "regime_before", "regime_after")
 

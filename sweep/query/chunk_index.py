@@ -13,19 +13,17 @@ to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.fields import POWER_STATUS
 from sweep.fronts import spread
 from sweep.query.blocks import Block, blocks_of
-from sweep.query.kernel_part import KernelPart
+from sweep.query.grid import Array
+from sweep.query.question import KernelPart
 from sweep.reduction import NOWHERE, Collected, Keep, Kept
 from sweep.store import GroupIndex
 
-Array = NDArray[Any]
 Answers = tuple[list[Kept], Iterator[Block]]
 
 AGAINST = 64

@@ -12,20 +12,16 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.fields import POWER_STATUS
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
-from sweep.query.grid import AbsentError, grids_of
-from sweep.query.kernel_part import SENSES
-from sweep.query.question import Question, ask, check_rows
+from sweep.query.grid import AbsentError, Array, grids_of
+from sweep.query.question import SENSES, Question, ask, check_rows
 from sweep.query.reduce import reduce
 from sweep.reduction import BEST, CODES, Keep
 from sweep.store import UNWRITTEN_CODE
-
-Array = NDArray[Any]
 
 BINS = 30
 MOST_BINS = 10_000

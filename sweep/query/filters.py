@@ -15,14 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
-from sweep.query.grid import AbsentError, Coordinate, Grid, Index, grids_of
+from sweep.query.grid import AbsentError, Array, Coordinate, Grid, Index, grids_of
 
-Array = NDArray[Any]
 T = TypeVar("T")
 
 TOLERANCE = 1e-9  # relative; a ratio of two clocks is not always the decimal that was written

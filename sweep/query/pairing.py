@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
 from sweep.query.filters import Selection, select_grid
-from sweep.query.grid import CLOCKS, Grid
-
-Array = NDArray[Any]
+from sweep.query.grid import CLOCKS, Array, Grid
 
 NO_SELECTION = "select one with NAME=VALUE"
 

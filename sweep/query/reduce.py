@@ -16,16 +16,14 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, Slab, blocks_of
 from sweep.query.chunk_index import chunks_of
-from sweep.query.kernel_part import KernelPart
-from sweep.query.question import Question
+from sweep.query.grid import Array
+from sweep.query.question import KernelPart, Question
 from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
 
-Array = NDArray[Any]
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.query.agreement import errors, found_by, kendall, or_none, scale_factor, spearman
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
-from sweep.query.grid import grids_of
+from sweep.query.grid import Array, grids_of
 from sweep.query.pairing import Paired, pair
-
-Array = NDArray[Any]
 
 TOP = (1, 10, 100)
 """Numbers of best predicted configurations for which recall and regret are given."""
