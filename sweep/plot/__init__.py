@@ -11,17 +11,17 @@ import importlib
 from typing import Any
 
 _MODULES = {
-    "changes_plot": "comparisons",
-    "clocks_plot": "heatmaps",
-    "heatmap": "heatmaps",
-    "histogram_plot": "curves",
-    "line_plot": "curves",
-    "models_plot": "comparisons",
+    "changes_plot": "charts",
+    "clocks_plot": "maps",
+    "heatmap": "maps",
+    "histogram_plot": "charts",
+    "line_plot": "charts",
+    "models_plot": "charts",
     "occupancy_plot": "occupancy",
     "pareto_plot": "fronts",
     "save": "draw",
     "show": "draw",
-    "validation_plot": "comparisons",
+    "validation_plot": "charts",
 }
 
 __all__ = [*_MODULES]

@@ -9,10 +9,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -23,20 +24,13 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError
 from sweep.query.answer import number, scaled
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = NDArray[Any]
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#332288")
 """Okabe and Ito's colours, which colour-blind people tell apart (black replaced by indigo)."""
 
-INVALID: dict[str, Any] = {
-    "facecolor": "#d9d9d9",
-    "edgecolor": "#8c8c8c",
-    "hatch": "////",
-    "linewidth": 0.0,
-}
+INVALID: dict[str, Any] = {"facecolor": "#d9d9d9", "edgecolor": "#8c8c8c", "hatch": "////",
+                           "linewidth": 0.0}  # fmt: skip
 """How configurations without a result look."""
 
 STAR: dict[str, Any] = {"marker": "*", "mfc": "white", "linestyle": "none"}
@@ -88,7 +82,7 @@ def style() -> Iterator[None]:
 
 @contextmanager
 def picture(
-    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+    width: float, height: float, rows: int = 1, columns: int = 1, title: str = "", **options: Any
 ) -> Iterator[tuple[Picture, NDArray[Any]]]:
     """Yield a new figure and its panels, an array of rows; draw into them in the block.
 
@@ -100,11 +94,15 @@ def picture(
         Of the figure [inches].
     rows, columns : int
         How many panels.
+    title : str
+        The figure's title, written in as many lines as it needs.
     **options
         Of ``Figure.subplots``.
     """
     with style():
         figure = Picture(figsize=(width, height), layout="constrained")
+        if title:
+            figure.suptitle("\n".join(textwrap.wrap(title, int(width * 9.5))))
         yield figure, figure.subplots(rows, columns, squeeze=False, **options)
         engine = figure.get_layout_engine()
         assert engine is not None
@@ -133,9 +131,14 @@ def scale_axis(axes: Axes, axis: str, values: Array) -> bool:
     """Make an axis logarithmic if its values spread over more than two decades, and say so."""
     if not _is_wide(values):
         return False
-    getattr(axes, f"set_{axis}scale")("log")
-    log_ticks(getattr(axes, f"{axis}axis"))
+    make_log(axes, axis)
     return True
+
+
+def make_log(axes: Axes, axis: str) -> None:
+    """Make an axis logarithmic."""
+    axes.set(**{f"{axis}scale": "log"})
+    log_ticks(getattr(axes, f"{axis}axis"))
 
 
 def set_ticks(axes: Axes, axis: str, values: Sequence[Any]) -> None:
@@ -146,9 +149,8 @@ def set_ticks(axes: Axes, axis: str, values: Sequence[Any]) -> None:
         shown = np.unique(np.linspace(0, count - 1, TICKS).round().astype(int)).tolist()
     texts = ticks([values[i] for i in shown])
     crowded = axis == "x" and sum(map(len, texts)) > 55
-    getattr(axes, f"set_{axis}ticks")(
-        shown, texts, rotation=35 if crowded else 0, **({"ha": "right"} if crowded else {})
-    )
+    look: dict[str, Any] = {"rotation": 35, "ha": "right"} if crowded else {}
+    getattr(axes, f"set_{axis}ticks")(shown, texts, **look)
 
 
 def log_ticks(axis: Any) -> None:
@@ -164,13 +166,10 @@ def ticks(values: Sequence[Any]) -> list[str]:
     >>> ticks([563.0, 653.08, 1238.6]), ticks([0.5, 0.75, 1.0]), ticks(["row", 4])
     (['563', '653', '1239'], ['0.5', '0.75', '1'], ['row', '4'])
     """
-    if not all(isinstance(value, float) for value in values):
-        return [number(value) for value in values]
-    for decimals in range(6):
+    for decimals in range(6 if all(isinstance(value, float) for value in values) else 0):
         texts = [number(round(value, decimals)) for value in values]
-        if len(set(texts)) == len(set(values)) and all(
-            abs(float(text) - value) <= 0.01 * abs(value)
-            for text, value in zip(texts, values, strict=True)
+        if len(set(texts)) == len(set(values)) and np.allclose(
+            [*map(float, texts)], values, rtol=0.01, atol=0.0
         ):
             return texts
     return [number(value) for value in values]
@@ -186,10 +185,10 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def title(figure: Figure, text: str) -> None:
-    """Write the title, in as many lines as it needs."""
-    width = int(figure.get_figwidth() * 9.5)
-    figure.suptitle("\n".join(textwrap.wrap(text, width)))
+def grid(axes: Axes, axis: Literal["both", "y"] = "both") -> None:
+    """Draw thin lines behind the data."""
+    axes.grid(True, axis=axis, color="#e6e6e6", lw=0.7)
+    axes.set_axisbelow(True)
 
 
 def subtitle(axes: Axes, text: str, inches: float) -> None:
@@ -237,9 +236,10 @@ def legend(
     if not handles:
         return
     room = figure.get_figwidth() * share * CHARACTERS_PER_INCH
-    for handle in handles:
-        handle.set_label("\n".join(textwrap.wrap(str(handle.get_label()), int(room) - 8)))
-    longest = max(len(line) for h in handles for line in str(h.get_label()).split("\n"))
+    texts = [textwrap.wrap(str(handle.get_label()), int(room) - 8) for handle in handles]
+    for handle, lines in zip(handles, texts, strict=True):
+        handle.set_label("\n".join(lines))
+    longest = max(len(line) for lines in texts for line in lines)
     columns = max(1, min(len(handles), int(room // (longest + 8))))
     figure.legend(handles=list(handles), loc=loc, ncols=columns)
 

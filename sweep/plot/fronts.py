@@ -1,25 +1,24 @@
-"""The Pareto front before the cloud of configurations that it leaves behind."""
+"""The Pareto front together with the configurations that it dominates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.fronts import knee
 from sweep.plot import draw
 from sweep.plot.subject import Subject
-from sweep.query import Answer, Row, pareto
+from sweep.query import Row, pareto
 from sweep.query.answer import scaled
 from sweep.query.question import SENSES, ask
 from sweep.query.reduce import cloud
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Array = NDArray[Any]
 
@@ -27,16 +26,22 @@ CLOUD = 400_000  # configurations looked at
 SHOWN = 10_000  # and drawn, of those within the axes
 KNEES_NAMED = 4
 REAR_MARGIN = 1.2  # of the fronts' extent: room for dominated configurations
-IDEAL_MARGIN = 0.45  # and on the empty side for a single knee's words
+IDEAL_MARGIN = 0.45  # and on the empty side for the text on a single knee
 SLIM_MARGIN = 0.08
-KNEE: dict[str, Any] = {
-    "marker": "o",
-    "mfc": "none",
-    "mec": "black",
-    "mew": 1.3,
-    "linestyle": "none",
-}
+KNEE: dict[str, Any] = {"marker": "o", "mfc": "none", "mec": "black", "mew": 1.3,
+                        "linestyle": "none"}  # fmt: skip
 LINES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class Front:
+    """One front: labels, rows, the knee's place among them; points and cloud as axes show them."""
+
+    labels: dict[str, Any]
+    rows: list[Row]
+    knee: int
+    points: list[Array]
+    dots: list[Array]
 
 
 def pareto_plot(
@@ -48,7 +53,7 @@ def pareto_plot(
     select: Mapping[str, Any] | None = None,
     where: str | None = None,
 ) -> draw.Picture:
-    """Draw the Pareto fronts of one kernel's devices and models before their configurations.
+    """Draw the Pareto fronts of one kernel's devices and models, and its configurations.
 
     Parameters
     ----------
@@ -78,36 +83,46 @@ def pareto_plot(
     objectives, senses = list(objectives), list(senses)
     if len(objectives) != 2 or len(senses) != 2:
         raise QueryError(f"a Pareto plot has two objectives, not {len(objectives)}")
-    subject = Subject(data, "a Pareto plot", objectives, senses, select=select, where=where)
+    subject = Subject(data, "a Pareto plot", objectives, senses, select, where)
     if colour not in (None, "device", "model"):
         raise QueryError(f"colours tell apart 'device' or 'model', not '{colour}'")
     by = [d for d in ("device", "model") if len(subject.selected(d)) > 1]
     answer = pareto(data, objectives, senses, by=by, where=where, select=subject.select)
     clouds = cloud(ask(data, objectives, senses, by, where, subject.select), CLOUD)
     names = [subject.grid.resolve(name) for name in objectives]
-    scales = [scaled(answer.column(n), subject.grid.units(n)) for n in names]
-    fronts = _fronts(answer, by, names, senses, clouds, [factor for factor, _ in scales])
+    units = [subject.grid.units(name) for name in names]
+    scales = [scaled(answer.column(n), unit) for n, unit in zip(names, units, strict=True)]
+    fronts = []
+    for key, group in groupby(answer, key=lambda row: tuple(row[dim] for dim in by)):
+        rows = list(group)
+        columns = [np.array([row[name] for row in rows]) for name in names]
+        at = knee(*(SENSES[sense] * column for sense, column in zip(senses, columns, strict=True)))
+        points, dots = (
+            [column / factor for column, (factor, _) in zip(part, scales, strict=True)]
+            for part in (columns, clouds[key])
+        )
+        fronts.append(Front(dict(zip(by, key, strict=True)), rows, at, points, dots))
     varied = [dim for dim in by if len({front.labels[dim] for front in fronts}) > 1]
     colour = colour or ("model" if varied == ["model"] else "device")
-    missing = [note for note in answer.notes if note.startswith("no valid")]
-    with draw.picture(7.4, 6.0) as (figure, panels):
+    title = f"{draw.words(names[1]).capitalize()} against {draw.words(names[0])}: {subject.place()}"
+    for dim, value in fronts[0].labels.items() if fronts else ():  # that all fronts share
+        if dim not in varied:
+            title += f" {'on' if dim == 'device' else 'by'} {value}"
+    with draw.picture(7.4, 6.0, title=title) as (figure, panels):
         axes = panels[0, 0]
-        draw.title(figure, _title(subject, names, varied, fronts))
-        axes.grid(True, color="#e6e6e6", lw=0.7)
-        axes.set_axisbelow(True)
+        draw.grid(axes)
         for i, name in enumerate("xy"):
-            getattr(axes, f"set_{name}label")(subject.label(names[i], scales[i][1]))
+            axes.set(**{f"{name}label": subject.label(names[i], scales[i][1])})
             if fronts:
                 _set_limits(axes, name, senses[i], fronts, i)
         handles = []
         for front in fronts:
             handle = _draw(axes, subject, front, varied, colour, SHOWN // len(fronts))
             row = front.rows[front.knee]
-            units = [subject.grid.units(name) for name in names]
             value = " and ".join(
                 draw.quantity(row[n], u) for n, u in zip(names, units, strict=True)
             )
-            place = subject.spelt(row, subject.varied("device", "model"))
+            place = subject.coordinates(row, subject.varied("device", "model"))
             if len(fronts) == 1:
                 _annotate(axes, senses, front, value, place)
             elif len(fronts) <= KNEES_NAMED:
@@ -119,58 +134,13 @@ def pareto_plot(
             handles.append(draw.entry(text, marker="o", ms=3, color="#777777"))
         else:
             axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
-        draw.legend(figure, handles + [draw.entry(note) for note in missing])
+        handles += [draw.entry(note) for note in answer.notes if note.startswith("no valid")]
+        draw.legend(figure, handles)
     return figure
 
 
-@dataclass(frozen=True)
-class Front:
-    """One front: labels, rows, the knee's place among them; points and cloud as axes show them."""
-
-    labels: dict[str, Any]
-    rows: list[Row]
-    knee: int
-    points: list[Array]
-    dots: list[Array]
-
-
-def _fronts(
-    answer: Answer,
-    by: Sequence[str],
-    names: Sequence[str],
-    senses: Sequence[str],
-    clouds: Mapping[tuple[Any, ...], Sequence[Array]],
-    factors: Sequence[float],
-) -> list[Front]:
-    """Return the fronts of an answer, one for each group, in the units of the axes."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in answer:
-        groups.setdefault(tuple(row[dim] for dim in by), []).append(row)
-    fronts = []
-    for key, rows in groups.items():
-        found = [np.array([row[name] for row in rows]) for name in names]
-        at = knee(*(SENSES[sense] * values for sense, values in zip(senses, found, strict=True)))
-        points, dots = (
-            [values / factor for values, factor in zip(columns, factors, strict=True)]
-            for columns in (found, clouds[key])
-        )
-        fronts.append(Front(dict(zip(by, key, strict=True)), rows, at, points, dots))
-    return fronts
-
-
-def _title(
-    subject: Subject, names: Sequence[str], varied: Sequence[str], fronts: Sequence[Front]
-) -> str:
-    """Return the title, with the device and the model that all fronts share."""
-    text = f"{draw.words(names[1]).capitalize()} against {draw.words(names[0])}: {subject.place()}"
-    for dim, value in fronts[0].labels.items() if fronts else ():
-        if dim not in varied:
-            text += f" {'on' if dim == 'device' else 'by'} {value}"
-    return text
-
-
 def _set_limits(axes: Axes, axis: str, sense: str, fronts: Sequence[Front], i: int) -> None:
-    """Turn an axis to the fronts: far dominated configurations may lie beyond."""
+    """Limit an axis to the fronts: far dominated configurations may lie beyond."""
     points = np.concatenate([front.points[i] for front in fronts])
     dots = np.concatenate([front.dots[i] for front in fronts])
     span = np.ptp(points) or abs(points[0]) or 1.0
@@ -183,16 +153,11 @@ def _set_limits(axes: Axes, axis: str, sense: str, fronts: Sequence[Front], i: i
         low, high = max(points.min() - far, dots.min() - 0.05 * span), points.max() + near
     if draw.scale_axis(axes, axis, points):
         low, high = points.min() / 1.6, points.max() * 1.6
-    getattr(axes, f"set_{axis}lim")(low, high)
+    axes.set(**{f"{axis}lim": (low, high)})
 
 
 def _draw(
-    axes: Axes,
-    subject: Subject,
-    front: Front,
-    varied: Sequence[str],
-    colour: str,
-    share: int,
+    axes: Axes, subject: Subject, front: Front, varied: Sequence[str], colour: str, share: int
 ) -> Any:
     """Draw one front, its knee and its cloud; return the legend's entry."""
     # Colour and line style are steady under other selections.

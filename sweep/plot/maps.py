@@ -1,12 +1,13 @@
-"""The best over everything else for each pair of two axes, and how to draw such a map."""
+"""Maps over two parameters: any result, and time beside energy over the two clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, LogNorm
 from numpy.typing import NDArray
@@ -18,23 +19,120 @@ from sweep.plot.subject import Axis, Subject
 from sweep.query import Row
 from sweep.query.answer import scaled
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-
 Array = NDArray[Any]
 
 MAX_CELLS = 200_000
 POINTS_PER_CHARACTER = 5.6  # of a label's text, its box included
 BEST = draw.STAR | {"mec": "black"}
+CLOSE = 1.05  # what lies within 5 % of the best is framed
+FRAME: dict[str, Any] = {"color": "#D0104C", "linewidth": 1.8, "linestyle": (0, (3, 1.5))}
+OTHER: dict[str, Any] = {"marker": "D", "mfc": "none", "mec": "black", "mew": 1.4, "ms": 8}
+SMALLEST = {"execution_time": "smallest execution time", "energy": "smallest energy"}
+
+
+def heatmap(
+    data: Any,
+    x: str,
+    y: str,
+    *,
+    variable: str = "execution_time",
+    sense: str = "min",
+    select: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> draw.Picture:
+    """Draw the best of a result over two parameters.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    x, y : str
+        Two dimensions; ``core_clock`` and ``memory_clock`` also where these are ratios.
+    variable : str
+        What is shown; each cell holds its best value over all other dimensions.
+    sense : str
+        ``"min"`` or ``"max"``.
+    select, where
+        As in :func:`sweep.query.best`; one kernel, device and model must remain.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Cells without a valid configuration are hatched, lines divide regimes, a star marks the best
+        cell.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results, or several kernels, devices or models remain.
+    """
+    single = [dim for dim in ("device", "model") if dim not in (x, y)]
+    subject = Subject(data, "a heat map", [variable], [sense], select, where, single)
+    found = best_map(subject, subject.axis(x), subject.axis(y), variable, sense)
+    over = subject.varied(found.x.dim, found.y.dim)
+    title = f"{draw.words(found.variable).capitalize()} of {subject.place((x, y))}"
+    with draw.picture(7.4, 5.4, title=title) as (figure, panels):
+        handles = draw_map(panels[0, 0], found, subject, over)
+        if over:
+            best = "smallest" if sense == "min" else "largest"
+            draw.subtitle(panels[0, 0], f"{best} over {', '.join(over)}", 5.6)
+        draw.legend(figure, handles)
+    return figure
+
+
+def clocks_plot(
+    data: Any, *, select: Mapping[str, Any] | None = None, where: str | None = None
+) -> draw.Picture:
+    """Draw the smallest execution time and the smallest energy over core and memory clock.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    select, where
+        As in :func:`sweep.query.best`; one kernel, device and model must remain. Each cell holds
+        the best over all other dimensions that remain.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two maps side by side. A star marks the optimum, a diamond that of the other map, a dashed
+        line frames what lies within 5 % of the optimum.
+
+    Raises
+    ------
+    QueryError
+        The question does not fit the results, several kernels, devices or models remain, or the
+        clocks were not swept.
+    """
+    subject = Subject(data, "a plot over the clocks", ["execution_time"], ["min"], select, where,
+                      ("device", "model"))  # fmt: skip
+    clocks = ("core_clock", "memory_clock")
+    if not all({clock, f"{clock}_ratio"} & set(subject.grid.dims) for clock in clocks):
+        kernel = subject.grid.kernel
+        raise QueryError(f"the clocks of kernel '{kernel}' were not swept: no such axes")
+    x, y = map(subject.axis, clocks)
+    over = subject.varied(x.dim, y.dim)
+    time, energy = (best_map(subject, x, y, name) for name in SMALLEST)
+    title = f"Time and energy over the clocks: {subject.place()}"
+    with draw.picture(11.0, 5.4, 1, 2, title=title) as (figure, panels):
+        for axes, side, found, other in zip(
+            panels[0], ("left", "right"), (time, energy), (energy, time), strict=True
+        ):
+            shown = [SMALLEST[found.variable], ", ".join(over)]
+            draw.subtitle(axes, " over ".join(filter(None, shown)), 4.2)
+            handles = draw_map(axes, found, subject, over)
+            handles[1:1] = _mark_other(axes, found, other, subject) + _frame_close(axes, found)
+            draw.legend(figure, handles, f"outside lower {side}", 0.5)
+    return figure
 
 
 @dataclass(frozen=True)
 class Map:
     """The best value in each cell: arrays of shape (y, x), NaN where there is none.
 
-    ``statuses`` and ``regimes`` are words, empty where there is no answer; ``row`` is that of
-    the best cell.
+    ``statuses`` and ``regimes`` are words, empty where there is no answer; ``best`` is the best
+    cell and ``row`` the answer's row there.
     """
 
     x: Axis
@@ -44,8 +142,8 @@ class Map:
     values: Array
     statuses: Array
     regimes: Array
-    best: tuple[int, int] | None = None
-    row: Row | None = None
+    best: tuple[int, int] | None
+    row: Row
 
 
 def best_map(subject: Subject, x: Axis, y: Axis, variable: str, sense: str = "min") -> Map:
@@ -61,29 +159,28 @@ def best_map(subject: Subject, x: Axis, y: Axis, variable: str, sense: str = "mi
     shape = (len(y.keys), len(x.keys))
     if shape[0] * shape[1] > MAX_CELLS:
         raise QueryError(f"{shape[0]} x {shape[1]} cells are more than a map shows: select fewer")
-    answer = subject.best(variable, (y.dim, x.dim), sense)
-    rows = np.full(shape, None, object)
-    for row in answer:
+    rows = np.full(shape, {}, object)
+    for row in subject.best(variable, (y.dim, x.dim), sense=sense):
         rows[y.keys.index(row[y.dim]), x.keys.index(row[x.dim])] = row
     name = subject.grid.resolve(variable)
-    asked = [row or {} for row in rows.flat]
-    values = np.array([row.get(name) for row in asked], float).reshape(shape)
+    values = np.array([row.get(name) for row in rows.flat], float).reshape(shape)
     statuses, regimes = (
-        np.array([row.get(key) or "" for row in asked], object).reshape(shape)
+        np.array([row.get(key) or "" for row in rows.flat], object).reshape(shape)
         for key in ("status", "regime")
     )
-    if np.isnan(values).all():
-        return Map(x, y, name, sense, values, statuses, regimes)
-    at = divmod(int(np.nanargmin(values) if sense == "min" else np.nanargmax(values)), shape[1])
-    return Map(x, y, name, sense, values, statuses, regimes, at, rows[at])
+    best = None
+    if not np.isnan(values).all():
+        place = np.nanargmin(values if sense == "min" else -values)
+        best = divmod(int(place), shape[1])
+    return Map(x, y, name, sense, values, statuses, regimes, best, rows[best] if best else {})
 
 
 def draw_map(axes: Axes, found: Map, subject: Subject, over: Sequence[str]) -> list[Any]:
     """Draw a map with its colour bar, regime borders and optimum; return the legend's entries.
 
-    ``over`` names the dimensions that each cell is the best of; the optimum's are spelt out.
+    Each cell is the best over the dimensions ``over``; the legend names the optimum's.
     """
-    grid = subject.grid
+    grid, best = subject.grid, found.best
     finite = found.values[np.isfinite(found.values)].tolist()
     factor, unit = scaled(finite, grid.units(found.variable))
     values = np.ma.masked_invalid(found.values / factor)
@@ -94,10 +191,12 @@ def draw_map(axes: Axes, found: Map, subject: Subject, over: Sequence[str]) -> l
         cmap="viridis_r" if found.sense == "min" else "viridis",  # the best is bright
         rasterized=values.size > 5000,
     )
-    for name, axis in (("x", found.x), ("y", found.y)):
-        draw.set_ticks(axes, name, axis.shown)
-        getattr(axes, f"set_{name}label")(axis.label)
+    axes.set(xlabel=found.x.label, ylabel=found.y.label)
+    draw.set_ticks(axes, "x", found.x.shown)
+    draw.set_ticks(axes, "y", found.y.shown)
     axes.spines[:].set_visible(False)
+    # The occupancy, say, does not depend on the model's case.
+    field = COMMON_FIELDS.get(found.variable)
     if finite:
         text = subject.label(found.variable, unit)
         bar = axes.figure.colorbar(mesh, ax=axes, label=text, pad=0.02)
@@ -108,16 +207,44 @@ def draw_map(axes: Axes, found: Map, subject: Subject, over: Sequence[str]) -> l
         y, x = ((n - 1) / 2 for n in values.shape)
         text = f"no configuration has a valid {draw.words(found.variable)}"
         axes.text(x, y, text, ha="center", va="center", bbox=box, zorder=5)
-    handles: list[Any] = []
-    # The occupancy, say, does not depend on the model's case.
-    field = COMMON_FIELDS.get(found.variable)
     regimes = _draw_regimes(axes, found, subject) if not field or field.depends == "model" else []
-    if found.best is not None and found.row is not None:
-        axes.plot(found.best[1], found.best[0], **BEST, ms=13, clip_on=False, zorder=6)
-        value = draw.quantity(found.values[found.best], grid.units(found.variable))
-        at = ", ".join(subject.spelt(found.row, (found.x.dim, found.y.dim, *over)))
-        handles = [draw.entry(f"best: {value} at {at}", **BEST, ms=11), *_flatness(found)]
+    handles: list[Any] = []
+    if best is not None:
+        axes.plot(best[1], best[0], **BEST, ms=13, clip_on=False, zorder=6)
+        value = draw.quantity(found.values[best], grid.units(found.variable))
+        at = ", ".join(subject.coordinates(found.row, (found.x.dim, found.y.dim, *over)))
+        handles = [draw.entry(f"best: {value} at {at}", **BEST, ms=11)]
+        size = abs(found.values[best])
+        spread = np.nanmax(np.abs(found.values - found.values[best]))
+        if found.values.size > 1 and spread < draw.LEAST_SPAN * size:  # too little for colours
+            close = f"within {100 * spread / size:.1g} % of the best" if spread else "equal"
+            handles.append(draw.entry(f"all valid cells are {close}"))
     return [*handles, *regimes, *_draw_invalid(axes, found)]
+
+
+def _mark_other(axes: Axes, found: Map, other: Map, subject: Subject) -> list[Any]:
+    """Mark the optimum of the other map, and name its cost; return the legend's entries."""
+    if found.best is None or other.best is None or found.best == other.best:
+        return []
+    here, least = found.values[other.best], found.values[found.best]
+    if not np.isfinite(here):
+        return []
+    axes.plot(other.best[1], other.best[0], **OTHER, linestyle="none", zorder=6, clip_on=False)
+    value = draw.quantity(here, subject.grid.units(found.variable))
+    more = f"{100 * (here / least - 1):.0f} % more"
+    return [draw.entry(f"{SMALLEST[other.variable]}: here {value}, {more}", **OTHER)]
+
+
+def _frame_close(axes: Axes, found: Map) -> list[Any]:
+    """Frame the cells that are nearly as good as the best one; return the legend's entries."""
+    if found.best is None:
+        return []
+    close = found.values <= CLOSE * found.values[found.best]
+    lines = borders(np.where(np.isnan(found.values), 0, 1 + close))
+    if not lines.size:
+        return []
+    axes.add_collection(LineCollection(list(lines), **FRAME))
+    return [draw.entry(f"within {100 * (CLOSE - 1):.0f} % of the best", **FRAME)]
 
 
 def _edges(cells: Array) -> tuple[Array, Array]:
@@ -126,34 +253,19 @@ def _edges(cells: Array) -> tuple[Array, Array]:
     return np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
 
 
-def _flatness(found: Map) -> list[Line2D]:
-    """Return a remark where the cells differ too little for colours."""
-    best = found.values[found.best]
-    spread = np.nanmax(np.abs(found.values - best))
-    if found.values.size < 2 or spread >= draw.LEAST_SPAN * abs(best):
-        return []
-    if spread == 0:
-        return [draw.entry("all valid cells are equal")]
-    return [draw.entry(f"all valid cells are within {100 * spread / abs(best):.1g} % of the best")]
-
-
 def _draw_invalid(axes: Axes, found: Map) -> list[Any]:
-    """Hatch the cells without a valid configuration."""
+    """Hatch the cells without a valid configuration; return the legend's entries."""
     invalid = (found.statuses != "valid") & (found.statuses != "")
     if not invalid.any():
         return []
-    axes.pcolor(
-        *_edges(invalid),
-        np.ma.masked_array(np.zeros(invalid.shape), ~invalid),
-        cmap=ListedColormap([draw.INVALID["facecolor"]]),
-        hatch=draw.INVALID["hatch"],
-        edgecolor=draw.INVALID["edgecolor"],
-        linewidth=0.0,
-    )
+    look = {key: draw.INVALID[key] for key in ("hatch", "edgecolor", "linewidth")}
+    cells = np.ma.masked_array(np.zeros(invalid.shape), ~invalid)
+    colours = ListedColormap([draw.INVALID["facecolor"]])
+    axes.pcolor(*_edges(invalid), cells, cmap=colours, **look)
     return [draw.invalid_patch([str(status) for status in found.statuses[invalid]])]
 
 
-def _draw_regimes(axes: Axes, found: Map, subject: Subject) -> list[Line2D]:
+def _draw_regimes(axes: Axes, found: Map, subject: Subject) -> list[Any]:
     """Draw borders where the regime changes and name the regimes; small ones in the legend."""
     colours = _regime_colours(subject)
     present = [name for name in colours if (found.regimes == name).any()]
@@ -178,7 +290,7 @@ def _draw_regimes(axes: Axes, found: Map, subject: Subject) -> list[Line2D]:
             text = letter
         box = {"boxstyle": "round,pad=0.25", "facecolor": colours[name], "edgecolor": "white"}
         axes.text(column, row, text, ha="center", va="center", fontweight="bold",
-                  color=_readable(colours[name]), bbox=box, zorder=5)  # fmt: skip
+                  color=_text_colour(colours[name]), bbox=box, zorder=5)  # fmt: skip
     return handles
 
 
@@ -187,18 +299,14 @@ def _regime_colours(subject: Subject) -> Mapping[str, str]:
     if "regime" not in subject.grid.variables:
         return {}
     known = [str(name) for name in subject.grid.meanings("regime")]
-    known = [
-        name
-        for name in known
-        if name not in ("none", "not computed") and not name.startswith("unknown")
-    ]
+    known = [name for name in known if not name.startswith(("none", "not computed", "unknown"))]
     own = [name for name in known if name.startswith(f"{subject.model}_")]
     return {name: draw.colour_of(i) for i, name in enumerate(own or known)}
 
 
-def _readable(colour: str) -> str:
-    """Return black or white, whichever is read better on a colour."""
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+def _text_colour(background: str) -> str:
+    """Return black or white, whichever is more readable on a colour."""
+    red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "white"
 
 
@@ -215,28 +323,24 @@ def borders(codes: Array) -> Array:
     ndarray, shape (segments, 2, 2)
         Ends as (x, y); cell (row, column) has its centre at x = column, y = row.
     """
-    left, right = codes[:, :-1], codes[:, 1:]
-    row, column = np.nonzero((left != right) & (left != 0) & (right != 0))
-    upright = [[column + 0.5, row - 0.5], [column + 0.5, row + 0.5]]
-    below, above = codes[:-1], codes[1:]
-    row, column = np.nonzero((below != above) & (below != 0) & (above != 0))
-    across = [[column - 0.5, row + 0.5], [column + 0.5, row + 0.5]]
-    segments = np.concatenate([np.array(upright, float), np.array(across, float)], axis=2)
-    return segments.transpose(2, 0, 1)
+
+    def upright(cells: Array) -> Array:
+        left, right = cells[:, :-1], cells[:, 1:]
+        row, column = np.nonzero((left != right) & (left != 0) & (right != 0))
+        ends = np.stack([column + 0.5, row - 0.5, column + 0.5, row + 0.5], axis=-1)
+        return ends.reshape(-1, 2, 2)
+
+    return np.concatenate([upright(codes), upright(codes.T)[..., ::-1]])
 
 
 def innermost(mask: Array) -> tuple[int, int]:
     """Return the cell of a region that is farthest from its edge, of several the most central."""
-    mask = np.asarray(mask, bool)
-    while True:
-        padded = np.pad(mask, 1)
+    inner = np.asarray(mask, bool)
+    while inner.any():
+        mask, padded = inner, np.pad(inner, 1)
         inner = mask & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
-        if not inner.any():
-            break
-        mask = inner
     rows, columns = np.nonzero(mask)
-    middle = (rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2
-    best = int(np.argmin(middle))
+    best = int(np.argmin((rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2))
     return int(rows[best]), int(columns[best])
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from sweep.errors import QueryError
@@ -15,9 +16,6 @@ from sweep.plot import draw
 from sweep.plot.subject import Subject
 from sweep.query import Row
 from sweep.query.answer import scaled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MARKERS = ("o", "s", "^", "D", "v")
 
@@ -56,10 +54,8 @@ def occupancy_plot(
     QueryError
         The question does not fit the results, or several kernels or devices remain.
     """
-    subject = Subject(
-        data, "an occupancy plot", ["execution_time"], ["min"], select=select, where=where,
-        single=("device",),
-    )  # fmt: skip
+    subject = Subject(data, "an occupancy plot", ["execution_time"], ["min"], select, where,
+                      ["device"])  # fmt: skip
     if x is None:
         x = "block_size" if "block_size" in subject.grid.axes else "threads_per_block"
     series = {model: _series(subject, x, model) for model in subject.selected("model") or [None]}
@@ -73,17 +69,17 @@ def occupancy_plot(
         ]
         series = timed
     place = {v: i for i, v in enumerate(sorted({v for rows in series.values() for v in rows}))}
-    with draw.picture(7.4, 6.8, 2, 1, sharex=True, height_ratios=(3, 2)) as (figure, panels):
+    title = f"Time and occupancy over {draw.words(x)}: {subject.place()}"
+    shape = {"sharex": True, "height_ratios": (3, 2)}
+    with draw.picture(7.4, 6.8, 2, 1, title, **shape) as (figure, panels):
         above, below = panels[:, 0]
-        draw.title(figure, f"Time and occupancy over {draw.words(x)}: {subject.place()}")
         handles = _draw_times(above, subject, x, place, series)
         if len(series) + len(remarks) == 1:
             handles = handles[1:]  # its model stands in the title
         handles += _draw_occupancy(below, place, next(iter(series.values())))
-        below.set_ylabel(subject.label("occupancy", width=22))
-        below.set_xlabel(subject.label(x))
+        below.set(xlabel=subject.label(x), ylabel=subject.label("occupancy", width=22),
+                  xlim=(-0.6, len(place) - 0.4))  # fmt: skip
         draw.set_ticks(below, "x", list(place))
-        below.set_xlim(-0.6, len(place) - 0.4)
         handles += _hatch_invalid((above, below), place, series)
         draw.legend(figure, handles + [draw.entry(remark) for remark in remarks])
     return figure
@@ -112,9 +108,9 @@ def _series(subject: Subject, x: str, model: str | None) -> Series:
             raise QueryError(f"'{x}' is no number to draw over")
         by = [d for d in grid.dims if d in grid.variables[grid.resolve(x)].dims and d != "device"]
     include = [n for n in ("occupancy", "occupancy_limiter", x) if n in grid.variables]
-    select = {} if model is None else {"model": model}
     found: dict[Any, Row] = {}
-    for row in subject.best("execution_time", by, include=include, **select):
+    select = subject.select if model is None else subject.select | {"model": model}
+    for row in subject.best("execution_time", by, include=include, select=select):
         value = row[x] if row[x] is not None else _value_at(subject, x, row)
         if value != value:
             continue  # an invalid launch has no such number, hence no place along the axis
@@ -165,7 +161,7 @@ def _draw_times(
     if rows:
         fastest = min(rows, key=_time)
         text = "fastest"
-        if where := ", ".join(subject.spelt(fastest, subject.varied())):
+        if where := ", ".join(subject.coordinates(fastest, subject.varied())):
             text += f": {draw.quantity(_time(fastest), 's')} at {where}"
         handles.append(draw.entry(text, **draw.STAR, ms=11, mec="black"))
     return handles
@@ -174,8 +170,7 @@ def _draw_times(
 def _draw_occupancy(axes: Axes, place: Mapping[Any, int], rows: Series) -> list[Patch]:
     """Draw the occupancy as bars coloured by what limits it; return the legend's entries."""
     axes.set_ylim(0, 1)
-    axes.grid(True, axis="y", color="#e6e6e6", lw=0.7)
-    axes.set_axisbelow(True)
+    draw.grid(axes, "y")
     order = list(LIMITER.codes)
     seen = set()
     for value, row in rows.items():

@@ -1,4 +1,4 @@
-"""What one picture is about: one kernel's results, as far as they are selected."""
+"""What one picture is about: the selected results of one kernel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import numpy as np
 from sweep.errors import QueryError
 from sweep.plot import draw
 from sweep.query import Answer, Row, best
-from sweep.query.grid import Grid
 from sweep.query.question import ask
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a picture: the grid's dimension and how its values are shown."""
+    """One axis of a picture: the grid's dimension, its values and how they are shown."""
 
     name: str
     dim: str
@@ -27,7 +26,7 @@ class Axis:
 
 
 class Subject:
-    """One kernel's results, as far as they are selected.
+    """The selected results of one kernel.
 
     Parameters
     ----------
@@ -55,24 +54,18 @@ class Subject:
         picture: str,
         objectives: Sequence[str],
         senses: Sequence[str],
-        *,
         select: Mapping[str, Any] | None,
         where: str | None,
         single: Sequence[str] = (),
     ) -> None:
         parts = ask(data, objectives, senses, (), where, select).parts
-        if len(parts) > 1:
-            names = ", ".join(part.grid.kernel for part in parts)
-            raise QueryError(f"{picture} shows one kernel: select one of {names}")
-        self.data = data
-        self.part = parts[0]
-        self.grid: Grid = self.part.grid
+        self.data, self.part, self.grid, self.where = data, parts[0], parts[0].grid, where
         self.select = {**(select or {}), "kernel": self.grid.kernel}
-        self.where = where
-        for dim in single:
-            if len(self.selected(dim)) > 1:
-                names = ", ".join(map(str, self.selected(dim)))
-                raise QueryError(f"{picture} shows one {dim}: select one of {names}")
+        choices = {"kernel": [part.grid.kernel for part in parts]}
+        for kind, values in (choices | {dim: self.selected(dim) for dim in single}).items():
+            if len(values) > 1:
+                names = ", ".join(map(str, values))
+                raise QueryError(f"{picture} shows one {kind}: select one of {names}")
 
     def selected(self, dim: str) -> list[Any]:
         """Return the selected values of a dimension, or the scalar coordinate's."""
@@ -99,9 +92,8 @@ class Subject:
         return " ".join(parts)
 
     def varied(self, *without: str) -> list[str]:
-        """Return the dimensions with several selected values, but for some."""
-        dims = (dim for dim in self.grid.axes if dim not in without)
-        return [dim for dim in dims if len(self.selected(dim)) > 1]
+        """Return the dimensions with several selected values, except for some."""
+        return [d for d in self.grid.axes if d not in without and len(self.selected(d)) > 1]
 
     def axis(self, name: str) -> Axis:
         """Return an axis; a clock in MHz may stand for the ratio that is the dimension.
@@ -116,8 +108,7 @@ class Subject:
         if dim not in grid.axes:
             known = ", ".join(grid.axes)
             raise QueryError(f"'{name}' is no dimension of kernel '{grid.kernel}' (known: {known})")
-        keys = self.selected(dim)
-        shown = keys
+        keys = shown = self.selected(dim)
         if dim != name:
             coordinate = grid.coordinates[name]
             index = (self.part.selection.indices[d] for d in coordinate.dims)
@@ -128,30 +119,19 @@ class Subject:
         """Return the label of an axis that shows a variable or a coordinate."""
         return draw.label(self.grid.long_name(name), unit or self.grid.units(name), width)
 
-    def best(
-        self,
-        objective: str,
-        by: Sequence[str],
-        sense: str = "min",
-        include: Sequence[str] = (),
-        **select: Any,
-    ) -> Answer:
-        """Return the best configuration of every group, of what is selected."""
-        narrowed = self.select | select
-        return best(
-            self.data, objective, by=by, sense=sense, select=narrowed, where=self.where,
-            include=include,
-        )  # fmt: skip
+    def best(self, objective: str, by: Sequence[str], **options: Any) -> Answer:
+        """Return the best selected configuration of every group (see :func:`sweep.query.best`)."""
+        options = {"select": self.select, **options}
+        return best(self.data, objective, by=by, where=self.where, **options)
 
-    def spelt(self, row: Row, dims: Sequence[str]) -> list[str]:
+    def coordinates(self, row: Row, dims: Sequence[str]) -> list[str]:
         """Return coordinates of a row in words; a clock in MHz where the dimension is a ratio."""
-        found = []
+        texts = []
         for dim in dims:
             clock = dim.removesuffix("_ratio")
             name = clock if row.get(clock) is not None else dim
             if row.get(name) is not None:
                 unit = self.grid.units(name)
-                (text,) = draw.ticks([row[name]])
-                words = [name, text] if unit in ("", "1") else [name, text, unit]
-                found.append(draw.TIED.join(words))
-        return found
+                units = [] if unit in ("", "1") else [unit]
+                texts.append(draw.TIED.join([name, *draw.ticks([row[name]]), *units]))
+        return texts

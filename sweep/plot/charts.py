@@ -1,27 +1,154 @@
-"""Results side by side: before and after, model by model, predicted and measured."""
+"""Curves, histograms and results side by side: two runs, two models, predicted and measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from sweep.errors import QueryError
 from sweep.plot import draw
+from sweep.query import Answer, Row
 from sweep.query.agreement import PairOfModels, model_pairs, scale_factor
+from sweep.query.answer import scaled
 from sweep.query.changes import changes
 from sweep.query.pairing import Paired
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = NDArray[Any]
+Curve = tuple[Array, Array]
+
+COUNTS = ("lowest", "highest", "count", "share")
 
 POINTS = 20_000  # of a panel: more only blacken it
 FIRST = 10
+
+
+def line_plot(
+    panels: Sequence[tuple[str, Mapping[str, Curve]]],
+    x_label: str,
+    y_label: str,
+    *,
+    columns: int = 2,
+    marks: Sequence[str] = (),
+) -> draw.Picture:
+    """Draw curves in panels that share their axes' meaning.
+
+    Parameters
+    ----------
+    panels : sequence of (title, curves)
+        Each panel's curves by name: values of x and y.
+    x_label, y_label : str
+        What the axes show, with units.
+    columns : int
+        Panels beside each other.
+    marks : sequence of str
+        Names of the positions 0, 1, 2, ... on the horizontal axis, which then has no scale.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; an axis is logarithmic where its values spread over more than two decades.
+    """
+    rows = math.ceil(len(panels) / columns)
+    size = max(4.2 * columns, 6.0), 3.0 * rows + 0.4
+    with draw.picture(*size, rows, columns) as (figure, grid):
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for axes, (name, curves) in zip(grid.flat, panels, strict=False):
+            for i, (curve, (x, y)) in enumerate(curves.items()):
+                axes.plot(x, y, "o" if marks else "-", color=draw.colour_of(i), label=curve, ms=5)
+            x, y = (
+                np.concatenate(values).astype(float)
+                for values in zip(*curves.values(), strict=True)
+            )
+            if not draw.scale_axis(axes, "y", y):
+                axes.set_ylim(bottom=min(0.0, float(np.nanmin(y))))
+            axes.set(title=name, xlabel=x_label, ylabel=y_label)
+            if marks:
+                axes.set_xticks(range(len(marks)), list(marks), rotation=35, ha="right")
+            else:
+                draw.scale_axis(axes, "x", x)
+            axes.legend()
+    return figure
+
+
+def histogram_plot(answer: Answer) -> draw.Picture:
+    """Draw what :func:`sweep.histogram` answered.
+
+    Parameters
+    ----------
+    answer : Answer
+        Its answer, with at most eight groups.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A line of steps for each group over the bins, logarithmic where the bins are; or bars of the
+        shares of codes.
+
+    Raises
+    ------
+    QueryError
+        It is another answer, it is empty, or it has more groups than can be told apart.
+    """
+    if not {"count", "share"} <= set(answer.columns) or not len(answer):
+        raise QueryError("only the answer of a histogram that counts something can be drawn")
+    groups: dict[str, list[Row]] = {}
+    for row in answer:
+        groups.setdefault(", ".join(str(row[key]) for key in answer.coordinates), []).append(row)
+    if len(groups) > len(draw.PALETTE):
+        raise QueryError(
+            f"{len(groups)} groups are more than the {len(draw.PALETTE)} that can be told apart: "
+            "select fewer, or name fewer dimensions in `by`"
+        )
+    title = answer.title.partition(",")[0].capitalize()
+    with draw.picture(7.4, 4.6, title=title) as (figure, panels):
+        axes = panels[0, 0]
+        (_draw_steps if "lowest" in answer.columns else _draw_bars)(axes, answer, groups)
+        axes.set_ylabel("share of configurations")
+        axes.set_ylim(bottom=0.0)
+        if any(groups):
+            axes.legend(title=", ".join(answer.coordinates))
+    return figure
+
+
+def _draw_steps(axes: Axes, answer: Answer, groups: Mapping[str, list[Row]]) -> None:
+    """Draw the shares of bins as steps; what lies outside of the bins is left out."""
+    inside = {
+        name: [row for row in rows if None not in (row["lowest"], row["highest"])]
+        for name, rows in groups.items()
+    }
+    bins = next(iter(inside.values()))
+    edges = np.array([*(row["lowest"] for row in bins), bins[-1]["highest"]])
+    factor, unit = scaled([float(np.abs(edges).max())], answer.units.get("lowest", "1"))
+    for i, (name, rows) in enumerate(inside.items()):
+        shares = [row["share"] or 0.0 for row in rows]
+        axes.stairs(shares, edges / factor, color=draw.colour_of(i), label=name, linewidth=1.4)
+    widths = np.diff(edges)
+    if len(widths) > 1 and edges[0] > 0 and not np.allclose(widths, widths[0]):
+        draw.make_log(axes, "x")
+    variable = answer.title.removeprefix("histogram of ").split(" ")[0].rstrip(",")
+    axes.set_xlabel(draw.label(draw.words(variable), unit))
+
+
+def _draw_bars(axes: Axes, answer: Answer, groups: Mapping[str, list[Row]]) -> None:
+    """Draw the shares of meanings as bars beside each other."""
+    name = next(c for c in answer.columns if c not in (*answer.coordinates, *COUNTS))
+    meanings = list(dict.fromkeys(row[name] for row in answer))
+    width = 0.8 / len(groups)
+    for i, (group, rows) in enumerate(groups.items()):
+        shares = {row[name]: row["share"] or 0.0 for row in rows}
+        at = np.arange(len(meanings)) + (i - (len(groups) - 1) / 2) * width
+        heights = [shares.get(meaning, 0.0) for meaning in meanings]
+        axes.bar(at, heights, width, color=draw.colour_of(i), label=group)
+    axes.set_xticks(range(len(meanings)), [*map(draw.words, meanings)], rotation=35, ha="right")
+    axes.set_xlabel(draw.words(name))
 
 
 def changes_plot(
@@ -84,7 +211,8 @@ def models_plot(
     pairs = model_pairs(data, objective, select=select)
     rows = list(dict.fromkeys((pair.kernel, pair.device) for pair in pairs))
     height = min(3.0 + 0.22 * len(rows), 14.0)
-    with draw.picture(11.0, height, 1, 2, width_ratios=(1.0, 1.1)) as (figure, panels):
+    title = f"Agreement of the models on {draw.words(objective)}"
+    with draw.picture(11.0, height, 1, 2, title, width_ratios=(1.0, 1.1)) as (figure, panels):
         left, right = panels[0]
         _draw_correlations(left, pairs, rows)
         varied = [pair for pair in pairs if np.isfinite(pair.correlation)]
@@ -92,7 +220,6 @@ def models_plot(
             _draw_pair(right, min(varied, key=lambda pair: pair.correlation), objective)
         else:
             right.set_axis_off()
-        draw.title(figure, f"Agreement of the models on {draw.words(objective)}")
     return figure
 
 
@@ -128,9 +255,11 @@ def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
     draw.scale_axis(axes, "x", x)
     draw.scale_axis(axes, "y", y)
     unit = "s" if objective == "execution_time" else "1"
-    axes.set_xlabel(f"{draw.words(objective)}, {pair.first} [{unit}]")
-    axes.set_ylabel(f"{draw.words(objective)}, {pair.second} [{unit}]")
-    axes.set_title(f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})")
+    axes.set(
+        xlabel=f"{draw.words(objective)}, {pair.first} [{unit}]",
+        ylabel=f"{draw.words(objective)}, {pair.second} [{unit}]",
+        title=f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})",
+    )
     axes.legend(markerscale=4)
 
 
@@ -152,22 +281,22 @@ def validation_plot(pairs: Sequence[Paired]) -> draw.Picture:
     rows = list(dict.fromkeys((pair.kernel, pair.device) for pair in pairs))
     models = list(dict.fromkeys(pair.model for pair in pairs))
     size = (1.2 + 4.2 * len(models), 0.6 + 3.9 * len(rows))
-    with draw.picture(*size, len(rows), len(models)) as (figure, panels):
+    title = "Predicted against measured times"
+    with draw.picture(*size, len(rows), len(models), title) as (figure, panels):
         for axes in panels.flat:
             axes.set_axis_off()
         for pair in pairs:
             axes = panels[rows.index((pair.kernel, pair.device)), models.index(pair.model)]
             axes.set_axis_on()
             _draw_validation(axes, pair)
-        draw.title(figure, "Predicted against measured times")
     return figure
 
 
 def _draw_validation(axes: Axes, pair: Paired) -> None:
     """Draw one model's predictions over the measured times of a kernel on a device."""
-    axes.set_title(f"{pair.kernel} on {pair.device} ({pair.model})")
-    axes.set_xlabel("measured execution time [s]")
-    axes.set_ylabel("predicted execution time [s]")
+    axes.set(title=f"{pair.kernel} on {pair.device} ({pair.model})",
+             xlabel="measured execution time [s]",
+             ylabel="predicted execution time [s]")  # fmt: skip
     timed = np.isfinite(pair.predicted)
     if not timed.any():
         axes.text(0.5, 0.5, "no predicted time", ha="center", transform=axes.transAxes)
@@ -184,10 +313,8 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
               label=f"{len(best)} best predicted")  # fmt: skip
     fastest = int(np.argmin(x))
     axes.plot(x[fastest], y[fastest], **draw.STAR, ms=11, mec="black", label="fastest measured")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    draw.log_ticks(axes.xaxis)
-    draw.log_ticks(axes.yaxis)
+    draw.make_log(axes, "x")
+    draw.make_log(axes, "y")
     axes.legend(markerscale=1.0, fontsize=6)
 
 
