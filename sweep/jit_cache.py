@@ -8,7 +8,8 @@ is written under a temporary name and renamed, so that processes that start toge
 for each other nor see half a file. A file that is damaged, is not ours or can be written by others
 is ignored: reading it would run its content.
 
-``SWEEP_CACHE_DIR`` names the directory; an empty value turns the cache off.
+``SWEEP_CACHE_DIR`` names the directory, in which the rates of ``sweep plan`` stand too; an empty
+value turns the cache off.
 """
 
 from __future__ import annotations
@@ -208,6 +209,7 @@ def _files(directory: Path) -> Iterator[tuple[str, float, int]]:
     with os.scandir(directory) as entries:
         for entry in entries:
             with suppress(OSError):
-                if entry.is_file(follow_symlinks=False):
+                # Rates of past runs are kept here too.
+                if entry.is_file(follow_symlinks=False) and not entry.name.endswith(".json"):
                     status = entry.stat(follow_symlinks=False)
                     yield entry.path, status.st_mtime, status.st_size

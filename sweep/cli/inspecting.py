@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sweep.errors import PlanError, SweepError, nearest
@@ -22,40 +22,81 @@ from sweep.specs import (
 
 __all__ = ["lint", "list_", "show", "verify"]
 
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+
+def _device_line(key: str) -> str:
+    device = load_device(key)
+    return f"{device.name}, {device.generation}"
+
+
+def _plan_text(name: str) -> str:
+    return Path(load_plan(name).origin).read_text(encoding="utf-8")
+
+
+def _recipes() -> list[str]:
+    """Return the files that start runs on clusters and build servers."""
+    kinds = (".sh", ".py", ".yml")
+    found = (p for p in RECIPES.iterdir() if p.suffix in kinds and p.stem[0] != "_")
+    return sorted(path.name for path in found)
+
+
+def _recipe_text(name: str) -> str:
+    return (RECIPES / name).read_text(encoding="utf-8")
+
+
+def _recipe_line(name: str) -> str:
+    """Return the first sentence of a recipe."""
+    lines = _recipe_text(name).splitlines()
+    return next(line for line in lines if not line.startswith("#!")).strip('#":. ')
+
+
+def _model_text(name: str) -> str:
+    model = get_model(name)
+    module = sys.modules[model.bodies["printed"].__module__]
+    lines = [(module.__doc__ or "").strip(), "", "Regimes:"]
+    lines += [f"  {code:>3}  {regime}" for regime, code in model.regimes.items()]
+    lines += ["", f"Parameters in [model.{name}] of a device file:"]
+    lines += [
+        f"  {p.key:<28} {p.symbol:<22} {p.long_name}{'' if p.required else ' (optional)'}"
+        for p in model.parameters
+    ]
+    return "\n".join(lines)
+
+
+KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callable[[str], str]]] = {
+    "kernels": (list_kernels, lambda key: load_kernel(key).name, lambda key: load_kernel(key).text),
+    "devices": (list_devices, _device_line, lambda key: load_device(key).text),
+    "models": (model_names, lambda name: str(get_model(name).reference), _model_text),
+    "plans": (list_plans, lambda name: load_plan(name).description, _plan_text),
+    "recipes": (_recipes, _recipe_line, _recipe_text),
+}
+"""How each kind of thing is listed and shown: the names, a line about one, and its text."""
+
 
 def list_(arguments: argparse.Namespace) -> int:
     """List one kind of thing, a line each."""
-    rows: Iterable[tuple[str, str]]
-    if arguments.what == "kernels":
-        rows = ((key, load_kernel(key).name) for key in list_kernels())
-    elif arguments.what == "devices":
-        devices = (load_device(key) for key in list_devices())
-        rows = ((d.key, f"{d.name}, {d.generation}") for d in devices)
-    elif arguments.what == "models" and (arguments.device or arguments.kernel):
+    if arguments.what == "models" and (arguments.device or arguments.kernel):
         rows = _applicable(arguments)
-    elif arguments.what == "models":
-        rows = ((name, f"{get_model(name).reference}") for name in model_names())
-    elif arguments.what == "plans":
-        rows = ((name, load_plan(name).description) for name in list_plans())
     elif arguments.what == "counters":
         from sweep.importers.profiles.counters import QUANTITIES
 
-        rows = (
+        rows = [
             (q.ncu[0], f"{q.meaning}{f' (nvprof: {q.nvprof[0]})' if q.nvprof else ''}")
             for q in QUANTITIES.values()
-        )
-    elif arguments.what == "recipes":
-        rows = ((path.name, _first_comment(path)) for path in _recipes())
-    else:
+        ]
+    elif arguments.what == "fields":
         from sweep.evaluation import all_fields
 
-        rows = (
+        rows = [
             (name, f"{field.long_name} [{field.units}] {field.equation}".rstrip())
             for name, field in all_fields().items()
-        )
-    found = list(rows)
-    width = max(len(name) for name, _ in found)
-    for name, text in found:
+        ]
+    else:
+        names, describe, _ = KINDS[arguments.what]
+        rows = [(name, describe(name)) for name in names()]
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
         print(f"{name:<{width}}  {text}")
     return 0
 
@@ -73,20 +114,14 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     rows = []
     for name in model_names():
         missing = missing_parameters(device, name)
-        derived = [
-            key for key in device.model_parameters.get(name, {})
-            if key not in given.model_parameters.get(name, {})
-        ]  # fmt: skip
+        own = given.model_parameters.get(name, {})
+        derived = [key for key in device.model_parameters.get(name, {}) if key not in own]
         text = f"missing: {', '.join(missing)}" if missing else "runs"
         if derived and not missing:
             text += f" (derived: {', '.join(derived)})"
         if kernel is not None:
-            found = applicability(
-                kernel.key if kernel.path is None else str(kernel.path),
-                str(given.path or given.key),
-                name,
-                not arguments.no_derive,
-            )
+            place = str(kernel.path or kernel.key), str(given.path or given.key)
+            found = applicability(*place, name, not arguments.no_derive)
             share = f"{found.valid:,} of {found.total:,} configurations of {kernel.key} have a time"
             if found.valid and missing:
                 text = f"runs without {', '.join(missing)}; {share}"
@@ -113,46 +148,10 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _text_of(name: str) -> str:
-    if name in list_devices():
-        return load_device(name).text
-    if name in list_kernels():
-        return load_kernel(name).text
-    if name in model_names():
-        return _model_text(name)
-    if name in list_plans():
-        plan = load_plan(name)
-        return Path(plan.origin).read_text(encoding="utf-8")
-    recipes = {path.name: path for path in _recipes()}
-    if name in recipes:
-        return recipes[name].read_text(encoding="utf-8")
-    known = [*list_kernels(), *list_devices(), *model_names(), *list_plans(), *recipes]
-    raise SweepError(f"nothing is called '{name}'{nearest(name, known)} (see `sweep list`)")
-
-
-def _recipes() -> list[Path]:
-    """Return the files that start runs on clusters and build servers."""
-    folder = Path(__file__).parents[1] / "recipes"
-    kinds = (".sh", ".py", ".yml")
-    return sorted(p for p in folder.iterdir() if p.suffix in kinds and p.stem[0] != "_")
-
-
-def _first_comment(path: Path) -> str:
-    """Return what a recipe says of itself in its first sentence."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next(line for line in lines if not line.startswith("#!")).strip('#":. ')
-
-
-def _model_text(name: str) -> str:
-    model = get_model(name)
-    module = sys.modules[model.bodies["printed"].__module__]
-    lines = [(module.__doc__ or "").strip(), "", "Regimes:"]
-    lines += [f"  {code:>3}  {regime}" for regime, code in model.regimes.items()]
-    lines += ["", f"Parameters in [model.{name}] of a device file:"]
-    lines += [
-        f"  {p.key:<28} {p.symbol:<22} {p.long_name}{'' if p.required else ' (optional)'}"
-        for p in model.parameters
-    ]
-    return "\n".join(lines)
+    known = {one: text for names, _, text in KINDS.values() for one in names()}
+    if name not in known:
+        raise SweepError(f"nothing is called '{name}'{nearest(name, known)} (see `sweep list`)")
+    return known[name](name)
 
 
 def lint(arguments: argparse.Namespace) -> int:

@@ -19,8 +19,6 @@ from sweep.space import KernelSpace, Plan
 
 __all__ = ["Rates", "Sample", "clock_pairs", "load_rates", "processor", "save_rates", "settings_of"]
 
-DIRECTORY = "SWEEP_CACHE"
-"""Environment variable that names the directory in which rates are kept."""
 NAME = "calibration.json"
 SCHEMA = 3
 ADVICE = "run `sweep plan PLAN --calibrate`"
@@ -122,20 +120,12 @@ class Rates:
             apart = abs(math.log(sample.clocks / clocks))
             return sample.sha256 != kernel.kernel.sha256, apart, sample.settings != settings
 
-        alike = [
+        alike = (
             s
             for s in self.samples
             if (s.kind, set(s.models), s.clocks > 1) == (kind, models, clocks > 1)
-        ]
+        )
         return min(alike, key=difference, default=None)
-
-    def outdated(self) -> str:
-        """Return why these rates do not apply to this package and machine; ``""`` if they do."""
-        if self.version != __version__:
-            return f"of sweep {self.version}, this is {__version__}"
-        if self.processor != processor():
-            return f"of another processor ({self.processor}), this is {processor()}"
-        return ""
 
 
 def clock_pairs(kernel: KernelSpace) -> int:
@@ -156,9 +146,7 @@ def processor() -> str:
 
 
 def calibration_path() -> Path:
-    """Return the file of the rates: in ``$SWEEP_CACHE``, or beside compiled passes."""
-    if directory := os.environ.get(DIRECTORY):
-        return Path(directory) / NAME
+    """Return the file of the rates, beside compiled passes or where they are by default."""
     return (cache_directory() or Path.home() / ".cache" / "sweep") / NAME
 
 
@@ -180,13 +168,13 @@ def save_rates(rates: Rates) -> Path:
     beside = path.with_name(f"{NAME}.{os.getpid()}")
     data = {"schema": SCHEMA, **asdict(replace(rates, samples=rates.samples + kept))}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         beside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise PlanError(
             f"the calibration cannot be kept in '{path}': {error.strerror or error}; "
-            f"${DIRECTORY} names another directory"
+            "$SWEEP_CACHE_DIR names another directory"
         ) from None
     return path
 
@@ -214,8 +202,15 @@ def load_rates() -> Rates:
         raise PlanError(f"this machine is not calibrated (no '{path}'): {ADVICE}") from None
     except (OSError, KeyError, TypeError, ValueError, RecursionError):
         raise PlanError(f"calibration '{path}' is damaged or of another format: {ADVICE}") from None
-    if reason := rates.outdated():
-        raise PlanError(f"calibration '{path}' is {reason}: {ADVICE}")
+    if rates.version != __version__:
+        raise PlanError(
+            f"calibration '{path}' is of sweep {rates.version}, this is {__version__}: {ADVICE}"
+        )
+    if rates.processor != processor():
+        raise PlanError(
+            f"calibration '{path}' is of another processor ({rates.processor}), this is "
+            f"{processor()}: {ADVICE}"
+        )
     return rates
 
 

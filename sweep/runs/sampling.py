@@ -28,9 +28,9 @@ from sweep.runs import best
 from sweep.runs.execute import execute
 from sweep.runs.job import Job, Unit
 from sweep.runs.rates import Rates, Sample, clock_pairs, processor, settings_of
-from sweep.runs.record import layout_of, texts_of
+from sweep.runs.record import layout_of, record_of, space_of
 from sweep.runs.workers import Workers, cluster
-from sweep.space import KernelSpace, Plan, Space, parse_plan, resolve
+from sweep.space import KernelSpace, Plan, Space
 from sweep.store import open_or_create, stored_bytes
 
 __all__ = ["calibrate"]
@@ -83,8 +83,7 @@ def calibrate(space: Space) -> Rates:
 
 
 def _in_child(space: Space, kind: str) -> Measured:
-    record: Any = layout_of(space).record
-    request = pickle.dumps((kind, record["plan"], texts_of(record)))
+    request = pickle.dumps((kind, record_of(space)))
     done = subprocess.run(
         [sys.executable, "-c", CHILD], input=request, capture_output=True, check=False
     )
@@ -97,11 +96,11 @@ def _in_child(space: Space, kind: str) -> Measured:
 
 def main() -> None:
     """Run the measurement requested on standard input; write the results to standard output."""
-    kind, plan, texts = pickle.load(sys.stdin.buffer)
+    kind, record = pickle.load(sys.stdin.buffer)
     if kind == "cluster":
         measured: Measured = _cluster_rates(), []
     else:
-        space = resolve(parse_plan(plan), texts)
+        space = space_of(record)
         start_s = time.process_time()
         numbers, samples = (_run_samples if kind == "run" else _question_samples)(space)
         measured = {"start_s": start_s, **numbers}, samples

@@ -19,17 +19,21 @@ from sweep.cli.running import parse_bandwidth
 from sweep.errors import PlanError
 from sweep.evaluation import variables
 from sweep.runs import execute as executing
+from sweep.runs import rates as kept
 from sweep.runs import sampling
 from sweep.runs.predicting import Resources, predict
 from sweep.runs.rates import load_rates, save_rates
 from sweep.runs.running import run
 from sweep.space import Box, Plan, count_parts, cut_box, resolve
 
+CALIBRATION_PATH = kept.calibration_path
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Provide a cache directory for one test."""
-    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "cache"))
+    """Provide a directory of rates for one test; compiled passes stay where they are."""
+    path = tmp_path / "cache" / "calibration.json"
+    monkeypatch.setattr(kept, "calibration_path", lambda: path)
     return tmp_path / "cache"
 
 
@@ -283,11 +287,12 @@ def test_rates_that_do_not_fit_are_refused(old, new, message, capsys):
 
 
 def test_directory_of_rates(monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "calibration_path", CALIBRATION_PATH)
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "file"))
-    with pytest.raises(PlanError, match="SWEEP_CACHE names another"):
+    monkeypatch.setenv("SWEEP_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(PlanError, match="SWEEP_CACHE_DIR names another"):
         save_rates(rates())
-    monkeypatch.delenv("SWEEP_CACHE")
+    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "rates"))  # is not read any more
     monkeypatch.setenv("SWEEP_CACHE_DIR", str(tmp_path / "passes"))
     assert save_rates(rates()) == tmp_path / "passes" / "calibration.json"
 

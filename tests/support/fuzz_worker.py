@@ -216,12 +216,10 @@ def work(home: Path) -> None:
     TRACES, scratch = home / "traces", home / "cases"
     for folder in (TRACES, scratch):
         folder.mkdir(exist_ok=True)
-    os.environ["SWEEP_CACHE"] = str(home / "rates")
     tempfile.tempdir = str(TRACES)
     signal.signal(signal.SIGPROF, _time_is_over)
     answers = stores.prepare(home)
-    caches = [os.environ[name] for name in ("SWEEP_CACHE_DIR", "SWEEP_CACHE")]
-    WATCH.allow(*caches, TRACES, scratch, os.devnull)
+    WATCH.allow(os.environ["SWEEP_CACHE_DIR"], TRACES, scratch, os.devnull)
     platform.processor()  # once for a process; it asks another program
     _limit_memory()
     for line in sys.stdin:
