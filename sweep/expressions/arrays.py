@@ -21,9 +21,7 @@ import numpy as np
 
 from sweep.errors import nearest
 from sweep.expressions.error import ExpressionError
-from sweep.expressions.syntax import Step, Steps, fold
-
-__all__ = ["evaluate"]
+from sweep.expressions.syntax import Step, Steps, comparisons, fold
 
 _EXACT = 2.0**53  # float64 represents integers up to this exactly
 
@@ -98,8 +96,8 @@ def _apply(step: Step, operands: list[_Operand]) -> _Operand:
     numbers = [_number(operand) for operand in operands]
     if operation == "gcd":
         return _gcd(numbers)
-    if operation in _FOLDED:
-        return _fold(_FOLDED[operation], numbers)
+    if operation in ("min", "max"):
+        return reduce(lambda left, right: _extreme(operation, left, right), numbers)
     for operand in numbers[_ABSORBING.get(operation, len(numbers)) :]:
         _settle(operand)
     result = _elementwise(_ELEMENTWISE[operation], numbers)
@@ -189,11 +187,9 @@ def _elementwise(function: Callable[..., Any], operands: Sequence[_Operand]) -> 
     return _Operand(value, fault, settled=False, scratch=True)
 
 
-def _fold(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operand:
-    """Apply ``min`` or ``max``, which could hide values that are not finite."""
-    result = _settle(operands[0])
-    for operand in operands[1:]:
-        result = _elementwise(function, (result, _settle(operand)))
+def _extreme(operation: str, left: _Operand, right: _Operand) -> _Operand:
+    """Return the minimum or maximum, which could hide values that are not finite."""
+    result = _elementwise(_ELEMENTWISE[operation], (_settle(left), _settle(right)))
     result.settled = True
     return result
 
@@ -234,26 +230,15 @@ def _gcd(operands: Sequence[_Operand]) -> _Operand:
 
 
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "//": np.floor_divide,
-    "%": np.remainder,
-    "**": _power,
-    "negate": np.negative,
-    "plus": np.positive,
-    "abs": np.abs,
-    "ceil": np.ceil,
-    "floor": np.floor,
-    "sqrt": np.sqrt,
-    "log2": _log2,
-}
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide,
+    "%": np.remainder, "**": _power, "negate": np.negative, "plus": np.positive, "abs": np.abs,
+    "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt, "log2": _log2,
+    "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
 _ABSORBING = {"/": 1, "//": 1, "%": 1, "**": 0}
 """Operators that map some infinities to finite numbers, with the first operand to settle."""
 _PRESERVING = {"negate", "plus", "abs", "ceil", "floor"}
 """Operations whose result is finite if the operand is."""
-_FOLDED: dict[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
 
 
 # Logic
@@ -293,24 +278,18 @@ def _select(value: _Operand, condition: _Operand, other: _Operand) -> _Operand:
 
 
 _COMPARE: dict[str, Callable[..., Any]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
 
 
 def _compare(operators: Sequence[tuple[str, int]], operands: list[_Operand]) -> _Operand:
     """Return a chain of comparisons; an operand is reached if all comparisons before it hold."""
     for operand in operands:
         _settle(operand)
-    left, *rest = operands
     result: Any = None
-    fault = left.fault
-    for operator, members in operators:
-        right, rest = rest[:members], rest[members:]
+    fault = operands[0].fault
+    for operator, left, right in comparisons(operators, operands):
         for operand in right:
             reached = operand.fault if result is None else _where_reached(operand.fault, result)
             fault = _either(fault, reached)
@@ -321,7 +300,6 @@ def _compare(operators: Sequence[tuple[str, int]], operands: list[_Operand]) -> 
             holds = ~holds if operator == "not in" else holds
         else:
             holds = _pair(operator, left, right[0])
-            left = right[0]
         result = holds if result is None else result & holds
     return _Operand(result, fault)
 

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.expressions.syntax import Step, Steps, fold
-
-__all__ = ["Bounds", "bounds_of"]
+from sweep.expressions.syntax import Step, Steps, comparisons, fold
 
 
 class Bounds(NamedTuple):
@@ -83,10 +81,7 @@ def _apply(step: Step, operands: list[Bounds]) -> Bounds:
 def _corners(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:
     """Return the bounds of a function that is monotone in each operand."""
     values = [function(x, y) for x in a for y in b]
-    low, high = values[0], values[0]
-    for value in values[1:]:
-        low, high = np.minimum(low, value), np.maximum(high, value)
-    return Bounds(low, high)
+    return Bounds(reduce(np.minimum, values), reduce(np.maximum, values))
 
 
 def _unless(known: Any, bounds: Bounds) -> Bounds:
@@ -151,11 +146,9 @@ def _truth(can_hold: Any, can_fail: Any) -> Bounds:
 
 
 def _compare(operators: Sequence[tuple[str, int]], operands: list[Bounds]) -> Bounds:
-    left, *rest = operands
     can_hold: Any = np.bool_(True)
     can_fail: Any = np.bool_(False)
-    for operator, members in operators:
-        right, rest = rest[:members], rest[members:]
+    for operator, left, right in comparisons(operators, operands):
         if operator in ("in", "not in"):
             holds: Any = np.bool_(False)
             fails: Any = np.bool_(True)
@@ -164,7 +157,6 @@ def _compare(operators: Sequence[tuple[str, int]], operands: list[Bounds]) -> Bo
             holds, fails = (fails, holds) if operator == "not in" else (holds, fails)
         else:
             holds, fails = _pair(operator, left, right[0])
-            left = right[0]
         can_hold, can_fail = can_hold & holds, can_fail | fails
     return _truth(can_hold, can_fail)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sweep.errors import SweepError, printable
 
-__all__ = ["ExpressionError"]
-
 _SHOWN = 72  # characters of the text that a message repeats
 
 

@@ -16,20 +16,6 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from sweep.errors import nearest
 from sweep.expressions.error import ExpressionError
 
-__all__ = [
-    "FUNCTIONS",
-    "MAX_DIGITS",
-    "MAX_LENGTH",
-    "MAX_NESTING",
-    "MAX_TOTAL",
-    "Step",
-    "Steps",
-    "check_total",
-    "conjuncts",
-    "fold",
-    "parse",
-]
-
 MAX_LENGTH = 2000
 """Largest number of characters in an expression."""
 
@@ -91,10 +77,10 @@ def parse(text: str, allowed: Collection[str] | None = None) -> Steps:
     if not text.strip():
         raise ExpressionError(text, 0, "the expression is empty: a value is expected")
     _check_order(text)
-    # The text has no line breaks and is ASCII, so columns of the tree are positions in the text.
-    plain = re.sub(_STRING, lambda string: f"'{'_' * (len(string[0]) - 2)}'", text)
+    # Without line breaks and in ASCII, columns of the tree are positions in the text.
+    plain = _REPLACED.sub(lambda found: f"'{'_' * (len(found[0]) - 2)}'" if found[1] else " ", text)
     try:
-        tree = ast.parse(f"({re.sub(_SPACE, ' ', plain)})", mode="eval").body
+        tree = ast.parse(f"({plain})", mode="eval").body
     except (SyntaxError, RecursionError, MemoryError):
         raise ExpressionError(text, 0, "the operators do not fit together") from None
     steps = _postorder(f"({text})", tree)
@@ -138,6 +124,17 @@ def fold(
     return values[0]
 
 
+def comparisons(
+    operators: Sequence[tuple[str, int]], operands: Sequence[Value]
+) -> Iterator[tuple[str, Value, Sequence[Value]]]:
+    """Yield the operator, the left operand and the right ones of each comparison in a chain."""
+    left, end = operands[0], 1
+    for operator, members in operators:
+        right = operands[end : end + members]
+        yield operator, left, right
+        left, end = right[0] if right else left, end + members
+
+
 def conjuncts(steps: Steps) -> list[Steps]:
     """Return the parts of a condition that must all hold: the operands of its outermost ``and``."""
     if steps[-1].operation != "and":
@@ -166,20 +163,18 @@ _SPACE = r"[ \t\r\n]"
 _STRING = r"'[^'\\\r\n]*'|\"[^\"\\\r\n]*\""
 _DIGITS = r"[0-9](?:_?[0-9])*"
 _NUMBER = rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
-_OTHER_KEYWORDS = "|".join(sorted(set(keyword.kwlist) - {*_KEYWORDS, "is"}))
+_OTHER_KEYWORDS = {*keyword.kwlist} - {*_KEYWORDS}
+_REPLACED = re.compile(rf"({_STRING})|[\t\r\n]")
 
 _WORDS: dict[str, tuple[str, str]] = {
-    rf"(?:{'|'.join(_KEYWORDS)})\b|{_STRING}": ("", ""),
+    r"[A-Za-z_]\w*(?!['\"\w])": ("", ""),
+    r"\*\*|//|<=|>=|==|!=|[-+*/%()<>,\[\]]": ("", ""),
     rf"\.?(?:[0-9][_.]?(?:[eE][+-]?)?){{{MAX_DIGITS + 1}}}": (
         f"a number may have at most {MAX_DIGITS} digits", ""),
     r"0[0-9_]+(?![.A-Za-z0-9_])": ("a number may not start with 0", ""),
     rf"(?>{_NUMBER})[A-Za-z0-9_.]": ("{} does not start a plain decimal number", ""),
-    _NUMBER: ("", ""),
-    r"[A-Za-z_]\w*(?=['\"])": ("a string with prefix {} is not allowed", ""),
-    r"is\b": ("{} is not allowed", "; did you mean '=='?"),
-    rf"(?:{_OTHER_KEYWORDS})\b": ("{} is not allowed", ""),
-    r"[A-Za-z_]\w*": ("", ""),
-    r"\*\*|//|<=|>=|==|!=|[-+*/%()<>,\[\]]": ("", ""),
+    rf"{_NUMBER}|{_STRING}|(?:{'|'.join(_KEYWORDS)})\b": ("", ""),
+    r"[A-Za-z_]\w*": ("a string with prefix {} is not allowed", ""),
     r"\.": ("attribute access is not allowed", ""),
     r":": ("{} is not allowed (no assignments, slices or lambdas)", ""),
     r"\{": ("{} is not allowed (no sets or dictionaries)", ""),
@@ -189,50 +184,41 @@ _WORDS: dict[str, tuple[str, str]] = {
     r"\|": ("{} is not allowed", "; did you mean 'or'?"),
     r"!": ("{} is not allowed", "; did you mean 'not'?"),
     r"\^": ("{} is not allowed", "; did you mean '**'?"),
+    r"\Z": ("", ""),
     r"[\s\S]": ("{} is not allowed", ""),
 }  # fmt: skip
 """Patterns in the order in which they are tried, each with the reason for refusal and a suggestion;
 ``("", "")`` for the tokens of the language."""
 
 _WORD = re.compile(rf"{_SPACE}*(?:{'|'.join(f'({pattern})' for pattern in _WORDS)})", re.ASCII)
-_REFUSALS = tuple(_WORDS.values())
-
-
-def _words(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the tokens of a text with their positions, and ``""`` at the end."""
-    position = 0
-    while found := _WORD.match(text, position):
-        row = found.lastindex or 0
-        word, start = found[row], found.start(row)
-        if word in " \t\r\n":  # only space is left
-            break
-        reason, hint = _REFUSALS[row - 1]
-        if reason:
-            shown = word if word.isprintable() else f"U+{ord(word):04X}"
-            raise ExpressionError(text, start, reason.format(f"'{shown}'"), hint)
-        yield word, start
-        position = found.end()
-    yield "", len(text)
+_REFUSALS = (("", ""), *_WORDS.values())
 
 
 def _check_order(text: str) -> None:
-    """Refuse a text whose operands and operators do not alternate or whose brackets do not match.
+    """Refuse a text with other words, or whose operands and operators do not alternate.
 
-    Calls, lists and the number of compared operands are checked in the tree.
+    Brackets must match, and their nesting is bounded. Calls, lists and the number of compared
+    operands are checked in the tree.
 
     Raises
     ------
     ExpressionError
-        At the first error in reading order, or if the nesting is too deep.
+        At the first error in reading order.
     """
-    expected: list[
-        tuple[str, int]
-    ] = []  # for each open bracket, its closing one and the outer nesting
-    start = 0
+    expected: list[tuple[str, int]] = []  # closing bracket and outer nesting of each open bracket
     nesting = outside = 2
     wants_operand = True
+    start = 0
     previous = closing = reason = ""
-    for word, position in _words(text):
+    for found in _WORD.finditer(text):
+        row = found.lastindex or 0
+        word, position = found[row], found.start(row)
+        refusal, hint = _REFUSALS[row]
+        if word in _OTHER_KEYWORDS:
+            refusal, hint = "{} is not allowed", "; did you mean '=='?" if word == "is" else ""
+        if refusal:
+            shown = word if word.isprintable() else f"U+{ord(word):04X}"
+            raise ExpressionError(text, position, refusal.format(f"'{shown}'"), hint)
         if previous == "not" and not wants_operand and word != "in":
             reason = "'in' is expected, not {},"
         elif word in ("(", "["):
@@ -250,12 +236,11 @@ def _check_order(text: str) -> None:
                 reason = "a value is expected, not {},"
             nesting += 1
         elif wants_operand:
-            unpacks = word in ("*", "**") and previous in ("(", ",")  # the tree refuses it
-            if word in _NO_OPERANDS and not unpacks:
-                reason = "a value is expected, not {},"
-            elif not word:
+            wants_operand = word in ("*", "**") and previous in ("(", ",")  # the tree refuses it
+            if not word:
                 reason = "the expression ends too early: a value is expected"
-            wants_operand = unpacks
+            elif word in _NO_OPERANDS and not wants_operand:
+                reason = "a value is expected, not {},"
         elif word in _INFIX and not (word == "," and closing == "else"):
             nesting = nesting + 1 if word == "**" else outside
             wants_operand = True
@@ -294,11 +279,8 @@ def _postorder(text: str, tree: ast.expr) -> Steps:
     waiting = [tree]
     while waiting:  # visits each node before its operands, last operand first; reversed below
         node = waiting.pop()
-        operation, argument, operands = _read(text, node)
-        position = node.col_offset
-        if isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp):
-            infix = argument[0][0][:3] if argument else operation
-            position = _find(text, "if" if operation == "select" else infix, operands[0])
+        operation, argument, operands, infix = _read(text, node)
+        position = _find(text, infix, operands[0]) if infix else node.col_offset
         steps.append(Step(operation, argument, len(operands), position - 1))
         waiting += operands
     return tuple(reversed(steps))
@@ -309,38 +291,41 @@ def _find(text: str, word: str, before: ast.expr) -> int:
     return text.index(word, before.end_col_offset)
 
 
-def _read(text: str, node: ast.expr) -> tuple[str, Any, list[ast.expr]]:
-    """Return operation, argument and operands of a node; refuse nodes outside the language."""
-    start, end = node.col_offset, node.end_col_offset
+def _read(text: str, node: ast.expr) -> tuple[str, Any, list[ast.expr], str]:
+    """Return a node's operation, argument, operands and infix operator; refuse other nodes."""
+    start, end = node.col_offset, node.end_col_offset or 0
     match node:
+        case ast.Name(id=name):
+            if name in FUNCTIONS:
+                _refuse(text, start, f"the function '{name}' needs its arguments in parentheses")
+            return "name", name, [], ""
         case ast.Constant(value=bool()):
-            return "constant", node.value, []
+            return "constant", node.value, [], ""
         case ast.Constant(value=str()):
-            for offset in range(start, end or 0):
+            for offset in range(start, end):
                 if not text[offset].isprintable():
                     _refuse(text, offset, "a string may hold printable characters only")
-            return "constant", text[start + 1 : (end or 0) - 1], []
+            return "constant", text[start + 1 : end - 1], [], ""
         case ast.Constant():
             number = float(text[start:end])
             if number == float("inf"):
                 _refuse(text, start, f"the number {text[start:end]} is too large")
-            return "constant", number, []
-        case ast.Name(id=name):
-            if name in FUNCTIONS:
-                _refuse(text, start, f"the function '{name}' needs its arguments in parentheses")
-            return "name", name, []
-        case ast.UnaryOp():
-            return _OPERATORS[type(node.op)], None, [node.operand]
+            return "constant", number, [], ""
         case ast.BinOp():
-            return _OPERATORS[type(node.op)], None, [node.left, node.right]
-        case ast.BoolOp():
-            return _OPERATORS[type(node.op)], None, node.values
-        case ast.IfExp():
-            return "select", None, [node.body, node.test, node.orelse]
+            operator = _OPERATORS[type(node.op)]
+            return operator, None, [node.left, node.right], operator
         case ast.Compare():
-            return "compare", *_read_comparison(text, node)
+            operators, operands = _read_comparison(text, node)
+            return "compare", operators, operands, operators[0][0][:3]
+        case ast.BoolOp():
+            operator = _OPERATORS[type(node.op)]
+            return operator, None, node.values, operator
+        case ast.UnaryOp():
+            return _OPERATORS[type(node.op)], None, [node.operand], ""
+        case ast.IfExp():
+            return "select", None, [node.body, node.test, node.orelse], "if"
         case ast.Call():
-            return _read_call(text, node), None, node.args
+            return _read_call(text, node), None, node.args, ""
         case ast.Subscript():
             _refuse(text, _find(text, "[", node.value), "subscripts are not allowed")
         case ast.Tuple(elts=[first, *_]):

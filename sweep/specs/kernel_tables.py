@@ -202,7 +202,7 @@ class Formulas:
         self, report: Report, variables: Sequence[str], derived: Mapping[str, Any]
     ) -> None:
         self.report = report
-        self.names = [*variables, *derived, *DEVICE_NAMES]
+        self.names = dict.fromkeys((*variables, *derived, *DEVICE_NAMES))
         meaning = "a problem size or a tuning parameter"
         refused = _check_names(report, "derived", derived, lambda _: "", variables, meaning)
         self.derived = {
