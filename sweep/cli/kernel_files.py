@@ -23,9 +23,9 @@ def ptx(arguments: argparse.Namespace) -> int:
     """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
     from sweep.importers.files import read_source
     from sweep.importers.ptx.analysis import analyse
-    from sweep.importers.ptx.costs import instruction_costs
     from sweep.importers.ptx.kernel_file import kernel_text
     from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
+    from sweep.importers.ptx.stages import instruction_costs
     from sweep.specs import load_device
 
     path = Path(arguments.file)

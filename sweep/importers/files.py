@@ -17,8 +17,6 @@ from typing import Any
 
 from sweep.errors import SweepError, TuningError
 
-__all__ = ["Source", "read_source", "write_whole"]
-
 MAX_BYTES = 1 << 28
 """Largest size of an unpacked text [bytes]."""
 

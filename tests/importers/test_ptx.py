@@ -17,10 +17,9 @@ from support.ptx_texts import (
 import sweep
 from sweep.fields import STATUS
 from sweep.importers.ptx.analysis import analyse
-from sweep.importers.ptx.costs import computation_proportion, instruction_costs
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.parser import read_ptx
-from sweep.importers.ptx.stages import Cost, amounts
+from sweep.importers.ptx.stages import Cost, amounts, computation_proportion, instruction_costs
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
 from sweep.specs.writing import key_of
@@ -71,7 +70,7 @@ def test_figure13__tasks_cost_what_table1_says():
     """On a GTX 260: loads 200; stores to shared memory, barriers and so on by class; mad too."""
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("figure13").entry(), trips={"OUTERLOOP": 3})
-    tasks = [costs.task(found, stage) for stage in found.stages]
+    tasks = [costs.task(found.graph, stage) for stage in found.stages]
     shared, barrier = costs.classes["shared"], costs.classes["barrier"]
     rest = costs.classes["fp32"] + costs.classes["integer"] + costs.classes["control"]
     # The end of an iteration precedes the next one's first load.
@@ -101,7 +100,7 @@ def test_proportion__of_the_file_is_that_of_its_tasks():
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("fixed_loop").entry("nested_loops"))
     text = kernel_text(found, costs=costs)
-    tasks = [costs.task(found, stage) for stage in found.stages]
+    tasks = [costs.task(found.graph, stage) for stage in found.stages]
     (printed,) = re.findall(r"computation instruction proportion P = ([0-9.]+)\.$", text, re.M)
     assert float(printed) == pytest.approx(computation_proportion(tasks), abs=1e-4)
     # By hand, of the inner loop: fma 65, three additions of constants and a comparison, a branch.

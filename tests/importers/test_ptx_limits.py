@@ -39,7 +39,7 @@ def test_calls__recursive_missing_and_many():
 
 
 def test_calls__that_double_are_cut_off(monkeypatch):
-    monkeypatch.setattr("sweep.importers.ptx.calls.LARGEST_EXPANSION", 1000)
+    monkeypatch.setattr("sweep.importers.ptx.module.LARGEST_EXPANSION", 1000)
     text = ".version 8.0 .target sm_80 .func f0() { ret; }"
     for i in range(1, 40):
         text += f".func f{i}() {{ call f{i - 1}; call f{i - 1}; }}"

@@ -15,17 +15,6 @@ from typing import NamedTuple
 
 from sweep.errors import ProfileError
 
-__all__ = [
-    "QUANTITIES",
-    "SECTOR",
-    "Quantity",
-    "Value",
-    "decimal_sign",
-    "in_base",
-    "read_value",
-    "whole_bytes",
-]
-
 SECTOR = 32.0
 """Bytes per sector, the unit of the L2 and DRAM counters."""
 

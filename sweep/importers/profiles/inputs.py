@@ -10,8 +10,6 @@ from sweep.errors import ProfileError
 from sweep.importers.profiles.counters import QUANTITIES
 from sweep.importers.profiles.launches import Found, Launch, bare_name, find
 
-__all__ = ["Access", "Given", "Inputs", "inputs_of"]
-
 WARP = 32
 COALESCED = 4.0
 """Sectors per access of a warp to consecutive words of 4 bytes."""

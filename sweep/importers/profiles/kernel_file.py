@@ -10,8 +10,6 @@ from sweep.importers.profiles.launches import bare_name
 from sweep.specs import Measured
 from sweep.specs.writing import KernelFile
 
-__all__ = ["kernel_text"]
-
 WORD = 4
 
 

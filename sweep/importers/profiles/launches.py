@@ -20,8 +20,6 @@ from sweep.importers.profiles.counters import (
     whole_bytes,
 )
 
-__all__ = ["Found", "Launch", "bare_name", "chosen", "find", "kernels_of", "read_profile"]
-
 _FORMATS = tomllib.loads((files("sweep.importers.profiles") / "formats.toml").read_text("utf-8"))
 _NOT_COUNTERS = frozenset(_FORMATS["other_columns"])
 

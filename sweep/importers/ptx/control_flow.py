@@ -12,8 +12,6 @@ from functools import cached_property
 
 from sweep.importers.ptx.module import ISA, Function, Instruction, Label, PtxError
 
-__all__ = ["Amount", "Block", "Graph", "Loop", "Passage", "control_flow"]
-
 MAX_DEPTH = 64
 """Largest depth of nested loops; a greater depth is a mistake or an attack."""
 
@@ -186,6 +184,11 @@ class Graph:
 
         return sorted(self.order, key=key)
 
+    @property
+    def sizes(self) -> dict[str, float]:
+        """Unknown trip counts by name, each with its default of one iteration."""
+        return {loop.size: 1.0 for loop in self.loops if loop.trips is None}
+
     def value(self, passage: Passage, sizes: Mapping[str, float]) -> float:
         """Return the execution count of a passage for values of the unknown trip counts."""
         result = 1.0
@@ -301,17 +304,13 @@ def _immediate_dominators(
                         second = idom[second]
                 found = first
             if steps > MAX_STEPS:
-                raise PtxError("the branches are too tangled to be followed", _line(blocks[number]))
+                items = blocks[number].labels or blocks[number].instructions
+                reason = "the branches are too tangled to be followed"
+                raise PtxError(reason, items[0].line if items else 0)
             is_changed |= idom[number] != found
             idom[number] = found
     idom[order[0]] = -1
     return idom
-
-
-def _line(block: Block) -> int:
-    """Return the line of a block; only a block at the end of the code is empty."""
-    items: list[Label | Instruction] = [*block.labels, *block.instructions]
-    return items[0].line if items else 0
 
 
 def _spans(order: Sequence[int], idom: Sequence[int]) -> list[tuple[int, int]]:

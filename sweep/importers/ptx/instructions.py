@@ -24,8 +24,6 @@ from typing import NamedTuple
 from sweep.importers.ptx.module import ISA, Instruction
 from sweep.importers.ptx.registers import UNKNOWN, WARP, Block, Value, Values
 
-__all__ = ["Meaning", "Shape", "meaning_of", "shapes_of"]
-
 LARGEST_WORD = 16
 """Size of the widest access per thread in kernel files [bytes]."""
 

@@ -8,12 +8,9 @@ from itertools import accumulate
 
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage
-from sweep.importers.ptx.costs import InstructionCosts, computation_proportion
 from sweep.importers.ptx.instructions import Shape
-from sweep.importers.ptx.stages import Stage, amounts
+from sweep.importers.ptx.stages import InstructionCosts, Stage, amounts, computation_proportion
 from sweep.specs.writing import KernelFile, Value, toml
-
-__all__ = ["kernel_text"]
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Block sizes to search if neither the text nor the user fixes the block."""
@@ -197,7 +194,7 @@ class _Writer:
             rest = sum(one.count for one in unknown[MOST_UNKNOWN:])
             yield f"{rest} more unknown instructions are counted likewise."
         if self.costs is not None:
-            tasks = [self.costs.task(analysis, stage) for stage in analysis.stages]
+            tasks = [self.costs.task(analysis.graph, stage) for stage in analysis.stages]
             proportion = computation_proportion(tasks)
             if not math.isnan(proportion):
                 share = f"computation instruction proportion P = {proportion:.4f}"
@@ -274,7 +271,7 @@ class _Writer:
     def _costs(self, stage: Stage) -> Iterator[str]:
         """Yield the costs of a stage's tasks as a comment."""
         if self.costs is not None:
-            task = self.costs.task(self.analysis, stage)
+            task = self.costs.task(self.analysis.graph, stage)
             yield (
                 f"On {self.costs.device}, in cycles of one execution: computation"
                 f" {task.computation:.6g}, memory {task.memory:.6g}."

@@ -6,6 +6,9 @@ directive that PTX ISA 1.0 to 9.0 does not have is an error with its line.
 
 from __future__ import annotations
 
+import re
+from collections import ChainMap
+
 from sweep.errors import nearest
 from sweep.importers.ptx.module import (
     ISA,
@@ -21,8 +24,6 @@ from sweep.importers.ptx.module import (
     Word,
 )
 from sweep.importers.ptx.tokens import VARIABLES, Tokens, integer_of
-
-__all__ = ["LARGEST_TEXT", "read_ptx"]
 
 LARGEST_TEXT = 16 * 2**20
 """Texts of more characters (16 MiB) are refused."""
@@ -58,6 +59,12 @@ def read_ptx(text: str) -> Module:
     return _Parser(text).module()
 
 
+def _unknown(name: str, line: int, *places: str) -> PtxError:
+    """Return an error about a directive that does not exist where it stands."""
+    known = [directive for place in places for directive in _DIRECTIVES[place]]
+    return PtxError(f"unknown directive '{name}'{nearest(name, known)}", line)
+
+
 class _Scope:
     """The names that are declared between two braces, and those of the scopes around it."""
 
@@ -66,7 +73,7 @@ class _Scope:
         self.depth: int = outer.depth + 1 if outer is not None else 1
         self.registers: dict[str, Register] = {}
         self.families: dict[str, tuple[int, int]] = {}
-        self.labels: dict[str, Label] = {}
+        self.labels: ChainMap[str, Label] = outer.labels.new_child() if outer else ChainMap()
 
     def declare(self, variable: Variable) -> None:
         """Add a register, or the family ``name0 ... name(count-1)``."""
@@ -95,13 +102,6 @@ class _Scope:
         if not number or len(number) > 9 or int(number) >= count:
             return None
         return self.registers.setdefault(name, Register(name, width))
-
-    def label(self, name: str) -> Label | None:
-        """Return the label with this name."""
-        scope: _Scope | None = self
-        while scope is not None and name not in scope.labels:
-            scope = scope.outer
-        return scope.labels[name] if scope is not None else None
 
 
 class _Parser(Tokens):
@@ -159,19 +159,15 @@ class _Parser(Tokens):
         elif name in (".entry", ".func"):
             self._function(line, is_entry=name == ".entry")
         elif name not in _DIRECTIVES["linkage"]:
-            listed = (_DIRECTIVES[key] for key in ("outside", "linkage", "variables"))
-            raise PtxError(f"unknown directive '{name}'{nearest(name, sum(listed, []))}", line)
+            raise _unknown(name, line, "outside", "linkage", "variables")
 
     def _version(self) -> None:
-        text = self.text
-        major, _, minor = text.partition(".")
-        if not (major.isdigit() and minor.isdigit() and len(text) < 8):
+        if not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,3}", self.text):
             raise self.expected("a version such as 9.0")
-        if int(major) > NEWEST_VERSION:
-            raise self.error(
-                f"PTX ISA {text} is newer than {NEWEST_VERSION}, the newest known here"
-            )
-        self.version = self.version or text
+        if float(self.text) >= NEWEST_VERSION + 1:
+            newer = f"PTX ISA {self.text} is newer than {NEWEST_VERSION}"
+            raise self.error(f"{newer}, the newest known here")
+        self.version = self.version or self.text
         self.advance()
 
     # Functions
@@ -185,17 +181,14 @@ class _Parser(Tokens):
         function = self.function = Function(name, is_entry, line)
         function.parameters = self._parameters()
         self._limits(function.limits)
+        known = self.functions.setdefault(name, function)
         if self.accept(";"):
-            self.functions.setdefault(name, function)
             return
         if self.kind == "directive":
-            raise self.error(
-                f"unknown directive '{self.text}'{nearest(self.text, _DIRECTIVES['limits'])}"
-            )
+            raise _unknown(self.text, self.line, "limits")
         if self.text != "{":
             raise self.expected(f"the body of '{name}'")
-        known = self.functions.get(name)
-        if known is not None and known.has_body:
+        if known.has_body:
             reason = f"the function '{name}' has a body already (line {known.line})"
             raise PtxError(reason, line)
         self._body()
@@ -281,7 +274,7 @@ class _Parser(Tokens):
         elif self.text in _LABELLED:
             self._inner_directive(word)
         else:
-            if word in self.scope.labels:
+            if word in self.scope.labels.maps[0]:
                 raise PtxError(f"the label '{word}' is defined twice", line)
             label = self.scope.labels[word] = Label(line, word)
             self._add(label)
@@ -304,8 +297,7 @@ class _Parser(Tokens):
         elif text in _DIRECTIVES["skipped"]:
             self.skip_to(";")
         else:
-            known = [".reg", ".branchtargets", *VARIABLES, *_DIRECTIVES["skipped"]]
-            raise self.error(f"unknown directive '{text}'{nearest(text, known)}")
+            raise _unknown(text, self.line, "inside", "variables", "skipped")
         self.expect(";")
 
     def _instruction(self, word: str, line: int, guard: Word = "", negated: bool = False) -> None:
@@ -401,9 +393,8 @@ class _Parser(Tokens):
                 raise PtxError(f"no list of branch targets '{target}'", branch.line)
 
     def _label(self, name: str, line: int, scope: _Scope) -> Label:
-        label = scope.label(name)
-        if label is None:
-            known = {item.name for item in self.function.body if isinstance(item, Label)}
-            hint = nearest(name, known) if len(known) < 1000 else ""
-            raise PtxError(f"there is no label '{name}'{hint}", line)
-        return label
+        if name in scope.labels:
+            return scope.labels[name]
+        known = {item.name for item in self.function.body if isinstance(item, Label)}
+        hint = nearest(name, known) if len(known) < 1000 else ""
+        raise PtxError(f"there is no label '{name}'{hint}", line)

@@ -28,8 +28,6 @@ from sweep.importers.ptx.module import (
 )
 from sweep.importers.ptx.tokens import integer_of
 
-__all__ = ["ALIGNED", "UNKNOWN", "WARP", "Block", "Value", "Values", "live_registers"]
-
 ALIGNED = 4096
 """Largest alignment that is tracked."""
 

@@ -4,22 +4,27 @@ A calculate period is a computation task (instructions other than global accesse
 task that follows it (Luo & Suda 2011, Section 3.2). Stages also end where a loop begins or ends.
 The rest of a loop's body after its last memory task belongs to the first period of the next
 iteration, the code after a kernel's last memory task to the last period.
+
+Costs of tasks come from the parameters of Luo & Suda in the device file (``[model.luo_suda]``):
+``instruction_cost`` by opcode, kind of number and whether an operand is a constant
+(``add.int_reg``), ``class_cost`` for instructions without a row, and ``t_mem_cycles`` for an access
+to global memory.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+from sweep.errors import SweepError
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage
 from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Block, Values
-
-__all__ = ["MAX_STAGES", "STAGES", "Cost", "Stage", "Unknown", "amounts", "cut_into_stages"]
+from sweep.specs import Device
 
 STAGES = ("tasks", "barriers", "none")
 """How code is divided: into calculate periods, at barriers, not at all."""
@@ -246,3 +251,121 @@ def _close_periods(stages: list[Stage]) -> list[Stage]:
             (run[0] if is_whole else run[-2]).absorb(run.pop())
         result += run
     return result
+
+
+class Task(NamedTuple):
+    """A computation task and the memory task after it.
+
+    Attributes
+    ----------
+    computation, memory : float
+        Costs in one execution [cycle].
+    executions : float
+        How often a thread executes it.
+    """
+
+    computation: float
+    memory: float
+    executions: float
+
+
+@dataclass(frozen=True)
+class InstructionCosts:
+    """The instruction table of one device.
+
+    Attributes
+    ----------
+    device : str
+        The device's key.
+    rows : mapping of str to float
+        Cycles by ``OPCODE.KIND_OPERAND`` (``mul.float_const``).
+    classes : mapping of str to float
+        Cycles by class of instruction, for opcodes without a row.
+    memory : float
+        Cycles of an access to global memory.
+    """
+
+    device: str
+    rows: Mapping[str, float]
+    classes: Mapping[str, float]
+    memory: float
+
+    def cost_of(self, key: Cost) -> float:
+        """Return the cost of one instruction [cycle].
+
+        Raises
+        ------
+        SweepError
+            The table has neither a row for the opcode nor a cost for its class.
+        """
+        if key.kind == "global":
+            return self.memory
+        kind, operand = "float" if key.is_float else "int", "const" if key.has_constant else "reg"
+        row = f"{key.opcode}.{kind}_{operand}"
+        if key.kind not in ("shared", "barrier") and row in self.rows:
+            return self.rows[row]
+        for name in (key.kind, "computation"):
+            if name in self.classes:
+                return self.classes[name]
+        raise SweepError(
+            f"device {self.device}: [model.luo_suda] instruction_cost has no row {row}, and"
+            f" class_cost none for {key.kind}"
+        )
+
+    def task(self, graph: Graph, stage: Stage, sizes: Mapping[str, float] | None = None) -> Task:
+        """Return the tasks of one stage for values of the unknown trip counts."""
+        sizes = graph.sizes | dict(sizes or {})
+        computation = memory = 0.0
+        for (key, passage), number in stage.costs.items():
+            cost = number * graph.value(passage, sizes) * self.cost_of(key)
+            if key.kind == "global":
+                memory += cost
+            else:
+                computation += cost
+        executions = stage.share * graph.value(stage.passage, sizes)
+        often = executions or 1.0
+        return Task(computation / often, memory / often, executions)
+
+
+def instruction_costs(device: Device) -> InstructionCosts:
+    """Return the instruction table of a device.
+
+    Parameters
+    ----------
+    device : Device
+        A device with the parameters of ``luo_suda``.
+
+    Raises
+    ------
+    SweepError
+        The device file has no such table.
+    """
+    table = device.model_parameters.get("luo_suda", {})
+    memory = table.get("t_mem_cycles")
+    rows, classes = (_rows(table.get(name)) for name in ("instruction_cost", "class_cost"))
+    if not isinstance(memory, float) or not (classes or rows):
+        raise SweepError(
+            f"device {device.key} has no table of instruction costs: its file needs t_mem_cycles"
+            " and instruction_cost or class_cost in [model.luo_suda]"
+        )
+    return InstructionCosts(device.key, rows, classes, memory)
+
+
+def _rows(table: object) -> dict[str, float]:
+    """Return a table of names and cycles as a mapping."""
+    rows = table if isinstance(table, tuple) else ()
+    pairs = (row for row in rows if isinstance(row, tuple) and len(row) == 2)
+    return {name: cycles for name, cycles in pairs if isinstance(cycles, float)}
+
+
+def computation_proportion(tasks: Sequence[Task]) -> float:
+    """Return P, the cost of computation over the cost of all instructions; NaN if that is 0.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The tasks of a kernel.
+    """
+    computation = sum(task.computation * task.executions for task in tasks)
+    memory = sum(task.memory * task.executions for task in tasks)
+    return computation / (computation + memory) if computation + memory else float("nan")

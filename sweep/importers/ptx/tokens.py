@@ -7,8 +7,6 @@ from bisect import bisect_right
 
 from sweep.importers.ptx.module import ISA, PtxError, Variable
 
-__all__ = ["VARIABLES", "Tokens", "integer_of"]
-
 VARIABLES = ISA["directives"]["variables"]
 """The state spaces of variables."""
 
@@ -16,7 +14,7 @@ LARGEST_VARIABLE = 2**40
 """Largest size of an array [bytes]; no GPU has more memory."""
 
 _TYPES = ISA["types"]
-_VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 # Quantifiers are possessive, so that hostile text cannot cause backtracking. (Atomic groups would
 # do the same, but have a bug before Python 3.11.5.) `#` begins lines of the C preprocessor,
@@ -165,25 +163,24 @@ class Tokens:
         kind, vector, alignment, points_to = "", 1, 0, ""
         is_pointer = False
         while self.kind == "directive":
-            text = self.text
+            word = self.text[1:]
             self.advance()
-            if text[1:] in _TYPES:
-                kind = text[1:]
-            elif text in _VECTORS:
-                vector = _VECTORS[text]
-            elif text == ".align":
+            if word in _TYPES:
+                kind = word
+            elif word in _VECTORS:
+                vector = _VECTORS[word]
+            elif word == "align":
                 alignment = self.integer()
                 if not 0 < alignment <= 2**16:
                     raise self.error(f"an alignment of {alignment} bytes")
-            elif text == ".ptr":
-                is_pointer = True
-            elif is_pointer and text in VARIABLES:
-                points_to = text[1:]
-            elif text == ".attribute":
+            elif word == "attribute":
                 self.expect("(")
                 self.skip_over(")")
-            elif text not in (".unified", ".param", ".reg"):
-                raise self.error(f"'{text}' is no type")
+            elif is_pointer and f".{word}" in VARIABLES:
+                points_to = word
+            elif word not in ("ptr", "unified", "param", "reg"):
+                raise self.error(f"'.{word}' is no type")
+            is_pointer |= word == "ptr"
         if not kind and space != "tex":
             raise self.expected("a type such as .b32")
         size = _TYPES[kind or "u64"] * vector
@@ -192,19 +189,19 @@ class Tokens:
 
     def _array(self, element: int) -> int | None:
         """Read ``[2][4]`` and return the size in bytes; ``None`` for ``[]``."""
-        size: int | None = element
+        size, is_open = element, False
         while self.accept("["):
             if self.accept("]"):
-                size = None
+                is_open = True
                 continue
             length = self.integer()
-            while self.accept("*"):
+            while 0 <= length <= LARGEST_VARIABLE and self.accept("*"):
                 length *= self.integer()
-            self.expect("]")
-            if not 0 <= length <= LARGEST_VARIABLE or (size or 0) * length > LARGEST_VARIABLE:
+            if not 0 <= size * length <= LARGEST_VARIABLE or length > LARGEST_VARIABLE:
                 raise self.error(f"an array of {length} elements")
-            size = None if size is None else size * length
-        return size
+            self.expect("]")
+            size *= length
+        return None if is_open else size
 
 
 def integer_of(text: str) -> int | None:

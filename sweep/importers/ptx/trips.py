@@ -15,8 +15,6 @@ from sweep.importers.ptx.control_flow import Graph, Loop
 from sweep.importers.ptx.module import Instruction, Register, Word
 from sweep.importers.ptx.registers import Values
 
-__all__ = ["find_trips"]
-
 MAX_STEPS = 128
 """Iterations that are evaluated one by one: enough for every loop that halves or doubles."""
 
