@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
 from sweep.compiler.passes import get_pass
 from sweep.evaluation.launch import build_launch
-from sweep.evaluation.packing import Packer, form_of
-from sweep.evaluation.tables import pass_inputs
+from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.models import get_model
-from sweep.space import KernelSpace, Plan
+from sweep.space import Box, KernelSpace, Plan
 
 __all__ = ["Tables", "compiled", "grid_shape", "same", "tables", "touched"]
 
@@ -29,20 +28,12 @@ CHUNK, CALL = 1 << 21, {"clocks": 1 << 21, "rows": 1 << 18}
 
 def grid_shape(space: KernelSpace) -> tuple[int, ...]:
     """Return the shape of the grid, with both clocks last."""
-    kinds = [d.kind for d in space.grid.dimensions]
-    shape = tuple(
-        n for n, kind in zip(space.grid.shape, kinds, strict=True) if kind not in ("core", "memory")
-    )
-    clocks = [
-        space.grid.shape[kinds.index(kind)] if kind in kinds else 1 for kind in ("core", "memory")
-    ]
-    return (*shape, *clocks)
+    return space.clocked.shape
 
 
 def tables(space: KernelSpace, plan: Plan, model: str) -> Tables:
     """Return a model's tables over the whole grid, with length 1 along axes that do not matter."""
-    whole = space.grid.whole
-    launch = build_launch(space, whole)
+    launch = build_launch(space)
     found = pass_inputs(launch, get_model(model), plan.variant, {})
     return {name: np.asarray(table) for name, table in found.items()}
 
@@ -60,10 +51,12 @@ def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> 
     form = form_of(shape)
 
     def work(box: tuple[slice, ...]) -> None:
-        views, pack = [array[box] for array in out], Packer(declared)
+        views = [array[box] for array in out]
         part = {name: restricted(table, box) for name, table in t.items()}
+        covered = Box((0,) * len(shape), views[0].shape)
         for index in blocks(views[0].shape, CALL[form]):
-            packed = pack(part, index)
+            block = Box(*zip(*((s.start, s.stop) for s in index), strict=True))
+            packed = pack(declared, part, covered, block)
             function = get_pass(model, "corrected", packed.form, OUTPUTS, packed.length)
             rows = (packed.n_rows, packed.n_inner)
             function(*packed.arguments, *(array[index].reshape(rows) for array in views))

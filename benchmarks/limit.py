@@ -24,13 +24,13 @@ from benchmarks.cpp import compiled_loop, compiler
 from benchmarks.peak import own_peak
 from benchmarks.spaces import KINDS, space
 from benchmarks.storing import THREADS
+from sweep.evaluation import limits
 from sweep.evaluation.chunk import blocks
-from sweep.evaluation.packing import Packer
-from sweep.evaluation.reducing import pieces, reduce_in_threads
-from sweep.evaluation.tables import canonical, tables_of
+from sweep.evaluation.reducing import Task, reduce_in_threads
+from sweep.evaluation.tables import form_of, pack, tables_of
 from sweep.models import get_model, model_names
 from sweep.reduction import Reduction
-from sweep.space import KernelSpace, Plan, Space
+from sweep.space import KernelSpace, Plan, Space, cut_box
 
 __all__ = ["limit_row"]
 
@@ -54,16 +54,19 @@ def question(kernel: KernelSpace) -> Reduction:
 def ours(whole: Space) -> float:
     """Return the smallest time from a question."""
     kernel = whole.kernels[0]
-    found = reduce_in_threads(kernel, whole.plan, question(kernel), THREADS)
+    found = reduce_in_threads(Task(kernel, whole.plan, question(kernel)), THREADS)
     return min(float(kept.columns[0][0]) for kept in found)
 
 
 def packed_parts(kernel: KernelSpace, plan: Plan, model: str) -> Iterator[Any]:
     """Yield the packed tables of every piece."""
-    for piece in pieces(kernel, question(kernel)):
-        inputs = tables_of(kernel, piece.box).inputs(plan, model)
-        for index in blocks(canonical(kernel, piece.box)):
-            yield Packer(get_model(model))(inputs, index)
+    whole = kernel.clocked.whole
+    limit = limits.PIECE if form_of(whole.shape) == "clocks" else limits.LAUNCHES // 2
+    for box in cut_box(whole, limit):
+        tables = tables_of(kernel, box)
+        inputs = tables.inputs(plan, model)
+        for block in blocks(box):
+            yield pack(get_model(model), inputs, tables.box, block)
 
 
 def theirs(loop: Any, parts: Sequence[Any], repeats: int) -> float:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from sweep.evaluation.chunk import Buffers, evaluate_box, warm_up
-from sweep.evaluation.coordinates import assumptions, coordinates, group_attributes
-from sweep.evaluation.dataset import evaluate, kernel_dataset
-from sweep.evaluation.validity import obstacles
-from sweep.evaluation.variables import Variable, all_fields, variables
+from typing import TYPE_CHECKING, Any
+
+from sweep.evaluation.chunk import Buffers, evaluate_box, obstacles, warm_up
+from sweep.evaluation.variables import (
+    Variable,
+    all_fields,
+    assumptions,
+    coordinates,
+    group_attributes,
+    variables,
+)
+
+if TYPE_CHECKING:
+    from sweep.evaluation.planned import evaluate, kernel_dataset
 
 __all__ = [
     "Buffers",
@@ -22,3 +31,12 @@ __all__ = [
     "variables",
     "warm_up",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs xarray on first use."""
+    if name not in ("evaluate", "kernel_dataset"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sweep.evaluation import planned
+
+    return getattr(planned, name)

@@ -1,33 +1,37 @@
-"""Evaluation of a box of the grid, in memory."""
+"""Evaluation of a box of the grid, or of single points, in memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from sweep.compiler.passes import get_pass, get_plain_pass
 from sweep.evaluation import limits
-from sweep.evaluation.launch import Launch
-from sweep.evaluation.packing import Packer, form_of
-from sweep.evaluation.step_cache import StepCache
-from sweep.evaluation.tables import Index, canonical, is_small, restrict, tables_of
+from sweep.evaluation.counts import StepCache
+from sweep.evaluation.launch import Launch, clock_on_devices
+from sweep.evaluation.tables import Tables, form_of, is_small, pack, restricted, tables_of
 from sweep.evaluation.variables import Variable, variables
+from sweep.fields import STATUS
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan, cut_box
 
-__all__ = ["Buffers", "blocks", "evaluate_box", "fill_model", "launch_values", "warm_up"]
+__all__ = ["Buffers", "blocks", "evaluate_box", "evaluate_points", "obstacles", "warm_up"]
+
+Array = np.ndarray[Any, Any]
 
 
-class Buffers(dict[str, np.ndarray]):
+class Buffers(dict[str, Array]):
     """Memory of results by variable, used again for the next box; and the cache of tables."""
 
     def __init__(self) -> None:
         super().__init__()
         self.steps = StepCache()
 
-    def array(self, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
+    def array(self, variable: Variable, shape: tuple[int, ...]) -> Array:
         """Return an array for a variable's results, its content arbitrary."""
         size = math.prod(shape)
         held = self.get(variable.name)
@@ -42,7 +46,7 @@ def evaluate_box(
     box: Box,
     wanted: Sequence[Variable] | None = None,
     buffers: Buffers | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Array]:
     """Evaluate all models of a plan over a box.
 
     Parameters
@@ -66,111 +70,228 @@ def evaluate_box(
     """
     wanted = tuple(variables(space, plan) if wanted is None else wanted)
     buffers = Buffers() if buffers is None else buffers
-    result: dict[str, np.ndarray] = {}
-    for variable in wanted:
-        shape = box.shape
-        if variable.is_launch:
-            dimensions = zip(space.grid.dimensions, box.shape, strict=True)
-            shape = tuple(n for d, n in dimensions if d.kind not in ("core", "memory"))
-        elif variable.model is None:
-            shape = (len(plan.models), *shape)
-        result[variable.name] = buffers.array(variable, shape)
-    for part in _table_boxes(space, box):
-        inside = tuple(
-            slice(a - start, b - start)
-            for a, b, start in zip(part.start, part.stop, box.start, strict=True)
-        )
-        _fill(space, plan, part, inside, wanted, result, buffers.steps)
+    sizes = {"model": len(plan.models), **dict(zip(space.grid.names, box.shape, strict=True))}
+    result = {v.name: buffers.array(v, tuple(sizes[d] for d in v.dims)) for v in wanted}
+    whole = space.clocked_box(box)
+    models = {v.name: () if v.is_launch or v.model else (len(plan.models),) for v in wanted}
+    parts = [whole]
+    if not is_small(space) and form_of(whole.shape) == "rows":
+        parts = list(cut_box(whole, limits.LAUNCHES))
+    for part in parts:
+        tables = tables_of(space, part, buffers.steps)
+        inside, arrays = part.within(whole), {}
+        for v in wanted:
+            shape = whole.shape[:-2] if v.is_launch else whole.shape
+            array = result[v.name].reshape(*models[v.name], *shape)
+            index: Any = (..., *inside[: len(shape)])
+            arrays[v.name] = array[index]
+        pick = partial(restricted, index=part.within(tables.box))
+        _fill_launch(tables.launch, wanted, pick, arrays)
+        for number, name in enumerate(plan.models):
+            _fill_model(plan, number, wanted, arrays, part, tables.box, tables.inputs(plan, name))
     return result
 
 
-def _table_boxes(space: KernelSpace, box: Box) -> list[Box]:
-    """Return the parts of a box, in order, whose tables are made together."""
-    if is_small(space) or form_of(canonical(space, box)) == "clocks":
-        return [box]
-    return list(cut_box(box, limits.LAUNCHES))
-
-
-def _fill(
-    space: KernelSpace,
-    plan: Plan,
-    part: Box,
-    inside: Index,
+def _fill_launch(
+    launch: Launch,
     wanted: Sequence[Variable],
-    result: Mapping[str, np.ndarray],
-    steps: StepCache,
+    pick: Callable[[Array], Array],
+    arrays: Mapping[str, Array],
 ) -> None:
-    """Fill the part of a box's results at ``inside``."""
-    shape = canonical(space, part)
-    tables = tables_of(space, part, steps)
-    for variable in wanted:
-        if variable.is_launch:
-            values = result[variable.name]
-            values[inside[: values.ndim]] = _launch_variable(
-                variable, tables.launch, tables.index[:-2]
-            )
-    for i, name in enumerate(plan.models):
-        own = [v for v in wanted if not v.is_launch and v.model in (None, name)]
-        if own:
-            arrays = [(result[v.name] if v.model else result[v.name][i])[inside] for v in own]
-            outputs = tuple(v.source for v in own)
-            fill_model(tables.inputs(plan, name), plan, name, shape, outputs, arrays)
-
-
-def launch_values(variable: Variable, launch: Launch) -> tuple[np.ndarray, np.ndarray]:
-    """Return the table of a variable that only the launch decides, and the launch's status."""
+    """Fill the variables that only the launch decides; ``pick`` takes their part of a table."""
     work = launch.workload
-    name = "limiter" if variable.source == "occupancy_limiter" else variable.source
-    return getattr(work.occupancy if hasattr(work.occupancy, name) else work, name), launch.status
+    for variable in (v for v in wanted if v.is_launch):
+        name = "limiter" if variable.source == "occupancy_limiter" else variable.source
+        table = getattr(work.occupancy if hasattr(work.occupancy, name) else work, name)
+        absent = 0 if variable.is_code else np.nan
+        values, array = (
+            np.where(pick(launch.status) == 0, pick(table), absent),
+            arrays[variable.name],
+        )
+        array[...] = values[..., 0, 0] if values.ndim > array.ndim else values
 
 
-def _launch_variable(variable: Variable, launch: Launch, index: Index) -> np.ndarray:
-    """Return a variable that only the launch decides, spread over its dimensions."""
-    values, status = (
-        t[..., 0, 0][restrict(t[..., 0, 0], index)] for t in launch_values(variable, launch)
-    )
-    values = np.where(status == 0, values, 0 if variable.is_code else np.nan)
-    return np.broadcast_to(values, tuple(s.stop - s.start for s in index))
-
-
-def fill_model(
-    inputs: Mapping[str, np.ndarray],
+def _fill_model(
     plan: Plan,
-    name: str,
-    shape: tuple[int, ...],
-    outputs: tuple[str, ...],
-    arrays: list[np.ndarray],
+    number: int,
+    wanted: Sequence[Variable],
+    arrays: Mapping[str, Array],
+    box: Box,
+    covered: Box,
+    inputs: Mapping[str, Array],
     form: str | None = None,
     is_compiled: bool = True,
 ) -> None:
-    """Fill the output arrays of one model over a box, block by block."""
-    pack = Packer(get_model(name))
-    for index in blocks(shape):
-        packed = pack(inputs, index, form=form)
-        get = get_pass if is_compiled else get_plain_pass
-        fill = get(name, plan.variant, packed.form, outputs, packed.length)
+    """Fill the results of a plan's model over a box, whose inputs cover another one."""
+    model = get_model(plan.models[number])
+    own = [v for v in wanted if not v.is_launch and v.model in (None, model.name)]
+    if not own:
+        return
+    found = [arrays[v.name] if v.model else arrays[v.name][number] for v in own]
+    outputs = tuple(v.source for v in own)
+    get = get_pass if is_compiled else get_plain_pass
+    for block in blocks(box):
+        packed = pack(model, inputs, covered, block, form)
+        fill = get(model.name, plan.variant, packed.form, outputs, packed.length)
         rows = (packed.n_rows, packed.n_inner)
-        views = [array.reshape(shape)[index].reshape(rows) for array in arrays]
+        views = [array[block.within(box)].reshape(rows) for array in found]
         with np.errstate(all="ignore"):
             fill(*packed.arguments, *views)
 
 
-def blocks(shape: tuple[int, ...]) -> list[Index]:
+def blocks(box: Box) -> list[Box]:
     """Cut a box along its first axes into contiguous blocks of at most BLOCK points.
 
     A box with launches besides clocks is one block: its tables have a number for each launch and
     for each pair of clocks, its results for each of both.
     """
-    whole = Box((0,) * len(shape), shape)
+    shape = box.shape
     if form_of(shape) == "clocks" and math.prod(shape[-2:]) <= 2 * limits.BLOCK:
-        return [whole.slices]
-    return [box.slices for box in cut_box(whole, limits.BLOCK)]
+        return [box]
+    return list(cut_box(box, limits.BLOCK))
 
 
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
     """Compile every pass that a run will need, before the clock starts."""
     for space in spaces:
-        dimensions = zip(space.grid.dimensions, space.grid.box(0).stop, strict=True)
         # The form of a pass follows from the number of clocks.
-        stop = tuple(n if d.kind in ("core", "memory") else 1 for d, n in dimensions)
+        stop = tuple(len(d) if d.is_clock else 1 for d in space.grid.dimensions)
         evaluate_box(space, plan, Box((0,) * len(stop), stop))
+
+
+# ---------------------------------------------------------------------------- single points
+
+
+def evaluate_points(
+    space: KernelSpace, plan: Plan, points: Mapping[str, Array], wanted: Sequence[Variable]
+) -> dict[str, Array]:
+    """Evaluate all models of a plan at single points of a grid.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid.
+    plan : Plan
+        Models, variant, precision and options.
+    points : mapping
+        The points' index along every dimension of the grid, arrays of one length.
+    wanted : sequence of Variable
+        What to compute.
+
+    Returns
+    -------
+    dict
+        Variable name to an array over the points; with the model first for what all models give.
+    """
+    size = len(next(iter(points.values())))
+    zeros = np.zeros(size, np.int64)
+    places = np.stack([points.get(name, zeros) for name in space.clocked.names])
+    models = {v.name: (len(plan.models),) if "model" in v.dims else () for v in wanted}
+    found = {v.name: np.empty((*models[v.name], size), v.dtype) for v in wanted}
+    for chosen, box in _sharing_tables(space, places):
+        tables = tables_of(space, box)
+        index = places[:, chosen] - np.array(box.start)[:, np.newaxis]
+        pick = partial(_at, index=tuple(index))
+        arrays = {v.name: np.empty((*models[v.name], len(chosen)), v.dtype) for v in wanted}
+        _fill_launch(tables.launch, wanted, pick, arrays)
+        line = Box((0,) * len(index), (*(1,) * (len(index) - 1), len(chosen)))
+        arrays |= {v.name: arrays[v.name].reshape(*models[v.name], *line.shape)
+                   for v in wanted if not v.is_launch}  # fmt: skip
+        is_compiled = len(chosen) > limits.FEW_POINTS
+        for number, name in enumerate(plan.models):
+            inputs = {n: pick(table).reshape(line.shape) for n, table in
+                      tables.inputs(plan, name).items()}  # fmt: skip
+            _fill_model(plan, number, wanted, arrays, line, line, inputs, "rows", is_compiled)
+        for name, array in arrays.items():
+            found[name][..., chosen] = array.reshape(*models[name], len(chosen))
+    return found
+
+
+def _sharing_tables(space: KernelSpace, places: Array) -> Iterator[tuple[Array, Box]]:
+    """Yield the numbers of points that share tables, and the box that the tables cover."""
+    if is_small(space):
+        yield np.arange(places.shape[1]), space.clocked.whole
+        return
+    launches, inverse = np.unique(places[:-2], axis=1, return_inverse=True)
+    clocks = space.clocked.shape[-2:]
+    for number, launch in enumerate(launches.T.tolist()):
+        box = Box((*launch, 0, 0), (*(i + 1 for i in launch), *clocks))
+        yield np.flatnonzero(inverse.ravel() == number), box
+
+
+def _at(table: Array, index: tuple[Array, ...]) -> Array:
+    """Return a table, with length 1 along what it does not depend on, at points."""
+    place = tuple(0 if n == 1 else part for n, part in zip(table.shape, index, strict=True))
+    return np.asarray(table[place] * np.ones(len(index[0])))
+
+
+# ---------------------------------------------------------------------------- before a run
+
+
+def obstacles(space: KernelSpace, plan: Plan) -> dict[str, str]:
+    """Return why no configuration of a kernel can have a time; empty if one can.
+
+    Parameters
+    ----------
+    space : KernelSpace
+        The kernel's grid.
+    plan : Plan
+        Models, variant and options.
+
+    Returns
+    -------
+    dict
+        By device, its commonest status in words. Empty too for a grid of so many launches that
+        looking through all of them would take long.
+    """
+    found: dict[str, str] = {}
+    for number, device in enumerate(space.devices):
+        pair = _clocks_in_range(space, number)
+        if isinstance(pair, str):
+            found[device.key] = pair
+            continue
+        whole = Box((number, *(0,) * (len(space.clocked.shape) - 3), *pair),
+                    (number + 1, *space.clocked.shape[1:-2], *(i + 1 for i in pair)))  # fmt: skip
+        # Nearly always a few launches show that there is a time.
+        if _statuses(space, plan, next(cut_box(whole, limits.FEW_LAUNCHES)))[0]:
+            return {}
+        counts = np.zeros(256, np.int64)
+        for i, box in enumerate(cut_box(whole, limits.LAUNCHES)):
+            if i == limits.MOST_BOXES:
+                return {}
+            counts += _statuses(space, plan, box)
+            if counts[0]:
+                return {}
+        found[device.key] = STATUS.meaning(int(counts.argmax()))
+    return found
+
+
+def _clocks_in_range(space: KernelSpace, number: int) -> tuple[int, ...] | str:
+    """Return the index of each clock in a device's range, or what is wrong."""
+    device, found = space.devices[number], []
+    for dimension in space.clocked.dimensions[-2:]:
+        kind, column = dimension.kind, {dimension.name: np.array(dimension.values)}
+        hertz, nominal, inside = clock_on_devices(kind, column, (device,), 1)
+        if not inside.any():
+            swept = sorted({float(f / 1e6) for f in (hertz.min(), hertz.max())})
+            low, high = (
+                device.values.get(f"clocks.{kind}_{end}", nominal[0]) for end in ("min", "max")
+            )
+            return (
+                f"{kind} clock {' to '.join(f'{f:g}' for f in swept)} MHz outside "
+                f"{low / 1e6:g} to {high / 1e6:g} MHz"
+            )
+        found.append(int(np.argmax(inside)))
+    return tuple(found)
+
+
+def _statuses(space: KernelSpace, plan: Plan, box: Box) -> Array:
+    """Return how often each status occurs before any model runs, over a box and all models."""
+    tables = Tables(space, box)
+    counts = np.zeros(256, np.int64)
+    for name in plan.models:
+        inputs = tables.inputs(plan, name)
+        launch, clocks = inputs["launch_status"], inputs["clock_status"]
+        status = np.broadcast_to(np.where(launch == 0, clocks, launch), box.shape)
+        counts += np.bincount(status.astype(np.uint8).ravel(), minlength=256)
+    return counts

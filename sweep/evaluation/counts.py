@@ -1,37 +1,77 @@
-"""Counts of a kernel over a box: its expressions and stages, evaluated."""
+"""A kernel's expressions over a box, each evaluated once for all boxes that share its arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from sweep.evaluation.step_cache import StepCache
 from sweep.expressions import Expression
-from sweep.hardware.affine_accesses import Affine
-from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
-from sweep.specs import Access, Kernel
+from sweep.models.workload import Array
 
-__all__ = [
-    "Block",
-    "Evaluator",
-    "block_of",
-    "by_class",
-    "device_array",
-    "parts_of_block",
-    "stages_of",
-    "total_of",
-]
+__all__ = ["Evaluator", "StepCache", "constant", "device_array"]
 
-TOTALS = ("instructions.", "synchronisation.")
+T = TypeVar("T")
+
+BY_VALUE = (bool, int, float, str, type(None), Expression)
 
 
-def device_array(values: Sequence[float], ndim: int) -> Array:
-    """Return one number per device as an array along the device axis."""
-    return np.array(values, dtype=np.float64).reshape((len(values),) + (1,) * (ndim - 1))
+class StepCache:
+    """Keeps the results of steps that the next box of a grid may need again.
+
+    Neighbouring boxes differ along one axis or few, and what does not depend on these is the same
+    again. A step is a function and its arguments, and both are its key: numbers, texts and
+    expressions by value, everything else by identity. As an axis is a step of its dimension and
+    slice, and a table a step of its expression and the axes that the expression reads, a table's
+    key is what the table depends on.
+
+    Nobody may change an array in place that a step takes or returns. A result that no step of a
+    whole box asked for is forgotten. Only one thread at a time may use a cache.
+
+    Examples
+    --------
+    >>> cache, calls = StepCache(), []
+    >>> def double(numbers):
+    ...     calls.append(numbers)
+    ...     return [2 * number for number in numbers]
+    >>> numbers = [1, 2]
+    >>> for _ in range(3):
+    ...     cache.begin_box()
+    ...     doubled = cache(double, numbers)
+    >>> doubled, len(calls)
+    ([2, 4], 1)
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._previous = self._steps
+
+    def begin_box(self) -> None:
+        """Forget the steps that the last box did not ask for."""
+        self._previous, self._steps = self._steps, {}
+
+    def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Return ``function(*arguments)``."""
+        key = (function, *((type(a), a) if isinstance(a, BY_VALUE) else id(a) for a in arguments))
+        kept = self._steps.get(key) or self._previous.get(key)
+        if kept is None:
+            kept = arguments, function(*arguments)  # with its arguments, so that no id is reused
+        self._steps[key] = kept
+        result: T = kept[1]
+        return result
+
+
+def device_array(values: Any, ndim: int) -> Any:
+    """Return one number or text per device as an array along the device axis."""
+    array = np.asarray(list(values))
+    array = array.astype(np.float64) if array.dtype.kind in "biuf" else array
+    return array.reshape((-1,) + (1,) * (ndim - 1))
+
+
+def constant(value: Any, ndim: int) -> Any:
+    """Return a number or truth value as an array with one element."""
+    return np.full((1,) * ndim, value)
 
 
 class Evaluator:
@@ -43,70 +83,70 @@ class Evaluator:
     """
 
     def __init__(self, values: dict[str, Any], ndim: int, steps: StepCache) -> None:
-        self.values = values
+        self.values, self.ndim, self.steps = values, ndim, steps
         self.faults: dict[str, Any] = {}
-        self.ndim = ndim
-        self.steps = steps
-        self.failed: Any = steps(_nowhere, ndim)
+        self.failed = self.constant(False)
+
+    def constant(self, value: Any) -> Any:
+        """Return a constant as an array."""
+        return self.steps(constant, value, self.ndim)
 
     def define(self, name: str, expression: Expression) -> None:
         """Evaluate a derived name."""
-        self.values[name], self.faults[name] = self._evaluated(expression)
+        self.values[name], self.faults[name] = self.evaluated(expression)
 
-    def __call__(self, expression: Expression, *, signed: bool = False) -> Array:
+    def __call__(
+        self, expression: Expression | None, *, default: float = 0.0, signed: bool = False
+    ) -> Array:
         """Evaluate a count; where it fails it is 1, and the configuration is flagged.
 
-        What is ``signed`` may be negative.
+        A count that the kernel file does not give is the default; ``signed`` ones may be negative.
         """
-        value, bad = self.steps(_count, *self._evaluated(expression), signed)
-        if bad is not None:
-            self.note(bad)
+        if expression is None:
+            return self.constant(default)
+        value, bad = self.steps(_count, *self.evaluated(expression), signed)
+        self.note(bad)
         return value
 
     def share(self, expression: Expression | None, *, of_l2: bool = False) -> Array:
         """Evaluate a share of accesses that a cache serves; 0 where a device has no such cache."""
-        value = self.steps(_zero, self.ndim) if expression is None else self(expression)
+        value = self(expression)
         if of_l2:
             value = self.steps(_where_cached, self.values["l2_bytes"], value)
         self.note(value > 1.0)
         return value
 
     def of_hardware(self, value: Array, count: Array) -> Array:
-        """Take what an access costs; NaN, where no hardware has it, is flagged if it occurs."""
+        """Take the cost of an access; one that no hardware has (NaN) is flagged if it occurs."""
         value, unknown = self.steps(_known, value, count)
-        if unknown is not None:
-            self.note(unknown)
+        self.note(unknown)
         return value
 
     def note(self, failed: Any) -> None:
-        """Flag configurations."""
-        if failed.any():
+        """Flag configurations; None flags none."""
+        if failed is not None and failed.any():
             self.failed = self.failed | failed
 
-    def condition(self, expression: Expression) -> tuple[Any, Any]:
-        """Return where a constraint holds, and where it cannot be evaluated."""
-        return self.steps(_truth, *self._evaluated(expression))
-
-    def _evaluated(self, expression: Expression) -> tuple[Any, Any]:
+    def evaluated(self, expression: Expression) -> tuple[Any, Any]:
         """Return an expression's value and where it is at fault."""
         names = sorted(expression.names)
-        values = (self.values.get(name) for name in names)
-        faults = (self.faults.get(name) for name in names)
+        values = map(self.values.get, names)
+        faults = map(self.faults.get, names)
         return self.steps(_evaluated, expression, self.ndim, *values, *faults)
 
 
 # Steps of an evaluation
 
 
-def _evaluated(expression: Expression, ndim: int, *given: Any) -> tuple[Any, Any]:
-    """Evaluate an expression, given the values of its names and their faults, if any."""
+def _evaluated(expression: Expression, ndim: int, *arguments: Any) -> tuple[Any, Any]:
+    """Evaluate an expression; the arguments are its names' values, then their faults, if any."""
     names = sorted(expression.names)
     values, faults = (
         {name: part for name, part in zip(names, parts, strict=True) if part is not None}
-        for parts in (given[: len(names)], given[len(names) :])
+        for parts in (arguments[: len(names)], arguments[len(names) :])
     )
-    value, fault = expression.evaluate(values, faults)
-    return _padded(value, ndim), _padded(fault, ndim)
+    value, fault = (np.asarray(part) for part in expression.evaluate(values, faults))
+    return tuple(a if a.ndim else a.reshape((1,) * ndim) for a in (value, fault))  # type: ignore[return-value]
 
 
 def _count(value: Any, fault: Any, signed: bool) -> tuple[Array, Any]:
@@ -119,10 +159,6 @@ def _count(value: Any, fault: Any, signed: bool) -> tuple[Array, Any]:
     return (np.where(bad, 1.0, value), bad) if bad.any() else (value, None)
 
 
-def _truth(value: Any, fault: Any) -> tuple[Any, Any]:
-    return np.asarray(value, dtype=bool), fault
-
-
 def _known(value: Array, count: Array) -> tuple[Array, Any]:
     """Return what hardware has, and where it is needed but unknown; ``None`` if nowhere."""
     unknown = np.isnan(value)
@@ -133,141 +169,3 @@ def _known(value: Array, count: Array) -> tuple[Array, Any]:
 
 def _where_cached(l2_bytes: Array, share: Array) -> Array:
     return np.where(l2_bytes > 0, share, 0.0)
-
-
-def _zero(ndim: int) -> Array:
-    return np.zeros((1,) * ndim)
-
-
-def _nowhere(ndim: int) -> Any:
-    return np.zeros((1,) * ndim, dtype=bool)
-
-
-def _padded(value: Any, ndim: int) -> Any:
-    array = np.asarray(value)
-    return array.reshape((1,) * ndim) if array.ndim == 0 else array
-
-
-def stages_of(
-    kernel: Kernel,
-    evaluate: Evaluator,
-    accesses: tuple[GlobalAccess, ...],
-    shared: tuple[SharedAccess, ...],
-    parts: Mapping[str | None, Block],
-) -> tuple[Stage, ...]:
-    """Evaluate the kernel's stages; a file without them is one stage."""
-    if not kernel.stages:
-        own = {p.split(".")[1]: e for p, e in kernel.expressions.items() if p.startswith(TOTALS)}
-        return (_stage("kernel", None, own, evaluate, accesses, shared, parts[None]),)
-    result = []
-    for stage in kernel.stages:
-        members = [a for a, spec in zip(accesses, kernel.global_accesses, strict=True)
-                   if spec.stage == stage.name]  # fmt: skip
-        local = [a for a, spec in zip(shared, kernel.shared_accesses, strict=True)
-                 if spec.stage == stage.name]  # fmt: skip
-        part = parts[stage.name]
-        result.append(
-            _stage(stage.name, stage.loop, stage.expressions, evaluate, tuple(members),
-                   tuple(local), part)
-        )  # fmt: skip
-    return tuple(result)
-
-
-def _stage(
-    name: str,
-    loop: str | None,
-    expressions: Mapping[str, Expression],
-    evaluate: Evaluator,
-    accesses: tuple[GlobalAccess, ...],
-    shared: tuple[SharedAccess, ...],
-    part: Block,
-) -> Stage:
-    """Evaluate one stage.
-
-    All instructions that are not global accesses are given as one number, or are the sum over the
-    classes, the shared accesses and the barriers.
-    """
-    one = np.ones((1,) * evaluate.ndim)
-    executions = evaluate(expressions["executions"]) if "executions" in expressions else one
-    numbers = {
-        key: evaluate(expression) * part.share
-        for key, expression in expressions.items()
-        if key not in ("executions", "threads")
-    }
-    barriers = numbers.pop("barriers", 0.0 * one)
-    if "computation" in numbers:
-        computation = numbers["computation"]
-    else:
-        counts = [*numbers.values(), barriers, *(access.count for access in shared)]
-        computation = total_of(counts, evaluate.ndim)
-    warps = np.ceil(part.threads / part.warp_size)
-    return Stage(name, loop, warps, executions, computation, numbers, barriers, accesses, shared)
-
-
-def by_class(stages: tuple[Stage, ...]) -> dict[str, Array]:
-    """Return the kernel's instructions by class, summed over its stages."""
-    total: dict[str, Array] = {}
-    for stage in stages:
-        for name, count in stage.instructions.items():
-            total[name] = total[name] + count if name in total else count
-    return total
-
-
-def total_of(arrays: Sequence[Array], ndim: int) -> Array:
-    """Return the sum of arrays over the same axes; zero where there are none."""
-    return sum(arrays, start=np.zeros((1,) * ndim))
-
-
-@dataclass(frozen=True)
-class Block:
-    """The threads of a block and how they become warps; width and height where they matter.
-
-    ``share`` is the share of the block's warps that they are, by which counts are reduced.
-    """
-
-    threads: Array
-    warp_size: Array
-    x: Array | None = None
-    y: Array | None = None
-    share: Array | float = 1.0
-
-    @cached_property
-    def lanes(self) -> Array:
-        """Lanes in use of a full warp."""
-        return np.minimum(self.threads, self.warp_size)
-
-    def affine(self, access: Access, evaluate: Evaluator) -> Affine:
-        """Return the addresses of an affine access."""
-        assert self.x is not None and self.y is not None  # see block_of
-        base, x, y, z = (evaluate(expression, signed=True) for expression in access.affine)
-        return Affine(base, x, y, z, self.x, self.y, self.threads, self.warp_size)
-
-
-def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Array) -> Block:
-    """Return the block; its shape is evaluated only if an access depends on it."""
-    if not any(access.affine for access in (*kernel.global_accesses, *kernel.shared_accesses)):
-        return evaluate.steps(Block, threads, warp_size)
-    x, y = (evaluate(kernel.expressions[f"launch.block_{axis}"]) for axis in "xy")
-    return evaluate.steps(Block, threads, warp_size, x, y)
-
-
-def parts_of_block(kernel: Kernel, evaluate: Evaluator, block: Block) -> dict[str | None, Block]:
-    """Return the part of the block that passes each stage; under ``None`` the block itself."""
-    parts: dict[str | None, Block] = {None: block}
-    for stage in kernel.stages:
-        parts[stage.name] = block
-        if "threads" in stage.expressions:
-            threads = evaluate(stage.expressions["threads"])
-            evaluate.note(threads > block.threads)
-            parts[stage.name] = evaluate.steps(_part, block, threads)
-    return parts
-
-
-def _part(block: Block, threads: Array) -> Block:
-    """Return the part of a block that are its first threads."""
-    warps, of_block = (np.ceil(n / block.warp_size) for n in (threads, block.threads))
-    part = replace(block, threads=threads, share=warps / of_block)
-    if block.x is None or block.y is None:
-        return part
-    rows = np.ceil(threads / block.x)
-    return replace(part, x=np.minimum(block.x, threads), y=np.minimum(block.y, rows))

@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation.accesses import global_access, shared_access
-from sweep.evaluation.counts import (
-    Evaluator,
-    block_of,
-    by_class,
-    device_array,
-    parts_of_block,
-    stages_of,
-    total_of,
-)
-from sweep.evaluation.step_cache import StepCache
+from sweep.evaluation.counts import Evaluator, StepCache, device_array
+from sweep.evaluation.stages import block_of, stages_of, summed
 from sweep.fields import STATUS
 from sweep.hardware.clocks import clock_ratio
 from sweep.hardware.derived import dram_share
@@ -27,17 +18,10 @@ from sweep.hardware.occupancy_limits import l1_bytes_of
 from sweep.models import stated_facts
 from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload
-from sweep.space import CLOCK_AXES, Box, Dimension, KernelSpace
+from sweep.space import Box, Dimension, KernelSpace
 from sweep.specs import Device
 
-__all__ = [
-    "Launch",
-    "axis_arrays",
-    "build_launch",
-    "build_workload",
-    "clock_on_devices",
-    "grid_axes",
-]
+__all__ = ["Launch", "build_launch", "build_workload", "clock_on_devices", "grid_axes"]
 
 
 @dataclass(frozen=True)
@@ -57,28 +41,7 @@ class Launch:
     sound: tuple[Array, ...] = ()
 
 
-def axis_arrays(
-    space: KernelSpace, box: Box, steps: StepCache, last: int | None = None
-) -> tuple[dict[str, Any], int]:
-    """Return the values of each dimension in a box, shaped to broadcast, and the number of axes.
-
-    The axes are the grid's, with both clocks at the end (length 1 where they are not swept), and
-    the axis ``last``, if it is given, just before them. A list of configurations becomes one array
-    for each parameter, all along the same axis.
-    """
-    dimensions = space.grid.dimensions
-    n_config = sum(d.kind not in ("core", "memory") for d in dimensions)
-    ndim = n_config + 2
-    arrays: dict[str, Any] = {}
-    for i, (dimension, start, stop) in enumerate(zip(dimensions, box.start, box.stop, strict=True)):
-        axis = {"core": ndim - 2, "memory": ndim - 1}.get(dimension.kind, i)
-        if last is not None and last <= axis < n_config:
-            axis = n_config - 1 if axis == last else axis - 1
-        arrays.update(steps(_axis, dimension, start, stop, axis, ndim))
-    return arrays, ndim
-
-
-def grid_axes(space: KernelSpace) -> tuple[int, ...]:
+def grid_axes(space: KernelSpace) -> tuple[str, ...]:
     """Return the dimensions that decide the number of blocks, and nothing else of a launch."""
     kernel, found = space.kernel, []
     blocks = kernel.expressions.get("launch.blocks")
@@ -88,7 +51,7 @@ def grid_axes(space: KernelSpace) -> tuple[int, ...]:
         if path != "launch.blocks" and not path.startswith("derived.")
     ]
     others += space.constraints
-    for i, dimension in enumerate(space.grid.dimensions):
+    for dimension in space.grid.dimensions:
         if blocks is None or dimension.kind not in ("size", "parameter"):
             continue
         reached = {dimension.name}
@@ -97,44 +60,46 @@ def grid_axes(space: KernelSpace) -> tuple[int, ...]:
                 reached.add(name)
         is_read = any(expression.names & (reached | {"blocks"}) for expression in others)
         if blocks.names & reached and not is_read:
-            found.append(i)
+            found.append(dimension.name)
     return tuple(found)
 
 
 def build_launch(
-    space: KernelSpace, box: Box, steps: StepCache | None = None, last: int | None = None
+    space: KernelSpace, box: Box | None = None, steps: StepCache | None = None
 ) -> Launch:
-    """Evaluate a kernel's expressions, the launch and the occupancy over a box of the grid.
+    """Evaluate a kernel's expressions, the launch and the occupancy over a part of the grid.
 
     Parameters
     ----------
     space : KernelSpace
         The kernel's grid.
-    box : Box
-        The part of the grid.
+    box : Box, optional
+        The part of :attr:`KernelSpace.clocked`; the whole grid by default.
     steps : StepCache, optional
-        Spares what is the same as in the box before with the same cache.
-    last : int, optional
-        The dimension whose axis comes after all others but the clocks; by default all axes are in
-        the grid's order.
+        Avoids computing again what is the same as in the box before with the same cache.
     """
-    kernel = space.kernel
+    kernel, ndim = space.kernel, len(space.clocked.shape)
+    box = box or space.clocked.whole
     steps = steps or StepCache()
     steps.begin_box()
     devices = steps(_devices, space, box.start[0], box.stop[0])
-    axes, ndim = axis_arrays(space, box, steps, last)
     limits = steps(_limits, devices, ndim)
+    columns = [
+        steps(_columns, dimension, start, stop, axis, ndim)
+        for axis, (dimension, start, stop) in enumerate(
+            zip(space.clocked.dimensions, box.start, box.stop, strict=True)
+        )
+    ]
     values: dict[str, Any] = dict(space.fixed)
-    values.update({k: v for k, v in axes.items() if k != "device" and k not in CLOCK_AXES})
+    for column in columns[1:-2]:
+        values.update(column)
     values.update(steps(_device_names, devices, limits, ndim))
     evaluate = Evaluator(values, ndim, steps)
     for name in kernel.derived:
         evaluate.define(name, kernel.derived[name])
 
     def number(path: str, default: float) -> Array:
-        if path in kernel.expressions:
-            return evaluate(kernel.expressions[path])
-        return steps(_constant, default, ndim)
+        return evaluate(kernel.expressions.get(path), default=default)
 
     threads = number("launch.threads_per_block", np.nan)
     blocks = number("launch.blocks", np.nan)
@@ -144,20 +109,16 @@ def build_launch(
                   shared_memory_bytes=shared_bytes)  # fmt: skip
     n_sm, warp = values["sm_count"], values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
-    parts = parts_of_block(kernel, evaluate, block)
-    hit_rate = evaluate.share(kernel.expressions.get("cache.l2_hit_rate"), of_l2=True)
-    accesses = tuple(
-        global_access(a, evaluate, devices, parts[a.stage], hit_rate)
-        for a in kernel.global_accesses
-    )
-    shared = tuple(
-        shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
-    )
-    stages = stages_of(kernel, evaluate, accesses, shared, parts)
-    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
+    l2_hits = evaluate.share(kernel.expressions.get("cache.l2_hit_rate"), of_l2=True)
+    stages, accesses, shared = stages_of(kernel, evaluate, devices, block, l2_hits)
     parallel = [number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory")]
     for degree, least in zip(parallel, (1.0, 0.01), strict=True):
         evaluate.note(degree < least)
+    instructions: dict[str, Array] = {}
+    for stage in stages:
+        for name, count in stage.instructions.items():
+            instructions[name] = instructions[name] + count if name in instructions else count
+    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
 
     per_block = steps(block_limits, threads, registers, shared_bytes, limits)
     launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
@@ -165,21 +126,21 @@ def build_launch(
     sound: tuple[Array, ...] = (blocks,) if "launch.blocks" in kernel.expressions else ()
     if sound and not np.isnan(per_block.fitting.min()):
         sound += (launched.active_blocks_per_sm, launched.active_warps_per_sm)
-    conditions = [part for c in space.constraints for part in evaluate.condition(c)]
+    conditions = [part for c in space.constraints for part in evaluate.evaluated(c)]
     status = steps(_launch_status, launched.status, evaluate.failed, *conditions)
-    clocks, clock_status = steps(_clocks, devices, ndim, *(axes.get(n) for n in CLOCK_AXES))
+    clocks, clock_status = steps(_clocks, devices, ndim, *columns[-2:])
     workload = Workload(
         threads_per_block=threads,
         blocks=blocks,
         lanes=block.lanes,
         occupancy=launched,
-        computation_instructions=total_of([s.computation_instructions for s in stages], ndim),
-        instructions=by_class(stages),
-        barriers=total_of([s.barriers for s in stages], ndim),
+        computation_instructions=summed([s.computation_instructions for s in stages], evaluate),
+        instructions=instructions,
+        barriers=summed([s.barriers for s in stages], evaluate),
         stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,
-        l2_hit_rate=hit_rate,
+        l2_hit_rate=l2_hits,
         instruction_parallelism=parallel[0],
         memory_parallelism=parallel[1],
         global_accesses=accesses,
@@ -203,12 +164,12 @@ def build_workload(launch: Launch, model: Model, options: Mapping[str, str]) -> 
     parameters: dict[str, Array] = {}
     tables: dict[str, Any] = {}
     for parameter in model.parameters:
-        key = parameter.key
+        own = [d.model_parameters.get(model.name, {}).get(parameter.key) for d in launch.devices]
         if parameter.columns:
-            given = (d.model_parameters.get(model.name, {}).get(key) for d in launch.devices)
-            tables[key] = tuple(given)
+            tables[parameter.key] = tuple(own)
         else:
-            parameters[key] = _parameter(launch.devices, model.name, key, ndim)
+            numbers = [float(v) if isinstance(v, (int, float)) else np.nan for v in own]
+            parameters[parameter.key] = device_array(numbers, ndim)
     return replace(launch.workload, parameters=parameters, tables=tables, options=dict(options))
 
 
@@ -219,49 +180,39 @@ def _devices(space: KernelSpace, start: int, stop: int) -> tuple[Device, ...]:
     return space.devices[start:stop]
 
 
-def _axis(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) -> dict[str, Any]:
+def _columns(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) -> dict[str, Any]:
     """Return the values of a dimension, or of the parameters that it stacks, along their axis."""
     shape = [1] * ndim
     shape[axis] = -1
     part = slice(start, stop)
-    columns: dict[str, Any] = {dimension.name: dimension.values}
-    if dimension.stacked is not None:
+    if dimension.stacked is None:
+        columns = {dimension.name: np.asarray(dimension.values[part])}
+    else:
         columns = {n: dimension.stacked.column(n, part) for n in dimension.stacked.axes}
-        part = slice(None)
-    arrays = {}
-    for name, column in columns.items():
-        values = np.asarray(column[part])
-        if values.dtype.kind in "iu":
-            values = values.astype(np.float64)
-        arrays[name] = values.reshape(shape)
-    return arrays
+    return {
+        name: (v.astype(np.float64) if v.dtype.kind in "iu" else v).reshape(shape)
+        for name, v in columns.items()
+    }
 
 
 def _limits(devices: tuple[Device, ...], ndim: int) -> Limits:
     return limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
 
 
-def _constant(value: float, ndim: int) -> Array:
-    return np.full((1,) * ndim, value)
-
-
-def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Array:
+def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Any:
     return device_array([d.values.get(path, np.nan) for d in devices], ndim)
-
-
-def _parameter(devices: tuple[Device, ...], model: str, key: str, ndim: int) -> Array:
-    given = (d.model_parameters.get(model, {}).get(key) for d in devices)
-    return device_array([float(v) if isinstance(v, (int, float)) else np.nan for v in given], ndim)
 
 
 def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[str, Array]:
     """Return the declared device attributes that expressions may use."""
     l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
     major_minor = [float(d.compute_capability or 0) for d in devices]
+    chip = {
+        name: _device_values(devices, f"chip.{name}", ndim)
+        for name in ("warp_size", "sm_count", "lanes_per_sm")
+    }
     return {
-        "warp_size": _device_values(devices, "chip.warp_size", ndim),
-        "sm_count": _device_values(devices, "chip.sm_count", ndim),
-        "lanes_per_sm": _device_values(devices, "chip.lanes_per_sm", ndim),
+        **chip,
         "l1_bytes": device_array(l1_bytes, ndim),
         "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
         "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
@@ -276,7 +227,7 @@ def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
     """Return a launch's status; ``conditions`` are each constraint's truth and faults in turn."""
     allowed: Any = np.ones((1,) * failed.ndim, dtype=bool)
     for value, fault in zip(conditions[::2], conditions[1::2], strict=True):
-        allowed = allowed & (value | fault)
+        allowed = allowed & (value.astype(bool) | fault)
         failed = failed | fault
     status = of_occupancy.astype(np.float64)
     if failed.any():
@@ -284,24 +235,25 @@ def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
     return status if allowed.all() else np.where(allowed, status, float(STATUS["constraint"]))
 
 
-def _dram_share(devices: tuple[Device, ...], ndim: int) -> Array:
+def _dram_share(devices: tuple[Device, ...], ndim: int) -> Any:
     return device_array([dram_share(stated_facts(d.model_parameters)) for d in devices], ndim)
 
 
-def _clocks(devices: tuple[Device, ...], ndim: int, *values: Any) -> tuple[Clocks, Array]:
-    """Return the clocks in Hz and the status of each pair, from the values of `CLOCK_AXES`."""
-    axes = {n: given for n, given in zip(CLOCK_AXES, values, strict=True) if given is not None}
-    found, nominal = {}, {}
+def _clocks(devices: tuple[Device, ...], ndim: int, *columns: Any) -> tuple[Clocks, Array]:
+    """Return the clocks in Hz and the status of each pair, from the columns of both clocks."""
+    found = []
     status = np.zeros((1,) * ndim)
-    for clock in ("core", "memory"):
-        found[clock], nominal[clock], inside = clock_on_devices(clock, axes, devices, ndim)
+    for clock, column in zip(("core", "memory"), columns, strict=True):
+        hertz, nominal, inside = clock_on_devices(clock, column, devices, ndim)
+        found.append((hertz, nominal))
         status = np.where(inside, status, float(STATUS["clock_out_of_range"]))
-    ratio = clock_ratio(found["core"], nominal["core"], found["memory"], nominal["memory"])
-    return Clocks(found["core"], found["memory"], nominal["core"], nominal["memory"], ratio), status
+    (core, core_nominal), (memory, memory_nominal) = found
+    ratio = clock_ratio(core, core_nominal, memory, memory_nominal)
+    return Clocks(core, memory, core_nominal, memory_nominal, ratio), status
 
 
 def clock_on_devices(
-    clock: str, axes: Mapping[str, Any], devices: tuple[Device, ...], ndim: int
+    clock: str, column: Mapping[str, Array], devices: tuple[Device, ...], ndim: int
 ) -> tuple[Array, Array, Any]:
     """Return one clock, and its nominal value, in Hz, and whether it is in the device's range.
 
@@ -309,22 +261,21 @@ def clock_on_devices(
     ----------
     clock : str
         ``"core"`` or ``"memory"``.
-    axes : mapping
-        From :func:`axis_arrays`.
+    column : mapping
+        The clock's only axis: its values by its name, in MHz or relative to the nominal clock.
     devices : tuple of Device
         Along the first axis.
     ndim : int
         Number of axes.
     """
-    nominal = _device_values(devices, f"clocks.{clock}_nominal", ndim)
-    if f"{clock}_clock" in axes:
-        hertz = axes[f"{clock}_clock"] * 1e6 * np.ones_like(nominal)
-    elif f"{clock}_clock_ratio" in axes:
-        hertz = axes[f"{clock}_clock_ratio"] * nominal
+    nominal, low, high = (
+        _device_values(devices, f"clocks.{clock}_{end}", ndim) for end in ("nominal", "min", "max")
+    )
+    ((name, values),) = column.items()
+    if name.endswith("_ratio"):
+        hertz = values * nominal
     else:
-        hertz = nominal
-    low = _device_values(devices, f"clocks.{clock}_min", ndim)
-    high = _device_values(devices, f"clocks.{clock}_max", ndim)
+        hertz = values * 1e6 * np.ones_like(nominal)
     low = np.where(np.isfinite(low), low, nominal)
     high = np.where(np.isfinite(high), high, nominal)
     return hertz, nominal, ~((hertz < low * (1 - 1e-9)) | (hertz > high * (1 + 1e-9)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
+from operator import getitem, mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +17,15 @@ from xarray.core import indexing
 
 from sweep.errors import PlanError
 from sweep.evaluation import limits
-from sweep.evaluation.chunk import evaluate_box, fill_model, launch_values
-from sweep.evaluation.dataset import labelled, tree_of
-from sweep.evaluation.reducing import Progress, reduce_in_threads, reducible
-from sweep.evaluation.tables import canonical_parts, is_small, tables_of
-from sweep.evaluation.variables import Variable, variables
+from sweep.evaluation.chunk import evaluate_box, evaluate_points
+from sweep.evaluation.reducing import Progress, Task, reduce_in_threads
+from sweep.evaluation.variables import (
+    Variable,
+    assumptions,
+    coordinates,
+    group_attributes,
+    variables,
+)
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
 
@@ -28,13 +34,12 @@ if TYPE_CHECKING:
 
     import xarray as xr
 
-__all__ = ["Distribute", "Planned", "evaluate_points", "open_plan"]
+__all__ = ["Distribute", "Planned", "evaluate", "kernel_dataset", "open_plan"]
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
-Indices = Mapping[str, Array]
 
-REMEMBERED = 2
+KEPT_READS = 2
 """Reads whose results a thread keeps: variables are read one after the other."""
 
 Distribute = Callable[[Space, Reduction, Progress | None], list[Kept]]
@@ -54,7 +59,7 @@ class Planned:
     distribute : callable, optional
         Reduces on a cluster. What passes cannot reduce is still read in this process.
     progress : callable, optional
-        Told how far a question is.
+        Receives how far a question is.
     """
 
     space: Space
@@ -78,17 +83,17 @@ class Planned:
 
     def reduce(self, reduction: Reduction) -> list[Kept] | None:
         """Reduce one kernel's grid in compiled passes; None where they cannot answer."""
-        kernel, plan, keep = self.space[reduction.kernel], self.space.plan, reduction.keep
-        names = reduction.variables
+        keep, names = reduction.keep, reduction.variables
         if keep.kind == "codes" and "status" not in names:
             # With it a pass looks at launches that cannot be, too.
             reduction = replace(reduction, variables=(*names, "status"))
-        if not reducible(kernel, plan, reduction):
+        task = Task(self.space[reduction.kernel], self.space.plan, reduction)
+        if not task.is_reducible:
             return None
         if self.distribute is not None:
             kept = self.distribute(self.space, reduction, self.progress)
         else:
-            kept = reduce_in_threads(kernel, plan, reduction, self.threads, self.progress)
+            kept = reduce_in_threads(task, self.threads, self.progress)
         if not keep.is_count:
             return kept
         groups, (counts,), _ = keep.merged(kept)
@@ -122,219 +127,216 @@ def open_plan(plan: Plan | Space | str | os.PathLike[str]) -> xr.DataTree:
     """
     if not isinstance(plan, Plan | Space):
         plan = load_plan(plan)
-    return tree_of(plan if isinstance(plan, Space) else resolve(plan), _dataset)
+
+    def dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
+        reader = _Reader(space, plan)
+        return _labelled(space, plan, lambda v: indexing.LazilyIndexedArray(_Lazy(reader, v)))
+
+    return _tree(plan, dataset)
 
 
-def _dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
-    found = variables(space, plan)
-    evaluator = _Evaluator(space, plan, found)
-    arrays = {v.name: indexing.LazilyIndexedArray(_Lazy(evaluator, v)) for v in found}
-    return labelled(space, plan, arrays)
+def evaluate(plan: Plan | Space) -> xr.DataTree:
+    """Return a plan's results without computing them: chunks are evaluated when they are read.
+
+    Parameters
+    ----------
+    plan : Plan or Space
+        What to evaluate.
+
+    Returns
+    -------
+    xarray.DataTree
+        One dataset per kernel, with Dask arrays.
+
+    Raises
+    ------
+    PlanError, SpecError
+        The plan, or a spec that it names, is wrong.
+    """
+    return _tree(plan, kernel_dataset)
+
+
+def kernel_dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
+    """Return the lazy dataset of one kernel (see :func:`evaluate`)."""
+    return _labelled(space, plan, _Boxes(space, plan).array)
+
+
+def _tree(plan: Plan | Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:
+    import xarray as xr
+
+    space = plan if isinstance(plan, Space) else resolve(plan)
+    tree = xr.DataTree.from_dict({k.kernel.key: dataset(k, space.plan) for k in space.kernels})
+    tree.attrs.update(plan=space.plan.name, variant=space.plan.variant)
+    return tree
+
+
+def _labelled(space: KernelSpace, plan: Plan, array: Callable[[Variable], Any]) -> xr.Dataset:
+    """Return one kernel's arrays with their coordinates and attributes."""
+    import xarray as xr
+
+    data = {
+        v.name: xr.Variable(v.dims, array(v), dict(v.attributes)) for v in variables(space, plan)
+    }
+    coords = {c.name: xr.Variable(c.dims, c.values, c.attributes) for c in coordinates(space, plan)}
+    for item in assumptions(space, plan):
+        texts = item.values.astype(np.dtypes.StringDType())
+        coords[item.name] = xr.Variable(item.dims, texts, item.attributes)
+    return xr.Dataset(data, coords, group_attributes(space, plan))
+
+
+# ---------------------------------------------------------------------------- Dask
+
+
+class _Boxes:
+    """The graph of one kernel: a task evaluates a box, every variable takes its part from it.
+
+    What is computed together therefore evaluates each box once.
+    """
+
+    def __init__(self, space: KernelSpace, plan: Plan) -> None:
+        from dask.base import tokenize
+
+        self.grid, self.n_models = space.grid, len(plan.models)
+        if self.grid.n_chunks > limits.MAX_CHUNKS:
+            raise PlanError(
+                f"{plan.origin}: {space.kernel.key} has {self.grid.n_chunks:,} chunks, more than "
+                f"{limits.MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
+            )
+        specs = [space.kernel.sha256, *(device.sha256 for device in space.devices)]
+        self.token = tokenize(plan.digest(), space.kernel.key, specs)
+        self.name = f"{space.kernel.key}-{self.token}"
+        wanted = variables(space, plan)
+
+        def evaluated(chunk: int) -> dict[str, Array]:
+            return evaluate_box(space, plan, space.grid.box(chunk), wanted)
+
+        self.graph = {(self.name, chunk): (evaluated, chunk) for chunk in range(self.grid.n_chunks)}
+
+    def array(self, variable: Variable) -> Any:
+        """Return one variable as a Dask array with the grid's chunks."""
+        import dask.array as da
+        from dask.highlevelgraph import HighLevelGraph
+
+        grid = self.grid
+        own = [name in variable.dims for name in grid.names]
+        model = (0,) if "model" in variable.dims else ()
+        name = f"{variable.name}-{self.token}"
+        graph = {}
+        # The first chunk along what the variable does not depend on.
+        counts = (n if is_own else 1 for n, is_own in zip(grid.chunk_grid, own, strict=True))
+        steps = [math.prod(grid.chunk_grid[i + 1 :]) for i in range(len(own))]
+        for place in product(*map(range, counts)):
+            chunk = sum(map(mul, place, steps))
+            index = (i for i, is_own in zip(place, own, strict=True) if is_own)
+            graph[name, *model, *index] = (getitem, (self.name, chunk), variable.name)
+        chunks: list[tuple[int, ...]] = [(self.n_models,)] if model else []
+        for size, length, is_own in zip(grid.chunk_shape, grid.shape, own, strict=True):
+            if is_own:
+                chunks.append(tuple(min(size, length - i) for i in range(0, length, size)))
+        parts: dict[str, Any] = {self.name: self.graph, name: graph}
+        layers = HighLevelGraph(parts, {self.name: set(), name: {self.name}})
+        return da.Array(layers, name, tuple(chunks), dtype=variable.dtype)
+
+
+# ---------------------------------------------------------------------------- reads
 
 
 class _Lazy(BackendArray):
     """One variable; indexed with slices, arrays per dimension, or arrays of points."""
 
-    def __init__(self, evaluator: _Evaluator, variable: Variable) -> None:
-        self.evaluator, self.variable = evaluator, variable
-        sizes = evaluator.sizes
-        self.shape = tuple(sizes[d] for d in variable.dims)
+    def __init__(self, reader: _Reader, variable: Variable) -> None:
+        self.reader, self.variable = reader, variable
+        self.shape = tuple(reader.sizes[d] for d in variable.dims)
         self.dtype = variable.dtype
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, indexing.VectorizedIndexer):
             if not any(isinstance(k, slice) for k in key.tuple):
-                return self.evaluator.at_points(self.variable, key.tuple)
+                return self._at_points(key.tuple)
             support = indexing.IndexingSupport.OUTER
-            return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
-        return self._read(key.tuple)
+            return indexing.explicit_indexing_adapter(key, self.shape, support, self._at_product)
+        return self._at_product(key.tuple)
 
-    def _read(self, key: Key) -> Array:
+    def _at_product(self, key: Key) -> Array:
         """Read a product of indices; a single integer drops its dimension."""
-        sizes = self.evaluator.sizes
         indices = {
-            dim: np.arange(sizes[dim])[k] if isinstance(k, slice) else np.atleast_1d(k)
-            for dim, k in zip(self.variable.dims, key, strict=True)
+            dim: np.arange(n)[k] if isinstance(k, slice) else np.atleast_1d(k)
+            for dim, n, k in zip(self.variable.dims, self.shape, key, strict=True)
         }
+        shape = [len(index) for index in indices.values()]
+        if not math.prod(shape):
+            values = np.empty(shape, self.dtype)
+        else:
+            values = self.reader.read(self.variable, "product", indices, 1)
+            values = values[indices["model"]] if "model" in indices else values.reshape(shape)
         dropped = tuple(i for i, k in enumerate(key) if not isinstance(k, slice) and not np.ndim(k))
-        return self.evaluator.at_product(self.variable, indices).squeeze(dropped)
+        return values.squeeze(dropped)
+
+    def _at_points(self, key: Key) -> Array:
+        """Read single points, given by an array of indices per dimension."""
+        arrays = np.broadcast_arrays(*(np.asarray(k) for k in key))
+        size, shape = arrays[0].size, arrays[0].shape
+        points = {d: a.ravel() for d, a in zip(self.variable.dims, arrays, strict=True)}
+        values = self.reader.read(self.variable, "points", points, size)
+        return (values[points["model"], np.arange(size)] if "model" in points else values).reshape(
+            shape
+        )
 
 
-class _Evaluator:
-    """Evaluates parts of one kernel's grid and remembers the last few, thread by thread."""
+class _Reader:
+    """Evaluates parts of one kernel's grid and keeps the last few, thread by thread."""
 
-    def __init__(self, space: KernelSpace, plan: Plan, found: tuple[Variable, ...]) -> None:
-        self.space, self.plan, self.found = space, plan, found
+    def __init__(self, space: KernelSpace, plan: Plan) -> None:
+        self.space, self.plan, self.wanted = space, plan, variables(space, plan)
         grid = space.grid
         self.sizes = {"model": len(plan.models), **dict(zip(grid.names, grid.shape, strict=True))}
-        self._bytes = sum(v.dtype.itemsize for v in found)
-        self._held = threading.local()
+        self._kept = threading.local()
 
-    def __deepcopy__(self, memo: Any) -> _Evaluator:
+    def __deepcopy__(self, memo: Any) -> _Reader:
         """Return itself: a copy of the dataset evaluates the same."""
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave what was remembered behind, for another process."""
-        return {**self.__dict__, "_held": None}
+    def __reduce__(self) -> Any:
+        """Leave what was kept behind, for another process."""
+        return _Reader, (self.space, self.plan)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Begin with nothing remembered."""
-        self.__dict__.update(state, _held=threading.local())
+    def read(
+        self, variable: Variable, how: str, indices: Mapping[str, Array], absent: int
+    ) -> Array:
+        """Return a variable at points, or at a product of indices, unless just evaluated.
 
-    def _remembered(self, how: str, indices: Indices, points: int) -> dict[str, Array]:
-        """Evaluate all variables at points, or at a product of indices, unless just done."""
-        if not hasattr(self._held, "results"):
-            self._held.results = {}
-        held: dict[Any, dict[str, Array]] = self._held.results
+        Along dimensions that the variable does not have, ``absent`` zeros stand for indices.
+        """
+        zeros = np.zeros(absent, np.int64)
         names = self.space.grid.names
-        key = (how, *(np.asarray(indices[name], np.int64).tobytes() for name in names))
-        if key not in held:
-            self._check(points)
-            if len(held) >= REMEMBERED:
-                held.pop(next(iter(held)))
+        full = {name: np.asarray(indices.get(name, zeros), np.int64) for name in names}
+        kept: dict[Any, dict[str, Array]] = self._kept.__dict__.setdefault("results", {})
+        key = (how, *(index.tobytes() for index in full.values()))
+        if key not in kept:
+            self._check(absent if how == "points" else math.prod(map(len, full.values())))
+            if len(kept) >= KEPT_READS:
+                kept.pop(next(iter(kept)))
             if how == "points":
-                held[key] = evaluate_points(self.space, self.plan, indices, self.found)
+                kept[key] = evaluate_points(self.space, self.plan, full, self.wanted)
             else:
-                held[key] = self._evaluated(indices)
-        return held[key]
+                kept[key] = self._at_product(full)
+        return kept[key][variable.name]
 
-    def _evaluated(self, indices: Indices) -> dict[str, Array]:
-        grid = self.space.grid
-        ranges = [indices[name] for name in grid.names]
-        start, stop = zip(*((int(i.min()), int(i.max()) + 1) for i in ranges), strict=True)
-        box = Box(start, stop)
+    def _at_product(self, indices: Mapping[str, Array]) -> dict[str, Array]:
+        ranges = [(int(i.min()), int(i.max()) + 1) for i in indices.values()]
         if all(
-            len(i) == n and (np.diff(i) == 1).all() for i, n in zip(ranges, box.shape, strict=True)
+            np.array_equal(i, np.arange(*ends))
+            for i, ends in zip(indices.values(), ranges, strict=True)
         ):
-            return evaluate_box(self.space, self.plan, box, self.found)
-        part = self.space.restricted({n: indices[n].tolist() for n in grid.names})
-        return evaluate_box(part, self.plan, part.grid.whole, self.found)
+            box = Box(*zip(*ranges, strict=True))
+            return evaluate_box(self.space, self.plan, box, self.wanted)
+        part = self.space.restricted({name: index.tolist() for name, index in indices.items()})
+        return evaluate_box(part, self.plan, part.grid.whole, self.wanted)
 
     def _check(self, points: int) -> None:
-        size = points * self._bytes * len(self.plan.models)
+        size = points * sum(v.dtype.itemsize for v in self.wanted) * len(self.plan.models)
         if size > limits.MOST_BYTES:
             raise PlanError(
                 f"{self.plan.origin}: {self.space.kernel.key}: {points:,} configurations take "
                 f"{size / 2**30:,.0f} GiB; select fewer before reading, or run the plan to a store"
             )
-
-    def at_product(self, variable: Variable, indices: Indices) -> Array:
-        """Return a variable at a product of indices along its dimensions."""
-        first = np.zeros(1, np.int64)
-        wanted = {name: indices.get(name, first) for name in self.space.grid.names}
-        if any(not len(index) for index in indices.values()):
-            return np.empty([len(indices[d]) for d in variable.dims], variable.dtype)
-        points = math.prod(map(len, wanted.values()))
-        values = self._remembered("product", wanted, points)[variable.name]
-        return values[indices["model"]] if "model" in variable.dims else values.reshape(
-            [len(indices[d]) for d in variable.dims])  # fmt: skip
-
-    def at_points(self, variable: Variable, key: Key) -> Array:
-        """Return a variable at single points, given by an array of indices per dimension."""
-        arrays = np.broadcast_arrays(*(np.asarray(k) for k in key))
-        given = {d: a.ravel() for d, a in zip(variable.dims, arrays, strict=True)}
-        zeros = np.zeros(arrays[0].size, np.int64)
-        points = {name: given.get(name, zeros) for name in self.space.grid.names}
-        results = self._remembered("points", points, zeros.size)[variable.name]
-        values = results[given["model"], np.arange(zeros.size)] if "model" in given else results
-        return values.reshape(arrays[0].shape)
-
-
-# ---------------------------------------------------------------------------- single points
-
-
-def evaluate_points(
-    space: KernelSpace, plan: Plan, points: Indices, wanted: Sequence[Variable]
-) -> dict[str, Array]:
-    """Evaluate all models of a plan at single points of a grid.
-
-    Parameters
-    ----------
-    space : KernelSpace
-        The kernel's grid.
-    plan : Plan
-        Models, variant, precision and options.
-    points : mapping
-        The points' index along every dimension of the grid, arrays of one length.
-    wanted : sequence of Variable
-        What to compute.
-
-    Returns
-    -------
-    dict
-        Variable name to an array over the points; with the model first for what all models give.
-    """
-    size = len(next(iter(points.values())))
-    models = (len(plan.models),)
-    found = {
-        v.name: np.empty((*(models if "model" in v.dims else ()), size), v.dtype) for v in wanted
-    }
-    for chosen, box in _together(space, points):
-        local = [
-            points[name][chosen] - start
-            for name, start in zip(space.grid.names, box.start, strict=True)
-        ]
-        index = canonical_parts(space, local, np.zeros(len(chosen), np.int64))
-        for name, model, values in _results(space, plan, box, index, wanted):
-            if model is None:
-                found[name][chosen] = values
-            else:
-                found[name][model, chosen] = values
-    return found
-
-
-def _together(space: KernelSpace, points: Indices) -> Iterator[tuple[Array, Box]]:
-    """Yield points that share tables, and the box that the tables cover."""
-    size = len(next(iter(points.values())))
-    if is_small(space):
-        yield np.arange(size), space.grid.whole
-        return
-    dimensions = space.grid.dimensions
-    launches = np.stack(
-        [points[d.name] for d in dimensions if d.kind not in ("core", "memory")], axis=1
-    )
-    unique, inverse = np.unique(launches, axis=0, return_inverse=True)
-    for number, launch in enumerate(unique.tolist()):
-        indices = iter(launch)
-        ranges = [
-            (0, len(d)) if d.kind in ("core", "memory") else (i := next(indices), i + 1)
-            for d in dimensions
-        ]
-        start, stop = zip(*ranges, strict=True)
-        yield np.flatnonzero(inverse.ravel() == number), Box(start, stop)
-
-
-def _results(
-    space: KernelSpace,
-    plan: Plan,
-    box: Box,
-    index: tuple[Array, ...],
-    wanted: Sequence[Variable],
-) -> Iterator[tuple[str, int | None, Array]]:
-    """Yield name, model (where the variable has that dimension) and values at points of a box."""
-    tables = tables_of(space, box)
-    size = len(index[0])
-    shape = (1,) * (len(index) - 1) + (size,)
-    launched = [v for v in wanted if v.is_launch]
-    for variable in launched:
-        values, status = (_at(table, index) for table in launch_values(variable, tables.launch))
-        yield variable.name, None, np.where(status == 0, values, 0 if variable.is_code else np.nan)
-    for i, name in enumerate(plan.models):
-        own = [v for v in wanted if v.model in (None, name) and v not in launched]
-        if not own:
-            continue
-        whole = tables.inputs(plan, name)
-        inputs = {key: _at(table, index).reshape(shape) for key, table in whole.items()}
-        arrays = [np.empty(size, v.dtype) for v in own]
-        sources = tuple(v.source for v in own)
-        fill_model(inputs, plan, name, shape, sources, arrays, "rows", size > limits.FEW_POINTS)
-        for variable, array in zip(own, arrays, strict=True):
-            yield variable.name, None if variable.model else i, array
-
-
-def _at(table: Array, index: tuple[Array, ...]) -> Array:
-    """Return a table, with length 1 along what it does not depend on, at points."""
-    return table[
-        tuple(0 if extent == 1 else part for extent, part in zip(table.shape, index, strict=True))
-    ] * np.ones(len(index[0]))

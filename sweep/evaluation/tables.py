@@ -1,18 +1,20 @@
-"""The inputs of a model's pass over a box of the grid, as small tables."""
+"""The inputs of a model's pass over a box of the grid: small tables, and their layout in memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from itertools import count, takewhile
+from typing import Any
 
 import numpy as np
 
 from sweep.compiler.passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, nominal, parts_of
 from sweep.evaluation import limits
+from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, build_launch, build_workload
-from sweep.evaluation.step_cache import StepCache
 from sweep.fields import STATUS
 from sweep.hardware.power import power_inputs
 from sweep.models import get_model
@@ -22,20 +24,17 @@ from sweep.space import Box, KernelSpace, Plan
 
 __all__ = [
     "Index",
+    "Packed",
     "Tables",
-    "canonical",
-    "canonical_index",
-    "canonical_parts",
+    "form_of",
     "is_small",
     "model_inputs",
+    "pack",
     "pass_inputs",
-    "restrict",
-    "sequence_length",
+    "restricted",
     "tables_of",
-    "with_last",
 ]
 
-T = TypeVar("T")
 Index = tuple[slice, ...]
 
 MISSING = float(STATUS["missing_parameters"])
@@ -50,97 +49,48 @@ class Tables:
     space : KernelSpace
         The kernel's grid.
     box : Box
-        The part of the grid.
+        The part of :attr:`KernelSpace.clocked`.
     steps : StepCache, optional
-        Spares what is the same as in the box before with the same cache.
-    last : int, optional
-        The dimension whose axis comes after all others but the clocks.
+        Avoids computing again what is the same as in the box before with the same cache.
     """
 
-    def __init__(
-        self,
-        space: KernelSpace,
-        box: Box,
-        steps: StepCache | None = None,
-        last: int | None = None,
-    ) -> None:
-        self.index: Index = tuple(slice(0, n) for n in with_last(canonical(space, box), last))
-        self.launch: Launch = build_launch(space, box, steps, last)
+    def __init__(self, space: KernelSpace, box: Box, steps: StepCache | None = None) -> None:
+        self.box = box
+        self.launch: Launch = build_launch(space, box, steps)
         self._inputs: dict[tuple[object, ...], Mapping[str, Array]] = {}
 
-    def part(self, index: Index) -> Tables:
-        """Return the same tables for a part of their box."""
-        found = object.__new__(Tables)
-        found.index, found.launch, found._inputs = index, self.launch, self._inputs
-        return found
-
-    def inputs(self, plan: Plan, model: str) -> dict[str, Array]:
+    def inputs(self, plan: Plan, model: str) -> Mapping[str, Array]:
         """Return a model's inputs by name."""
         # Two threads may both compute them the first time: the same numbers, no lock needed.
         options = plan.options.get(model, {})
         key = (model, plan.variant, *sorted(options.items()))
         if key not in self._inputs:
             self._inputs[key] = pass_inputs(self.launch, get_model(model), plan.variant, options)
-        tables = self._inputs[key].items()
-        return {name: table[restrict(table, self.index)] for name, table in tables}
+        return self._inputs[key]
 
 
-def tables_of(
-    space: KernelSpace,
-    box: Box,
-    steps: StepCache | None = None,
-    last: int | None = None,
-) -> Tables:
-    """Return the tables of a box; those of a small grid are computed once for all boxes."""
-    if is_small(space):
-        return _whole_tables(space).part(canonical_index(space, box))
-    return Tables(space, box, steps, last)
+def tables_of(space: KernelSpace, box: Box, steps: StepCache | None = None) -> Tables:
+    """Return tables that cover a box; those of a small grid are computed once for all boxes."""
+    return _whole_tables(space) if is_small(space) else Tables(space, box, steps)
 
 
 @lru_cache(maxsize=2)  # work goes kernel by kernel: the one before and the one at hand
 def _whole_tables(space: KernelSpace) -> Tables:
-    return Tables(space, space.grid.whole)
+    return Tables(space, space.clocked.whole)
 
 
 def is_small(space: KernelSpace) -> bool:
     """Whether tables over the whole grid take little memory."""
-    whole = canonical(space, space.grid.whole)
-    launches, pairs = math.prod(whole[:-2]), whole[0] * math.prod(whole[-2:])
+    shape = space.clocked.shape
+    launches, pairs = math.prod(shape[:-2]), shape[0] * math.prod(shape[-2:])
     return max(launches, pairs) <= limits.WHOLE_TABLES
 
 
-def canonical_parts(space: KernelSpace, parts: Sequence[T], absent: T) -> tuple[T, ...]:
-    """Return something per dimension of the grid with both clocks, last, always present."""
-    kinds = [d.kind for d in space.grid.dimensions]
-    found = [p for p, kind in zip(parts, kinds, strict=True) if kind not in ("core", "memory")]
-    for clock in ("core", "memory"):
-        found.append(parts[kinds.index(clock)] if clock in kinds else absent)
-    return tuple(found)
-
-
-def canonical_index(space: KernelSpace, box: Box) -> Index:
-    """Return a box as slices over the grid's axes with both clocks present."""
-    return canonical_parts(space, box.slices, slice(0, 1))
-
-
-def canonical(space: KernelSpace, box: Box) -> tuple[int, ...]:
-    """Return a box's extent along the grid's axes with both clocks present."""
-    return canonical_parts(space, box.shape, 1)
-
-
-def with_last(parts: tuple[T, ...], last: int | None) -> tuple[T, ...]:
-    """Return something per axis with one axis moved to the end, before the clocks."""
-    if last is None:
-        return parts
-    return (*parts[:last], *parts[last + 1 : -2], parts[last], *parts[-2:])
-
-
-def restrict(table: Array, index: Index) -> Index:
-    """Return the index of a box into a table that has length 1 along some axes."""
-    whole = slice(None)
-    return tuple(
-        whole if extent == 1 else part for extent, part in zip(table.shape, index, strict=True)
-    )
+def restricted(table: Array, index: Index) -> Array:
+    """Return the part of a table, which has length 1 along what it does not depend on."""
+    return table[
+        tuple(slice(None) if n == 1 else part for n, part in zip(table.shape, index, strict=True))
+    ]
 
 
 def model_inputs(
@@ -150,7 +100,7 @@ def model_inputs(
     inputs = pass_inputs(launch, model, variant, options)
     for i in model.inputs:
         if i.factor:
-            length = sequence_length(inputs, model)
+            length = _sequence_length(inputs, model)
             names = parts_of(i.symbol, length) if i.sequence else (i.symbol,)
             with np.errstate(all="ignore"):
                 inputs.update({n: inputs[nominal(n)] * inputs[i.factor] for n in names})
@@ -201,12 +151,12 @@ def _flat(
     inputs: dict[str, Array] = {}
     length = 0
     for i in model.inputs:
-        given = prepared[i.symbol]
+        value = prepared[i.symbol]
         if i.sequence:
-            length = len(given)
-            own = dict(zip(parts_of(i.symbol, length), given, strict=True))
+            length = len(value)
+            own = dict(zip(parts_of(i.symbol, length), value, strict=True))
         else:
-            own = {i.symbol: np.asarray(given, dtype=np.float64)}
+            own = {i.symbol: np.asarray(value, dtype=np.float64)}
         if i.factor:
             own = {nominal(name): table for name, table in own.items()}
             own[i.factor] = np.asarray(prepared[i.factor], dtype=np.float64)
@@ -214,12 +164,137 @@ def _flat(
     return inputs, length
 
 
-def sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
+def _sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
     """Return how many numbers the sequence inputs have."""
     for i in model.inputs:
         if i.sequence:
-            length, symbol = 0, nominal(i.symbol) if i.factor else i.symbol
-            while f"{symbol}_{length}" in inputs:
-                length += 1
-            return length
+            symbol = nominal(i.symbol) if i.factor else i.symbol
+            return sum(
+                1 for _ in takewhile(inputs.__contains__, (f"{symbol}_{n}" for n in count()))
+            )
     return 0
+
+
+# ---------------------------------------------------------------------------- the layout
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A pass's inputs: tables as contiguous rows, their strides, and the loops over them.
+
+    ``varying`` are the inputs of the form ``sizes`` that are read along the inner loop.
+    """
+
+    form: str
+    length: int
+    tables: tuple[Array, ...]
+    stride: Any
+    shape: Any
+    n_inner: int
+    n_rows: int
+    varying: tuple[str, ...]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of a pass before its output arrays."""
+        return self.tables, self.stride, self.shape, self.n_inner
+
+
+def pack(
+    model: Model,
+    inputs: Mapping[str, Array],
+    covered: Box,
+    box: Box,
+    form: str | None = None,
+    spread: Collection[str] = (),
+    rows: dict[str, tuple[Any, Array, list[int]]] | None = None,
+) -> Packed:
+    """Lay out the tables of a box for a pass.
+
+    A table keeps length 1 along what it does not depend on (stride 0). Only along the inner loop's
+    axes is it spread out, so that the loop reads contiguous rows.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    inputs : mapping
+        Every input of the model's pass.
+    covered : Box
+        The box that the inputs cover.
+    box : Box
+        The part of it that the pass is about.
+    form : str, optional
+        Form of the pass; follows from the shape by default.
+    spread : collection of str
+        Inputs that are spread out in the form ``sizes`` even if they are constant.
+    rows : dict, optional
+        Rows of the box before; those that do not depend on where the box has moved are kept.
+    """
+    shape, index, rows = box.shape, box.within(covered), {} if rows is None else rows
+    length = _sequence_length(inputs, model)
+    launch_names, clock_names = input_names(model, length)
+    form = form or form_of(shape)
+    n_outer = _outer_axes(shape, form)
+    inner = shape[n_outer:]
+    varying = []
+    for name in launch_names + clock_names:
+        table = restricted(inputs[name], index)
+        is_spread = form == "rows" or name in clock_names
+        if form == "sizes":
+            is_spread = name in spread or math.prod(table.shape[n_outer:]) > 1
+        # Along an axis of one place nothing shows whether the table depends on it.
+        places = [
+            None if extent == 1 < n else (start, n)
+            for extent, n, start in zip(table.shape, shape, box.start, strict=True)
+        ]
+        key = (form, inner if is_spread else None, places)
+        if name not in rows or rows[name][0] != key:
+            if not is_spread and math.prod(table.shape[n_outer:]) != 1:
+                raise AssertionError(f"{model.name}: input {name} depends on the clocks")
+            rows[name] = key, *_row(table, n_outer, inner if is_spread else (1,) * len(inner))
+        if is_spread:
+            varying.append(name)
+    found = [rows[name] for name in launch_names + clock_names]
+    return Packed(
+        form=form,
+        length=length,
+        tables=tuple(numbers for _, numbers, _ in found),
+        stride=np.array([s for *_, s in found], dtype=np.int64).reshape(len(found), n_outer),
+        shape=np.array(shape[:n_outer], dtype=np.int64),
+        n_inner=math.prod(inner),
+        n_rows=math.prod(shape[:n_outer]),
+        varying=tuple(varying) if form == "sizes" else (),
+    )
+
+
+def _row(table: Array, n_outer: int, inner: tuple[int, ...]) -> tuple[Array, list[int]]:
+    """Return a table's numbers with its inner axes spread out, and the strides of the others."""
+    table = np.broadcast_to(table, table.shape[:n_outer] + inner)
+    step, stride = math.prod(inner), []
+    for extent in reversed(table.shape[:n_outer]):
+        stride.append(0 if extent == 1 else step)
+        step *= extent
+    numbers = np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
+    numbers.flags.writeable = False  # some are, as broadcast: one type, one compilation
+    return numbers, stride[::-1]
+
+
+def form_of(shape: tuple[int, ...]) -> str:
+    """Return the form of the pass over a box of the given shape (clocks included)."""
+    return "clocks" if shape[-2] * shape[-1] >= limits.CLOCKS_FORM else "rows"
+
+
+def _outer_axes(shape: tuple[int, ...], form: str) -> int:
+    """Return the number of axes outside the inner loop."""
+    if form == "clocks":
+        return len(shape) - 2
+    if form == "sizes":
+        return len(shape) - 3
+    n_outer, n_inner = len(shape), 1
+    while n_outer > 0 and (
+        n_inner < limits.SHORT_ROW or n_inner * shape[n_outer - 1] <= limits.ROW
+    ):
+        n_outer -= 1
+        n_inner *= shape[n_outer]
+    return n_outer

@@ -1,19 +1,30 @@
-"""Which variables a kernel's results have, with their dimensions and attributes."""
+"""What a kernel's results have: variables, coordinates, attributes, and what they assume."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sweep import __version__
 from sweep.errors import PlanError, nearest
 from sweep.fields import COMMON_FIELDS, Field
 from sweep.models import get_model, model_names
-from sweep.space import KernelSpace, Plan
+from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
+from sweep.specs import Device
 
-__all__ = ["Variable", "all_fields", "kept_names", "regime_attributes", "variables"]
+__all__ = [
+    "Labelled",
+    "Variable",
+    "all_fields",
+    "assumptions",
+    "coordinates",
+    "group_attributes",
+    "regime_attributes",
+    "variables",
+]
 
 DEFAULT_OUTPUTS = (
     "execution_time",
@@ -77,7 +88,7 @@ def regime_attributes() -> dict[str, Any]:
     return {"flag_values": list(codes.values()), "flag_meanings": " ".join(codes)}
 
 
-def kept_names(plan: Plan) -> tuple[str, ...]:
+def _kept_names(plan: Plan) -> tuple[str, ...]:
     """Return the names of the variables that a plan keeps, ``status`` always among them.
 
     Raises
@@ -90,22 +101,17 @@ def kept_names(plan: Plan) -> tuple[str, ...]:
     }
     if plan.outputs is None:
         return (*DEFAULT_OUTPUTS, *own)
-    kept: list[str] = []
-    for given in plan.outputs:
-        matches = [full for full, short in own.items() if short == given] or [given]
-        for name in matches:
-            if name not in COMMON_FIELDS and name not in own:
-                known = [*COMMON_FIELDS, *own, *own.values()]
-                raise PlanError(
-                    f"{plan.origin}: outputs: unknown variable '{given}'{nearest(given, known)}"
-                )
-            if name not in kept:
-                kept.append(name)
-    for always in ("status", "power_status"):
-        needed = always == "status" or {"power", "energy"} & set(kept)
-        if needed and always not in kept:
-            kept.append(always)
-    return tuple(kept)
+    kept: dict[str, None] = {}
+    for output in plan.outputs:
+        names = [full for full, short in own.items() if short == output] or [output]
+        if names[0] not in COMMON_FIELDS and names[0] not in own:
+            known = [*COMMON_FIELDS, *own, *own.values()]
+            raise PlanError(
+                f"{plan.origin}: outputs: unknown variable '{output}'{nearest(output, known)}"
+            )
+        kept.update(dict.fromkeys(names))
+    statuses = ["status", *(["power_status"] if {"power", "energy"} & kept.keys() else [])]
+    return tuple(kept | dict.fromkeys(statuses))
 
 
 def variables(space: KernelSpace, plan: Plan) -> tuple[Variable, ...]:
@@ -115,32 +121,164 @@ def variables(space: KernelSpace, plan: Plan) -> tuple[Variable, ...]:
     ``model`` nor clock dimensions.
     """
     clocked = space.grid.names
-    launch = tuple(d.name for d in space.grid.dimensions if d.kind not in ("core", "memory"))
-    number = np.dtype(plan.precision)
+    launch = tuple(d.name for d in space.grid.dimensions if not d.is_clock)
     result = []
     fields = all_fields()
-    for name in kept_names(plan):
+    for name in _kept_names(plan):
         described = fields[name]
-        dtype = np.dtype(np.uint8) if described.kind == "code" else number
-        attributes = {**described.attributes(), **_provenance(described, plan)}
+        dtype = np.dtype(np.uint8 if described.kind == "code" else plan.precision)
+        attributes = {**described.attributes(), "source": _source(described, plan)}
         if name == "regime":
             attributes.update(regime_attributes())
+        dims, owner = ("model", *clocked), None
         if name not in COMMON_FIELDS:
             owner = next(m for m in plan.models if name == f"{m}_{described.name}")
-            attributes["model"] = owner
-            result.append(Variable(name, described.name, clocked, dtype, attributes, owner))
+            attributes["model"], dims = owner, clocked
         elif described.depends == "launch":
-            result.append(Variable(name, name, launch, dtype, attributes))
-        else:
-            result.append(Variable(name, name, ("model", *clocked), dtype, attributes))
+            dims = launch
+        result.append(Variable(name, described.name, dims, dtype, attributes, owner))
     return tuple(result)
 
 
-def _provenance(described: Field, plan: Plan) -> dict[str, Any]:
+def _source(described: Field, plan: Plan) -> str:
     """Return where a variable comes from: the paper, or the rule, that gives it."""
     owner = described.equation.split(" ")[0]
     if owner in model_names():
-        return {"source": get_model(owner).reference}
+        return get_model(owner).reference
     if described.depends == "launch":
-        return {"source": "launch geometry and occupancy rules of the compute capability"}
-    return {"source": f"the models of the model dimension, variant {plan.variant}"}
+        return "launch geometry and occupancy rules of the compute capability"
+    return f"the models of the model dimension, variant {plan.variant}"
+
+
+# ---------------------------------------------------------------------------- labels
+
+
+class Labelled(NamedTuple):
+    """A small labelled array: a coordinate, or a variable that is known in advance."""
+
+    name: str
+    dims: tuple[str, ...]
+    values: Any
+    attributes: dict[str, Any]
+
+
+def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
+    """Return the coordinates of one kernel's results.
+
+    Every dimension has one; clocks are there in MHz however the plan gives them.
+    """
+    references = "; ".join(get_model(m).reference for m in plan.models)
+    attributes = _attributes("performance model") | {"references": references}
+    found = [Labelled("model", ("model",), list(plan.models), attributes)]
+    for dimension in space.grid.dimensions:
+        if dimension.stacked is not None:
+            found += _stacked(dimension)
+            continue
+        attributes = _attributes(f"tuning parameter {dimension.name}")
+        if dimension.kind == "device":
+            names = ", ".join(d.name for d in space.devices)
+            attributes = _attributes("device") | {"device_names": names}
+        elif dimension.kind == "size":
+            attributes = _attributes(f"problem size {dimension.name}")
+        elif dimension.is_clock:
+            attributes = _clock_attributes(dimension.name)
+        values: Any = list(dimension.values)
+        if not isinstance(values[0], str):
+            values = np.asarray(dimension.values)
+        found.append(Labelled(dimension.name, (dimension.name,), values, attributes))
+    for name, value in space.fixed.items():
+        attributes = _attributes(f"problem size {name} of {space.kernel.key}")
+        found.append(Labelled(name, (), np.asarray(value), attributes))
+    return (*found, *_clock_coordinates(space))
+
+
+def _attributes(long_name: str) -> dict[str, Any]:
+    return {"long_name": long_name, "units": "1"}
+
+
+def _clock_attributes(name: str) -> dict[str, Any]:
+    clock = name.removesuffix("_ratio").replace("_", " ")
+    if name.endswith("_ratio"):
+        return _attributes(f"{clock} relative to the device's nominal clock")
+    return {"long_name": clock, "units": "MHz"}
+
+
+def _stacked(dimension: Dimension) -> list[Labelled]:
+    """Return the coordinates of a list of configurations: their numbers and parameters."""
+    name, configurations = dimension.name, dimension.stacked
+    assert configurations is not None
+    stacks = {"stacks": list(configurations.axes), "absent": "constraint"}
+    attributes = _attributes("number of the valid configuration") | stacks
+    found = [Labelled(name, (name,), np.arange(len(configurations)), attributes)]
+    for parameter, values in configurations.axes.items():
+        column = configurations.column(parameter)
+        attributes = _attributes(f"tuning parameter {parameter}") | {"axis_values": list(values)}
+        shown: Any = column.tolist() if column.dtype.kind == "U" else column
+        found.append(Labelled(parameter, (name,), shown, attributes))
+    return found
+
+
+def _clock_coordinates(space: KernelSpace) -> list[Labelled]:
+    """Return clocks in MHz over device (and ratio), where they are not dimensions themselves."""
+    found = []
+    for dimension, name in zip(space.clocked.dimensions[-2:], CLOCK_AXES, strict=False):
+        path = f"clocks.{dimension.kind}_nominal"
+        nominal = np.array([d.values[path] / 1e6 for d in space.devices])
+        attributes = _clock_attributes(name)
+        if dimension.name == name:
+            continue
+        if dimension.name in space.grid.names:
+            products = nominal[:, np.newaxis] * np.asarray(dimension.values, dtype=np.float64)
+            # Twelve digits, as axes have: 1.4 x 700 MHz is labelled 980, not 979.9999999999999.
+            values = np.vectorize(lambda mhz: float(f"{mhz:.12g}"))(products)
+            found.append(Labelled(name, ("device", dimension.name), values, attributes))
+        else:
+            attributes["comment"] = "nominal"
+            found.append(Labelled(name, ("device",), nominal, attributes))
+    return found
+
+
+def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
+    """Return the assumed values that times, and power and energy, rest on.
+
+    ``assumed(model, device)`` lists dotted paths of the device's file whose source is ``assumed``
+    and that the model reads; ``power_assumed(device)`` the same for power and energy. Assumed
+    values of the kernel's file are listed as ``kernel: path``.
+    """
+    # Values to try and problem sizes are the question, not an assumption of the answer.
+    of_kernel = [
+        f"kernel: {path}"
+        for path, source in space.kernel.sources.items()
+        if source.kind == "assumed" and not path.startswith(("parameters", "sizes"))
+    ]
+
+    def of_model(model: str, device: Device) -> str:
+        paths = sorted({key for i in get_model(model).inputs for key in i.device_keys})
+        clocks = ("clocks.core_nominal", "clocks.memory_nominal")
+        return ", ".join([*device.assumed((*paths, *clocks)), *of_kernel])
+
+    time = [[of_model(model, device) for device in space.devices] for model in plan.models]
+    power = [", ".join(device.assumed(("power",))) for device in space.devices]
+    return tuple(
+        Labelled(name, dims, np.array(texts, dtype=object), _attributes(long_name))
+        for name, dims, texts, long_name in (
+            ("assumed", ("model", "device"), time, "assumed values that the time rests on"),
+            ("power_assumed", ("device",), power, "assumed values that power and energy rest on"),
+        )
+    )
+
+
+def group_attributes(space: KernelSpace, plan: Plan) -> dict[str, Any]:
+    """Return the attributes of one kernel's dataset."""
+    kernel = space.kernel
+    return {
+        "title": f"{kernel.name}: predicted by {', '.join(plan.models)}",
+        "kernel": kernel.key,
+        "description": kernel.description,
+        "kernel_sha256": kernel.sha256,
+        "plan": plan.name,
+        "variant": plan.variant,
+        "constraints": [c.text for c in space.constraints],
+        "sweep_version": __version__,
+        "Conventions": "CF-1.11",
+    }

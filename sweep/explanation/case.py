@@ -24,7 +24,7 @@ from sweep.models.base import HEAD, Input, Model, Symbol
 from sweep.models.workload import Workload
 from sweep.runs.record import Source, recorded_space, space_of
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
-from sweep.space.axes import check_clocks
+from sweep.space.plan import check_clocks
 from sweep.specs import Device
 from sweep.store import is_store
 
@@ -305,7 +305,7 @@ def _evaluated(
 ) -> Case:
     """Evaluate a space of one configuration with every intermediate."""
     options = plan.options.get(model.name, {})
-    launch = build_launch(space, space.grid.whole)
+    launch = build_launch(space)
     workload = build_workload(launch, model, options)
     tables = model_inputs(launch, model, plan.variant, options)
     inputs = {name: float(scalar(table)) for name, table in tables.items()}

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,13 @@ ROOF_RULE = "(larger share)"
 overlapped, fitted to the same given times as the mix."""
 
 SHARES = np.linspace(0.0, 1.0, 1001)
+
+SHARE_RULES: dict[str, Callable[[Array, Array], Array]] = {
+    SUM_RULE: lambda core, memory: (1.0 - SHARES) * core + SHARES * memory,
+    ROOF_RULE: lambda core, memory: (
+        np.maximum((1.0 - SHARES) * core, SHARES * memory) / np.maximum(1.0 - SHARES, SHARES)
+    ),
+}
 
 COMPUTATION = (0.0, *(float(f"{x:.4g}") for x in np.geomspace(0.1, 1e4, 400)))
 """Instructions per load, from none to so many that memory does not matter."""
@@ -186,29 +194,15 @@ def _rules(
     """Return the relative times predicted by the rules without a model."""
 
     def slower(pairs: Sequence[Pair]) -> tuple[Array, Array]:
-        core, memory = np.array(pairs, float).T
-        return anchor[0] / core, anchor[1] / memory
+        core, memory = (np.array(anchor) / np.array(pairs, float)).T[..., np.newaxis]
+        return core, memory
 
-    y = np.array([ratio[pair] for pair in given])
-
-    def fitted(rule: Callable[[Array, Array], Array]) -> Array:
-        core, memory = (clock[:, None] for clock in slower(given))
-        best = _middle(np.sqrt(np.mean((rule(core, memory) / y[:, None] - 1.0) ** 2, axis=0)))
-        core, memory = (clock[:, None] for clock in slower(left))
-        return np.asarray(rule(core, memory)[:, best])
-
-    core, _ = slower(left)
-    return {
-        CORE_RULE: core,
-        NO_CHANGE: np.ones(len(left)),
-        SUM_RULE: fitted(lambda core, memory: (1.0 - SHARES) * core + SHARES * memory),
-        ROOF_RULE: fitted(
-            lambda core, memory: (
-                np.maximum((1.0 - SHARES) * core, SHARES * memory)
-                / np.maximum(1.0 - SHARES, SHARES)
-            )
-        ),
-    }
+    found = {CORE_RULE: slower(left)[0][:, 0], NO_CHANGE: np.ones(len(left))}
+    target = np.array([[ratio[pair]] for pair in given])
+    for name, rule in SHARE_RULES.items():
+        error = np.sqrt(np.mean((rule(*slower(given)) / target - 1.0) ** 2, axis=0))
+        found[name] = rule(*slower(left))[:, _middle(error)]
+    return found
 
 
 def _middle(error: Array) -> int:
@@ -223,40 +217,35 @@ class _Mixes:
     def __init__(
         self, times: ClockTimes, device: Device, models: Sequence[str], variant: str, n_given: int
     ) -> None:
-        pairs = sorted({pair for own in times.times.values() for pair in own})
-        self.core, self.memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
+        pairs = {pair for own in times.times.values() for pair in own}
+        core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
         hit_rates = HIT_RATES if n_given > 1 else (0.0,)
+        axes = {"computation": COMPUTATION, "hit_rate": hit_rates}
         plan = Plan(
             ("mix",),
             (device.key,),
             tuple(models),
             variant=variant,
-            axes={
-                "computation": COMPUTATION,
-                "hit_rate": hit_rates,
-                "core_clock": tuple(self.core),
-                "memory_clock": tuple(self.memory),
-            },
+            axes={**axes, "core_clock": tuple(core), "memory_clock": tuple(memory)},
             outputs=("execution_time",),
             precision="float64",
             layout="grid",
         )
         text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
-        times_of = over_clocks(plan, device, text)["execution_time"]
-        self.times = dict(zip(models, times_of, strict=True))
-        self.mixes = [(c, h) for c in COMPUTATION for h in hit_rates]
+        found = over_clocks(plan, device, text)["execution_time"]
+        found = found.transpose("model", ..., "core_clock", "memory_clock")
+        self.mixes, self.pairs = list(product(*axes.values())), list(product(core, memory))
+        shape = (len(models), len(self.mixes), len(self.pairs))
+        self.times = dict(zip(models, found.values.reshape(shape), strict=True))
         self.device = device
 
     def closest(
         self, model: str, anchor: Pair, given: Sequence[Pair], target: Array, left: Sequence[Pair]
     ) -> tuple[Array, tuple[float, ...]]:
         """Return a model's relative times for the mix that fits the given times, and the mix."""
-        times = self.times[model]
 
         def at(pairs: Sequence[Pair]) -> Array:
-            core = [self.core.index(pair[0]) for pair in pairs]
-            memory = [self.memory.index(pair[1]) for pair in pairs]
-            return np.asarray(times[:, core, memory])
+            return np.asarray(self.times[model][:, [self.pairs.index(pair) for pair in pairs]])
 
         base = at([anchor])
         error = np.sqrt(np.mean((at(given) / base / target - 1.0) ** 2, axis=1))
@@ -280,17 +269,9 @@ def _summary(found: Sequence[Predicted], title: str) -> Answer:
         own = [one for one in found if one.by == name]
         errors = np.array([one.mape for one in own])
         worst = own[int(errors.argmax())]
-        rows.append(
-            {
-                "by": name,
-                "kernels": len(own),
-                "predictions": sum(len(one.pairs) for one in own),
-                "mape": float(errors.mean()),
-                "median": float(np.median(errors)),
-                "worst": worst.mape,
-                "worst_kernel": worst.kernel,
-            }
-        )
+        row = {"by": name, "kernels": len(own), "predictions": sum(len(one.pairs) for one in own)}
+        row |= {"mape": float(errors.mean()), "median": float(np.median(errors))}
+        rows.append(row | {"worst": worst.mape, "worst_kernel": worst.kernel})
     note = "errors: the mean over the pairs of each kernel, then over kernels"
     return Answer.of(title, rows, ("by",), notes=(note,))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError, SpecError, nearest
 from sweep.evaluation import evaluate
@@ -19,41 +18,15 @@ from sweep.query.agreement import or_none
 from sweep.space import Plan, resolve
 from sweep.specs import Device, Kernel, Measured, load_device, load_kernel
 
-__all__ = ["Scaled", "clock_range", "clock_values", "over_clocks", "predict", "scale"]
+if TYPE_CHECKING:
+    import xarray as xr
 
-Array = NDArray[np.float64]
+__all__ = ["clock_range", "over_clocks", "predict", "scale"]
 
 STEPS = 7
 """Default number of values of a clock over the device's range."""
 
 CLOCKS = ("core_clock", "memory_clock")
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """Predictions of one launch over the two clocks, relative to those at the measured pair.
-
-    Attributes
-    ----------
-    models : tuple of str
-        The models.
-    core_clock, memory_clock : array
-        The clocks [MHz].
-    ratio : array, shape (models, core clocks, memory clocks)
-        Predicted time over the predicted time at the clocks of the measurement [1]; NaN without a
-        prediction.
-    power : array, shape as ratio
-        Predicted power [W]; NaN without a prediction.
-    status : array, shape (models,)
-        Status code of each model at the clocks of the measurement; 0 if it gives a time.
-    """
-
-    models: tuple[str, ...]
-    core_clock: Array
-    memory_clock: Array
-    ratio: Array
-    power: Array
-    status: NDArray[np.int64]
 
 
 def scale(
@@ -100,10 +73,11 @@ def scale(
             f"{found.path or found.key}: no [measured] time to scale: `sweep profile` writes one"
         )
     device = load_device(found.measured.device)
-    clocks = {
-        "core_clock": clock_values(device, "core_clock", core_clock),
-        "memory_clock": clock_values(device, "memory_clock", memory_clock),
-    }
+    clocks = {}
+    for name, values in (("core_clock", core_clock), ("memory_clock", memory_clock)):
+        low, _, high = clock_range(device, name.removesuffix("_clock"))
+        steps = {float(round(value)) for value in np.linspace(low, high, STEPS)} - {0.0}
+        clocks[name] = sorted(steps) if values is None else values
     scaled = predict(found, device, found.measured, clocks, models, select, variant)
     return _answer(found, device, found.measured, scaled)
 
@@ -115,14 +89,6 @@ def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
     return low / 1e6, nominal / 1e6, high / 1e6
 
 
-def clock_values(device: Device, name: str, given: Any = None) -> Sequence[float] | Any:
-    """Return the given values of a clock, by default seven over the device's range [MHz]."""
-    if given is not None:
-        return given
-    low, _, high = clock_range(device, name.removesuffix("_clock"))
-    return sorted({float(round(value)) for value in np.linspace(low, high, STEPS)} - {0.0})
-
-
 def predict(
     kernel: Kernel,
     device: Device,
@@ -131,7 +97,7 @@ def predict(
     models: Sequence[str] = (),
     select: Mapping[str, Any] | None = None,
     variant: str = "corrected",
-) -> Scaled:
+) -> xr.Dataset:
     """Return predictions relative to those at the clocks of a measurement.
 
     Parameters
@@ -146,6 +112,13 @@ def predict(
         ``core_clock`` and ``memory_clock`` [MHz], each a list of values or a range.
     models, select, variant
         As for :func:`scale`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``ratio(model, core_clock, memory_clock)``: predicted time over the predicted time at the
+        clocks of the measurement [1]; ``power`` of the same shape [W]; NaN without a prediction.
+        ``status(model)`` is the status at the clocks of the measurement.
 
     Raises
     ------
@@ -165,21 +138,20 @@ def predict(
         layout="grid",
         origin="scale",
     )
+    asked = {name: [float(v) for v in plan.axes[name]] for name in CLOCKS}
     # The clocks of the measurement need not be among the requested ones.
-    axes: Any = {name: sorted({*map(float, plan.axes[name]), own[name]}) for name in CLOCKS}
-    with_own = replace(plan, axes=axes)
-    arrays = {name: of[:, 0] for name, of in over_clocks(with_own, device, kernel.text).items()}
-    at = tuple(axes[name].index(own[name]) for name in CLOCKS)
-    base, status = (arrays[name][:, at[0], at[1]] for name in ("execution_time", "status"))
-    if status.all():
-        raise QueryError(_no_time(kernel, device, measured, plan.models, status))
-    kept = np.ix_(
-        range(len(plan.models)),
-        *([axes[name].index(float(v)) for v in plan.axes[name]] for name in CLOCKS),
-    )
-    ratio = (arrays["execution_time"] / base[:, None, None])[kept]
-    core, memory = (np.array(plan.axes[name], float) for name in CLOCKS)
-    return Scaled(plan.models, core, memory, ratio, arrays["power"][kept], status)
+    axes: Any = {name: sorted({*asked[name], own[name]}) for name in CLOCKS}
+    found = over_clocks(replace(plan, axes=axes), device, kernel.text)
+    base, kept = found.sel(own, drop=True), found.sel(asked)
+    if bool(base["status"].all()):
+        words = sorted({STATUS.meaning(int(code)).replace("_", " ") for code in base["status"]})
+        raise QueryError(
+            f"kernel '{kernel.key}' has no predicted time on {device.key} at the clocks of the"
+            f" measurement, {measured.core_clock:g}/{measured.memory_clock:g} MHz:"
+            f" {', '.join(words)} ({', '.join(plan.models)})"
+        )
+    ratio = kept["execution_time"] / base["execution_time"]
+    return kept.assign(ratio=ratio, status=base["status"])
 
 
 def over_clocks(plan: Plan, device: Device, kernel: str) -> dict[str, Any]:
@@ -196,17 +168,14 @@ def over_clocks(plan: Plan, device: Device, kernel: str) -> dict[str, Any]:
 
     Returns
     -------
-    dict of str to array, shape (models, configurations, core clocks, memory clocks)
-        The plan's outputs by name.
+    xarray.Dataset
+        The plan's outputs over ``model``, the kernel's axes of several values, ``core_clock`` and
+        ``memory_clock``.
     """
     texts = {"devices": {device.key: device.text}, "kernels": {plan.kernels[0]: kernel}}
     dataset: Any = evaluate(resolve(plan, texts))[plan.kernels[0]].to_dataset()
-    names = plan.outputs or ()
-    found = dataset[list(names)].squeeze("device").compute()
-    shape = (len(plan.models), -1, *(dataset.sizes[name] for name in CLOCKS))
-    return {
-        name: found[name].transpose("model", ..., *CLOCKS).values.reshape(shape) for name in names
-    }
+    single = [d for d, n in dataset.sizes.items() if n == 1 and d not in ("model", *CLOCKS)]
+    return dataset[list(plan.outputs or ())].squeeze(single, drop=True).compute()
 
 
 def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
@@ -226,67 +195,43 @@ def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, .
     return axes
 
 
-def _no_time(
-    kernel: Kernel,
-    device: Device,
-    measured: Measured,
-    models: Sequence[str],
-    status: NDArray[np.int64],
-) -> str:
-    """Return why no model gives a time at the clocks of the measurement."""
-    why = {STATUS.meaning(int(code)) for code in status}
-    text = ", ".join(sorted(word.replace("_", " ") for word in why))
-    where = f"{measured.core_clock:g}/{measured.memory_clock:g} MHz"
-    return (
-        f"kernel '{kernel.key}' has no predicted time on {device.key} at the clocks of the"
-        f" measurement, {where}: {text} ({', '.join(models)})"
-    )
-
-
 # ---------------------------------------------------------------------------- the answer
 
 
-def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: Scaled) -> Answer:
-    timed = [i for i, code in enumerate(scaled.status) if not code]
-    names = [scaled.models[i] for i in timed]
-    single = len(scaled.models) == 1 and bool(np.isfinite(scaled.power).any())
-    units = {"memory_clock": "MHz", "core_clock": "MHz", "power": "W", "energy": "J"}
+def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: xr.Dataset) -> Answer:
+    models, codes = scaled["model"].values.tolist(), scaled["status"].values.tolist()
+    timed = [name for name, code in zip(models, codes, strict=True) if not code]
+    has_power = len(models) == 1 and bool(np.isfinite(scaled["power"]).any())
     title = (
         f"{kernel.name} on {measured.device}: {measured.time * 1e3:.5g} ms at"
         f" {measured.core_clock:g}/{measured.memory_clock:g} MHz, scaled by each model"
     )
     notes = [
-        f"{scaled.models[i]} gives no time: {STATUS.meaning(int(code)).replace('_', ' ')}"
-        for i, code in enumerate(scaled.status)
+        f"{name} gives no time: {STATUS.meaning(code).replace('_', ' ')}"
+        for name, code in zip(models, codes, strict=True)
         if code
     ]
     assumed = [path for path in kernel.assumed() if path.startswith("measured.")]
     if assumed:
         notes.append(f"assumed of the measurement: {', '.join(assumed)}")
-    if single and (guessed := device.assumed(("power",))):
+    if has_power and (guessed := device.assumed(("power",))):
         notes.append(f"power and energy rest on assumed values ({', '.join(guessed)})")
-    return Answer.of(
-        title,
-        _rows(measured, scaled, timed, single=single),
-        ("memory_clock", "core_clock"),
-        units | dict.fromkeys(names, "s"),
-        notes,
-    )
+    units = {"memory_clock": "MHz", "core_clock": "MHz", "power": "W", "energy": "J"}
+    rows = _rows(measured.time, scaled.sel(model=timed), has_power=has_power)
+    by = ("memory_clock", "core_clock")
+    return Answer.of(title, rows, by, units | dict.fromkeys(timed, "s"), notes)
 
 
-def _rows(
-    measured: Measured, scaled: Scaled, timed: Sequence[int], *, single: bool
-) -> Iterator[dict[str, Any]]:
+def _rows(time: float, scaled: xr.Dataset, *, has_power: bool) -> Iterator[dict[str, Any]]:
     """Yield a row for each pair of clocks: the times and, of a single model, power and energy."""
-    for m, memory in enumerate(scaled.memory_clock.tolist()):
-        for c, core in enumerate(scaled.core_clock.tolist()):
-            row: dict[str, Any] = {"memory_clock": memory, "core_clock": core}
-            for i in timed:
-                row[scaled.models[i]] = or_none(measured.time * float(scaled.ratio[i, c, m]))
-            if single:
-                time = row[scaled.models[timed[0]]]
-                power = or_none(float(scaled.power[timed[0], c, m]))
-                is_known = time is not None and power is not None
-                row["power"] = power if is_known else None
-                row["energy"] = power * time if is_known else None
-            yield row
+    order = ("memory_clock", "core_clock", "model")
+    memory_clocks, core_clocks, models = (scaled[name].values.tolist() for name in order)
+    ratio, power = (scaled[name].transpose(*order).values for name in ("ratio", "power"))
+    for m, c in np.ndindex(ratio.shape[:2]):
+        times = [or_none(time * float(number)) for number in ratio[m, c]]
+        row: dict[str, Any] = {"memory_clock": memory_clocks[m], "core_clock": core_clocks[c]}
+        row |= dict(zip(models, times, strict=True))
+        if has_power:
+            watts = or_none(float(power[m, c, 0])) if times[0] is not None else None
+            row |= {"power": watts, "energy": None if watts is None else watts * times[0]}
+        yield row

@@ -51,7 +51,7 @@ def _workload(kernel: str, **parameters: float) -> Workload:
     axes = {name: (value,) for name, value in (first | parameters).items()}
     plan = Plan((kernel,), ("gtx_285",), ("zhang_owens",), kernel_axes={kernel: axes})
     (space,) = resolve(plan).kernels
-    return build_workload(build_launch(space, space.grid.whole), zo.MODEL, {})
+    return build_workload(build_launch(space), zo.MODEL, {})
 
 
 def _results(work: Workload) -> dict[str, float]:

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from sweep.errors import SweepError
-from sweep.evaluation.reducing import Progress, pieces, restricted
+from sweep.evaluation.reducing import Progress, Task
 from sweep.reduction import Kept, Reduction
 from sweep.runs.job import Job, Share, Unit, Work
 from sweep.runs.record import record_of
@@ -117,9 +117,8 @@ def on_cluster(client: Any) -> Distribute:
     """
 
     def distribute(space: Space, reduction: Reduction, progress: Progress | None) -> list[Kept]:
-        part = restricted(space[reduction.kernel], reduction)
-        total = part.n_points * len(reduction.indices["model"])
-        n_pieces = len(pieces(part, reduction))
+        task = Task(space[reduction.kernel], space.plan, reduction)
+        total, n_pieces = task.n_evaluations, len(task.pieces)
         n = max(1, min(n_pieces, TASKS_PER_SLOT * _slots(client), total // SMALLEST_SHARE))
         bounds = [n_pieces * i // n for i in range(n + 1)]
         share = Share.of(space, record_of(space), reduction=reduction, bounds=bounds)
@@ -134,7 +133,7 @@ def on_cluster(client: Any) -> Distribute:
                 progress(done, total)
 
         units = [(reduction.kernel, number) for number in range(n)]
-        execute(share, units, take, points=part.n_points, client=client)
+        execute(share, units, take, points=task.selected.n_points, client=client)
         return found
 
     return distribute

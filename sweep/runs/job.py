@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, Self
 
 from sweep.evaluation import Buffers, Variable, evaluate_box, variables, warm_up
-from sweep.evaluation.reducing import Accumulator, pieces, restricted
+from sweep.evaluation.reducing import Accumulator, Task
 from sweep.reduction import Reduction
 from sweep.runs.record import space_of
 from sweep.runs.summaries import summarise
@@ -142,12 +142,11 @@ class Share(_SpaceWork):
 
     def __call__(self, unit: Unit) -> tuple[Unit, dict[str, Any]]:
         """Reduce a share; return the kept results and the number of evaluations."""
-        space, reduction = self.space(), self.reduction
-        whole = space[reduction.kernel]
-        if "pieces" not in self._local:
-            part = restricted(whole, reduction)
-            self._local["pieces"] = part, pieces(part, reduction)
-        part, found = self._local["pieces"]
-        kept = Accumulator(part, space.plan, reduction, whole.grid.shape)
-        share = found[self.bounds[unit[1]] : self.bounds[unit[1] + 1]]
+        if "task" not in self._local:
+            space = self.space()
+            whole = space[self.reduction.kernel]
+            self._local["task"] = Task(whole, space.plan, self.reduction)
+        task: Task = self._local["task"]
+        kept = Accumulator(task)
+        share = task.pieces[self.bounds[unit[1]] : self.bounds[unit[1] + 1]]
         return unit, {"evaluations": sum(map(kept.add, share)), "kept": kept.kept()}

@@ -1,7 +1,14 @@
 """What a sweep covers: plans, axes, grids, and the specs that they name."""
 
-from sweep.space.axes import CLOCK_AXES
-from sweep.space.grid import Box, Dimension, Grid, count_parts, cut_box
+from sweep.space.grid import (
+    CLOCK_AXES,
+    Box,
+    Configurations,
+    Dimension,
+    Grid,
+    count_parts,
+    cut_box,
+)
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
 from sweep.space.space import (
     KernelSpace,
@@ -10,7 +17,7 @@ from sweep.space.space import (
     resolve,
     with_derived,
 )
-from sweep.space.valid import Configurations, valid_configurations, violated
+from sweep.space.valid import valid_configurations, violated
 
 __all__ = [
     "CLOCK_AXES",

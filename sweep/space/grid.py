@@ -3,21 +3,76 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
-from sweep.space.axes import Values
-from sweep.space.valid import Configurations
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Box", "Dimension", "Grid", "count_parts", "cut_box"]
+__all__ = [
+    "CLOCK_AXES",
+    "Array",
+    "Box",
+    "Configurations",
+    "Dimension",
+    "Grid",
+    "Values",
+    "count_parts",
+    "cut_box",
+]
+
+Array = npt.NDArray[Any]
+Values = tuple[Any, ...]
+
+CLOCK_AXES = ("core_clock", "memory_clock", "core_clock_ratio", "memory_clock_ratio")
+"""Axes that are not parameters of a kernel; the first two are in MHz, the others relative."""
 
 CHUNK_POINTS = 2_000_000
-"""Configurations a chunk aims at: below a million, files and Python cost more than the disk."""
+"""Target number of configurations in a chunk: below a million, files and Python cost more than the
+disk."""
 SMALL_CHUNK_POINTS, SHARES = 500_000, 4
-"""What it aims at, at least, in a grid that would have fewer than four such chunks: the last of
-two or three would leave all threads but one without work."""
+"""Smallest target in a grid that would have fewer than four such chunks: the last of two or three
+would leave all threads but one without work."""
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """A list of configurations, in lexicographic order of their parameters' values.
+
+    Attributes
+    ----------
+    axes : mapping of str to tuple
+        The values of each parameter.
+    indices : mapping of str to array
+        For each parameter, the index of every configuration's value among its values.
+    """
+
+    axes: Mapping[str, Values]
+    indices: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.indices.values()), ()))
+
+    @property
+    def cartesian(self) -> int:
+        """Configurations without regard to conditions."""
+        return math.prod(len(values) for values in self.axes.values())
+
+    def column(self, name: str, part: slice = slice(None)) -> Array:
+        """Return the values of a parameter, one per configuration, or of a part of them."""
+        return np.asarray(np.asarray(self.axes[name])[self.indices[name][part]])
+
+    def taken(self, numbers: Sequence[int]) -> Configurations:
+        """Return some of the configurations."""
+        chosen = np.asarray(numbers, np.int64)
+        return Configurations(self.axes, {n: i[chosen] for n, i in self.indices.items()})
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """Return one configuration."""
+        return {name: self.axes[name][int(self.indices[name][number])] for name in self.axes}
 
 
 @dataclass(frozen=True)
@@ -33,6 +88,11 @@ class Dimension:
     values: Values
     kind: str
     stacked: Configurations | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_clock(self) -> bool:
+        """Whether the values are core or memory clocks."""
+        return self.kind in ("core", "memory")
 
     @property
     def axes(self) -> tuple[Dimension, ...]:
@@ -66,12 +126,17 @@ class Box:
     @property
     def slices(self) -> tuple[slice, ...]:
         """The box as an index into an array over the whole grid."""
-        return tuple(slice(a, b) for a, b in zip(self.start, self.stop, strict=True))
+        return tuple(map(slice, self.start, self.stop))
 
     @property
     def n_points(self) -> int:
         """Configurations in the box."""
         return math.prod(self.shape)
+
+    def within(self, other: Box) -> tuple[slice, ...]:
+        """Return the box as an index into an array over another box that contains it."""
+        ranges = zip(self.start, self.stop, other.start, strict=True)
+        return tuple(slice(a - start, b - start) for a, b, start in ranges)
 
 
 def cut_box(box: Box, limit: int) -> Iterator[Box]:
@@ -112,8 +177,13 @@ def _cut(box: Box, limit: int) -> tuple[int, int]:
     while inner > limit and axis < len(box.shape) - 1:
         axis += 1
         inner //= box.shape[axis]
-    parts = -(-box.shape[axis] // max(1, limit // inner))
-    return axis, -(-box.shape[axis] // parts)  # parts of nearly one size
+    return axis, _even(box.shape[axis], limit // inner)
+
+
+def _even(length: int, limit: int) -> int:
+    """Return the length of parts that are at most ``limit`` long and nearly equal."""
+    parts = -(-length // max(1, limit))
+    return -(-length // parts)
 
 
 @dataclass(frozen=True)
@@ -125,8 +195,8 @@ class Grid:
     dimensions : tuple of Dimension
         In result order: device, problem sizes, tuning parameters, core clock, memory clock.
     chunk_points : int, optional
-        Configurations a chunk aims at. By default 2 million, and down to half a million in grids
-        of less than 8 million.
+        Target number of configurations in a chunk. By default 2 million, and down to half a million
+        in grids of less than 8 million.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -154,19 +224,14 @@ class Grid:
         left = self.chunk_points or min(CHUNK_POINTS, share)
         extents: list[int] = []
         for length in reversed(self.shape):
-            if left >= length:
-                extent = length
-            else:
-                pieces = math.ceil(length / max(left, 1))
-                extent = math.ceil(length / pieces)
+            extents.append(_even(length, left))
             left //= length
-            extents.append(max(extent, 1))
         return tuple(reversed(extents))
 
     @cached_property
     def chunk_grid(self) -> tuple[int, ...]:
         """Number of chunks along each dimension."""
-        return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunk_shape, strict=True))
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk_shape, strict=True))
 
     @property
     def n_chunks(self) -> int:
@@ -175,19 +240,12 @@ class Grid:
 
     def chunk_index(self, chunk: int) -> tuple[int, ...]:
         """Return the position of a chunk in the grid of chunks (C order)."""
-        index: list[int] = []
-        for count in reversed(self.chunk_grid):
-            chunk, position = divmod(chunk, count)
-            index.append(position)
-        return tuple(reversed(index))
+        return tuple(map(int, np.unravel_index(chunk, self.chunk_grid)))
 
     def box(self, chunk: int) -> Box:
         """Return the part of the grid that a chunk covers."""
-        index = self.chunk_index(chunk)
-        start = tuple(i * c for i, c in zip(index, self.chunk_shape, strict=True))
-        stop = tuple(
-            min(a + c, n) for a, c, n in zip(start, self.chunk_shape, self.shape, strict=True)
-        )
+        start = tuple(np.multiply(self.chunk_index(chunk), self.chunk_shape).tolist())
+        stop = tuple(np.minimum(np.add(start, self.chunk_shape), self.shape).tolist())
         return Box(start, stop)
 
     @property
@@ -197,5 +255,4 @@ class Grid:
 
     def boxes(self) -> Iterator[Box]:
         """Yield the boxes of all chunks in order."""
-        for chunk in range(self.n_chunks):
-            yield self.box(chunk)
+        return map(self.box, range(self.n_chunks))

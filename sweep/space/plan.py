@@ -8,31 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweep.errors import PlanError, nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.models import model_names
-from sweep.space.axes import CLOCK_AXES, Values, axis_values, check_clocks
+from sweep.space.grid import CLOCK_AXES, Values
 from sweep.specs.reading import load_toml
 
-__all__ = ["Plan", "list_plans", "load_plan", "parse_plan"]
+__all__ = ["Plan", "axis_values", "check_clocks", "list_plans", "load_plan", "parse_plan"]
 
 VARIANTS = ("corrected", "printed")
 PRECISIONS = ("float32", "float64")
-LAYOUTS = ("grid", "stacked")
+LAYOUTS = (None, "grid", "stacked")
 KEYS = (
-    "schema", "name", "description", "kernels", "devices", "models", "variant", "precision",
-    "outputs", "constraints", "store", "axes", "kernel", "options", "derive", "chunk_points",
-    "layout",
+    "schema", "name", "description", "kernels", "devices", "models", "variant", "precision", "axes",
+    "kernel", "constraints", "options", "derive", "outputs", "store", "chunk_points", "layout",
 )  # fmt: skip
 MAX_BYTES = 1 << 20
+
+MAX_AXIS = 10_000_000
+"""Longest axis; a range beyond it is a mistake (a step in the wrong unit)."""
+
+MAX_INTEGER = 1 << 53
+"""Largest integer up to which all are exact in the arithmetic of expressions."""
 
 
 @dataclass(frozen=True)
@@ -107,23 +116,18 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Normalise sequences to tuples and check every key."""
-        put = object.__setattr__
-        for key in ("kernels", "devices", "models"):
-            put(self, key, self._names(key, getattr(self, key)))
-        put(self, "constraints", self._names("constraints", self.constraints, empty=True))
-        if self.outputs is not None:
-            put(self, "outputs", self._names("outputs", self.outputs))
+        for key in ("kernels", "devices", "models", "constraints", "outputs"):
+            if key != "outputs" or self.outputs is not None:
+                object.__setattr__(self, key, self._names(key))
         for model in self.models:
             self._choice("models", model, model_names())
         self._choice("variant", self.variant, VARIANTS)
         self._choice("precision", self.precision, PRECISIONS)
-        if self.layout is not None:
-            self._choice("layout", self.layout, LAYOUTS)
-        put(self, "axes", self._axes("axes", self.axes))
-        kernel_axes = {}
-        for kernel, axes in self._mapping("kernel", self.kernel_axes).items():
-            kernel_axes[kernel] = self._axes(f"kernel.{kernel}", axes)
-        put(self, "kernel_axes", kernel_axes)
+        self._choice("layout", self.layout, LAYOUTS)
+        object.__setattr__(self, "axes", self._axes("axes", self.axes))
+        kernel_axes = self._mapping("kernel", self.kernel_axes).items()
+        checked = {kernel: self._axes(f"kernel.{kernel}", axes) for kernel, axes in kernel_axes}
+        object.__setattr__(self, "kernel_axes", checked)
         for model, options in self._mapping("options", self.options).items():
             self._choice("options", model, self.models)
             self._mapping(f"options.{model}", options)
@@ -132,56 +136,63 @@ class Plan:
             for text in self.constraints:
                 Expression.parse(text)
         except ExpressionError as error:
-            raise PlanError(f"{self.origin}: constraints: {error}") from None
-        self._words()
-        if not isinstance(self.derive, bool):
-            raise PlanError(f"{self.origin}: derive = {self.derive!r}: true or false")
-        points = self.chunk_points
-        if points is not None and (isinstance(points, bool) or not isinstance(points, int)
-                                   or points < 1):  # fmt: skip
-            raise PlanError(f"{self.origin}: chunk_points = {points!r}: a whole number from 1 on")
+            raise self._error(f"constraints: {error}") from None
+        self._check_scalars()
 
-    def _words(self) -> None:
-        """Check name, description and store."""
+    def _error(self, message: str) -> PlanError:
+        return PlanError(f"{self.origin}: {message}")
+
+    def _check_scalars(self) -> None:
+        """Check name, description, store, derive and chunk_points."""
         pattern = r"(?!\.)[^/\0-\37]{1,100}"
         if not isinstance(self.name, str) or not re.fullmatch(pattern, self.name):
-            raise PlanError(
-                f"{self.origin}: name = {self.name!r:.120}: needs a word of at most 100 characters"
-                " without '/' or a leading dot"
+            raise self._error(
+                f"name = {self.name!r:.120}: needs a word of at most 100 characters without '/' or"
+                " a leading dot"
             )
-        if not isinstance(self.description, str):
-            raise PlanError(f"{self.origin}: description = {self.description!r}: needs a text")
         is_path = isinstance(self.store, str) and self.store and "\0" not in self.store
-        if not (self.store is None or self.store is False or is_path):
-            raise PlanError(f"{self.origin}: store = {self.store!r}: a path, or false for none")
+        points = self.chunk_points
+        is_number = isinstance(points, int) and not isinstance(points, bool) and points > 0
+        for key, is_right, needs in (
+            ("description", isinstance(self.description, str), "needs a text"),
+            (
+                "store",
+                self.store is None or self.store is False or is_path,
+                "a path, or false for none",
+            ),
+            ("derive", isinstance(self.derive, bool), "true or false"),
+            ("chunk_points", points is None or is_number, "a whole number from 1 on"),
+        ):
+            if not is_right:
+                raise self._error(f"{key} = {getattr(self, key)!r}: {needs}")
 
-    def _names(self, key: str, given: Any, *, empty: bool = False) -> tuple[str, ...]:
-        if isinstance(given, str) or not isinstance(given, (list, tuple)):
-            raise PlanError(f"{self.origin}: {key} = {given!r}: needs a list of names")
-        if not given and not empty:
-            raise PlanError(f"{self.origin}: {key} is empty; it needs at least one name")
-        for item in given:
+    def _names(self, key: str) -> tuple[str, ...]:
+        names = getattr(self, key)
+        if not isinstance(names, (list, tuple)):
+            raise self._error(f"{key} = {names!r}: needs a list of names")
+        if not names and key != "constraints":
+            raise self._error(f"{key} is empty; it needs at least one name")
+        for item in names:
             if not isinstance(item, str):
-                raise PlanError(f"{self.origin}: {key}: {item!r} is not a string")
-        if len(set(given)) != len(given):
-            raise PlanError(f"{self.origin}: {key} names something twice")
-        return tuple(given)
+                raise self._error(f"{key}: {item!r} is not a string")
+        if len(set(names)) != len(names):
+            raise self._error(f"{key} names something twice")
+        return tuple(names)
 
-    def _choice(self, key: str, given: Any, allowed: tuple[str, ...]) -> None:
-        if given not in allowed:
-            hint = nearest(str(given), allowed)
-            raise PlanError(
-                f"{self.origin}: {key}: unknown {given!r}{hint} (known: {', '.join(allowed)})"
-            )
+    def _choice(self, key: str, value: Any, allowed: tuple[str | None, ...]) -> None:
+        if value not in allowed:
+            known = [name for name in allowed if name]
+            hint = nearest(str(value), known)
+            raise self._error(f"{key}: unknown {value!r}{hint} (known: {', '.join(known)})")
 
-    def _mapping(self, key: str, given: Any) -> Mapping[str, Any]:
-        if not isinstance(given, Mapping):
-            raise PlanError(f"{self.origin}: {key} = {given!r}: needs a table")
-        return given
+    def _mapping(self, key: str, value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise self._error(f"{key} = {value!r}: needs a table")
+        return value
 
-    def _axes(self, where: str, given: Any) -> dict[str, Values]:
+    def _axes(self, where: str, table: Any) -> dict[str, Values]:
         axes: dict[str, Values] = {}
-        for name, values in self._mapping(where, given).items():
+        for name, values in self._mapping(where, table).items():
             key = f"{self.origin}: {where}.{name}"
             if name in CLOCK_AXES and values == "nominal":
                 continue
@@ -190,38 +201,13 @@ class Plan:
                 check_clocks(key, name, axes[name])
         for clock in ("core_clock", "memory_clock"):
             if clock in axes and f"{clock}_ratio" in axes:
-                raise PlanError(f"{self.origin}: {where}: give {clock} or {clock}_ratio, not both")
+                raise self._error(f"{where}: give {clock} or {clock}_ratio, not both")
         return axes
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain data; ``parse_plan`` takes it back."""
-        data: dict[str, Any] = {
-            "schema": 1,
-            "name": self.name,
-            "description": self.description,
-            "kernels": list(self.kernels),
-            "devices": list(self.devices),
-            "models": list(self.models),
-            "variant": self.variant,
-            "precision": self.precision,
-            "axes": {name: list(values) for name, values in self.axes.items()},
-            "kernel": {
-                kernel: {name: list(values) for name, values in axes.items()}
-                for kernel, axes in self.kernel_axes.items()
-            },
-            "constraints": list(self.constraints),
-            "options": {model: dict(options) for model, options in self.options.items()},
-            "derive": self.derive,
-        }
-        if self.outputs is not None:
-            data["outputs"] = list(self.outputs)
-        if self.store is not None:
-            data["store"] = self.store
-        if self.chunk_points is not None:
-            data["chunk_points"] = self.chunk_points
-        if self.layout is not None:
-            data["layout"] = self.layout
-        return data
+        values = {"schema": 1, **self.__dict__, "kernel": self.kernel_axes}
+        return {key: _plain(values[key]) for key in KEYS if values[key] is not None}
 
     def digest(self) -> str:
         """Return a hash of what the plan computes (not of its name, words or store)."""
@@ -281,8 +267,114 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
     return parse_plan(data, name=path.stem, origin=str(path))
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
 def list_plans() -> tuple[str, ...]:
     """Return the names of the shipped plans."""
     folder = files("sweep") / "plans"
     names = (entry.name for entry in folder.iterdir())
     return tuple(sorted(n.removesuffix(".toml") for n in names if n.endswith(".toml")))
+
+
+# ---------------------------------------------------------------------------- axes
+
+
+def axis_values(where: str, axis: Any) -> Values:
+    """Return the values of one axis.
+
+    Parameters
+    ----------
+    where : str
+        File and key, for messages.
+    axis : list, mapping or scalar
+        A list of numbers, strings or booleans; ``{start, stop, step}`` with ``stop`` included; or
+        one value.
+
+    Raises
+    ------
+    PlanError
+        The axis is empty, repeats a value, mixes kinds, or a range has no finite number of steps.
+    """
+    if isinstance(axis, Mapping):
+        values = _range(where, axis)
+    elif isinstance(axis, (list, tuple, np.ndarray)):
+        values = tuple(v.item() if isinstance(v, np.generic) else v for v in axis)
+    else:
+        values = (axis,)
+    if not values:
+        raise PlanError(f"{where}: the axis is empty; it needs at least one value")
+    kinds = {_kind(where, value) for value in values}
+    if len(kinds) > 1:
+        raise PlanError(f"{where}: the axis mixes {' and '.join(sorted(kinds))}")
+    if len(set(values)) != len(values):
+        twice = Counter(values).most_common(1)[0][0]
+        raise PlanError(f"{where}: the value {twice!r} stands twice")
+    return values
+
+
+def _kind(where: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "booleans"
+    if isinstance(value, (int, float)):
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise PlanError(f"{where}: an integer beyond 2**53, from where on not all are exact")
+        if not math.isfinite(value):
+            raise PlanError(f"{where}: {value} is not a finite number")
+        return "numbers"
+    if isinstance(value, str):
+        if not value.isprintable():  # NumPy drops NUL at the end of a word
+            raise PlanError(f"{where}: {value!r} holds a character that is not printable")
+        return "strings"
+    raise PlanError(f"{where}: {value!r} is neither a number, a string nor a boolean")
+
+
+def _range(where: str, axis: Mapping[str, Any]) -> Values:
+    allowed = ("start", "stop", "step")
+    for key in axis:
+        if key not in allowed:
+            hint = nearest(key, allowed)
+            raise PlanError(f"{where}.{key}: unknown key{hint} (start, stop, step)")
+    for key in allowed:
+        if not isinstance(axis.get(key), (int, float)) or isinstance(axis.get(key), bool):
+            raise PlanError(f"{where}.{key}: a range needs the numbers start, stop and step")
+        _kind(where, axis[key])
+    start, stop, step = (axis[key] for key in allowed)
+    if step <= 0:
+        raise PlanError(f"{where}.step = {step}: must be above 0")
+    if stop < start:
+        raise PlanError(f"{where}: the axis is empty, stop = {stop} is below start = {start}")
+    # The tolerance keeps 0.5..1.0 step 0.1 at six values although 0.1 is not exact.
+    steps = (stop - start) / step + 1e-9
+    if steps >= MAX_AXIS:
+        raise PlanError(f"{where}: {steps:.3g} values, more than {MAX_AXIS:,}; is the step right?")
+    values = (start + i * step for i in range(math.floor(steps) + 1))
+    if all(isinstance(v, int) for v in (start, stop, step)):
+        return tuple(values)
+    # Twelve digits remove the error of binary fractions: 0.30000000000000004 is 0.3.
+    return tuple(float(f"{value:.12g}") for value in values)
+
+
+def check_clocks(where: str, name: str, values: Values) -> None:
+    """Refuse clocks that are not plausible in their unit.
+
+    Raises
+    ------
+    PlanError
+        A clock is outside 1 to 20,000 MHz, or a ratio outside 0.01 to 100.
+    """
+    if name.endswith("_ratio"):
+        low, high, unit, hint = 0.01, 100.0, "of nominal", "values in MHz"
+        other = name.removesuffix("_ratio")
+    else:
+        low, high, unit, hint = 1.0, 20_000.0, "MHz", "values relative to nominal"
+        other = f"{name}_ratio"
+    for value in values:
+        if isinstance(value, (bool, str)) or not low <= value <= high:
+            raise PlanError(
+                f"{where} = {value!r}: a clock must be {low:g} to {high:g} {unit}; for {hint} write"
+                f" {other}"
+            )

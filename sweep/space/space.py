@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
+
+import numpy as np
 
 from sweep.errors import PlanError, SpecError, nearest
 from sweep.expressions import Expression
+from sweep.fields import STACKED
 from sweep.hardware.derived import DeviceFacts
 from sweep.models import derived_parameters, get_model, model_names, stated_facts
-from sweep.space.axes import CLOCK_AXES, Values
-from sweep.space.grid import Dimension, Grid
-from sweep.space.layout import Conditions, laid_out
+from sweep.space.conditions import Names
+from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid
 from sweep.space.plan import Plan
+from sweep.space.valid import valid_configurations
 from sweep.specs import (
     DEVICE_NAMES,
     Device,
@@ -27,9 +32,28 @@ from sweep.specs import (
 )
 from sweep.specs.names import LAUNCH_NAMES
 
-__all__ = ["KernelSpace", "Space", "missing_parameters", "resolve", "with_derived"]
+__all__ = [
+    "KernelSpace",
+    "Space",
+    "missing_parameters",
+    "resolve",
+    "with_derived",
+]
 
 Spec = TypeVar("Spec", Device, Kernel)
+
+
+SMALL = 10_000
+"""Points of the parameters' product up to which it is a grid whatever its conditions: dimensions
+are handier than a list, and cost nothing."""
+
+SHARE = 0.5
+"""Least share of valid points of a larger grid."""
+
+SAMPLE = 1 << 14
+"""Points of the product that are tested to estimate the share."""
+
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +87,20 @@ class KernelSpace:
         """Configurations (devices included, models not)."""
         return self.grid.n_points
 
+    @cached_property
+    def clocked(self) -> Grid:
+        """The grid with both clocks as the last dimensions; one that is not swept is nominal."""
+        dimensions = {d.kind: d for d in self.grid.dimensions if d.is_clock}
+        clocks = [dimensions.get(kind, Dimension(f"{kind}_clock_ratio", (1.0,), kind))
+                  for kind in ("core", "memory")]  # fmt: skip
+        launch = (d for d in self.grid.dimensions if not d.is_clock)
+        return Grid((*launch, *clocks), self.grid.chunk_points)
+
+    def clocked_box(self, box: Box) -> Box:
+        """Return a box of the grid as a box of :attr:`clocked`."""
+        ranges = dict(zip(self.grid.names, zip(box.start, box.stop, strict=True), strict=True))
+        return Box(*zip(*(ranges.get(name, (0, 1)) for name in self.clocked.names), strict=True))
+
     def restricted(self, indices: Mapping[str, Sequence[int]]) -> KernelSpace:
         """Return the same kernel over some of the values of some dimensions.
 
@@ -77,6 +115,11 @@ class KernelSpace:
         kept = indices.get("device", range(len(self.devices)))
         devices = tuple(self.devices[i] for i in kept)
         return replace(self, devices=devices, grid=replace(self.grid, dimensions=dimensions))
+
+    def with_last(self, name: str) -> KernelSpace:
+        """Return the same kernel with a dimension moved behind all others but the clocks."""
+        dimensions = sorted(self.grid.dimensions, key=lambda d: (d.is_clock, d.name == name))
+        return replace(self, grid=replace(self.grid, dimensions=tuple(dimensions)))
 
 
 @dataclass(frozen=True)
@@ -214,88 +257,115 @@ def _own_names(kernel: Kernel) -> tuple[str, ...]:
     return (*kernel.sizes, *kernel.parameters)
 
 
+def _known_names(kernel: Kernel) -> set[str]:
+    return {*_own_names(kernel), *kernel.derived, *LAUNCH_NAMES, *DEVICE_NAMES}
+
+
 def _check_axes(plan: Plan, kernels: tuple[Kernel, ...]) -> None:
     """Every axis must be a clock, or belong to at least one kernel."""
-    known = {name for kernel in kernels for name in _own_names(kernel)}
-    for name in plan.axes:
-        if name not in CLOCK_AXES and name not in known:
-            raise PlanError(
-                f"{plan.origin}: axes.{name}: no kernel of the plan has this parameter or size"
-                f"{nearest(name, [*CLOCK_AXES, *known])}"
-            )
-    by_key = {kernel.key: kernel for kernel in kernels}
+    own = {kernel.key: _own_names(kernel) for kernel in kernels}
+    tables = [("axes", plan.axes, [name for names in own.values() for name in names],
+               "no kernel of the plan has this parameter or size")]  # fmt: skip
     for key, axes in plan.kernel_axes.items():
-        if key not in by_key:
+        if key not in own:
             raise PlanError(
-                f"{plan.origin}: kernel.{key}: the plan has no such kernel{nearest(key, by_key)}"
+                f"{plan.origin}: kernel.{key}: the plan has no such kernel{nearest(key, own)}"
             )
-        own = _own_names(by_key[key])
+        what = "the kernel has no such parameter or size"
+        tables.append((f"kernel.{key}", axes, list(own[key]), what))
+    for where, axes, names, what in tables:
+        known = [*CLOCK_AXES, *dict.fromkeys(names)]
         for name in axes:
-            if name not in CLOCK_AXES and name not in own:
-                raise PlanError(
-                    f"{plan.origin}: kernel.{key}.{name}: the kernel has no such parameter or size"
-                    f"{nearest(name, [*CLOCK_AXES, *own])}"
-                )
+            if name not in known:
+                raise PlanError(f"{plan.origin}: {where}.{name}: {what}{nearest(name, known)}")
 
 
 def _kernel_space(plan: Plan, kernel: Kernel, devices: tuple[Device, ...]) -> KernelSpace:
     own = plan.kernel_axes.get(kernel.key, {})
-    axes = {**plan.axes, **own}
-    for clock in ("core_clock", "memory_clock"):
-        if f"{clock}_ratio" in own or clock in own:  # the kernel's own form of a clock replaces
-            for name in (clock, f"{clock}_ratio"):
-                if name not in own:
-                    axes.pop(name, None)
+    # The kernel's own form of a clock, absolute or relative, replaces the plan's.
+    replaced = {name.removesuffix("_ratio") for name in own if name in CLOCK_AXES}
+    axes = {n: v for n, v in plan.axes.items() if n.removesuffix("_ratio") not in replaced}
+    axes.update(own)
     dimensions = [Dimension("device", tuple(device.key for device in devices), "device")]
-    fixed: dict[str, float] = {}
-    for name, default in kernel.sizes.items():
-        if name in axes:
-            dimensions.append(Dimension(name, _numbers(plan, name, axes[name]), "size"))
-        else:
-            fixed[name] = default
-    tuned = {}
+    for name, values in axes.items():
+        if name in kernel.sizes and any(isinstance(v, (str, bool)) or v <= 0 for v in values):
+            wrong = next(v for v in values if isinstance(v, (str, bool)) or v <= 0)
+            raise PlanError(f"{plan.origin}: axes.{name} = {wrong!r}: a problem size is above 0")
+    dimensions += [Dimension(n, axes[n], "size") for n in kernel.sizes if n in axes]
+    fixed = {name: value for name, value in kernel.sizes.items() if name not in axes}
+    tuned = {name: tuple(axes.get(name, values)) for name, values in kernel.parameters.items()}
     for name, values in kernel.parameters.items():
-        tuned[name] = tuple(axes.get(name, values))
-        _same_kind(plan, name, tuned[name], values)
-    known = {*_own_names(kernel), *kernel.derived, *LAUNCH_NAMES, *DEVICE_NAMES}
+        for value in tuned[name]:
+            if _kind(value) is not _kind(values[0]):
+                raise PlanError(
+                    f"{plan.origin}: axes.{name} = {value!r}: the kernel file has values like "
+                    f"{values[0]!r}"
+                )
+    known = _known_names(kernel)
     extra = (Expression.parse(text) for text in plan.constraints)
     constraints = (*kernel.constraints, *(e for e in extra if e.names <= known))
-    conditions = Conditions(tuned, constraints, fixed, kernel.derived)
-    dimensions += laid_out(conditions, plan.layout, f"{plan.origin}: kernel '{kernel.key}'")
-    for clock, kind in (("core_clock", "core"), ("memory_clock", "memory")):
-        for name in (clock, f"{clock}_ratio"):
-            if name in axes:
-                dimensions.append(Dimension(name, axes[name], kind))
+    where = f"{plan.origin}: kernel '{kernel.key}'"
+    names = Names(tuned, fixed, kernel.derived)
+    dimensions += _parameter_dimensions(names, constraints, plan.layout, where)
+    dimensions += [
+        Dimension(name, axes[name], kind)
+        for kind in ("core", "memory")
+        for name in (f"{kind}_clock", f"{kind}_clock_ratio")
+        if name in axes
+    ]
     return KernelSpace(kernel, devices, Grid(tuple(dimensions), plan.chunk_points), fixed,
                        constraints)  # fmt: skip
 
 
-def _numbers(plan: Plan, name: str, values: Values) -> Values:
-    for value in values:
-        if isinstance(value, (str, bool)) or value <= 0:
-            raise PlanError(f"{plan.origin}: axes.{name} = {value!r}: a problem size is above 0")
-    return values
+def _kind(value: Any) -> type:
+    return type(value) if isinstance(value, (str, bool)) else float
 
 
-def _same_kind(plan: Plan, name: str, chosen: Values, values: Values) -> None:
-    """Refuse values of another kind than the kernel file gives a parameter."""
+def _parameter_dimensions(
+    names: Names, constraints: Sequence[Expression], layout: str | None, where: str
+) -> list[Dimension]:
+    """Return the dimensions of the tuning parameters: one for each, or one for all.
 
-    def kind(value: Any) -> type:
-        return type(value) if isinstance(value, (str, bool)) else float
+    A list has one dimension with the valid configurations; ``layout`` None chooses. Constraints
+    that read swept sizes, the device or the launch are left to evaluation.
+    """
+    axes, own = names.axes, [c for c in constraints if names.knows(c)]
+    if layout is None:
+        points = math.prod(len(values) for values in axes.values())
+        is_grid = points <= SMALL or _valid_share(names, own, points) >= SHARE
+        layout = "grid" if is_grid else "stacked"
+    if layout == "grid" or not axes:
+        return [Dimension(name, values, "parameter") for name, values in axes.items()]
+    try:
+        found = valid_configurations(axes, own, fixed=names.fixed, derived=names.derived)
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from None
+    if not len(found):
+        texts = "; ".join(f"`{c.text}`" for c in own)
+        raise PlanError(f"{where}: no configuration satisfies all constraints ({texts})")
+    numbers: Any = range(len(found))  # a sequence like the others, without their memory
+    return [Dimension(STACKED, numbers, "configuration", found)]
 
-    for value in chosen:
-        if kind(value) is not kind(values[0]):
-            raise PlanError(
-                f"{plan.origin}: axes.{name} = {value!r}: the kernel file has values like "
-                f"{values[0]!r}"
-            )
+
+def _valid_share(names: Names, conditions: Sequence[Expression], points: int) -> float:
+    """Return about which share of the product is valid, by testing points spread over it."""
+    step = max(1, int(points * GOLDEN))
+    while math.gcd(step, points) > 1:  # so that no point comes twice
+        step += 1
+    numbers = [i * step % points for i in range(min(SAMPLE, points))]
+    values = {}
+    for name, axis in reversed(names.values.items()):
+        values[name] = axis[[number % len(axis) for number in numbers]]
+        numbers = [number // len(axis) for number in numbers]
+    allowed = np.ones(len(numbers), bool)
+    for condition in conditions:
+        allowed &= names.holds(condition, values)
+    return float(allowed.mean())
 
 
 def _check_constraints(plan: Plan, kernels: tuple[Kernel, ...]) -> None:
     """Every constraint of the plan must apply to at least one kernel."""
-    known = [
-        {*_own_names(kernel), *kernel.derived, *LAUNCH_NAMES, *DEVICE_NAMES} for kernel in kernels
-    ]
+    known = [_known_names(kernel) for kernel in kernels]
     for text in plan.constraints:
         names = Expression.parse(text).names
         if not any(names <= own for own in known):

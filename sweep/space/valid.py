@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ import numpy.typing as npt
 
 from sweep.errors import PlanError
 from sweep.expressions import Bounds, Expression
-from sweep.space.axes import Values
-from sweep.space.conditions import Array, Condition, Names
+from sweep.space.conditions import Condition, Names
+from sweep.space.grid import Array, Configurations, Values
 
-__all__ = ["Configurations", "valid_configurations", "violated"]
+__all__ = ["valid_configurations", "violated"]
 
 BLOCK = 1 << 18
 """Partial configurations that are extended together."""
@@ -34,43 +33,6 @@ MOST = 100_000_000
 
 FUTILE = 500_000_000
 """Partial configurations after which a listing is given up if it found next to nothing."""
-
-
-@dataclass(frozen=True)
-class Configurations:
-    """A list of configurations, in lexicographic order of their parameters' values.
-
-    Attributes
-    ----------
-    axes : mapping of str to tuple
-        The values of each parameter.
-    indices : mapping of str to array
-        For each parameter, the place of every configuration's value among its values.
-    """
-
-    axes: Mapping[str, Values]
-    indices: Mapping[str, Array]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.indices.values()), ()))
-
-    @property
-    def cartesian(self) -> int:
-        """Configurations without regard to conditions."""
-        return math.prod(len(values) for values in self.axes.values())
-
-    def column(self, name: str, part: slice = slice(None)) -> Array:
-        """Return the values of a parameter, one per configuration, or of a part of them."""
-        return np.asarray(np.asarray(self.axes[name])[self.indices[name][part]])
-
-    def taken(self, numbers: Sequence[int]) -> Configurations:
-        """Return some of the configurations."""
-        chosen = np.asarray(numbers, np.int64)
-        return Configurations(self.axes, {n: i[chosen] for n, i in self.indices.items()})
-
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        """Return one configuration."""
-        return {name: self.axes[name][int(self.indices[name][number])] for name in self.axes}
 
 
 def valid_configurations(
@@ -107,17 +69,19 @@ def valid_configurations(
         There are more than 100 million.
     """
     names = Names(axes, fixed or {}, derived or {})
+    first = {name: values[:1] for name, values in names.values.items()}
     parts = []
     for condition in conditions:
-        names.check(condition)
+        names.holds(condition, first)  # so that an error quotes the whole condition
         parts += [Condition(part, names) for part in condition.conjuncts()]
-    if any(not part.names and not part.holds(names, {}).all() for part in parts):
-        return Configurations(axes, {name: np.zeros(0, np.uint8) for name in axes})
+    nothing = Configurations(axes, dict.fromkeys(axes, np.zeros(0, np.uint8)))
+    if any(not part.names and not names.holds(part.expression, {}) for part in parts):
+        return nothing
     found: list[dict[str, Array]] = []
     for group in _connected([part for part in parts if part.names]):
         found.append(_solve(group, names))
         if not len(next(iter(found[-1].values()))):
-            return Configurations(axes, {name: np.zeros(0, np.uint8) for name in axes})
+            return nothing
     bound = {name for group in found for name in group}
     found += [{n: np.arange(len(v), dtype=_index_type(v))} for n, v in axes.items()
               if n not in bound]  # fmt: skip
@@ -141,17 +105,8 @@ def violated(
     derived : mapping of str to Expression, optional
         As for :func:`valid_configurations`.
     """
-    values: dict[str, Any] = dict(configuration)
-    faults: dict[str, Any] = {}
-    for name, expression in (derived or {}).items():
-        if expression.names <= values.keys():
-            values[name], faults[name] = expression.evaluate(values, faults)
-    found = []
-    for condition in conditions:
-        value, fault = condition.evaluate(values, faults)
-        if bool(fault) or not bool(value):
-            found.append(condition)
-    return tuple(found)
+    names = Names({}, configuration, derived or {})
+    return tuple(c for c in conditions if not names.holds(c, {}))
 
 
 def _connected(conditions: Sequence[Condition]) -> list[list[Condition]]:
@@ -185,115 +140,86 @@ def _order(conditions: Sequence[Condition], names: Names) -> list[str]:
     return bound
 
 
-@dataclass
-class _Lookup:
-    """A truth table over some bound parameters (rows) and the one being bound (columns)."""
-
-    rows: tuple[str, ...]
-    lengths: tuple[int, ...]
-    table: Array
-
-
 class _Step:
-    """What is tested when one parameter is bound."""
+    """What is tested when one parameter is bound.
+
+    ``tables`` are truth tables by the bound parameters that they read (rows); their columns are the
+    values of the parameter. ``others`` are conditions without a table.
+    """
 
     def __init__(
         self, bound: Sequence[str], name: str, conditions: Sequence[Condition], names: Names
     ) -> None:
         self.name, self.names = name, names
         self.type = _index_type(names.axes[name])
-        known = {*bound, name}
-        self.lookups: list[_Lookup] = []
-        self.complete: list[Condition] = []
-        self.partial: list[Condition] = []
-        for condition in conditions:
-            if name not in condition.names:
-                continue
+        self.tables: dict[tuple[str, ...], Array] = {}
+        own = [condition for condition in conditions if name in condition.names]
+        self.others = [condition for condition in own if condition.table is None]
+        for condition in own:
             if condition.table is not None:
-                self._look_up(condition, known)
-            elif set(condition.names) <= known:
-                self.complete.append(condition)
-            else:
-                self.partial.append(condition)
+                self._add_table(condition.table, condition.names, {*bound, name})
 
-    def _look_up(self, condition: Condition, known: set[str]) -> None:
-        """Project a table on what is known and keep it if it strikes anything out."""
-        assert condition.table is not None
-        away = tuple(i for i, n in enumerate(condition.names) if n not in known)
-        projected = np.asarray(condition.table.any(axis=away, keepdims=True))
-        table = np.moveaxis(projected, condition.names.index(self.name), -1)
-        if table.all():
+    def _add_table(self, table: Array, names: tuple[str, ...], known: set[str]) -> None:
+        """Project a table on the known parameters and keep it if it excludes anything."""
+        away = tuple(i for i, n in enumerate(names) if n not in known)
+        projected = np.asarray(table.any(axis=away, keepdims=True))
+        if projected.all():
             return
-        rows = tuple(n for n in condition.names if n in known and n != self.name)
-        lengths = tuple(len(self.names.axes[n]) for n in rows)
-        flat = np.ascontiguousarray(table.reshape(math.prod(lengths), -1))
-        for other in self.lookups:
-            if other.rows == rows:
-                other.table = other.table & flat
-                return
-        self.lookups.append(_Lookup(rows, lengths, flat))
+        projected = np.moveaxis(projected, names.index(self.name), -1)
+        flat = np.ascontiguousarray(projected.reshape(-1, projected.shape[-1]))
+        rows = tuple(n for n in names if n in known and n != self.name)
+        self.tables[rows] = self.tables[rows] & flat if rows in self.tables else flat
 
     def extend(self, columns: Mapping[str, Array], n_rows: int) -> tuple[dict[str, Array], int]:
         """Return the extensions of partial configurations that may still become valid."""
         length = len(self.names.axes[self.name])
         mask: Array | None = None
-        for lookup in self.lookups:
-            place = np.zeros(n_rows, np.intp)
-            for row, extent in zip(lookup.rows, lookup.lengths, strict=True):
-                place *= extent
-                place += columns[row]
-            part = lookup.table[place]
+        for names, table in self.tables.items():
+            row = np.zeros(n_rows, np.intp)
+            for name in names:
+                row *= len(self.names.axes[name])
+                row += columns[name]
+            part = table[row]
             mask = part if mask is None else np.logical_and(mask, part, out=mask)
-        if mask is None:
-            found = np.arange(n_rows * length)
-        else:
-            found = np.flatnonzero(mask)
+        found = np.arange(n_rows * length) if mask is None else np.flatnonzero(mask)
         rows, chosen = np.divmod(found, length)
         extended = {name: column[rows] for name, column in columns.items()}
         extended[self.name] = chosen.astype(self.type)
-        for condition in self.complete:
-            kept = condition.holds(self.names, self._values(condition, extended))
-            extended = _kept(extended, kept)
-        for condition in list(self.partial):
-            extended = self._bounded(condition, extended)
-        return extended, len(extended[self.name])
+        for condition in tuple(self.others):
+            is_complete = extended.keys() >= set(condition.names)
+            test = self._hold if is_complete else self._can_hold
+            kept = np.flatnonzero(np.broadcast_to(test(condition, extended), len(chosen)))
+            if len(kept) < len(chosen):
+                extended = {name: column[kept] for name, column in extended.items()}
+                chosen = chosen[kept]
+            elif not is_complete and len(kept) > 1000:
+                self.others.remove(condition)  # it excludes nothing yet: not worth its time
+        return extended, len(chosen)
 
-    def _values(self, condition: Condition, columns: Mapping[str, Array]) -> dict[str, Array]:
-        return {n: self.names.values[n][columns[n]] for n in condition.names if n in columns}
+    def _hold(self, condition: Condition, columns: Mapping[str, Array]) -> Array:
+        values = {name: self.names.values[name][columns[name]] for name in condition.names}
+        return self.names.holds(condition.expression, values)
 
-    def _bounded(self, condition: Condition, columns: dict[str, Array]) -> dict[str, Array]:
-        """Strike out what cannot become valid any more, whatever is chosen for the rest."""
+    def _can_hold(self, condition: Condition, columns: Mapping[str, Array]) -> Array:
+        """Return where a condition can still hold, whatever is chosen for the rest."""
         known: dict[str, Bounds] = {}
-        for name, values in self._values(condition, columns).items():
-            if values.dtype.kind in "biuf":
-                numbers = values.astype(np.float64)
-                known[name] = Bounds(numbers, numbers)
         for name in condition.names:
             values = self.names.values[name]
-            if name not in columns and values.dtype.kind in "biuf":
-                ends = (np.float64(values.min()), np.float64(values.max()))
-                known[name] = Bounds(*ends)
-        possible = np.broadcast_to(
-            self.names.bounds(condition.expression, known).can_hold, columns[self.name].shape
-        )
-        if possible.all():
-            if len(possible) > 1000:
-                self.partial.remove(condition)  # it tells nothing yet: not worth its time
-            return columns
-        return _kept(columns, possible)
-
-
-def _kept(columns: Mapping[str, Array], mask: Array) -> dict[str, Array]:
-    shape = next(iter(columns.values())).shape
-    places = np.flatnonzero(np.broadcast_to(mask, shape))
-    return {name: column[places] for name, column in columns.items()}
+            if values.dtype.kind not in "biuf":
+                continue
+            values = values.astype(np.float64)
+            if name in columns:
+                known[name] = Bounds(values[columns[name]], values[columns[name]])
+            else:
+                known[name] = Bounds(values.min(), values.max())
+        return np.asarray(self.names.bounds(condition.expression, known).can_hold)
 
 
 def _solve(conditions: Sequence[Condition], names: Names) -> dict[str, Array]:
     """Return the valid combinations of the parameters of connected conditions."""
     order = _order(conditions, names)
     steps = [_Step(order[:i], name, conditions, names) for i, name in enumerate(order)]
-    found: list[dict[str, Array]] = []
+    found = [{name: np.zeros(0, _index_type(names.axes[name])) for name in order}]
     n_found = n_tried = 0
     waiting: list[tuple[int, dict[str, Array], int]] = [(0, {}, 1)]
     while waiting:
@@ -316,11 +242,7 @@ def _solve(conditions: Sequence[Condition], names: Names) -> dict[str, Array]:
         extended, n_left = steps[depth].extend(columns, n_rows)
         if n_left:
             waiting.append((depth + 1, extended, n_left))
-    types = {name: _index_type(names.axes[name]) for name in order}
-    return {
-        name: np.concatenate([part[name] for part in found]) if found else np.zeros(0, types[name])
-        for name in order
-    }
+    return {name: np.concatenate([part[name] for part in found]) for name in order}
 
 
 def _check_number(found: int) -> None:
@@ -339,27 +261,19 @@ def _product(groups: Sequence[Mapping[str, Array]], axes: Mapping[str, Values]) 
         inner, outer = math.prod(lengths[i + 1 :]), math.prod(lengths[:i])
         for name, column in group.items():
             columns[name] = np.tile(np.repeat(column, inner), outer)
+    shape = tuple(len(values) for values in axes.values())
     ordered = {name: columns[name] for name in axes}
-    keys = _keys(ordered, axes)
-    if len(keys) == 1 and np.all(keys[0][1:] > keys[0][:-1]):
-        return ordered
-    order = np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])
+    if math.prod(shape) >= 1 << 63:
+        order = np.lexsort(tuple(ordered.values())[::-1])
+    else:
+        numbers = np.zeros(math.prod(lengths), np.int64)
+        for name, column in ordered.items():
+            numbers *= len(axes[name])
+            numbers += column
+        if np.all(numbers[1:] > numbers[:-1]):
+            return ordered
+        order = np.argsort(numbers)
     return {name: column[order] for name, column in ordered.items()}
-
-
-def _keys(columns: Mapping[str, Array], axes: Mapping[str, Values]) -> list[Array]:
-    """Return numbers that order rows lexicographically: as few as hold the places of all."""
-    keys: list[Array] = []
-    room = 0
-    for name, column in columns.items():
-        length = len(axes[name])
-        if not keys or room * length >= 1 << 63:
-            keys.append(column.astype(np.int64))
-            room = length
-        else:
-            keys[-1] = keys[-1] * length + column
-            room *= length
-    return keys
 
 
 def _index_type(values: Values) -> npt.DTypeLike:

@@ -10,7 +10,7 @@ from support.runs import plan
 
 import sweep
 from sweep.errors import PlanError
-from sweep.evaluation import chunk, dataset, evaluate, evaluate_box, variables
+from sweep.evaluation import chunk, evaluate, evaluate_box, planned, variables
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model
 from sweep.space import Plan, resolve
@@ -35,7 +35,7 @@ def boxes(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
         seen.append((space.kernel.key, box))
         return evaluate_box(space, given, box, *rest)
 
-    monkeypatch.setattr(dataset, "evaluate_box", counting)
+    monkeypatch.setattr(planned, "evaluate_box", counting)
     return seen
 
 

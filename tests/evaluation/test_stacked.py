@@ -162,7 +162,7 @@ def layout_of(**more: Any) -> tuple[str, ...]:
 
 def test_a_small_or_mostly_valid_space_stays_a_grid(monkeypatch):
     assert STACKED not in layout_of()
-    monkeypatch.setattr("sweep.space.layout.SMALL", 10)
+    monkeypatch.setattr("sweep.space.space.SMALL", 10)
     assert STACKED in layout_of()  # large now, and less than half of it is valid
     assert STACKED not in layout_of(constraints=["tile > 8"])
     assert STACKED not in layout_of(layout="grid")

@@ -78,7 +78,7 @@ def space_of(text, devices=DEVICES):
 
 def launch_of(text, devices=DEVICES):
     space, _ = space_of(text, devices)
-    return build_launch(space, space.grid.whole)
+    return build_launch(space)
 
 
 def accesses_of(text, devices=DEVICES):

@@ -26,7 +26,7 @@ def launch_of(configuration, device="rtx_2080_ti"):
     chosen = dict(zip(NAMES, configuration, strict=True))
     axes = {name: (value,) for name, value in chosen.items()}
     (space,) = resolve(Plan(("dedispersion",), (device,), ("hong_kim",), axes=axes)).kernels
-    return build_launch(space, space.grid.whole)
+    return build_launch(space)
 
 
 def shifts():

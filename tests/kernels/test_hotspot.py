@@ -32,7 +32,7 @@ def launch_of(configuration, device="rtx_2080_ti", grid=GRID, **more):
     chosen = {**dict(zip(NAMES, configuration, strict=True)), **more}
     axes = {n: (v,) for n, v in {"grid_width": grid, "grid_height": grid, **chosen}.items()}
     (space,) = resolve(Plan(("hotspot",), (device,), ("hong_kim",), axes=axes)).kernels
-    return build_launch(space, space.grid.whole)
+    return build_launch(space)
 
 
 class Walk:

@@ -14,7 +14,7 @@ def served(key, device, **chosen):
     """Return the accesses of one configuration as a device serves them, by name."""
     plan = Plan((key,), (device,), ("hong_kim",), axes={k: (v,) for k, v in chosen.items()})
     (space,) = resolve(plan).kernels
-    launch = build_launch(space, space.grid.whole)
+    launch = build_launch(space)
     assert not np.any(launch.status == STATUS["kernel_expression"])
     work = launch.workload
     return {a.name: a for a in (*work.global_accesses, *work.shared_accesses)}

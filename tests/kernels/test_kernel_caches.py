@@ -21,7 +21,7 @@ def launch_of(tmp_path, text, device="gtx_980"):
     path.write_text(text)
     plan = Plan((str(path),), (device,), ("hong_kim",))
     (space,) = resolve(plan).kernels
-    return build_launch(space, space.grid.whole)
+    return build_launch(space)
 
 
 def with_rates(rates: str) -> str:

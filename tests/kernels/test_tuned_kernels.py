@@ -39,7 +39,7 @@ def predicted(counted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     axes = {name: tuple(np.unique(counted[name])) for name in AXES} | {"PADDING": (0,)}
     plan = Plan(("convolution_ktt",), ("rtx_2080_ti",), ("combined",), axes=axes, layout="grid")
     (space,) = resolve(plan).kernels
-    launch = build_launch(space, space.grid.whole)
+    launch = build_launch(space)
     work = launch.workload
     zeros = np.zeros(len(counted["time_ms"]), dtype=int)
     at = tuple(

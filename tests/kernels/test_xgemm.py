@@ -49,7 +49,7 @@ def configurations():
 def launch_of(device="rtx_2080_ti", sizes=SIZES, **chosen):
     axes = {name: (value,) for name, value in (sizes | chosen).items()}
     (space,) = resolve(Plan(("xgemm",), (device,), ("hong_kim",), axes=axes)).kernels
-    return build_launch(space, space.grid.whole)
+    return build_launch(space)
 
 
 # ------------------------------------------------------------------- a walk through the algorithm
@@ -255,7 +255,7 @@ def test_passes__rank_measured_times():
     measured = {tuple(int(row[n]) for n in names): float(row["time_ms"]) for row in rows}
     axes = {name: (value,) for name, value in {"KWG": 32, "STRM": 0, "STRN": 0}.items()}
     (space,) = resolve(Plan(("xgemm",), ("rtx_2080_ti",), ("hong_kim",), axes=axes)).kernels
-    launch = build_launch(space, space.grid.whole)
+    launch = build_launch(space)
     work = launch.workload
     passes = sum(a.count * a.wavefronts for a in (*work.shared_accesses, *work.global_accesses))
     total = np.ravel(passes * np.ceil(work.threads_per_block / 32) * work.blocks)

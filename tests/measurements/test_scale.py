@@ -115,7 +115,7 @@ def test_predict__of_a_range_and_of_one_clock():
     base = Measured(1.0, "gtx_980", 700, 700)
     found = predict(kernel, device, base, {"core_clock": {"start": 600, "stop": 800, "step": 100},
                                            "memory_clock": 700}, ["hong_kim"])  # fmt: skip
-    assert found.core_clock.tolist() == [600, 700, 800]
+    assert found.core_clock.values.tolist() == [600, 700, 800]
     assert found.ratio.shape == (1, 3, 1) and found.ratio[0, 1, 0] == 1
 
 

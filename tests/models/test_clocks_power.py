@@ -100,8 +100,7 @@ def inputs_of(model, device, variant, core, memory):
     """Return a model's inputs at clocks relative to a device's nominal ones."""
     ratios = {"core_clock_ratio": [core], "memory_clock_ratio": [memory]}
     space, _ = space_of("vector_add", [device], [model], variant, block_size=[128], **ratios)
-    box = space.grid.whole
-    found = model_inputs(build_launch(space, box), get_model(model), variant, {})
+    found = model_inputs(build_launch(space), get_model(model), variant, {})
     return {name: float(values.ravel()[0]) for name, values in found.items()}
 
 

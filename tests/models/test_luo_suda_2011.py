@@ -253,6 +253,6 @@ def test_table_3__kernel_files_have_the_printed_proportions(name, p):
     model = get_model("luo_suda")
     plan = Plan(["luo_suda_" + name.replace("-", "_")], ["gtx_260"], ["luo_suda"])
     space = resolve(plan).kernels[0]
-    launch = build_launch(space, space.grid.whole)
+    launch = build_launch(space)
     work = build_workload(launch, model, {})
     assert np.unique(model.prepare(work, "corrected")["p"]) == pytest.approx(p, abs=5e-5)

@@ -22,12 +22,11 @@ import sweep.evaluation.chunk as chunk_module
 from sweep.compiler.passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass, nominal
 from sweep.evaluation import evaluate, limits, variables
 from sweep.evaluation.launch import build_launch
-from sweep.evaluation.packing import Packer
-from sweep.evaluation.tables import model_inputs
+from sweep.evaluation.tables import model_inputs, pack
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model, model_names
 from sweep.models.base import VARIANTS
-from sweep.space import resolve
+from sweep.space import Box, resolve
 
 pytestmark = pytest.mark.slow  # every pass is compiled in both of its forms
 
@@ -62,8 +61,8 @@ def test_scalar_body_is_vector_pass(results, model, variant):
     declared, plan = get_model(model), plan_for(model, variant)
     timed = 0
     for space in resolve(plan).kernels:
-        box, found = space.grid.whole, results[model, variant][space.kernel.key]
-        launch = build_launch(space, box)
+        found = results[model, variant][space.kernel.key]
+        launch = build_launch(space)
         tables = model_inputs(launch, declared, variant, {})
         inputs = {n: np.broadcast_to(t, space.grid.shape) for n, t in tables.items()}
         kept = {v.source: found[v.name] for v in variables(space, plan)}
@@ -228,7 +227,8 @@ def test_any_inputs__scalar_is_vector_and_finite_or_flagged(model, variant, data
     declared, n_points = get_model(model), 37
     inputs = data.draw(any_inputs(declared, n_points))
     tables = {n: v.reshape(-1, 1, 1) for n, v in inputs.items()}
-    packed = Packer(declared)(tables, (slice(0, n_points), slice(0, 1), slice(0, 1)))
+    line = Box((0, 0, 0), (n_points, 1, 1))
+    packed = pack(declared, tables, line, line)
     space = resolve(plan_for(model, variant, kernels=["svm"])).kernels[0]
     kept = [v for v in variables(space, plan_for(model, variant)) if not v.is_launch]
     outputs = tuple(v.source for v in kept)  # those of the battery's plan: no further compilation

@@ -17,7 +17,7 @@ from sweep.errors import PlanError
 from sweep.evaluation import evaluate
 from sweep.runs.forecasting import check_fits, forecast, human_bytes, parse_bytes
 from sweep.space import Dimension, Grid, list_plans, load_plan, parse_plan, resolve
-from sweep.space.axes import axis_values
+from sweep.space.plan import axis_values
 
 SHIPPED = ("hong_kim_2009", "million", "quickstart", "wang_chu_2017")
 

@@ -56,7 +56,7 @@ def launched(tmp_path, threads):
     path.write_text(KERNEL.format(threads=threads), encoding="utf-8")
     plan = Plan(kernels=[str(path)], devices=["gtx_285"], models=["hong_kim"])
     (space,) = resolve(plan).kernels
-    return build_launch(space, space.grid.whole)
+    return build_launch(space)
 
 
 @pytest.mark.parametrize(("threads", "warps"), [(128, 4), (64, 2), (33, 2), (32, 1), (8, 1)])

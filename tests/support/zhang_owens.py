@@ -29,7 +29,7 @@ def workload(kernel, core_clock_ratio=1.0, memory_clock_ratio=1.0, **parameters)
         kernel_axes={kernel: {name: [value] for name, value in (first | parameters).items()}},
     )
     (space,) = resolve(plan).kernels
-    launch = build_launch(space, space.grid.whole)
+    launch = build_launch(space)
     assert launch.status.item() == 0
     return build_workload(launch, zo.MODEL, {})
 

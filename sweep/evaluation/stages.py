@@ -1,0 +1,276 @@
+"""A kernel's blocks, memory accesses and stages over a box, under each device's rules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluation.counts import Evaluator, device_array
+from sweep.expressions import Expression
+from sweep.hardware.affine_accesses import (
+    Affine,
+    access_transactions,
+    affine_bank_passes,
+    affine_transactions,
+    bank_conflict_degree,
+)
+from sweep.hardware.memory_rules import bank_rule_of, rule_of
+from sweep.hardware.warp_simulation import Cost
+from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
+from sweep.specs import Access, Device, Kernel
+
+__all__ = ["Block", "block_of", "stages_of", "summed"]
+
+TOTALS = ("instructions.", "synchronisation.")
+BANKS = {"1": 16}  # banks (and lanes that are served together) by major compute capability
+BANKS_LATER = 32
+SECTOR_BYTES = 32.0
+LINE_BYTES = 128.0
+SECTORS_OF_PASS = LINE_BYTES / SECTOR_BYTES
+
+
+@dataclass(frozen=True)
+class Block:
+    """The threads of a block and how they become warps; width and height where they matter.
+
+    ``share`` is the share of the block's warps that they are, by which counts are reduced.
+    """
+
+    threads: Array
+    warp_size: Array
+    x: Array | None = None
+    y: Array | None = None
+    share: Array | float = 1.0
+
+    @cached_property
+    def lanes(self) -> Array:
+        """Lanes in use of a full warp."""
+        return np.minimum(self.threads, self.warp_size)
+
+    def first(self, threads: Array) -> Block:
+        """Return the part of the block that are its first threads."""
+        warps, of_block = (np.ceil(n / self.warp_size) for n in (threads, self.threads))
+        part = replace(self, threads=threads, share=warps / of_block)
+        if self.x is None or self.y is None:
+            return part
+        rows = np.ceil(threads / self.x)
+        return replace(part, x=np.minimum(self.x, threads), y=np.minimum(self.y, rows))
+
+    def addresses(self, access: Access, evaluate: Evaluator) -> Affine:
+        """Return the addresses of an affine access."""
+        assert self.x is not None and self.y is not None  # see block_of
+        base, x, y, z = (evaluate(expression, signed=True) for expression in access.affine)
+        return Affine(base, x, y, z, self.x, self.y, self.threads, self.warp_size)
+
+    def row(self, step: Any) -> Affine:
+        """Return the addresses of one warp whose lanes access words ``step`` words apart."""
+        return Affine(0, step, 0, 0, self.lanes, 1, self.lanes, self.warp_size)
+
+
+def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Array) -> Block:
+    """Return the block; its shape is evaluated only if an access depends on it."""
+    if not any(access.affine for access in (*kernel.global_accesses, *kernel.shared_accesses)):
+        return evaluate.steps(Block, threads, warp_size)
+    x, y = (evaluate(kernel.expressions[f"launch.block_{axis}"]) for axis in "xy")
+    return evaluate.steps(Block, threads, warp_size, x, y)
+
+
+def stages_of(
+    kernel: Kernel, evaluate: Evaluator, devices: tuple[Device, ...], block: Block, l2_hits: Array
+) -> tuple[tuple[Stage, ...], tuple[GlobalAccess, ...], tuple[SharedAccess, ...]]:
+    """Evaluate the kernel's stages, and its global and shared accesses in the file's order.
+
+    A file without stages is one stage. ``l2_hits`` is the kernel's own L2 hit rate.
+    """
+    parts: dict[str | None, Block] = {None: block}
+    for stage in kernel.stages:
+        parts[stage.name] = block
+        if "threads" in stage.expressions:
+            threads = evaluate(stage.expressions["threads"])
+            evaluate.note(threads > block.threads)
+            parts[stage.name] = evaluate.steps(Block.first, block, threads)
+    loads = tuple(
+        _global_access(a, evaluate, devices, parts[a.stage], l2_hits)
+        for a in kernel.global_accesses
+    )
+    local = tuple(
+        _shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
+    )
+    if not kernel.stages:
+        own = {p.split(".")[1]: e for p, e in kernel.expressions.items() if p.startswith(TOTALS)}
+        return (_stage("kernel", None, own, evaluate, block, loads, local),), loads, local
+    found = []
+    for stage in kernel.stages:
+        members: list[Any] = [
+            tuple(a for a, spec in zip(accesses, specs, strict=True) if spec.stage == stage.name)
+            for accesses, specs in (
+                (loads, kernel.global_accesses),
+                (local, kernel.shared_accesses),
+            )
+        ]
+        part = parts[stage.name]
+        found.append(_stage(stage.name, stage.loop, stage.expressions, evaluate, part, *members))
+    return tuple(found), loads, local
+
+
+def _stage(
+    name: str,
+    loop: str | None,
+    expressions: Mapping[str, Expression],
+    evaluate: Evaluator,
+    part: Block,
+    accesses: tuple[GlobalAccess, ...],
+    shared: tuple[SharedAccess, ...],
+) -> Stage:
+    """Evaluate one stage.
+
+    All instructions that are not global accesses are given as one number, or are the sum over the
+    classes, the shared accesses and the barriers.
+    """
+    executions = evaluate(expressions.get("executions"), default=1.0)
+    numbers = {
+        key: evaluate(expression) * part.share
+        for key, expression in expressions.items()
+        if key not in ("executions", "threads")
+    }
+    barriers = numbers.pop("barriers", evaluate.constant(0.0))
+    computation = numbers.get("computation")
+    if computation is None:
+        counts = [*numbers.values(), barriers, *(access.count for access in shared)]
+        computation = summed(counts, evaluate)
+    warps = np.ceil(part.threads / part.warp_size)
+    return Stage(name, loop, warps, executions, computation, numbers, barriers, accesses, shared)
+
+
+def summed(arrays: Sequence[Array], evaluate: Evaluator) -> Array:
+    """Return the sum of arrays over the same axes; zero where there are none."""
+    return reduce(operator.add, arrays, evaluate.constant(0.0))
+
+
+def _global_access(
+    access: Access,
+    evaluate: Evaluator,
+    devices: tuple[Device, ...],
+    block: Block,
+    l2_hits: Array,
+) -> GlobalAccess:
+    """Evaluate an access to global memory, under each device's rule."""
+    steps, ndim = evaluate.steps, evaluate.ndim
+    count = steps(operator.mul, evaluate(access.count), block.share)
+    size = evaluate(access.bytes)
+    rules, bank_rules = (steps(_rules, devices, kind, ndim) for kind in ("global", "l1"))
+    if access.affine:
+        addresses = block.addresses(access, evaluate)
+        cost = steps(_affine_cost, size, rules, *addresses)
+        aligned = steps(_linear_cost, size, rules, *addresses[4:])
+        passes, _ = steps(_passes, size, bank_rules, *addresses)
+    elif access.transactions is not None:
+        # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
+        words = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
+        cost, aligned = (
+            Cost(n, n * SECTOR_BYTES, n) for n in (evaluate(access.transactions), words)
+        )
+        passes = np.maximum(np.ceil(cost.sectors / SECTORS_OF_PASS), 1.0)
+    else:
+        stride = None if access.stride is None else evaluate(access.stride)
+        cost, aligned = (
+            Cost(*steps(access_transactions, pattern, size, distance, block.lanes, rules))
+            for pattern, distance in ((access.pattern, stride), ("coalesced", None))
+        )
+        step = steps(_word_distance, access.pattern, stride, size)
+        passes, _ = steps(_passes, size, bank_rules, *block.row(step))
+    cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
+    if access.l2_hit_rate is not None:
+        l2_hits = evaluate.share(access.l2_hit_rate, of_l2=True)
+    return GlobalAccess(
+        name=access.name,
+        kind=access.kind,
+        count=count,
+        bytes=size,
+        transactions=cost.transactions,
+        sectors=cost.sectors,
+        coalesced=_coalesced(cost, aligned),
+        moved_bytes=cost.bytes,
+        l1_hit_rate=evaluate.share(access.l1_hit_rate),
+        l2_hit_rate=l2_hits,
+        wavefronts=evaluate.of_hardware(passes, count),
+    )
+
+
+def _coalesced(cost: Cost, aligned: Cost) -> Any:
+    """Return whether a warp's access counts as coalesced.
+
+    Consecutive aligned words are, on every device (compute capability 1.x serves each half-warp
+    on its own, which the papers count as one), and so is what costs just the same; any other
+    access is if it needs one transaction.
+    """
+    same = [part == other for part, other in zip(cost, aligned, strict=True)]
+    one: Any = cost.transactions <= 1.0
+    return one | (same[0] & same[1] & same[2])
+
+
+def _shared_access(
+    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
+) -> SharedAccess:
+    """Evaluate an access to shared memory, with the conflicts of each device's banks."""
+    ndim, steps = evaluate.ndim, evaluate.steps
+    count = steps(operator.mul, evaluate(access.count), block.share)
+    rules = steps(_rules, devices, "shared", ndim)
+    size = evaluate(access.bytes)
+    if access.affine:
+        addresses = block.addresses(access, evaluate)
+        passes, requests = steps(_passes, size, rules, *addresses)
+        degree = passes / np.where(requests == 0, 1.0, requests)
+    elif access.transactions is not None:
+        degree = passes = evaluate(access.transactions)
+    else:
+        stride = evaluate(access.stride, default=1.0)
+        passes, _ = steps(_passes, size, rules, *block.row(stride))
+        banks = steps(_banks, devices, ndim)
+        degree = steps(bank_conflict_degree, stride, banks, banks)
+    degree, passes = (evaluate.of_hardware(part, count) for part in (degree, passes))
+    return SharedAccess(access.name, access.kind, count, degree, passes)
+
+
+# Steps of an access
+
+
+def _rules(devices: tuple[Device, ...], memory: str, ndim: int) -> Any:
+    """Return each device's rule for global memory, for shared memory or for the banks of L1."""
+    versions = [device.compute_capability for device in devices]
+    if memory == "global":
+        return device_array(map(rule_of, versions), ndim)
+    return device_array([bank_rule_of(v, local=memory == "shared") for v in versions], ndim)
+
+
+def _banks(devices: tuple[Device, ...], ndim: int) -> Array:
+    """Return the banks of each device's shared memory."""
+    major = (d.compute_capability.split(".")[0] for d in devices)
+    banks: Array = device_array([BANKS.get(m, BANKS_LATER) for m in major], ndim)
+    return banks
+
+
+def _word_distance(pattern: str, stride: Array | None, size: Array) -> Array:
+    """Return the distance of neighbouring lanes' words in a named pattern, for their banks."""
+    if pattern == "uncoalesced":
+        return LINE_BYTES / size
+    return stride if stride is not None else np.full_like(size, pattern != "broadcast")
+
+
+def _affine_cost(size: Array, rules: Any, *addresses: Any) -> Cost:
+    return affine_transactions(Affine(*addresses), size, rules)
+
+
+def _linear_cost(size: Array, rules: Any, *block: Any) -> Cost:
+    """Return what consecutive words would cost a block of these threads."""
+    return affine_transactions(Affine(0, 0, 0, 0, *block).linear(), size, rules)
+
+
+def _passes(size: Array, rules: Any, *addresses: Any) -> tuple[Any, Any]:
+    """Return passes and requests of an affine access to shared memory or L1."""
+    return affine_bank_passes(Affine(*addresses), size, rules)
