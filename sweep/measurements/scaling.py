@@ -154,7 +154,7 @@ def predict(
     return kept.assign(ratio=ratio, status=base["status"])
 
 
-def over_clocks(plan: Plan, device: Device, kernel: str) -> dict[str, Any]:
+def over_clocks(plan: Plan, device: Device, kernel: str) -> xr.Dataset:
     """Return the outputs of a plan that has one kernel on one device at several clocks.
 
     Parameters
@@ -173,7 +173,7 @@ def over_clocks(plan: Plan, device: Device, kernel: str) -> dict[str, Any]:
         ``memory_clock``.
     """
     texts = {"devices": {device.key: device.text}, "kernels": {plan.kernels[0]: kernel}}
-    dataset: Any = evaluate(resolve(plan, texts))[plan.kernels[0]].to_dataset()
+    dataset = evaluate(resolve(plan, texts))[plan.kernels[0]].to_dataset()
     single = [d for d, n in dataset.sizes.items() if n == 1 and d not in ("model", *CLOCKS)]
     return dataset[list(plan.outputs or ())].squeeze(single, drop=True).compute()
 
@@ -228,10 +228,12 @@ def _rows(time: float, scaled: xr.Dataset, *, has_power: bool) -> Iterator[dict[
     memory_clocks, core_clocks, models = (scaled[name].values.tolist() for name in order)
     ratio, power = (scaled[name].transpose(*order).values for name in ("ratio", "power"))
     for m, c in np.ndindex(ratio.shape[:2]):
-        times = [or_none(time * float(number)) for number in ratio[m, c]]
+        times: list[Any] = [or_none(time * float(number)) for number in ratio[m, c]]
         row: dict[str, Any] = {"memory_clock": memory_clocks[m], "core_clock": core_clocks[c]}
         row |= dict(zip(models, times, strict=True))
         if has_power:
-            watts = or_none(float(power[m, c, 0])) if times[0] is not None else None
-            row |= {"power": watts, "energy": None if watts is None else watts * times[0]}
+            own, watts = times[0], power[m, c, 0].item() if np.isfinite(power[m, c, 0]) else None
+            is_known = own is not None and watts is not None
+            row["power"] = watts if is_known else None
+            row["energy"] = watts * own if is_known else None
         yield row
