@@ -33,7 +33,7 @@ def finished_arrays(path: Path, kernel: str) -> Finished:
     group = zarr.open_group(path, mode="r")[kernel]
     return {
         name: (array, array[...])
-        for name, array in group.arrays()
+        for name, array in group.arrays
         if array.ndim > 1 and array.dtype.kind in "fu"
     }
 

@@ -24,7 +24,7 @@ from sweep.runs.forecasting import (
 from sweep.runs.record import recorded_space, space_of
 from sweep.runs.workers import Workers
 from sweep.space import Space
-from sweep.store import is_url, place_of, stored_bytes
+from sweep.store import files_of, is_url, place_of
 
 if TYPE_CHECKING:
     from sweep.runs.predicting import Cost
@@ -134,7 +134,7 @@ def _outcome(finished: running.Finished) -> str:
         )
     if not finished.computed:
         return f"{finished.path}: finished before, {finished.resumed:,} configurations"
-    size = stored_bytes(finished.path)
+    size = files_of(finished.path).total_bytes()
     resumed = f", {finished.resumed:,} kept from an earlier run" if finished.resumed else ""
     return (
         f"{finished.path}: {finished.computed:,} configurations x {models} in "

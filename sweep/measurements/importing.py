@@ -22,7 +22,7 @@ from sweep.importers.tuners.table import Columns
 from sweep.models import model_names
 from sweep.specs import list_devices, load_device
 from sweep.specs.writing import key_of
-from sweep.store import Coordinate, GroupLayout, StoreLayout, Variable, open_or_create
+from sweep.store import GroupLayout, StoreLayout, open_or_create, static
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -252,15 +252,11 @@ def _description(
 
 def measured_layout(dataset: xr.Dataset) -> StoreLayout:
     """Return the layout of a store for a measured dataset."""
-    coordinates = [
-        Coordinate(str(name), tuple(map(str, c.dims)), c.values, _plain(c.attrs))
-        for name, c in dataset.coords.items()
-    ]
-    variables = [
-        Variable(str(name), tuple(map(str, v.dims)), v.shape, v.shape, v.dtype.name,
-                 _plain(v.attrs), v.values)
-        for name, v in dataset.data_vars.items()
-    ]  # fmt: skip
+    coordinates, variables = (
+        [static(str(name), tuple(map(str, v.dims)), v.values, _plain(v.attrs))
+         for name, v in arrays.items()]
+        for arrays in (dataset.coords, dataset.data_vars)
+    )  # fmt: skip
     attrs = _plain(dataset.attrs)
     group = GroupLayout(str(attrs["kernel"]), attrs, coordinates, variables, 0)
     record = {"identity": {"measured": attrs["source_sha256"]}, "measured": attrs["source"]}

@@ -127,7 +127,7 @@ def extend(
 def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
     """Return the larger store, either new or from an interrupted extension."""
     there = files_of(beside).exists("zarr.json")
-    overwrite = there and inspect(beside).layout_sha256 != layout.fingerprint()
+    overwrite = there and inspect(beside).layout_sha256 != layout.fingerprint
     return open_or_create(beside, layout, overwrite=overwrite, break_lock=break_lock)
 
 

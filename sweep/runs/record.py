@@ -14,7 +14,7 @@ from sweep.errors import StoreError
 from sweep.evaluation import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
-from sweep.store import Coordinate, GroupLayout, StoreLayout, Units, Variable, read_record
+from sweep.store import GroupLayout, StoreLayout, Units, Variable, inspect, static
 
 __all__ = ["Source", "layout_of", "record_of", "recorded_space", "space_of", "texts_of"]
 
@@ -87,7 +87,7 @@ def recorded_space(store: str | os.PathLike[str]) -> Space:
     SweepError
         The store or its record cannot be read.
     """
-    return space_of(read_record(store))
+    return space_of(inspect(store).record)
 
 
 def texts_of(record: Any) -> dict[str, dict[str, str]]:
@@ -129,7 +129,7 @@ def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
         attrs=group_attributes(space, plan),
         # Texts about the results are coordinates, so arithmetic and masks do not affect them.
         coordinates=[
-            Coordinate(c.name, c.dims, c.values, c.attributes)
+            static(c.name, c.dims, c.values, c.attributes)
             for c in (*coordinates(space, plan), *assumptions(space, plan))
         ],
         variables=found,

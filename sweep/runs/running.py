@@ -20,13 +20,13 @@ from sweep.space import Plan, Space
 from sweep.store import (
     Damage,
     Store,
+    files_of,
     inspect,
     is_url,
     noted,
     open_or_create,
     open_store,
     place_of,
-    read_record,
     repair_root,
     repairing,
 )
@@ -161,7 +161,7 @@ def run(
     if computing.is_cluster and str(path).startswith("memory:"):
         raise PlanError(f"'{path}' is in the memory of this process: other processes cannot see it")
     expected = forecast(space)
-    is_new = path is None or overwrite or not (path / "zarr.json").exists()
+    is_new = path is None or overwrite or not files_of(path).exists("zarr.json")
     if is_new:
         check_fits(expected, path, limit)
         check_valid(space)
@@ -170,7 +170,7 @@ def run(
     layout = layout_of(space)
     repaired = 0
     if not is_new and (found := noted(path)):
-        if inspect(path).layout_sha256 == layout.fingerprint():
+        if inspect(path).layout_sha256 == layout.fingerprint:
             repaired = _repair(path, space, found, threads, break_lock)
     # Connect first, so that a wrong address leaves no store behind.
     with (
@@ -327,7 +327,7 @@ def repair(
     if any(damage.key == "zarr.json" for damage in damages):
         repair_root(store)
         damages = verify(store)
-    record = read_record(store)
+    record = inspect(store).record
     if not damages:
         return 0
     return _repair(store, space_of(record), damages, threads)
@@ -344,7 +344,6 @@ def _repair(
     layout = layout_of(space)
     keys = [damage.key for damage in damages]
     with repairing(store, layout, keys, break_lock=break_lock) as repairs:
-        repairs.restore()
         units = repairs.units()
         summaries: dict[Unit, dict[str, Any]] = {}
         job = Job.of(space, layout.record, writer=repairs.writer)

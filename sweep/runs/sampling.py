@@ -31,7 +31,7 @@ from sweep.runs.rates import Rates, Sample, clock_pairs, processor, settings_of
 from sweep.runs.record import layout_of, record_of, space_of
 from sweep.runs.workers import Workers, cluster
 from sweep.space import KernelSpace, Plan, Space
-from sweep.store import open_or_create, stored_bytes
+from sweep.store import files_of, open_or_create
 
 __all__ = ["calibrate"]
 
@@ -148,7 +148,7 @@ def _run_sample(
 ) -> Sample:
     """Run some chunks of a kernel: at each position adjacent chunks, which share tables."""
     key, grid, plan = kernel.kernel.key, kernel.grid, job.space().plan
-    cores, before = os.cpu_count() or 1, stored_bytes(path)
+    cores, before = os.cpu_count() or 1, files_of(path).total_bytes()
 
     def run(first: int, n: int) -> float:
         units = [(key, first + i) for i in range(n)]
@@ -170,7 +170,7 @@ def _run_sample(
         n_chunks += n_taken
         if time.monotonic() > end:
             break
-    on_disk = stored_bytes(path) - before
+    on_disk = files_of(path).total_bytes() - before
     return _sample(
         "run", kernel, plan,
         first_s=max(first_s - cpu_s / n_chunks, 0.0),

@@ -1,9 +1,9 @@
 """Stores of results: zarr format 3 on disk, written so that any kill leaves them resumable.
 
-:func:`open_or_create` gives a :class:`Store` to write; :func:`open_store` an ``xarray.DataTree``
-for people; :func:`open_groups` what this package itself reads; :func:`inspect`,
-:func:`read_record` and :func:`read_summaries` what stands at its root. The results open with plain
-xarray or zarr as well, without this package.
+:func:`open_or_create` gives a :class:`Store` to write, :func:`open_store` an ``xarray.DataTree``
+for people, :func:`open_groups` what this package itself reads and :func:`inspect`
+the root record. Plain xarray and zarr open the results as well, without this
+package.
 
 Layout on disk::
 
@@ -16,8 +16,8 @@ Layout on disk::
     STORE/chunk_index/lock              while a run writes
     STORE/chunk_minimum/ ...            arrays: the summaries of all chunks of a finished store
 
-In a bucket the layout is the same, but for the journal: it is a row of numbered objects,
-``STORE/chunk_index/journal-BINDING/00000000.jsonl`` and so on: nothing can be appended there.
+In a bucket, where nothing can be appended, the journal is a series of numbered objects:
+``STORE/chunk_index/journal-BINDING/00000000.jsonl`` and so on.
 """
 
 from __future__ import annotations
@@ -25,46 +25,35 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sweep.store.address import (
+from sweep.store.buckets import (
     extension_path,
     files_of,
     free_bytes,
     is_store,
     is_url,
     place_of,
-    stored_bytes,
 )
 from sweep.store.codec import chunk_key
 from sweep.store.creation import exchange, recovered
-from sweep.store.layout import (
-    UNWRITTEN_CODE,
-    Coordinate,
-    GroupLayout,
-    StoreLayout,
-    Units,
-    Variable,
-)
+from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
+from sweep.store.lock import acquire_lock
 from sweep.store.reader import GroupIndex, StoredArray, StoredGroup, open_groups
-from sweep.store.repair import repair_root, repairing
-from sweep.store.root import StoreInfo, inspect, read_record, read_summaries
-from sweep.store.verify import Damage, noted, verify
-from sweep.store.writer import ChunkWriter, Store, acquire_lock, open_or_create
+from sweep.store.root import inspect
+from sweep.store.verify import Damage, noted, repair_root, repairing, verify
+from sweep.store.writer import ChunkWriter, Store, open_or_create
 
 if TYPE_CHECKING:
     import xarray
 
 __all__ = [
     "ChunkWriter",
-    "Coordinate",
     "Damage",
     "GroupIndex",
     "GroupLayout",
     "Store",
-    "StoreInfo",
     "StoreLayout",
     "StoredArray",
     "StoredGroup",
-    "UNWRITTEN_CODE",
     "Units",
     "Variable",
     "acquire_lock",
@@ -81,12 +70,10 @@ __all__ = [
     "open_or_create",
     "open_store",
     "place_of",
-    "read_record",
-    "read_summaries",
     "recovered",
     "repair_root",
     "repairing",
-    "stored_bytes",
+    "static",
     "verify",
 ]
 
@@ -115,7 +102,7 @@ def open_store(
     StoreError
         As :func:`inspect`; on reading, if a chunk is missing from a finished store or damaged.
     """
-    inspect(path)  # a mistake is said without waiting for imports
+    inspect(path)  # a mistake is reported without waiting for imports
     from sweep.store.zarr_adapter import open_tree
 
     return open_tree(path, chunks)

@@ -1,67 +1,45 @@
-"""Stores in buckets: ``s3://``, ``gs://``, ``az://`` and ``memory://``, through obstore.
+"""Where stores are: directories, and buckets (``s3://``, ``gs://``, ``az://``, ``memory://``).
 
-An object store has no directories, no renaming and no appending; what it has is that an object
-appears whole or not at all, and that a write may be made to depend on what is there. Credentials
-come from where the provider's own tools look for them and are never kept: what travels to workers
-and stands in a store is the address alone.
+An object store has no directories, no renaming and no appending. But an object appears whole or not
+at all, and a write can depend on the object that is there. Credentials are found as the provider's
+own tools find them and are never kept: workers and stores get only the address.
 """
 
 from __future__ import annotations
 
 import errno
-import io
+import math
 import os
-from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, BinaryIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from sweep.errors import StoreError
-from sweep.store.local_files import explained
+from sweep.errors import StoreError, nearest
+from sweep.store.local_files import CONTINUES, LocalFiles, explained
 
 SCHEMES = {"s3": "s3", "gs": "gs", "az": "az", "memory": "s3"}
-"""The schemes, and what to install for each."""
+"""The schemes, and the extra of this package that each needs."""
 
 RETRIES = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
 """How often a request is repeated that fails by the server's fault or is asked to slow down."""
 TIMEOUTS = {"connect_timeout": "10s", "timeout": "60s"}
 
+REQUESTS = 32
+"""Requests at a time where many objects are read or copied: waiting takes no processor."""
+
 Mark = Mapping[str, str]
 """What distinguishes one content of an object from the next."""
 
 
-class ChangedError(OSError):
-    """An object is not, or no longer, what a write depended on."""
-
-
-@contextmanager
-def _as_os_errors() -> Iterator[None]:
-    """Turn obstore's errors into the operating system's, with the first line of the reason."""
-    from obstore import exceptions
-
-    kinds: list[tuple[Any, type[OSError], int]] = [
-        (FileNotFoundError, FileNotFoundError, errno.ENOENT),
-        (exceptions.AlreadyExistsError, FileExistsError, errno.EEXIST),
-        (exceptions.PreconditionError, ChangedError, errno.EAGAIN),
-        (exceptions.PermissionDeniedError, PermissionError, errno.EACCES),
-        (exceptions.UnauthenticatedError, PermissionError, errno.EACCES),
-        (exceptions.BaseError, OSError, errno.EIO),
-    ]
-    try:
-        yield
-    except (OSError, exceptions.BaseError) as error:
-        for kind, ours, number in kinds:
-            if isinstance(error, kind):
-                raise ours(number, str(error).strip().partition("\n")[0][:300]) from error
-        raise
-
-
 @dataclass(frozen=True)
 class ObjectPath(os.PathLike[str]):
-    """The address of an object, or of all that begin with it. Picklable; holds no connection.
+    """The address of a store in a bucket. Picklable; has no connection.
 
     Parameters
     ----------
@@ -75,9 +53,7 @@ class ObjectPath(os.PathLike[str]):
         """Return the URL."""
         return self.url
 
-    def __fspath__(self) -> str:
-        """Return the URL."""
-        return self.url
+    __fspath__ = __str__
 
     def __truediv__(self, key: str) -> ObjectPath:
         """Return the address of an object below this one."""
@@ -89,75 +65,141 @@ class ObjectPath(os.PathLike[str]):
         return self.url.rpartition("/")[2]
 
     def with_name(self, name: str) -> ObjectPath:
-        """Return the address beside this one whose last part is ``name``."""
+        """Return the address with another last part."""
         return ObjectPath(f"{self.url.rpartition('/')[0]}/{name}")
 
-    @property
-    def key(self) -> str:
-        """The key within the bucket."""
-        return self.url.partition("://")[2].partition("/")[2]
 
-    @property
-    def client(self) -> Any:
-        """The connection of this process to the bucket."""
-        scheme, _, rest = self.url.partition("://")
-        return _client(scheme, rest.partition("/")[0])
+AnyPath = TypeVar("AnyPath", Path, ObjectPath)
 
-    def exists(self) -> bool:
-        """Whether there is an object at this address.
 
-        Raises
-        ------
-        StoreError
-            The bucket does not answer, or refuses to.
-        """
-        with explained(f"open '{self}'"):
-            try:
-                self.mark()
-            except FileNotFoundError:
-                return False
-        return True
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Return whether a store's place is a URL and not a path."""
+    return isinstance(path, ObjectPath) or "://" in os.fspath(path)
 
-    def below(self) -> Iterator[str]:
-        """Yield the keys below this address, without what they have in common with it."""
-        for entry in self.entries():
-            yield entry["path"][len(self.key) + 1 :]
 
-    def entries(self) -> Iterator[Any]:
-        """Yield what the bucket says of the objects below this address."""
-        obstore = _library(self.url)
-        with _as_os_errors():
-            for batch in obstore.list(self.client, f"{self.key}/"):
-                yield from batch
+def place_of(path: str | os.PathLike[str]) -> Path:
+    """Return a store's place: a path with links resolved, or an :class:`ObjectPath`.
 
-    def read(self) -> tuple[bytes, Mark]:
+    Raises
+    ------
+    StoreError
+        The URL has an unknown scheme, or lacks a bucket or a name.
+    """
+    if isinstance(path, ObjectPath):
+        return cast(Path, path)
+    if not is_url(path):
+        return Path(os.path.realpath(path))
+    url = os.fspath(path).rstrip("/")
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise StoreError(f"'{path}': stores are paths or {known}{nearest(scheme, SCHEMES)}")
+    bucket, _, key = rest.partition("/")
+    if not bucket or not key or not {"", ".", ".."}.isdisjoint(rest.split("/")):
+        raise StoreError(f"'{path}': write {scheme}://BUCKET/NAME")
+    return cast(Path, ObjectPath(url))
+
+
+def files_of(path: str | os.PathLike[str]) -> Files:
+    """Return the files of the store at a path, or the objects of the one at a URL."""
+    root = place_of(path)
+    return BucketFiles(root) if isinstance(root, ObjectPath) else LocalFiles(root)
+
+
+def extension_path(root: AnyPath) -> AnyPath:
+    """Return the path at which the store is built that will replace the one at ``root``.
+
+    It is always the same, so that an interrupted extension is found again.
+    """
+    return root.with_name(f".{root.name}.sweep-extended")
+
+
+def is_store(name: str | os.PathLike[str]) -> bool:
+    """Return whether a name means a store, existing or not, and not a plan."""
+    text = os.fspath(name)
+    return is_url(name) or os.path.isdir(text) or text.rstrip("/").endswith(".zarr")
+
+
+def free_bytes(path: str | os.PathLike[str]) -> float:
+    """Return the free space for a store at a path; infinite in a bucket [B]."""
+    if is_url(path):
+        return math.inf
+    place = Path(os.path.realpath(path))
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+class ChangedError(OSError):
+    """An object is not, or no longer, the one that a write depended on."""
+
+
+@dataclass(frozen=True)
+class BucketFiles:
+    """The objects of one store, with the methods of :class:`LocalFiles`.
+
+    Parameters
+    ----------
+    root : ObjectPath
+        The store's address.
+    """
+
+    root: ObjectPath
+
+    @contextmanager
+    def _bucket(self) -> Iterator[tuple[Any, Any]]:
+        """Yield obstore and the connection; raise its errors as ``OSError`` with one line."""
+        scheme, _, rest = self.root.url.partition("://")
+        obstore, client = _library(self.root.url), _client(scheme, rest.partition("/")[0])
+        from obstore import exceptions
+
+        kinds: list[tuple[Any, type[OSError], int]] = [
+            (FileNotFoundError, FileNotFoundError, errno.ENOENT),
+            (exceptions.AlreadyExistsError, FileExistsError, errno.EEXIST),
+            (exceptions.PreconditionError, ChangedError, errno.EAGAIN),
+            (exceptions.PermissionDeniedError, PermissionError, errno.EACCES),
+            (exceptions.UnauthenticatedError, PermissionError, errno.EACCES),
+            (exceptions.BaseError, OSError, errno.EIO),
+        ]
+        try:
+            yield obstore, client
+        except (OSError, exceptions.BaseError) as error:
+            for kind, ours, number in kinds:
+                if isinstance(error, kind):
+                    raise ours(number, str(error).strip().partition("\n")[0][:300]) from error
+            raise
+
+    def _in_bucket(self, key: str) -> str:
+        return f"{self.root.url.partition('://')[2].partition('/')[2]}/{key}"
+
+    def get(self, key: str) -> bytes:
+        """Return the bytes of ``key``; may raise ``OSError``."""
+        return self.read(key)[0]
+
+    def read(self, key: str) -> tuple[bytes, Mark]:
         """Return an object and the mark of this content; may raise ``OSError``."""
-        obstore = _library(self.url)
-        with _as_os_errors():
-            found = obstore.get(self.client, self.key)
+        with self._bucket() as (obstore, client):
+            found = obstore.get(client, self._in_bucket(key))
             return bytes(found.bytes()), _mark(found.meta)
 
-    def read_bytes(self) -> bytes:
-        """Return the object's content; may raise ``OSError``."""
-        return self.read()[0]
+    def put(self, key: str, *parts: bytes) -> None:
+        """Write the joined ``parts`` as ``key``; see :meth:`LocalFiles.put`."""
+        with explained(f"write '{self.root / key}'", CONTINUES):
+            self.write(key, *parts)
 
-    def mark(self) -> Mark:
-        """Return what distinguishes this content from another, without reading it."""
-        obstore = _library(self.url)
-        with _as_os_errors():
-            return _mark(obstore.head(self.client, self.key))
-
-    def write(self, *parts: bytes, over: Mark | None = None, new: bool = False) -> Mark:
+    def write(self, key: str, *parts: bytes, over: Mark | None = None, new: bool = False) -> Mark:
         """Write an object, whole or not at all.
 
         Parameters
         ----------
+        key : str
+            The object.
         *parts : bytes
             Its content, to be joined.
         over : mapping, optional
-            Only over the content with this mark.
+            Only replace the content with this mark.
         new : bool
-            Only if there is none.
+            Only write if there is no such object.
 
         Raises
         ------
@@ -166,102 +208,87 @@ class ObjectPath(os.PathLike[str]):
         OSError
             It cannot be written.
         """
-        obstore = _library(self.url)
         mode: Any = "create" if new else dict(over) if over is not None else "overwrite"
-        with _as_os_errors():
-            return _mark(
-                obstore.put(self.client, self.key, b"".join(parts), mode=mode, use_multipart=False)
-            )
-
-    def copy_to(self, target: ObjectPath) -> None:
-        """Copy the object to another address of its bucket, whole or not at all."""
-        obstore = _library(self.url)
-        with _as_os_errors():
-            obstore.copy(self.client, self.key, target.key)
-
-    def remove(self, keys: Collection[str]) -> None:
-        """Remove objects below this address; none of them need be there."""
-        paths = [f"{self.key}/{key}" for key in keys]
-        with _as_os_errors():
-            for start in range(0, len(paths), 1000):
-                delete(self.client, paths[start : start + 1000])
-
-    def unlink(self) -> None:
-        """Remove the object."""
-        with _as_os_errors():
-            delete(self.client, [self.key])
-
-
-@dataclass(frozen=True)
-class BucketFiles:
-    """The objects of one store, with the interface of :class:`LocalFiles`.
-
-    An object that is written is on the provider's disks: ``durable`` changes nothing.
-    """
-
-    root: ObjectPath
-    durable: bool = False
-
-    def get(self, key: str) -> bytes:
-        """Return the bytes of ``key``; may raise ``OSError``."""
-        return (self.root / key).read_bytes()
-
-    def stream(self, key: str) -> BinaryIO:
-        """Return ``key`` opened for reading."""
-        return io.BytesIO(self.get(key))
-
-    def put(self, key: str, *parts: bytes) -> None:
-        """Write the joined ``parts`` as ``key``; see :meth:`LocalFiles.put`."""
-        final = self.root / key
-        with explained(f"write '{final}'", "; the same command continues from what is finished"):
-            final.write(*parts)
+        with self._bucket() as (obstore, client):
+            content = b"".join(parts)
+            key = self._in_bucket(key)
+            return _mark(obstore.put(client, key, content, mode=mode, use_multipart=False))
 
     def link(self, key: str, source: BucketFiles, source_key: str) -> bool:
-        """Copy another store's object within the bucket; False where that is impossible."""
+        """Copy another store's object within the bucket; return whether that is possible."""
         try:
-            (source.root / source_key).copy_to(self.root / key)
+            self.copy(key, source, source_key)
         except OSError:
             return False
         return True
 
+    def copy(self, key: str, source: BucketFiles, source_key: str) -> None:
+        """Copy another store's object within the bucket; may raise ``OSError``."""
+        with self._bucket() as (obstore, client):
+            obstore.copy(client, source._in_bucket(source_key), self._in_bucket(key))
+
     def exists(self, key: str) -> bool:
-        """Whether there is an object of this key; raises :class:`StoreError` without an answer."""
-        return (self.root / key).exists()
+        """Return whether there is such an object.
+
+        Raises
+        ------
+        StoreError
+            The bucket does not answer, or refuses to.
+        """
+        with explained(f"open '{self.root / key}'"), self._bucket() as (obstore, client):
+            try:
+                obstore.head(client, self._in_bucket(key))
+            except FileNotFoundError:
+                return False
+        return True
 
     def mark(self, key: str) -> object:
-        """Return what changes with an object's content; ``None`` without it."""
+        """Return what changes with an object's content; ``None`` without the object."""
         try:
-            return tuple(sorted((self.root / key).mark().items()))
+            with self._bucket() as (obstore, client):
+                return tuple(sorted(_mark(obstore.head(client, self._in_bucket(key))).items()))
         except OSError:
             return None
 
-    def keys(self) -> Iterator[str]:
-        """Yield the keys of all objects in the store."""
-        return self.root.below()
+    def keys(self, start: str = "") -> Iterator[str]:
+        """Yield the keys of the store's objects that begin with ``start``, a whole directory."""
+        cut = len(self._in_bucket(""))
+        return (entry["path"][cut:] for entry in self._entries(start))
 
     def total_bytes(self) -> int:
         """Return the size of all objects [B]."""
-        return sum(entry["size"] for entry in self.root.entries())
+        return sum(entry["size"] for entry in self._entries())
 
-    def remove(self, keys: Collection[str]) -> None:
-        """Remove objects, none of which need be there; see :meth:`LocalFiles.remove`."""
-        with explained(f"change '{self.root}'"):
-            self.root.remove(keys)
+    def _entries(self, start: str = "") -> Iterator[Any]:
+        with self._bucket() as (obstore, client):
+            for batch in obstore.list(client, self._in_bucket(start)):
+                yield from batch
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove objects; one that does not exist is no error.
+
+        Raises
+        ------
+        StoreError
+            They cannot be removed.
+        """
+        paths = map(self._in_bucket, keys)
+        with explained(f"change '{self.root}'"), self._bucket() as (_, client):
+            while batch := list(islice(paths, 1000)):
+                delete(client, batch)
 
     def remove_partial(self) -> None:
         """Do nothing: objects are never half-written."""
 
 
-def read_all(paths: list[ObjectPath]) -> list[bytes]:
-    """Return the content of many small objects, several at a time."""
-    with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(ObjectPath.read_bytes, paths))
+Files = LocalFiles | BucketFiles
+"""The files or objects of a store."""
 
 
 def delete(client: Any, keys: list[str]) -> None:
-    """Delete objects, none of which need be there.
+    """Delete objects; one that does not exist is no error.
 
-    Where no answer comes the request is repeated, which does no harm; obstore cannot know that.
+    Without an answer the request is repeated, which does no harm; obstore cannot know that.
 
     Parameters
     ----------
@@ -277,7 +304,7 @@ def delete(client: Any, keys: list[str]) -> None:
         try:
             obstore.delete(client, keys)
             return
-        except FileNotFoundError:  # Azure and Google say so of one; the rest may still be there
+        except FileNotFoundError:  # Azure and Google stop at the first that is missing
             for key in keys if len(keys) > 1 else ():
                 delete(client, [key])
             return
@@ -291,7 +318,6 @@ def _mark(meta: Mapping[str, Any]) -> Mark:
 
 
 def _library(url: str) -> Any:
-    """Return the library that speaks to buckets."""
     try:
         import obstore.store
     except ImportError:
@@ -322,7 +348,7 @@ def _client(scheme: str, bucket: str) -> Any:
 
 
 def _s3_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options with what the environment and AWS's own files say."""
+    """Return options with the settings of the environment and of AWS's own files."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
         options["endpoint"] = endpoint

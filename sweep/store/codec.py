@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -101,12 +101,6 @@ class Chunking:
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: str
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Chunking:
-        """Return the chunking that an array's metadata document declares."""
-        chunks = document["chunk_grid"]["configuration"]["chunk_shape"]
-        return cls(tuple(document["shape"]), tuple(chunks), document["data_type"])
 
     @cached_property
     def counts(self) -> tuple[int, ...]:

@@ -1,18 +1,17 @@
 """Putting a new store in its place at once, and tidying up after creations that were killed.
 
 On a disk a store is built in a directory beside its place, ``.NAME.sweep-new-XXXXXXXX``, and
-renamed. One that is to be overwritten is first renamed to ``.NAME.sweep-old-...``, and again, once
-the new one is in place, to ``.NAME.sweep-trash-...``. So a kill at any moment leaves one of them
-whole, and the names tell the next run, which holds the parent directory's lock, what is left to do:
-an ``old`` beside an empty place is put back; anything else of these names is dead and removed.
-Nothing but these names is ever removed.
+renamed. One that is to be overwritten is first renamed to ``.NAME.sweep-old-...``, and once the new
+one is in place to ``.NAME.sweep-trash-...``. So a kill at any moment leaves one of them whole, and
+the names tell the next run, which locks the parent directory, what is left to do: an ``old`` beside
+an empty place is put back; any other directory of these names is removed, and nothing else.
 
 In a bucket nothing can be renamed. A store is written there object by object, its root record last;
 one that is to be overwritten loses its root record first, so that in between there is no store to
-be taken for a whole one. Its lock is there from before the first object to after the last: objects
-with a lock and without a root record are what a killed creation left. A finished store that is to
-take another's place is copied within the bucket in the same order, and removed last, its root
-record first: what a kill leaves shows what is left to do.
+be taken for a whole one. The lock is there before the first object and after the last: objects with
+a lock and without a root record are what a killed creation left. A finished store that replaces
+another one is copied within the bucket in the same order, and removed last, its root record first:
+what a kill leaves shows what is left to do.
 """
 
 from __future__ import annotations
@@ -22,129 +21,215 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.address import extension_path
-from sweep.store.buckets import ObjectPath
-from sweep.store.layout import LOCK_KEY
-from sweep.store.lease import Lease
-from sweep.store.local_files import explained, open_inside, sync_directory, write_all
-from sweep.store.lock import StoreLock, directory_lock
-from sweep.store.metadata import ROOT_DOCUMENT
-from sweep.store.root import inspect
+from sweep.store.buckets import (
+    REQUESTS,
+    BucketFiles,
+    Files,
+    ObjectPath,
+    extension_path,
+    files_of,
+)
+from sweep.store.layout import (
+    CHUNK_INDEX,
+    LOCK_KEY,
+    ROOT_DOCUMENT,
+    Document,
+    StoreLayout,
+    group_document,
+    laid_out,
+)
+from sweep.store.local_files import LocalFiles, explained, write_tree
+from sweep.store.lock import Lease, Lock, StoreLock, acquire_lock, directory_lock
+from sweep.store.root import STORE_VERSION, inspect, root_document
 
-REQUESTS = 32
-"""Objects that are copied at a time."""
 
-
-def create(
-    root: Path,
-    objects: Mapping[str, bytes],
-    *,
-    replaced: StoreLock | None = None,
-    durable: bool = False,
-) -> StoreLock:
-    """Create a store whole, already locked, in place of nothing, an empty directory or a store.
+def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return everything that a store has before its first chunk, by key.
 
     Parameters
     ----------
-    root : Path
-        Its place, links resolved. The caller holds it; see :func:`place`.
-    objects : mapping
-        Content by key.
-    replaced : StoreLock, optional
-        The held lock of the store that now stands at ``root`` and is to go.
-    durable : bool
-        Whether everything is brought to the disk first.
+    layout : StoreLayout
+        What the store will hold.
+    run : mapping
+        The root attribute ``run``: times and what else may differ between two equal stores.
 
-    Raises
-    ------
-    StoreError
-        If it cannot be written; what stood at ``root`` stays.
+    Returns
+    -------
+    dict
+        Documents, coordinates and static variables. The root document is the last: where a tree
+        cannot be renamed into place as a whole, writing it last makes the store appear at once.
     """
-    temporary = _beside(root, "new")
-    lock = None
-    with explained(f"create '{root}'"):
-        try:
-            os.mkdir(temporary)
-            _write_objects(temporary, objects, durable)
-            lock = StoreLock.acquire(temporary / LOCK_KEY, str(root))
-            lock.path = root / LOCK_KEY  # from here on: an interrupt may come with the renaming
-            _put_in_place(temporary, root, replaced)
-        except BaseException:
-            if lock is not None:
-                lock.release()
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        if durable:
-            sync_directory(root.parent)
-    return lock
+    texts: dict[int, str] = {}  # each array's document is repeated in its group's and the root's
+    objects: dict[str, bytes] = {}
+    members: dict[str, Document] = {}
+
+    def add(key: str, value: Document) -> Document:
+        texts[id(value)] = text = laid_out(value, texts)
+        objects[f"{key}/{ROOT_DOCUMENT}"] = text.encode()
+        return value
+
+    members[CHUNK_INDEX] = add(CHUNK_INDEX, layout.chunk_index().document())
+    for group in layout.groups:
+        arrays = {a.name: add(f"{group.name}/{a.name}", a.document()) for a in group.arrays}
+        whole = laid_out(group_document(group.attributes, arrays), texts)
+        objects[f"{group.name}/{ROOT_DOCUMENT}"] = whole.encode()
+        members[group.name] = group_document(group.attributes, {})
+        members.update({f"{group.name}/{name}": found for name, found in arrays.items()})
+        for array in group.arrays:
+            objects |= array.chunk_files(f"{group.name}/")
+    attributes = {
+        **layout.attrs,
+        "sweep_store_version": STORE_VERSION,
+        "record": layout.record,
+        "layout_sha256": layout.fingerprint,
+        "run": run,
+    }
+    objects[ROOT_DOCUMENT] = laid_out(root_document(attributes, members), texts).encode()
+    return objects
 
 
-def exchange(root: Path, made: Path, lock: StoreLock | Lease) -> None:
-    """Put a finished store in the place of another one, which goes.
+def finished_flags(layout: StoreLayout) -> dict[str, bytes]:
+    """Return the flags of a store whose chunks are all finished, by key."""
+    count = sum(layout.chunk_counts().values())
+    return layout.chunk_index(np.ones(count, np.uint8)).chunk_files()
+
+
+def exchange(root: Path, made: Path, lock: Lock) -> None:
+    """Replace a store by a finished one.
 
     A kill at any moment leaves one of them at ``root``, or lets :func:`recovered` see to it.
 
     Parameters
     ----------
     root : Path
-        The store that goes, links resolved.
+        The store to be replaced, links resolved.
     made : Path
         The finished store beside it.
     lock : StoreLock or Lease
-        The lock of the store that goes, held.
+        The held lock of the store to be replaced.
 
     Raises
     ------
     StoreError
         If they cannot be renamed; both then stay. In a bucket, if an object cannot be copied or
-        the lock is lost; :func:`recovered` goes on from there.
+        the lock is lost; :func:`recovered` then completes the replacement.
     """
-    if isinstance(root, ObjectPath) and isinstance(made, ObjectPath) and isinstance(lock, Lease):
-        _copy_over(root, made, lock)
-    elif isinstance(lock, StoreLock):
+    if isinstance(lock, StoreLock):
         with place(root), explained(f"replace '{root}'"):
             _put_in_place(made, root, lock)
+    else:
+        _copy_over(_objects(root), _objects(made), lock)
 
 
 def recovered(root: Path, *, break_lock: bool = False) -> None:
-    """Tidy up after killed creations and exchanges of ``root``, or go on with them.
+    """Tidy up after killed creations and exchanges of ``root``, or complete them.
 
     Parameters
     ----------
     root : Path
-        Where the store is, or should be.
+        The place of the store.
     break_lock : bool
-        As in :func:`~sweep.store.open_or_create`; of a store in a bucket.
+        As in :func:`~sweep.store.open_or_create`; for a store in a bucket.
 
     Raises
     ------
     StoreError
-        If somebody holds the store, or it cannot be changed.
+        If another process holds the store, or it cannot be changed.
     """
     if isinstance(root, ObjectPath):
-        _recover_objects(root, ObjectPath(str(extension_path(root))), force=break_lock)
+        _recover_objects(_objects(root), _objects(extension_path(root)), force=break_lock)
     elif root.parent.is_dir():
         with place(root):
             pass
 
 
+def is_vacant(files: Files) -> bool:
+    """Return whether a store can be created: in a bucket, with a lock that a killed one left.
+
+    Raises
+    ------
+    StoreError
+        A bucket has other objects there, but no root record.
+    """
+    root = files.root
+    with explained(f"open '{root}'"):
+        if isinstance(root, Path):
+            return not os.path.lexists(root) or (root.is_dir() and not any(root.iterdir()))
+        if files.exists(ROOT_DOCUMENT):
+            return False
+        first = next(files.keys(), None)
+    if first is not None and not files.exists(LOCK_KEY):
+        raise StoreError(f"'{root}' holds other objects, such as '{first}', and no store")
+    return True
+
+
+def create(files: Files, objects: Mapping[str, bytes], lock: Lock | None) -> Lock:
+    """Create a store and return its lock, held.
+
+    Parameters
+    ----------
+    files : LocalFiles or BucketFiles
+        Its place, which the caller holds; see :func:`place`.
+    objects : mapping
+        Content by key.
+    lock : StoreLock or Lease, optional
+        The held lock of the store that is to be replaced; in a bucket always.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written. A store on a disk then stays; one in a bucket is lost.
+    """
+    with explained(f"create '{files.root}'"):
+        if isinstance(files, BucketFiles) and lock is not None:
+            _fill(files, objects)
+            return lock
+        assert isinstance(files, LocalFiles) and not isinstance(lock, Lease)
+        return _create(files, objects, lock)
+
+
 # ---------------------------------------------------------------------------- on a disk
 
 
+def _create(
+    files: LocalFiles, objects: Mapping[str, bytes], replaced: StoreLock | None
+) -> StoreLock:
+    """Write a store whole, already locked, and put it in its place."""
+    root, lock = files.root, None
+    temporary = _beside(root, "new")
+    try:
+        write_tree(temporary, objects)
+        lock = StoreLock.acquire(temporary / LOCK_KEY, str(root))
+        lock.path = root / LOCK_KEY  # from here on: an interrupt may come with the renaming
+        _put_in_place(temporary, root, replaced)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return lock
+
+
 @contextlib.contextmanager
-def place(root: Path) -> Iterator[None]:
-    """Hold the directory in which ``root`` stands, tidied up, while ``root`` is opened or made.
+def place(root: Path | ObjectPath) -> Iterator[None]:
+    """Lock and tidy up the directory of ``root`` while ``root`` is opened or created.
 
     Raises
     ------
     StoreError
         If there is no such directory, or the store that was to be overwritten cannot be put back.
     """
+    if isinstance(root, ObjectPath):
+        yield  # nothing is renamed there
+        return
     if not root.parent.is_dir():
         raise StoreError(f"'{root.parent}' is not a directory: '{root.name}' cannot be created")
     try:
@@ -202,108 +287,69 @@ def _condemn(root: Path, directory: Path) -> None:
         os.rename(directory, _beside(root, "trash"))
 
 
-def _write_objects(directory: Path, objects: Mapping[str, bytes], durable: bool) -> None:
-    for parent in sorted({os.path.dirname(key) for key in objects}):
-        os.makedirs(directory / parent, exist_ok=True)
-    for key, content in objects.items():
-        descriptor = open_inside(directory, key, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            write_all(descriptor, content)
-            if durable:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    if durable:
-        for path, _, _ in os.walk(directory):
-            sync_directory(path)
-
-
 # ---------------------------------------------------------------------------- in a bucket
 
 
-def check_vacant(root: ObjectPath) -> None:
-    """Refuse a place without a root record where other objects are.
-
-    Raises
-    ------
-    StoreError
-        They are not what a killed creation left.
-    """
-    with explained(f"open '{root}'"):
-        first = next(root.below(), None)
-        if first is not None and not (root / LOCK_KEY).exists():
-            raise StoreError(f"'{root}' holds other objects, such as '{first}', and no store")
+def _objects(root: Path) -> BucketFiles:
+    files = files_of(root)
+    assert isinstance(files, BucketFiles)
+    return files
 
 
-def fill(root: ObjectPath, objects: Mapping[str, bytes]) -> None:
-    """Write a new store in place of whatever is at ``root``; the caller holds its lock.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written. A store that was there is lost.
-    """
+def _fill(files: BucketFiles, objects: Mapping[str, bytes]) -> None:
+    """Write a new store in place of whatever is there; the caller holds its lock."""
     try:
-        with explained(f"create '{root}'"):
-            root.remove([ROOT_DOCUMENT])
-            root.remove([key for key in root.below() if key != LOCK_KEY])
-            for key, content in objects.items():
-                (root / key).write(content)
+        _clear(files, {LOCK_KEY})
+        for key, content in objects.items():
+            files.write(key, content)
     except BaseException:
-        with contextlib.suppress(OSError):
-            root.remove([key for key in root.below() if key != LOCK_KEY])
+        with contextlib.suppress(OSError, StoreError):
+            _clear(files, {LOCK_KEY})
         raise
 
 
-def _copy_over(root: ObjectPath, made: ObjectPath, lock: Lease) -> None:
+def _copy_over(files: BucketFiles, made: BucketFiles, lock: Lock) -> None:
     """Copy a finished store over another one, or over what a killed copying left of it."""
-    with explained(f"replace '{root}'", "; the same command continues"):
-        if not (made / ROOT_DOCUMENT).exists():
-            raise StoreError(f"'{made}' is gone: another process removed it")
-        new = [key for key in made.below() if key not in (LOCK_KEY, ROOT_DOCUMENT)]
+    with explained(f"replace '{files.root}'", "; the same command continues"):
+        if not made.exists(ROOT_DOCUMENT):
+            raise StoreError(f"'{made.root}' is gone: another process removed it")
+        new = [key for key in made.keys() if key not in (LOCK_KEY, ROOT_DOCUMENT)]
         lock.check()
-        root.remove([ROOT_DOCUMENT])
-        kept = {*new, LOCK_KEY}
-        root.remove([key for key in root.below() if key not in kept])
+        _clear(files, {*new, LOCK_KEY})
         with ThreadPoolExecutor(REQUESTS, thread_name_prefix="sweep-copy") as pool:
-            copies = [pool.submit((made / key).copy_to, root / key) for key in new]
-            try:
-                for copy in copies:
-                    copy.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+            for _ in pool.map(lambda key: files.copy(key, made, key), new):
+                pass
         lock.check()
-        (made / ROOT_DOCUMENT).copy_to(root / ROOT_DOCUMENT)
+        files.copy(ROOT_DOCUMENT, made, ROOT_DOCUMENT)
         _clear(made)
 
 
-def _recover_objects(root: ObjectPath, made: ObjectPath, *, force: bool) -> None:
-    """Go on with an exchange that was killed, or tidy up after one that was as good as done."""
-    with explained(f"open '{root}'"):
-        if next(made.below(), None) is None or _left_to_do(root, made) is None:
+def _recover_objects(files: BucketFiles, made: BucketFiles, *, force: bool) -> None:
+    """Complete an exchange that was killed, or tidy up after it."""
+    with explained(f"open '{files.root}'"):
+        if next(made.keys(), None) is None or _left_to_do(files, made) is None:
             return
-        lock = Lease.acquire(root / LOCK_KEY, str(root), force=force)
+        lock = acquire_lock(files.root, files.root, force)
         try:
             # Only what is left to do now counts: nobody else changes either from here on.
-            if (left := _left_to_do(root, made)) == "clear":
+            if (left := _left_to_do(files, made)) == "clear":
                 _clear(made)
             elif left == "replace":
-                _copy_over(root, made, lock)
+                _copy_over(files, made, lock)
         finally:
             lock.release()
 
 
-def _left_to_do(root: ObjectPath, made: ObjectPath) -> str | None:
+def _left_to_do(files: BucketFiles, made: BucketFiles) -> str | None:
     """Return what a killed exchange left to do; ``None`` where ``made`` is being built."""
-    if (root / ROOT_DOCUMENT).exists():
-        if not (made / ROOT_DOCUMENT).exists():
-            return "clear"
-        return "clear" if inspect(root).binding == inspect(made).binding else None
-    if (made / ROOT_DOCUMENT).exists() and inspect(made).is_finished:
-        return "replace"
-    return None
+    is_made = made.exists(ROOT_DOCUMENT)
+    if files.exists(ROOT_DOCUMENT):
+        is_same = is_made and inspect(files.root).binding == inspect(made.root).binding
+        return "clear" if is_same or not is_made else None
+    return "replace" if is_made and inspect(made.root).is_finished else None
 
 
-def _clear(made: ObjectPath) -> None:
-    made.remove([ROOT_DOCUMENT])
-    made.remove(list(made.below()))
+def _clear(files: BucketFiles, kept: Collection[str] = ()) -> None:
+    """Remove a store's objects, its root record first."""
+    files.remove([ROOT_DOCUMENT])
+    files.remove([key for key in files.keys() if key not in kept])

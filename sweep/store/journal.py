@@ -1,13 +1,13 @@
 """The journal: which chunks are finished, and each one's summary.
 
-One line of JSON for each finished chunk, written by the coordinating process alone, after the
-chunk's files are in place. A chunk is finished if and only if the journal says so: files prove
-nothing. The first line binds the journal to its store, and every line ends in a checksum. A process
-killed while appending leaves a torn last line, which is cut off when the run continues.
+The coordinating process adds one line of JSON for each finished chunk, after the chunk's files are
+in place. A chunk is finished if and only if the journal says so: files prove nothing. The first
+line binds the journal to its store, and every line ends in a checksum. A process killed while
+writing leaves a torn last line, which is cut off when the run continues.
 
-In a bucket, where nothing can be appended, the journal is a row of numbered objects, none of which
-is ever written again, below a key that names the store they belong to. Entries are collected for a
-while: for a hundredth of the time that the run has taken, which is what a kill may cost.
+In a bucket, where nothing can be appended, the journal is a series of numbered objects, none of
+which is written twice, below a key that names their store. Entries are collected for a hundredth of
+the time that the run has taken, which is what a kill may cost.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.address import Files
-from sweep.store.buckets import BucketFiles, read_all
+from sweep.store.buckets import REQUESTS, BucketFiles, Files
 from sweep.store.layout import CHUNK_INDEX
 from sweep.store.local_files import explained, open_inside, write_all
 
+Unit = tuple[str, int]
+"""Group and number of a chunk."""
+
 Entry = tuple[str, int, Mapping[str, Any]]
 """Group, number of the chunk, summary."""
-
-Finished = dict[tuple[str, int], dict[str, Any]]
-"""Summary of every finished chunk by group and number."""
 
 LEAST_S = 1.0
 """Shortest time for which entries are collected in a bucket [s]."""
@@ -37,8 +38,9 @@ LEAST_S = 1.0
 LONGEST_LINE = 2**28
 """More than any chunk's summary takes [B]."""
 
-_VERSION = 2  # of version 1 lines carry no checksums
+_VERSION = 2  # version 1 has no checksums
 _MARK = b',"crc32":"'
+_AGAIN = "run again with --overwrite"
 
 
 def journal_key(files: Files, binding: str) -> str:
@@ -48,27 +50,21 @@ def journal_key(files: Files, binding: str) -> str:
     return f"{CHUNK_INDEX}/journal.jsonl"
 
 
-def journal_parts(files: BucketFiles, binding: str) -> list[str]:
-    """Return the keys of the journal's objects in a bucket, in order."""
-    key = journal_key(files, binding)
-    return [f"{key}/{name}" for name in sorted((files.root / key).below())]
-
-
 def journal_header(binding: str) -> bytes:
     """Return the first line of the journal of the store with this ``binding`` (a hash)."""
     return _line({"sweep_journal": _VERSION, "store": binding})
 
 
 def journal_line(entry: Entry) -> bytes:
-    """Return the line that enters a finished chunk."""
+    """Return the line of a finished chunk."""
     group, chunk, summary = entry
     return _line({"group": group, "chunk": int(chunk), "summary": summary})
 
 
 def read_journal(
-    files: Files, binding: str, counts: Mapping[str, int], *, summaries: bool = True
-) -> tuple[Finished, int]:
-    """Return the finished chunks and the length in bytes of the journal's sound part.
+    files: Files, binding: str, counts: Mapping[str, int]
+) -> Iterator[tuple[Entry | None, int]]:
+    """Yield the entries of a journal; of a chunk's entries the last counts.
 
     Parameters
     ----------
@@ -78,69 +74,81 @@ def read_journal(
         Hash that the first line must carry.
     counts : mapping
         Number of chunks by group.
-    summaries : bool
-        Whether to keep the summaries, which are many in a large store; else they are empty.
+
+    Yields
+    ------
+    entry : Entry or None
+        ``None`` for the first line, which has none.
+    end : int
+        Length in bytes of the journal up to here.
 
     Raises
     ------
     StoreError
         If the journal belongs to another store or is damaged before its last line.
     """
-    finished: Finished = {}
-    sound = 0
-    path = files.root / journal_key(files, binding)
-    for number, (line, entry) in enumerate(_parsed_lines(files, binding), start=1):
-        if entry is None:
-            raise StoreError(f"'{path}', line {number}: damaged; run again with --overwrite")
-        if number == 1:
-            if entry.get("sweep_journal") not in (1, _VERSION) or entry.get("store") != binding:
-                raise StoreError(f"'{path}' belongs to another store; run again with --overwrite")
-        else:
-            group, chunk, summary = (entry.get(name) for name in ("group", "chunk", "summary"))
+    path, has_checksums, end = files.root / journal_key(files, binding), False, 0
+    with explained(f"read '{path}'"):
+        lines = pairwise(chain(_lines(files, binding), [b""]))
+        for number, (line, following) in enumerate(lines, start=1):
+            found = _parsed(line, has_checksums)
+            if found is None and not following:
+                return  # torn
+            if found is None:
+                raise StoreError(f"'{path}', line {number}: damaged; {_AGAIN}")
+            end += len(line)
+            if number == 1:
+                version = found.get("sweep_journal")
+                if version not in (1, _VERSION) or found.get("store") != binding:
+                    raise StoreError(f"'{path}' belongs to another store; {_AGAIN}")
+                has_checksums = version != 1
+                yield None, end
+                continue
+            group, chunk, summary = (found.get(name) for name in ("group", "chunk", "summary"))
             if type(chunk) is not int or not 0 <= chunk < counts.get(str(group), 0):
                 raise StoreError(f"'{path}', line {number}: no chunk {chunk} of '{group}' exists")
-            finished[str(group), chunk] = summary if summaries and isinstance(summary, dict) else {}
-        sound += len(line)
-    return finished, sound
+            yield (str(group), chunk, summary if isinstance(summary, dict) else {}), end
 
 
-def journal_entries(files: Files, binding: str) -> Iterator[Entry]:
-    """Yield the entries of a journal that was read before, one by one, also superseded ones."""
-    for _, entry in _parsed_lines(files, binding):
-        if entry is not None and "group" in entry:
-            yield str(entry["group"]), int(entry["chunk"]), entry.get("summary", {})
+def journal_entries(files: Files, binding: str, counts: Mapping[str, int]) -> Iterator[Entry]:
+    """Yield the entries alone; see :func:`read_journal`."""
+    return (entry for entry, _ in read_journal(files, binding, counts) if entry is not None)
 
 
-def _parsed_lines(files: Files, binding: str) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
-    """Yield every line with what it says, ``None`` if it is damaged; no torn last line."""
-    path = files.root / journal_key(files, binding)
-    has_checksums = False
-    lines = _lines(files, binding)
-    with explained(f"read '{path}'"):
-        line = next(lines, b"")
-        while line:
-            following = next(lines, b"")
-            entry = _parsed(line, has_checksums)
-            if entry is None and not following:
-                return
-            yield line, entry
-            if entry is not None and "sweep_journal" in entry:
-                has_checksums = entry["sweep_journal"] != 1
-            line = following
+def rewrite_journal(files: Files, binding: str, entries: Iterable[Entry]) -> None:
+    """Replace a damaged journal; raises :class:`StoreError` if it cannot be written."""
+    lines = [journal_header(binding), *map(journal_line, entries)]
+    if not isinstance(files, BucketFiles):
+        files.put(journal_key(files, binding), *lines)
+        return
+    first = _part(files, binding, 0)
+    files.put(first, *lines)
+    with explained(f"repair '{files.root}'"):
+        files.remove([part for part in _parts(files, binding) if part != first])
+
+
+def _parts(files: BucketFiles, binding: str) -> list[str]:
+    """Return the keys of the journal's objects in a bucket, in order."""
+    start = f"{journal_key(files, binding)}/"
+    return sorted(key for key in files.keys(start) if key.endswith(".jsonl"))
+
+
+def _part(files: BucketFiles, binding: str, number: int) -> str:
+    return f"{journal_key(files, binding)}/{number:08}.jsonl"
 
 
 def _lines(files: Files, binding: str) -> Iterator[bytes]:
-    """Yield the lines of a journal; of a bucket's those of all objects under one header."""
+    """Yield the lines of a journal; in a bucket those of all objects under one header."""
     if isinstance(files, BucketFiles):
-        parts = read_all([files.root / key for key in journal_parts(files, binding)])
-        for number, part in enumerate(parts):
-            yield from part.splitlines(keepends=True)[number > 0 :]
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            for number, part in enumerate(pool.map(files.get, _parts(files, binding))):
+                yield from part.splitlines(keepends=True)[number > 0 :]
         return
     try:
-        file = files.stream(journal_key(files, binding))
+        descriptor = open_inside(files.root, journal_key(files, binding), os.O_RDONLY)
     except FileNotFoundError:
         return
-    with file:
+    with open(descriptor, "rb") as file:
         yield from iter(lambda: file.readline(LONGEST_LINE), b"")
 
 
@@ -159,7 +167,7 @@ class Journal:
     Attributes
     ----------
     finished : dict
-        Its keys are the finished chunks, in order; what they hold stays in the file.
+        Its keys are the finished chunks, in order; their summaries stay in the file.
 
     Raises
     ------
@@ -168,26 +176,25 @@ class Journal:
     """
 
     def __init__(self, files: Files, binding: str, counts: Mapping[str, int]) -> None:
+        self.finished: dict[Unit, None] = {}
+        self._files, self._binding, self._end = files, binding, 0
         self._path = files.root / journal_key(files, binding)
-        found, self._length = read_journal(files, binding, counts, summaries=False)
-        self.finished = dict.fromkeys(found)
-        self._durable = files.durable
-        self._open(files, binding)
+        for entry, self._end in read_journal(files, binding, counts):
+            if entry is not None:
+                self.finished[entry[:2]] = None
+        self._open()
 
-    def _open(self, files: Files, binding: str) -> None:
+    def _open(self) -> None:
+        key = journal_key(self._files, self._binding)
         with explained(f"write '{self._path}'"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._descriptor = open_inside(files.root, journal_key(files, binding), flags)
-            try:
-                os.ftruncate(self._descriptor, self._length)
-            except BaseException:
-                os.close(self._descriptor)
-                raise
-        if self._length == 0:
-            self._write(journal_header(binding))
+            self._file = open(open_inside(self._files.root, key, flags), "ab", buffering=0)
+            os.ftruncate(self._file.fileno(), self._end)
+        if self._end == 0:
+            self._write(journal_header(self._binding))
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Enter finished chunks, in one write.
+        """Add finished chunks, in one write.
 
         Raises
         ------
@@ -195,8 +202,8 @@ class Journal:
             If the journal cannot be written; it is then as it was before.
         """
         entries = list(entries)
-        if lines := [journal_line(entry) for entry in entries]:
-            self._write(b"".join(lines))
+        if lines := b"".join(map(journal_line, entries)):
+            self._write(lines)
             self.finished.update(dict.fromkeys((g, int(c)) for g, c, _ in entries))
 
     def flush(self) -> None:
@@ -204,24 +211,22 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._file.close()
 
     def _write(self, data: bytes) -> None:
         with explained(f"write '{self._path}'"):
             try:
-                write_all(self._descriptor, data)
-                if self._durable:
-                    os.fsync(self._descriptor)
+                write_all(self._file.fileno(), data)
             except OSError:
-                os.ftruncate(self._descriptor, self._length)
+                os.ftruncate(self._file.fileno(), self._end)
                 raise
-        self._length += len(data)
+        self._end += len(data)
 
 
 class BucketJournal(Journal):
     """An open journal in a bucket, which collects entries; ``check`` raises if the lock is lost."""
+
+    _files: BucketFiles
 
     def __init__(
         self,
@@ -233,18 +238,15 @@ class BucketJournal(Journal):
         self._check = check
         self._pending: list[bytes] = []
         self._began = self._flushed = time.monotonic()
-        self._header = journal_header(binding)
-        self._root = files.root / journal_key(files, binding)
         super().__init__(files, binding, counts)
-        with explained(f"read '{self._path}'"):
-            last = max(self._root.below(), default="")
-        self._number = int(last.partition(".")[0]) + 1 if last else 0
 
-    def _open(self, files: Files, binding: str) -> None:
-        pass
+    def _open(self) -> None:
+        with explained(f"read '{self._path}'"):
+            last = max(_parts(self._files, self._binding), default="")
+        self._number = int(last[-14:-6]) + 1 if last else 0
 
     def flush(self) -> None:
-        """Write the entries that were collected.
+        """Write the collected entries.
 
         Raises
         ------
@@ -254,21 +256,19 @@ class BucketJournal(Journal):
         if not self._pending:
             return
         self._check()
-        part = self._root / f"{self._number:08}.jsonl"
-        content = b"".join([self._header, *self._pending])
-        with explained(f"write '{part}'"):
+        part = _part(self._files, self._binding, self._number)
+        content = b"".join([journal_header(self._binding), *self._pending])
+        with explained(f"write '{self._files.root / part}'"):
             try:
-                part.write(content, new=True)
+                self._files.write(part, content, new=True)
             except FileExistsError:
-                if part.read_bytes() != content:  # else a request of ours that was repeated
+                if self._files.get(part) != content:  # else a request of ours that was repeated
                     raise
         self._number += 1
         self._pending = []
         self._flushed = time.monotonic()
 
-    def close(self) -> None:
-        """Write what is left; closing twice does no harm."""
-        self.flush()
+    close = flush
 
     def _write(self, data: bytes) -> None:
         self._pending.append(data)

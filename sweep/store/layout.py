@@ -1,12 +1,15 @@
-"""What a store will hold, stated before anything is written.
+"""What a store contains: its arrays and groups, and the metadata documents that describe them.
 
-The caller fills these frozen dataclasses in; nothing here knows kernels, models or plans. A
-:class:`Coordinate` and a :class:`Variable` with ``values`` are written whole when the store is
-created; a :class:`Variable` without them is written chunk by chunk during the run.
+Nothing here knows kernels, models or plans. A :class:`Variable` with ``values`` is written whole
+when the store is created, one without them chunk by chunk during the run. Unwritten floats read as
+NaN and unwritten integers as the extreme of their type (:data:`UNWRITTEN_CODE` for byte codes), so
+that they cannot pass for results. Booleans and strings have no spare value: they can only be
+written at creation.
 
-Numbers that nobody wrote must not pass for results. Unwritten floats read as NaN and unwritten
-integers as the extreme of their type (:data:`UNWRITTEN_CODE` for the byte codes), which no flag
-uses. Booleans and strings have no spare value: they can only be written at creation.
+The documents are plain zarr v3 with the metadata consolidated at the root and in every group, so
+that the tree and each group alone open without a warning. They are composed here, because a store
+that is resumed under another zarr must come out the same to the bit. The tests compare them with
+what zarr writes.
 """
 
 from __future__ import annotations
@@ -17,15 +20,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sweep.store.codec import LARGEST_CHUNK, Array, Chunking
+from sweep.store.codec import (
+    COMPRESSION_LEVEL,
+    LARGEST_CHUNK,
+    SEPARATOR,
+    Array,
+    Chunking,
+    codec_metadata,
+    fill_value,
+)
+
+ROOT_DOCUMENT = "zarr.json"
 
 CHUNK_INDEX = "chunk_index"
-"""The array at the root that says which chunks are finished; its directory holds the journal."""
+"""The array at the root that says which chunks are finished; its directory has the journal."""
 
 LOCK_KEY = f"{CHUNK_INDEX}/lock"
 
@@ -37,53 +51,30 @@ STATIC_TYPES = ("bool", "string")
 """Types without a spare value for what is not written yet."""
 
 LONGEST_NAME = 200
+LARGEST_ARRAY = 2**46
+"""Most elements of an array: more than any disk has room for."""
+
+Document = dict[str, Any]
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_plain = json.JSONEncoder(allow_nan=False).encode
 
 
 def is_name(name: object) -> bool:
-    """Whether something can name a group or a dimension: an identifier, not too long."""
+    """Return whether something can name a group or a dimension: an identifier, not too long."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         return False
     return name.isidentifier() and not name.startswith("__")
 
 
 def is_array_name(name: object) -> bool:
-    """Whether something can name an array: dots may stand in it, as in names of counters."""
+    """Return whether something can name an array, which may have dots, as counters have."""
     return isinstance(name, str) and name[:1] != "." and is_name(name.replace(".", "_"))
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinate:
-    """A labelled axis, or numbers that label a combination of axes.
-
-    Parameters
-    ----------
-    name : str
-        Name. A coordinate named like its only dimension labels that dimension.
-    dims : tuple of str
-        Dimensions of ``values``; empty for a scalar.
-    values : array or sequence of str
-        Numbers, booleans or strings.
-    attrs : mapping
-        Attributes written beside it (``units``, ``long_name``, ...).
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    values: npt.ArrayLike
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_variable(self) -> Variable:
-        """Return the same as a variable written at creation, in one chunk."""
-        values = _plain_array(self.values)
-        chunks = tuple(max(size, 1) for size in values.shape)
-        return Variable(
-            self.name, self.dims, values.shape, chunks, _type_name(values), self.attrs, values
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Variable:
-    """An array of results.
+    """An array of a store.
 
     Parameters
     ----------
@@ -94,11 +85,16 @@ class Variable:
     shape, chunks : tuple of int
         Its size and the size of one chunk along each dimension.
     dtype : str
-        ``"float32"``, ``"uint8"``, ... or ``"bool"`` and ``"string"`` where ``values`` are given.
+        ``"float32"``, ``"uint8"``, ...; ``"bool"`` or ``"string"`` only with ``values``.
     attrs : mapping
-        Attributes written beside it.
-    values : array or sequence of str, optional
-        The whole content, written at creation in one chunk (``chunks`` is then ignored).
+        Attributes written beside it (``units``, ``long_name``, ...).
+    values : array, optional
+        The whole content, which is written at creation; see :func:`static`.
+
+    Raises
+    ------
+    ValueError
+        No store can have such an array.
     """
 
     name: str
@@ -107,47 +103,100 @@ class Variable:
     chunks: tuple[int, ...]
     dtype: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    values: npt.ArrayLike | None = None
+    values: Array | None = None
 
     def __post_init__(self) -> None:
-        """Normalise sizes and values; refuse what cannot be written."""
-        object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
-        object.__setattr__(self, "dtype", str(self.dtype))
-        if self.values is None:
-            object.__setattr__(self, "chunks", tuple(int(size) for size in self.chunks))
-        else:
-            values = _plain_array(self.values)
-            if self.dtype in STATIC_TYPES:
-                _require(
-                    _type_name(values) == self.dtype, f"values of '{self.name}' are no {self.dtype}"
-                )
-            else:
-                values = np.ascontiguousarray(values, self.dtype).reshape(values.shape)
-            _require(values.shape == self.shape, f"values of '{self.name}' have another shape")
-            object.__setattr__(self, "values", values)
-            object.__setattr__(self, "chunks", tuple(max(size, 1) for size in self.shape))
-        known = NUMBERS if self.values is None else NUMBERS + STATIC_TYPES
-        _require(self.dtype in known, f"'{self.name}' cannot be of type {self.dtype}")
+        """Refuse what cannot be written; documents of a stored array pass through here too."""
+        name, sizes = self.name[:LONGEST_NAME], self.shape + self.chunks
+        _require(is_array_name(self.name), f"'{name}' cannot name an array of a store")
         _require(
-            len(self.dims) == len(self.shape) == len(self.chunks),
-            f"'{self.name}': dims, shape and chunks differ in length",
+            len(self.dims) == len(self.shape) == len(self.chunks) <= 64,
+            f"{name}: dimensions, shape and chunks differ in length",
         )
-        _require(min(self.chunks, default=1) > 0, f"'{self.name}' has a chunk of no points")
-        if self.dtype != "string":
-            size = math.prod(self.chunks) * np.dtype(self.dtype).itemsize
-            _require(size <= LARGEST_CHUNK, f"a chunk of '{self.name}' exceeds 2 GiB")
+        _require(all(map(is_name, self.dims)), f"{name}: a dimension has an impossible name")
+        _require(all(map(_is_size, sizes)), f"{name}: its shape or chunks are no sizes")
+        _require(min(self.chunks, default=1) > 0, f"{name}: a chunk has no points")
+        _require(self.dtype in NUMBERS + STATIC_TYPES, f"{name}: cannot be of type {self.dtype}")
+        itemsize = 4 if self.dtype == "string" else np.dtype(self.dtype).itemsize
+        size = math.prod(self.chunks) * itemsize
+        _require(size <= LARGEST_CHUNK, f"{name}: a chunk exceeds 2 GiB")
+        _require(math.prod(self.shape) <= LARGEST_ARRAY, f"{name}: its shape is too big")
 
     @cached_property
     def chunking(self) -> Chunking:
         """How it is cut into chunks."""
         return Chunking(self.shape, self.chunks, self.dtype)
 
-    @property
-    def nbytes(self) -> int:
-        """Uncompressed size in bytes."""
-        if self.dtype == "string":
-            return sum(len(str(text).encode()) for text in np.ravel(np.asarray(self.values)))
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+    def document(self, level: int = COMPRESSION_LEVEL) -> Document:
+        """Return its metadata document."""
+        # An index of chunks that was never written means "missing", not "unknown".
+        fill = 0 if self.name == CHUNK_INDEX else fill_value(self.dtype)
+        grid = {"name": "regular", "configuration": {"chunk_shape": list(self.chunks)}}
+        return {
+            "shape": list(self.shape),
+            "data_type": self.dtype,
+            "chunk_grid": grid,
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": SEPARATOR}},
+            "fill_value": "NaN" if fill != fill else fill,
+            "codecs": codec_metadata(self.dtype, level),
+            "attributes": dict(self.attrs),
+            "dimension_names": list(self.dims),
+            "zarr_format": 3,
+            "node_type": "array",
+            "storage_transformers": [],
+        }
+
+    def chunk_files(self, prefix: str = "") -> dict[str, bytes]:
+        """Return its chunks by key, if it has values."""
+        found = () if self.values is None else self.chunking.encode_all(self.values)
+        return {f"{prefix}{self.name}/{name}": b"".join(parts) for name, parts in found}
+
+
+def static(
+    name: str, dims: Sequence[str], values: npt.ArrayLike, attrs: Mapping[str, Any] | None = None
+) -> Variable:
+    """Return a variable with known values, which are stored in one chunk.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    dims : sequence of str
+        Dimensions of ``values``; empty for a scalar.
+    values : array or sequence of str
+        Numbers, booleans or strings.
+    attrs : mapping, optional
+        Attributes written beside it.
+    """
+    array = np.asarray(values)
+    dtype = array.dtype.newbyteorder("=").name
+    if array.dtype.kind in "UTO":
+        dtype, texts = "string", [str(v) for v in array.ravel()]
+        array = np.array(texts, dtype=object).reshape(array.shape)
+    chunks = tuple(max(size, 1) for size in array.shape)
+    return Variable(name, tuple(dims), array.shape, chunks, dtype, attrs or {}, array)
+
+
+def array_of(name: str, document: Any) -> Variable:
+    """Return the array that a metadata document describes.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError, AttributeError
+        The document is not one that this package would write.
+    """
+    chunks = document["chunk_grid"]["configuration"]["chunk_shape"]
+    dims, shape, attrs = (document[key] for key in ("dimension_names", "shape", "attributes"))
+    _require(isinstance(attrs, dict), f"{name}: its attributes are no table")
+    dtype = document["data_type"]
+    found = Variable(name, tuple(dims), tuple(shape), tuple(chunks), dtype, attrs)
+    codecs = document["codecs"]
+    level = codecs[1]["configuration"]["clevel"] if len(codecs) == 3 else COMPRESSION_LEVEL
+    _require(type(level) is int and 0 <= level <= 9, f"{name}: its codecs are unknown")
+    if (expected := found.document(level)) != document:
+        wrong = [key for key in {**expected, **document} if expected.get(key) != document.get(key)]
+        raise ValueError(f"{name}: its {(wrong or ['form'])[0]} is unknown or wrong")
+    return found
 
 
 @dataclass(frozen=True)
@@ -157,11 +206,11 @@ class Units:
     Parameters
     ----------
     dims : tuple of str
-        The grid's dimensions. The first is cut into cells of length 1 in a unit's summary.
+        The grid's dimensions. A unit's summary has a cell for each index along the first.
     shape, chunks : tuple of int
         Length of the grid and of a unit along each dimension.
     models : int
-        Length of the dimension that units span whole and that variables have outside the grid's.
+        Length of the dimension ``model``, which every unit spans whole.
     """
 
     dims: tuple[str, ...]
@@ -190,44 +239,43 @@ class Units:
 class GroupLayout:
     """One group of the store: the results of one kernel.
 
-    ``n_chunks`` is the number of units of work that the caller counts for this group. What a unit
-    writes is the caller's business; the journal knows it by its number, 0 to ``n_chunks - 1``.
-    With ``units``, which say what a unit covers, a finished store has an index of its summaries.
+    ``n_chunks`` is the number of units of work; the journal knows a unit by its number, 0 to
+    ``n_chunks - 1``. If ``units`` says what they cover, a finished store has an index of summaries.
     """
 
     name: str
     attrs: Mapping[str, Any]
-    coordinates: Sequence[Coordinate]
+    coordinates: Sequence[Variable]
     variables: Sequence[Variable]
     n_chunks: int
     units: Units | None = None
 
     def __post_init__(self) -> None:
-        """Refuse doubled or impossible names and dimensions of two sizes."""
-        _check_name(self.name)
+        """Refuse impossible or repeated names and dimensions of two sizes."""
+        _require(is_name(self.name), f"'{self.name}' cannot name a group of a store")
         _require(self.name != CHUNK_INDEX, f"'{CHUNK_INDEX}' is the store's own name")
-        _require(self.n_chunks >= 0, f"group '{self.name}' has a negative number of chunks")
-        sizes: dict[str, int] = {}
-        names: set[str] = set()
-        for array in self.arrays():
-            _require(is_array_name(array.name), f"'{array.name}' cannot name an array of a store")
-            _require(array.name not in names, f"'{array.name}' occurs twice in '{self.name}'")
-            names.add(array.name)
-            for dim in array.dims:
-                _check_name(dim)
-            for dim, size in zip(array.dims, array.shape, strict=True):
-                _require(
-                    sizes.setdefault(dim, size) == size,
-                    f"dimension '{dim}' of '{array.name}' has two sizes in '{self.name}'",
-                )
+        names = [array.name for array in self.arrays]
+        _require(len(set(names)) == len(names), f"'{self.name}' has an array twice")
+        check_sizes(self.name, self.arrays)
+        for array in self.arrays:
+            is_written = array.values is None and array.dtype in STATIC_TYPES
+            _require(not is_written, f"'{array.name}' cannot be of type {array.dtype}")
 
+    @cached_property
     def arrays(self) -> list[Variable]:
-        """Return coordinates and variables alike, as variables, in their order."""
-        return [c.as_variable() for c in self.coordinates] + list(self.variables)
+        """Coordinates and variables, in their order."""
+        return [*self.coordinates, *self.variables]
 
-    def auxiliary_coordinates(self) -> list[str]:
-        """Return the coordinates that do not label a dimension of their own name."""
-        return [c.name for c in self.coordinates if tuple(c.dims) != (c.name,)]
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """Its attributes, with the one that makes xarray read auxiliary coordinates as such."""
+        names = self.auxiliary
+        return {**self.attrs, **({"coordinates": " ".join(names)} if names else {})}
+
+    @property
+    def auxiliary(self) -> list[str]:
+        """The coordinates that do not label a dimension of their own name."""
+        return [c.name for c in self.coordinates if c.dims != (c.name,)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +298,8 @@ class StoreLayout:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse doubled groups and a record without identity or that JSON cannot hold."""
-        names = [group.name for group in self.groups]
-        _require(len(set(names)) == len(names), "two groups have one name")
+        """Refuse repeated groups and a record without identity or that JSON cannot hold."""
+        _require(len(self.chunk_counts()) == len(self.groups), "two groups have one name")
         _require("identity" in self.record, "the record has no 'identity'")
         json.dumps(self.record, allow_nan=False)
 
@@ -260,48 +307,109 @@ class StoreLayout:
         """Return the number of units of work by group."""
         return {group.name: group.n_chunks for group in self.groups}
 
+    def units(self) -> list[tuple[str, int]]:
+        """Return all units of work, as group and number."""
+        return [(group.name, number) for group in self.groups for number in range(group.n_chunks)]
+
+    @cached_property
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything but the record: arrays, chunks, labels, attributes."""
+        """The SHA-256 of everything but the record: arrays, chunks, labels, attributes."""
         digest = hashlib.sha256(_json([dict(self.attrs), self.chunk_counts()]))
         for group in self.groups:
-            auxiliary = group.auxiliary_coordinates()
-            digest.update(_json([group.name, dict(group.attrs), auxiliary]))
-            for array in group.arrays():
+            digest.update(_json([group.name, dict(group.attrs), group.auxiliary]))
+            for array in group.arrays:
                 shape = [list(array.dims), list(array.shape), list(array.chunks)]
                 digest.update(_json([array.name, array.dtype, shape, dict(array.attrs)]))
-                if array.values is not None:
-                    digest.update(_content(array))
+                if array.dtype == "string" and array.values is not None:
+                    digest.update(_json(array.values.ravel().tolist()))
+                elif array.values is not None:
+                    little = array.values.dtype.newbyteorder("<")
+                    digest.update(array.values.astype(little).tobytes())
         return digest.hexdigest()
 
+    def chunk_index(self, values: Array | None = None) -> Variable:
+        """Return the root array that says which units of work are finished.
 
-def _plain_array(values: npt.ArrayLike) -> Array:
-    """Return numbers as they are and any kind of string as an object array of ``str``."""
-    array = np.asarray(values)
-    if array.dtype.kind in "UTO":
-        return np.array([str(v) for v in array.ravel()], dtype=object).reshape(array.shape)
-    return array
+        Its dimension is named so that no parameter of a kernel collides with it: in a tree of
+        datasets a dimension of the root is binding for all groups.
+        """
+        starts: dict[str, list[int]] = {}
+        total = 0
+        for name, count in self.chunk_counts().items():
+            starts[name] = [total, count]
+            total += count
+        attrs = {
+            "long_name": "whether a chunk of the run is finished; all ones in a finished store",
+            "flag_values": [0, 1],
+            "flag_meanings": "missing finished",
+            "groups": starts,
+            "comment": "groups: first position and number of chunks of each group. Written when "
+            "the run completes; until then journal.jsonl beside it counts.",
+        }
+        dims, chunks = ("store_chunk",), (max(total, 1),)
+        return Variable(CHUNK_INDEX, dims, (total,), chunks, "uint8", attrs, values)
 
 
-def _type_name(values: Array) -> str:
-    return "string" if values.dtype.kind == "O" else values.dtype.newbyteorder("=").name
+def check_sizes(group: str, arrays: Sequence[Variable]) -> None:
+    """Refuse arrays that give a dimension two sizes; raises ``ValueError``."""
+    sizes: dict[str, int] = {}
+    for array in arrays:
+        for dim, size in zip(array.dims, array.shape, strict=True):
+            fits = sizes.setdefault(dim, size) == size
+            _require(fits, f"{group}/{array.name}: its dimension '{dim}' has two sizes")
 
 
-def _content(array: Variable) -> bytes:
-    values = np.asarray(array.values)
-    if array.dtype == "string":
-        return _json(values.ravel().tolist())
-    return values.astype(values.dtype.newbyteorder("<")).tobytes()
+def group_document(attributes: Mapping[str, Any], members: Mapping[str, Document]) -> Document:
+    """Return the metadata document of a group with its members' consolidated."""
+    return {
+        "attributes": dict(attributes),
+        "zarr_format": 3,
+        "consolidated_metadata": {
+            "kind": "inline",
+            "must_understand": False,
+            "metadata": dict(sorted(members.items())),
+        },
+        "node_type": "group",
+    }
+
+
+def laid_out(value: Any, texts: Mapping[int, str] = MappingProxyType({})) -> str:
+    """Return a metadata document with a line for each entry, for people to read.
+
+    Lists of plain values stay on one line. The standard library's own indentation has a line for
+    each number, which for a plan's thousands of sizes takes longer than to write its results.
+
+    Parameters
+    ----------
+    value : object
+        JSON values.
+    texts : mapping, optional
+        The text of parts of it that are known already, by their ``id``.
+    """
+    if type(value) in _PLAIN:
+        return _plain(value)
+    if id(value) in texts:
+        return texts[id(value)]
+    if isinstance(value, Mapping) and value:
+        lines = [f"{_plain(key)}: {laid_out(held, texts)}" for key, held in value.items()]
+        start, end = "{", "}"
+    elif isinstance(value, list) and not _PLAIN.issuperset(map(type, value)):
+        lines = [laid_out(held, texts) for held in value]
+        start, end = "[", "]"
+    else:
+        return _plain(value)
+    inside = ",\n".join(lines).replace("\n", "\n  ")  # in a text JSON writes a line end as \\n
+    return f"{start}\n  {inside}\n{end}"
 
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, allow_nan=False).encode()
 
 
-def _check_name(name: str) -> None:
-    _require(is_name(name), f"'{name}' cannot name a group or dimension of a store")
+def _is_size(number: object) -> bool:
+    return type(number) is int and 0 <= number <= LARGEST_ARRAY
 
 
 def _require(condition: bool, message: str) -> None:
-    # A wrong layout is the calling code's defect, not a user's error.
     if not condition:
         raise ValueError(message)

@@ -1,12 +1,10 @@
-"""Files of a store on a local or shared file system: the only place that opens and writes them.
+"""Files of a store on a local or shared file system.
 
-An object becomes visible whole or not at all: it is written under another name beside its final
-one and renamed. (Beside it, not in a directory of its own: renaming across directories costs half
-as much again for small files.) :class:`sweep.store.buckets.BucketFiles` does the same with objects
-in a bucket.
+A file appears whole or not at all: it is written under another name in the same directory and then
+renamed. :class:`sweep.store.buckets.BucketFiles` has the same methods for objects in a bucket.
 
-A store may come from a stranger: below its root nothing is opened through a link, and only regular
-files are.
+A store may come from a stranger, so no link below its root is followed, and only regular files are
+opened.
 """
 
 from __future__ import annotations
@@ -17,19 +15,21 @@ import io
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from sweep.errors import StoreError
 
 _PARTIAL = ".partial"
 _SAFE = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _FOREIGN = "a link or a special file, which no store has"
 
 LARGEST_FILE = 2**31 + 2**20
 """More than any chunk or document has [B]; journals are read line by line."""
+
+CONTINUES = "; the same command continues from what is finished"
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -52,21 +52,22 @@ def explained(action: str, advice: str = "") -> Iterator[None]:
 
 
 def open_inside(root: str | os.PathLike[str], key: str, flags: int) -> int:
-    """Open a regular file of a store, following no link below the store's root.
+    """Open a regular file of a store without following a link below the store's root.
 
     Parameters
     ----------
     root : path
         The store's directory, links resolved.
     key : str
-        The file's place in it.
+        The path of the file in the store.
     flags : int
-        As of :func:`os.open`.
+        As for :func:`os.open`.
 
     Raises
     ------
     OSError
-        As :func:`os.open`, or it is a link or behind one, or is a pipe, a device or a directory.
+        As :func:`os.open`, or the file is a link, a pipe, a device or a directory, or is behind a
+        link.
     """
     path = _inside(root, key)
     try:
@@ -100,13 +101,9 @@ class LocalFiles:
     ----------
     root : Path
         The store's directory, links resolved.
-    durable : bool
-        Whether an object is on the disk, and not only in the system's cache, when ``put`` returns.
-        Killed processes lose nothing without it; a power failure may.
     """
 
     root: Path
-    durable: bool = False
 
     def get(self, key: str) -> bytes:
         """Return the bytes of ``key``.
@@ -121,10 +118,6 @@ class LocalFiles:
                 raise OSError(errno.E2BIG, "larger than any file of a store")
             return file.readall()
 
-    def stream(self, key: str) -> BinaryIO:
-        """Return ``key`` opened for reading; raises as :meth:`get`."""
-        return open(open_inside(self.root, key, os.O_RDONLY), "rb")
-
     def put(self, key: str, *parts: bytes) -> None:
         """Write the joined ``parts`` as ``key``, whole or not at all.
 
@@ -136,37 +129,27 @@ class LocalFiles:
         final = f"{self.root}/{key}"
         # Never the same name twice: a worker that outlived its run may write the same chunk.
         suffix = f".{os.getpid():x}-{secrets.token_hex(6)}{_PARTIAL}"
-        with explained(f"write '{final}'", "; the same command continues from what is finished"):
+        with explained(f"write '{final}'", CONTINUES):
             try:
-                descriptor = self._create(key + suffix)
-                try:
-                    for part in parts:
-                        write_all(descriptor, part)
-                    if self.durable:
-                        os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                write_new(self._create(key + suffix), *parts)
                 os.replace(final + suffix, final)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(final + suffix)
                 raise
-            if self.durable:
-                sync_directory(os.path.dirname(final))
 
     def _create(self, key: str) -> int:
-        """Open a new file; its directory is made if just that is missing, never a whole store."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        """Create a file, and its directory if only that is missing, but never a whole store."""
         try:
-            return open_inside(self.root, key, flags)
+            return open_inside(self.root, key, _NEW)
         except FileNotFoundError:
             if "/" in key:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(os.path.dirname(os.path.join(self.root, key)))
-            return open_inside(self.root, key, flags)
+            return open_inside(self.root, key, _NEW)
 
     def link(self, key: str, source: LocalFiles, source_key: str) -> bool:
-        """Take over another store's file without copying it; False where that is impossible."""
+        """Take over another store's file without copying it; return whether that is possible."""
         try:
             os.close(open_inside(source.root, source_key, os.O_RDONLY))
             os.link(source.root / source_key, self.root / key, follow_symlinks=False)
@@ -175,11 +158,11 @@ class LocalFiles:
         return True
 
     def exists(self, key: str) -> bool:
-        """Whether there is something of this name, be it a dangling link."""
+        """Return whether something has this name, even a dangling link."""
         return os.path.lexists(os.path.join(self.root, key))
 
     def mark(self, key: str) -> object:
-        """Return what changes with a file's content; ``None`` without it."""
+        """Return what changes with a file's content; ``None`` without the file."""
         try:
             found = os.lstat(f"{self.root}/{key}")
         except OSError:
@@ -187,7 +170,7 @@ class LocalFiles:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def keys(self) -> Iterator[str]:
-        """Yield the places of all files in the store."""
+        """Yield the keys of all files in the store."""
         for directory, _, names in os.walk(self.root):
             inside = os.path.relpath(directory, self.root).replace(os.sep, "/")
             yield from (name if inside == "." else f"{inside}/{name}" for name in names)
@@ -196,8 +179,8 @@ class LocalFiles:
         """Return the size of all files [B]."""
         return sum(os.lstat(self.root / key).st_size for key in self.keys())
 
-    def remove(self, keys: Collection[str]) -> None:
-        """Remove files, none of which need be there.
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove files; a file that does not exist is no error.
 
         Raises
         ------
@@ -214,17 +197,26 @@ class LocalFiles:
         self.remove([key for key in self.keys() if key.endswith(_PARTIAL)])
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of ``data``; the system may take it in pieces."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def write_tree(directory: Path, objects: Mapping[str, bytes]) -> None:
+    """Write files into a new directory that only this process knows; raises ``OSError``."""
+    os.mkdir(directory)
+    for folder in sorted({key.rpartition("/")[0] for key in objects} - {""}):
+        os.mkdir(f"{directory}/{folder}")
+    for key, content in objects.items():
+        write_new(os.open(f"{directory}/{key}", _NEW | _SAFE, 0o666), content)
 
 
-def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Bring a directory's entries to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def write_new(descriptor: int, *parts: bytes) -> None:
+    """Write all of ``parts`` to an open file and close it."""
     try:
-        os.fsync(descriptor)
+        for part in parts:
+            write_all(descriptor, part)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``; the system may take it in pieces."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

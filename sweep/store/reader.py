@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.codec import Array, Chunking, chunk_key
+from sweep.store.codec import Array, Chunking, chunk_key, fill_value
 from sweep.store.index import CELLS, CODES, FRONTS, INDEX_ARRAYS, NUMBERS
-from sweep.store.layout import Units
-from sweep.store.metadata import ROOT_DOCUMENT, Document
-from sweep.store.root import BoundFiles, StoreInfo, inspect
+from sweep.store.layout import ROOT_DOCUMENT, Units
+from sweep.store.root import StoreInfo, inspect
 
 Index = slice | Array
 
@@ -32,35 +31,29 @@ class StoredArray:
 
     Parameters
     ----------
-    files : BoundFiles
+    info : StoreInfo
         The store.
     key : str
-        The array's place in it.
-    document : mapping
-        Its metadata, checked.
-    is_whole : bool
-        Whether all its chunks have to be there.
+        The array's key.
     """
 
-    files: BoundFiles
+    info: StoreInfo
     key: str
-    document: Document
-    is_whole: bool
 
     @property
     def attrs(self) -> dict[str, Any]:
         """Its attributes."""
-        return dict(self.document["attributes"])
+        return dict(self.info.arrays[self.key].attrs)
 
     @cached_property
     def chunking(self) -> Chunking:
         """How it is cut into chunks."""
-        return Chunking.of(self.document)
+        return self.info.arrays[self.key].chunking
 
     @cached_property
     def dims(self) -> tuple[str, ...]:
         """Its dimensions, outermost first."""
-        return tuple(self.document["dimension_names"])
+        return self.info.arrays[self.key].dims
 
     @property
     def ndim(self) -> int:
@@ -146,8 +139,7 @@ class StoredArray:
         data = self._bytes(name)
         if data is None:
             shape = self.chunking.chunks if items is None else items.shape
-            fill = self.document["fill_value"]
-            return np.full(shape, math.nan if fill == "NaN" else fill, self.dtype)
+            return np.full(shape, fill_value(self.chunking.dtype), self.dtype)
         try:
             return self.chunking.decode(data, items)
         except ValueError as error:
@@ -172,41 +164,22 @@ class StoredArray:
     def _bytes(self, name: str) -> bytes | None:
         """Return a chunk's bytes; None of one that is not computed yet."""
         try:
-            return self.files.get(f"{self.key}/{name}")
+            return self.info.read(f"{self.key}/{name}")
         except FileNotFoundError as error:
-            if not self.files.files.exists(ROOT_DOCUMENT):
+            if not self.info.files.exists(ROOT_DOCUMENT):
                 raise StoreError(
-                    f"'{self.files.root}' is gone: deleted or moved while it was read"
+                    f"'{self.info.path}' is gone: deleted or moved while it was read"
                 ) from error
-            if self.is_whole:
+            # Labels are written when the store is created.
+            if self.info.is_finished or self.info.is_label(self.key):
                 raise self._error(name, "it is missing") from error
             return None
         except OSError as error:
             raise self._error(name, f"it cannot be read: {error.strerror or error}") from error
 
     def _error(self, name: str, problem: str) -> StoreError:
-        path = f"{self.files.root}/{self.key}/{name}"
+        path = f"{self.info.path}/{self.key}/{name}"
         return StoreError(f"'{path}': {problem}; `sweep verify --repair` computes it again")
-
-
-def stored_arrays(info: StoreInfo) -> dict[str, StoredArray]:
-    """Return every array of a store by its place, those of its index included."""
-    files = BoundFiles(info.files, info.binding)
-    found = {}
-    for key, member in info.members.items():
-        if member["node_type"] == "array":
-            # Labels are written when the store is created.
-            found[key] = StoredArray(files, key, member, info.is_finished or is_label(info, key))
-    return found
-
-
-def is_label(info: StoreInfo, key: str) -> bool:
-    """Whether an array labels its group's dimensions, and is no result."""
-    group, _, variable = key.partition("/")
-    if not variable:
-        return False
-    auxiliary = str(info.members[group]["attributes"].get("coordinates", "")).split()
-    return info.members[key]["dimension_names"] == [variable] or variable in auxiliary
 
 
 def _range(indices: Array) -> Index:
@@ -217,7 +190,7 @@ def _range(indices: Array) -> Index:
 
 @dataclass(frozen=True)
 class GroupIndex:
-    """One group's part of the index of a finished store, read when it is asked.
+    """One group's part of the index of a finished store, read on demand.
 
     Parameters
     ----------
@@ -293,7 +266,7 @@ class GroupIndex:
         ends = np.cumsum(np.maximum(count, 0), dtype=np.int64)
         times, energies, positions = (self.arrays[f"chunk_front_{name}"].read() for name in FRONTS)
         if len({len(times), len(energies), len(positions), *ends[-1:].tolist()}) > 1:
-            raise _damaged(self.arrays["chunk_front_count"].files.root, "chunk_front_count")
+            raise _damaged(self.arrays["chunk_front_count"].info.path, "chunk_front_count")
         mine = slice(int(ends[self.first - 1]) if self.first else 0, int(ends[self.rows.stop - 1]))
         self._inside("chunk_front_position", positions[mine])
         starts = ends - np.maximum(count, 0)
@@ -303,7 +276,7 @@ class GroupIndex:
     def _inside(self, name: str, positions: Array) -> Array:
         points = self.units.models * math.prod(self.units.shape)
         if positions.size and not -1 <= positions.min() <= positions.max() < points:
-            raise _damaged(self.arrays[name].files.root, name)
+            raise _damaged(self.arrays[name].info.path, name)
         return positions
 
 
@@ -318,7 +291,7 @@ class StoredGroup:
     coords, data_vars : dict of str to StoredArray
         Its labels, and its results.
     index : GroupIndex or None
-        What is known of their chunks.
+        The index of their chunks.
     """
 
     attrs: dict[str, Any]
@@ -346,24 +319,26 @@ def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
         As :func:`sweep.store.inspect`; on reading, if a chunk is missing or damaged.
     """
     info = inspect(path)
-    arrays = stored_arrays(info)
-    found: dict[str, StoredGroup] = {}
-    for name in info.counts:
-        attrs = dict(info.members[name]["attributes"])
+    own: dict[str, dict[str, StoredArray]] = {name: {} for name in ("", *info.counts)}
+    for key in info.arrays:
+        group, _, name = key.rpartition("/")
+        own[group][name] = StoredArray(info, key)
+    found = {}
+    for group in info.counts:
+        attrs = dict(info.members[group]["attributes"])
         attrs.pop("coordinates", None)
-        group = StoredGroup(attrs, {}, {}, None)
-        for key, array in arrays.items():
-            if key.startswith(f"{name}/"):
-                kind = group.coords if is_label(info, key) else group.data_vars
-                kind[key.partition("/")[2]] = array
-        found[name] = replace(group, index=_index(info, arrays, name, group.sizes))
+        labels = {n: a for n, a in own[group].items() if info.is_label(a.key)}
+        results = {n: a for n, a in own[group].items() if n not in labels}
+        sizes = {k: n for array in own[group].values() for k, n in array.sizes.items()}
+        index = _group_index(info, own[""], group, sizes)
+        found[group] = StoredGroup(attrs, labels, results, index)
     return found
 
 
-def _index(
+def _group_index(
     info: StoreInfo, arrays: Mapping[str, StoredArray], group: str, sizes: Mapping[str, int]
 ) -> GroupIndex | None:
-    """Return what a finished store's index knows of a group; None without an index."""
+    """Return a group's part of a finished store's index; None without an index."""
     mine = {name: arrays[name] for name in INDEX_ARRAYS if name in arrays}
     if not info.is_finished or "chunk_minimum" not in mine:
         return None
@@ -376,12 +351,10 @@ def _index(
         fits = [sizes[name] for name in dims] == list(shape) and len(dims) == len(chunks)
         fits &= found.first >= 0 and 0 < found.units.models == sizes.get("model", 1)
         fits &= all(type(c) is int and 0 < c for c in chunks)
-        fits &= all((a.chunking.dtype, a.dims) == INDEX_ARRAYS[name] for name, a in mine.items())
+        fits &= all((a.chunking.dtype, a.dims) == INDEX_ARRAYS[n][:2] for n, a in mine.items())
         fits &= set(NUMBERS) <= set(mine) and len({n for n in mine if "_front_" in n}) in (0, 4)
         lengths = {a.sizes.get(CELLS, found.rows.stop) for a in mine.values()}
         fits &= found.rows.stop <= min(lengths)
-        columns = (a.sizes["store_variable"] for a in mine.values() if "store_variable" in a.dims)
-        fits &= len(set(columns)) == 1
         for name in CODES:
             if array := mine.get(f"chunk_{name}_count"):
                 codes = array.attrs["codes"]

@@ -1,12 +1,13 @@
 """Opening a store by its root record, and refusing what is not one.
 
-Whatever reads a store starts here: the root record appears whole or not at all, carries checksums,
-and is checked once. Nothing here needs a codec or the models.
+Whatever reads a store starts here: the root record appears whole or not at all, has checksums, and
+is checked once. A store is data from a stranger, so every document is compared with the one that
+this package would write for the same shape, type and chunks: unknown codecs, missing keys and odd
+fill values need no rules of their own. Nothing here needs a codec or the models.
 
 A store may be overwritten or extended while somebody has it open. Its chunks have the same names
-afterwards, so who goes on reading would take numbers of one for numbers of the other; and a worker
-that outlived its run would write chunks of the old plan into the new store. :func:`check_same`
-refuses both.
+afterwards, so a reader would mix the numbers of both, and a worker that outlived its run would
+write chunks of the old plan into the new store. :func:`check_same` refuses both.
 """
 
 from __future__ import annotations
@@ -15,22 +16,35 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sweep.errors import StoreError
-from sweep.store.address import Files, extension_path, files_of, is_url, place_of
-from sweep.store.buckets import BucketFiles
-from sweep.store.journal import Finished, read_journal
-from sweep.store.layout import CHUNK_INDEX
+from sweep.store.buckets import BucketFiles, Files, extension_path, files_of, is_url, place_of
+from sweep.store.layout import (
+    CHUNK_INDEX,
+    ROOT_DOCUMENT,
+    Document,
+    Variable,
+    array_of,
+    check_sizes,
+    group_document,
+    is_name,
+)
 from sweep.store.local_files import explained
-from sweep.store.metadata import ROOT_DOCUMENT, STORE_VERSION, Document, check_root
+
+STORE_VERSION = 1
+"""Version of the store's own conventions (root attribute ``sweep_store_version``)."""
+
+CHECKSUMS = "checksums"
+"""The root attribute with a checksum of every other one, and of the consolidated metadata."""
 
 LOOK_S = 1.0
-"""How long a look at a store in a bucket holds: each is a request of its own [s]."""
+"""How long a look at a store in a bucket is valid: each is a request of its own [s]."""
 
 _seen: dict[tuple[str, str], tuple[object, float]] = {}
 """By place and binding, how the store was marked when it was last looked at, and when."""
@@ -39,43 +53,54 @@ _seen: dict[tuple[str, str], tuple[object, float]] = {}
 class DamagedRootError(StoreError):
     """The root document of a store is damaged: ``problem`` says how."""
 
-    def __init__(self, message: str, problem: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, path: str | os.PathLike[str], problem: str) -> None:
+        super().__init__(
+            f"'{path}' is a store whose zarr.json is damaged: {problem}; "
+            "`sweep verify --repair` mends what can be mended"
+        )
         self.problem = problem
 
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """What the root of a store says.
+    """The root of a store.
 
     Parameters
     ----------
     path : Path
         The store's directory, symbolic links resolved; or its :class:`ObjectPath`.
-    version : int
-        Version of the store's conventions.
-    record : dict
-        Plan, specs, versions and ``identity``, as given when it was created.
-    run : dict
-        ``created`` and ``finished`` (``None`` in an unfinished store), in UTC, and what the run
-        added. The only part that differs between two stores of the same results.
-    layout_sha256 : str
-        Hash of arrays, chunks, labels and attributes.
     document : dict
         The whole root document.
+    arrays : mapping
+        Every array by its key, checked.
     """
 
     path: Path
-    version: int
-    record: dict[str, Any]
-    run: dict[str, Any]
-    layout_sha256: str
     document: Document = field(repr=False)
+    arrays: Mapping[str, Variable] = field(repr=False, compare=False)
 
     @property
     def files(self) -> Files:
         """Its files, or its objects."""
         return files_of(self.path)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Plan, specs, versions and ``identity``, as given when the store was created."""
+        return dict(self.document["attributes"]["record"])
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """``created`` and ``finished`` (``None`` if unfinished) in UTC, and what the run added.
+
+        The only part that differs between two stores of the same results.
+        """
+        return dict(self.document["attributes"]["run"])
+
+    @property
+    def layout_sha256(self) -> str:
+        """Hash of arrays, chunks, labels and attributes."""
+        return str(self.document["attributes"]["layout_sha256"])
 
     @property
     def members(self) -> Mapping[str, Document]:
@@ -96,8 +121,29 @@ class StoreInfo:
 
     @cached_property
     def binding(self) -> str:
-        """What binds the journal to this store."""
+        """The hash that binds the journal to this store."""
         return binding_of(self.record, self.layout_sha256)
+
+    def is_label(self, key: str) -> bool:
+        """Return whether an array labels its group's dimensions, and is no result."""
+        group, _, name = key.partition("/")
+        if not name:
+            return False
+        auxiliary = self.members[group]["attributes"].get("coordinates", "").split()
+        return self.arrays[key].dims == (name,) or name in auxiliary
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes of a file or object; may raise ``OSError``.
+
+        Raises
+        ------
+        StoreError
+            Another store is in its place.
+        """
+        try:
+            return self.files.get(key)
+        finally:
+            check_same(self.files, self.binding)  # after it, or the other could come in between
 
 
 def binding_of(record: Mapping[str, Any], layout_sha256: str) -> str:
@@ -118,131 +164,32 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
     root = place_of(path)
     mark = None if is_url(root) else files_of(root).mark(ROOT_DOCUMENT)
     text = _root_text(path, root)
+    foreign, document = f"'{path}' is no store of sweep: its zarr.json is not JSON", None
+    problem = "it is not JSON"
     try:
         document = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        foreign = f"'{path}' is a zarr hierarchy, but no store of sweep: no root record"
+        problem = "it has no root record"
+        version = document["attributes"]["sweep_store_version"]
+    except (ValueError, RecursionError, KeyError, TypeError, IndexError):
         if files_of(root).exists(f"{CHUNK_INDEX}/{ROOT_DOCUMENT}"):
-            raise _damaged(path, "it is not JSON") from None
-        raise StoreError(f"'{path}' is no store of sweep: its zarr.json is not JSON") from None
-    attributes = document.get("attributes") if isinstance(document, dict) else None
-    if not isinstance(attributes, dict) or "sweep_store_version" not in attributes:
-        if files_of(root).exists(f"{CHUNK_INDEX}/{ROOT_DOCUMENT}"):
-            raise _damaged(path, "it has no root record")
-        raise StoreError(f"'{path}' is a zarr hierarchy, but no store of sweep: no root record")
+            raise DamagedRootError(path, problem) from None
+        raise StoreError(foreign) from None
+    if version != STORE_VERSION:
+        advice = "read it with the sweep that wrote it, or write it again with `sweep run`"
+        if isinstance(version, int) and version > STORE_VERSION:
+            advice = "install a newer sweep"
+        raise StoreError(
+            f"'{path}' is a store of version {version!r:.80}: this sweep reads version "
+            f"{STORE_VERSION}; {advice}"
+        )
     try:
-        check_root(document)
+        info = StoreInfo(root, document, check_root(document))
     except ValueError as error:
-        _check_version(path, attributes["sweep_store_version"])
-        raise _damaged(path, str(error)) from None
-    _check_version(path, attributes["sweep_store_version"])
-    record, run, layout = (attributes[name] for name in ("record", "run", "layout_sha256"))
-    info = StoreInfo(root, STORE_VERSION, record, run, layout, document)
+        raise DamagedRootError(path, str(error)) from None
     if mark is not None:
         _seen[str(root), info.binding] = (mark, time.monotonic())
     return info
-
-
-def identity_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return the names of the parts in which two records' identities differ."""
-    one, other = stored["identity"], wanted["identity"]
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        one, other = dict(stored), dict(wanted)
-        one.pop("identity"), other.pop("identity")
-    names = list(_different_keys(one, other))
-    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-
-
-def _different_keys(one: Any, other: Any, prefix: str = "") -> Iterable[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            if one.get(key) != other.get(key):
-                yield from _different_keys(one.get(key), other.get(key), f"{prefix}{key}.")
-    else:
-        yield _labelled(prefix.rstrip(".") or "identity", one, other)
-
-
-def _labelled(name: str, one: Any, other: Any) -> str:
-    """Return a part's name, with both values where they are short enough to read."""
-    if all(isinstance(v, str | int | float) and len(str(v)) <= 24 for v in (one, other)):
-        return f"{name} ({one!r} there, {other!r} here)"
-    return name
-
-
-def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the record of a store: what its results can be run again from.
-
-    Raises
-    ------
-    StoreError
-        As :func:`inspect`.
-    """
-    return inspect(path).record
-
-
-def read_summaries(path: str | os.PathLike[str]) -> Finished:
-    """Return the summary of every finished chunk by group and number of the chunk.
-
-    Raises
-    ------
-    StoreError
-        As :func:`inspect`, or if the journal is damaged.
-    """
-    info = inspect(path)
-    return read_journal(info.files, info.binding, info.counts)[0]
-
-
-def check_same(files: Files, binding: str) -> None:
-    """Refuse another store in the place of the one that was opened.
-
-    Parameters
-    ----------
-    files : LocalFiles or BucketFiles
-        The store.
-    binding : str
-        What binds the store's journal to it: stores that share it have the same results.
-
-    Raises
-    ------
-    StoreError
-        Another store is there.
-    """
-    place = (str(files.root), binding)
-    known, looked = _seen.get(place, (None, 0.0))
-    is_remote = isinstance(files, BucketFiles)
-    if known is not None and is_remote and time.monotonic() < looked + LOOK_S:
-        return
-    mark = files.mark(ROOT_DOCUMENT)
-    if mark is None:
-        return  # nothing is there: reading or writing will fail
-    if mark != known and inspect(files.root).binding != binding:
-        raise StoreError(f"'{files.root}' was replaced by another store meanwhile; open it again")
-    _seen[place] = (mark, time.monotonic())
-
-
-@dataclass(frozen=True)
-class BoundFiles:
-    """The files or objects of one store for reading, and of no other that takes its place."""
-
-    files: Files
-    binding: str
-
-    @property
-    def root(self) -> os.PathLike[str]:
-        """The store's place."""
-        return self.files.root
-
-    def get(self, key: str) -> bytes:
-        """Return the bytes of ``key``; may raise ``OSError``.
-
-        Raises
-        ------
-        StoreError
-            Another store is in its place.
-        """
-        try:
-            return self.files.get(key)
-        finally:
-            check_same(self.files, self.binding)  # after it, or the other could come in between
 
 
 def _root_text(path: str | os.PathLike[str], root: Path) -> bytes:
@@ -266,21 +213,176 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _damaged(path: str | os.PathLike[str], problem: str) -> DamagedRootError:
-    return DamagedRootError(
-        f"'{path}' is a store whose zarr.json is damaged: {problem}; `sweep verify --repair` "
-        "mends what can be mended",
-        problem,
-    )
+def identity_differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the names of the parts in which two records' identities differ."""
+    one, other = stored["identity"], wanted["identity"]
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        one, other = ({**record, "identity": None} for record in (stored, wanted))
+    one, other = _leaves(one), _leaves(other)
+    names = []
+    for name in sorted({**one, **other}):
+        pair = one.get(name), other.get(name)
+        if pair[0] != pair[1]:
+            is_short = all(isinstance(v, str | int | float) and len(str(v)) <= 24 for v in pair)
+            names.append(f"{name} ({pair[0]!r} there, {pair[1]!r} here)" if is_short else name)
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
 
 
-def _check_version(path: str | os.PathLike[str], version: Any) -> None:
-    if version == STORE_VERSION:
+def _leaves(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the parts of nested mappings by their dotted names."""
+    if not isinstance(value, dict) or not value:
+        return {prefix.rstrip("."): value}
+    return {k: v for key in value for k, v in _leaves(value[key], f"{prefix}{key}.").items()}
+
+
+def check_same(files: Files, binding: str) -> None:
+    """Refuse another store in the place of the one that was opened.
+
+    Parameters
+    ----------
+    files : LocalFiles or BucketFiles
+        The store.
+    binding : str
+        The hash that binds the store's journal to it: stores that share it have the same results.
+
+    Raises
+    ------
+    StoreError
+        Another store is there.
+    """
+    place = (str(files.root), binding)
+    known, looked = _seen.get(place, (None, 0.0))
+    is_remote = isinstance(files, BucketFiles)
+    if known is not None and is_remote and time.monotonic() < looked + LOOK_S:
         return
-    advice = "read it with the sweep that wrote it, or write it again with `sweep run`"
-    if isinstance(version, int) and version > STORE_VERSION:
-        advice = "install a newer sweep"
-    raise StoreError(
-        f"'{path}' is a store of version {version!r:.80}: this sweep reads version "
-        f"{STORE_VERSION}; {advice}"
-    )
+    mark = files.mark(ROOT_DOCUMENT)
+    if mark is None:
+        return  # nothing is there: reading or writing will fail
+    if mark != known and inspect(files.root).binding != binding:
+        raise StoreError(f"'{files.root}' was replaced by another store meanwhile; open it again")
+    _seen[place] = (mark, time.monotonic())
+
+
+# ------------------------------------------------------------------------ the root's document
+
+
+def root_document(attributes: Mapping[str, Any], members: Mapping[str, Document]) -> Document:
+    """Return the root's document, with checksums of its parts."""
+    root = group_document(attributes, members)
+    root["attributes"][CHECKSUMS] = _checksums(root)
+    return root
+
+
+def _checksums(root: Document) -> dict[str, str]:
+    """Return the SHA-256 of each attribute of the root and of the consolidated metadata."""
+    parts = {k: v for k, v in root["attributes"].items() if k != CHECKSUMS}
+    parts["consolidated_metadata"] = root["consolidated_metadata"]["metadata"]
+    options: dict[str, Any] = {"sort_keys": True, "allow_nan": False, "separators": (",", ":")}
+    texts = {name: json.dumps(value, **options).encode() for name, value in parts.items()}
+    return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+
+
+def damaged_parts(root: Document) -> list[str]:
+    """Return the parts of a root document that do not fit their checksums.
+
+    Stores of earlier versions have no checksums; for them it returns nothing.
+    """
+    expected = root["attributes"].get(CHECKSUMS)
+    if expected is None:
+        return []
+    _require(isinstance(expected, dict), "its checksums are no table")
+    actual = _checksums(root)
+    return [k for k in {**expected, **actual} if actual.get(k) != expected.get(k)]
+
+
+def check_root(root: Any) -> dict[str, Variable]:
+    """Make sure that a document is the root of a store; return its arrays by key.
+
+    Raises
+    ------
+    ValueError
+        It is not; the message says what is wrong.
+    """
+    try:
+        if parts := damaged_parts(root):
+            raise ValueError(f"its {parts[0].replace('_', ' ')} does not fit its checksum")
+        members: dict[str, Document] = root["consolidated_metadata"]["metadata"]
+        _require(root == group_document(root["attributes"], members), "its keys are not a group's")
+        _check_attributes(root["attributes"])
+        return _checked_arrays(members, _checked_groups(members))
+    except KeyError as error:
+        raise ValueError(f"it lacks {error}") from error
+    except (AttributeError, IndexError, TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"an entry has the wrong type ({error})") from error
+
+
+def _check_attributes(attributes: Mapping[str, Any]) -> None:
+    record, run = attributes["record"], attributes["run"]
+    _require(isinstance(record, dict) and "identity" in record, "its record has no identity")
+    _require(_is_text(attributes["layout_sha256"]), "its layout_sha256 is no text")
+    _require(isinstance(run, dict), "its run is no table")
+    finished, history = run["finished"], run.get("history", [])
+    _require(finished is None or _is_text(finished), "its run.finished is no time")
+    _require(isinstance(history, list), "its run.history is no list")
+    _require(all(map(_is_text, record.get("measured", []))), "its record.measured is no list")
+    if "plan" in record:
+        texts = (record["plan"]["name"], record["plan"]["variant"])
+        texts += (record["identity"]["sweep_version"], *record["versions"].values())
+        _require(all(map(_is_text, texts)), "its record has names or versions that are no texts")
+    for kind in ("devices", "kernels"):
+        for key, spec in record.get(kind, {}).items():
+            _require(is_name(key), f"record.{kind} has an impossible name")
+            digest = hashlib.sha256(spec["text"].encode()).hexdigest()
+            known = record["identity"][kind][key] if "plan" in record else digest
+            fits = digest == spec["sha256"] == known
+            _require(fits, f"the text of record.{kind}.{key} does not fit its hash")
+
+
+def _checked_groups(members: Mapping[str, Document]) -> Mapping[str, Any]:
+    """Return the first unit of work and the number of units of each group."""
+    index = members[CHUNK_INDEX]
+    groups: dict[str, Any] = index["attributes"]["groups"]
+    at = 0
+    for name, (first, count) in groups.items():
+        _require(is_name(name), "a group has an impossible name")
+        _require(name in members, f"it lacks the group '{name}'")
+        is_number = type(count) is int and 0 <= count < 2**63
+        _require(first == at and is_number, f"chunk_index: wrong numbers of '{name}'")
+        at += count
+    _require(index["shape"] == [at], "chunk_index: wrong shape")
+    return groups
+
+
+def _checked_arrays(
+    members: Mapping[str, Document], groups: Mapping[str, Any]
+) -> dict[str, Variable]:
+    """Return the arrays that a root's documents describe."""
+    found: dict[str, Variable] = {}
+    of_group: dict[str, list[Variable]] = defaultdict(list)
+    for key, member in members.items():
+        group, _, name = key.partition("/")
+        if group in groups and not name:
+            expected = group_document(member["attributes"], {})
+            _require(member == expected, f"{key}: its keys are not a group's")
+            auxiliary = member["attributes"].get("coordinates", "")
+            _require(_is_text(auxiliary), f"{key}: its coordinates are no text")
+            continue
+        _require(group in groups or not name, f"{key[:80]}: it belongs to no group")
+        found[key] = array = array_of(name or group, member)
+        if name:
+            of_group[group].append(array)
+        if array.dims == (name,):  # a label is written whole, and read whole
+            is_whole = array.chunking.counts in ((0,), (1,))
+            _require(is_whole, f"{key}: it is cut into several chunks")
+    for group, arrays in of_group.items():
+        check_sizes(group, arrays)
+    return found
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)

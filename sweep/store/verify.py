@@ -1,37 +1,54 @@
-"""Looking at every file of a store: whether it is there, and what was written."""
+"""Checking every file of a store, and repairing what is damaged from what the store itself has."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.address import Files, files_of
-from sweep.store.buckets import BucketFiles
+from sweep.store.buckets import REQUESTS, BucketFiles, Files, files_of
 from sweep.store.codec import chunk_key
-from sweep.store.journal import journal_key, read_journal
-from sweep.store.layout import CHUNK_INDEX, LOCK_KEY, StoreLayout
-from sweep.store.metadata import ROOT_DOCUMENT, Document, group_document
-from sweep.store.reader import StoredArray, is_label, stored_arrays
-from sweep.store.root import DamagedRootError, StoreInfo, inspect
-
-Unit = tuple[str, int]
+from sweep.store.creation import finished_flags, static_objects
+from sweep.store.index import INDEX_ARRAYS, index_arrays, index_files
+from sweep.store.journal import Entry, Unit, journal_entries, journal_key, rewrite_journal
+from sweep.store.layout import (
+    CHUNK_INDEX,
+    LOCK_KEY,
+    ROOT_DOCUMENT,
+    Document,
+    StoreLayout,
+    group_document,
+    laid_out,
+)
+from sweep.store.local_files import explained
+from sweep.store.lock import Lock, acquire_lock
+from sweep.store.root import (
+    DamagedRootError,
+    StoreInfo,
+    check_root,
+    damaged_parts,
+    inspect,
+    root_document,
+)
+from sweep.store.writer import ChunkWriter
 
 NOTE_KEY = f"{CHUNK_INDEX}/damaged.json"
-"""What a look at the store found, for the next run to repair."""
+"""What a check of the store found, for the next run to repair."""
 
 BATCH = 64
-"""Chunks of an array that a thread looks at in turn."""
-REQUESTS = 32
-"""Objects of a bucket that are read at a time: waiting for them takes no processor."""
+"""Files that a thread checks in turn."""
 
 MISSING = "it is missing"
+
+Check = tuple[str, Callable[[bytes], None]]
+"""A file's key, and a function that raises ``ValueError`` if its bytes are not what was written."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +70,16 @@ class Damage:
 def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> list[Damage]:
     """Compare every file of a store with its checksum or with the root's metadata.
 
-    What is found is noted in the store, if it can be written, so that the next run repairs it; a
-    note that no longer holds is removed.
+    Findings are noted in the store, if it can be written, so that the next run repairs them; a
+    note that no longer applies is removed.
 
     Parameters
     ----------
     path : path
         The store.
     layout : StoreLayout, optional
-        Which unit of work writes what. Without it chunks that are missing from an unfinished store
-        count as not computed yet.
+        Which unit of work writes what. Without it all files that are missing from an unfinished
+        store count as not computed yet.
 
     Returns
     -------
@@ -79,109 +96,72 @@ def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> l
         info = inspect(path)
     except DamagedRootError as error:
         return [Damage(ROOT_DOCUMENT, error.problem)]
-    files = info.files
-    found = list(_journal(info))
+    finished, found = _checked_journal(info)
     if found and not info.is_finished:
         raise StoreError(
             f"'{path}': {found[0].key}: {found[0].problem}; run again with --overwrite"
         )
-    arrays = stored_arrays(info)
-    unwritten = set() if info.is_finished else _unwritten(info, layout, arrays)
-    threads = REQUESTS if isinstance(files, BucketFiles) else os.cpu_count() or 1
+    checks = _checks(info)
+    batches = iter(lambda: list(islice(checks, BATCH)), [])
+    threads = REQUESTS if isinstance(info.files, BucketFiles) else os.cpu_count() or 1
     with ThreadPoolExecutor(threads, thread_name_prefix="sweep-verify") as pool:
-        looks = [pool.submit(*look) for look in _looks(info, arrays, unwritten)]
-        try:
-            for finding in looks:
-                found += finding.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        for damages in pool.map(partial(_damages, info.files), batches):
+            found += damages
+    if not info.is_finished:
+        pending = {damage.key for damage in found if damage.problem == MISSING}
+        if layout is not None:
+            units = _units_of(layout, pending)
+            pending = {key for key, unit in units.items() if unit not in finished}
+        found = [damage for damage in found if damage.key not in pending]
     _note(info, found)
     return found
 
 
-def noted(path: str | os.PathLike[str]) -> list[Damage]:
-    """Return what the last look at a store found; nothing without one."""
-    try:
-        found = json.loads(files_of(path).get(NOTE_KEY))
-        return [Damage(str(key), str(problem)) for key, problem in found["damaged"].items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return []
-
-
-def _note(info: StoreInfo, found: list[Damage]) -> None:
-    with contextlib.suppress(OSError, StoreError):  # it may well be for reading only
-        if info.files.exists(LOCK_KEY):
-            return  # whoever writes the store changes it meanwhile
-        if found:
-            note = {"damaged": {damage.key: damage.problem for damage in found}}
-            info.files.put(NOTE_KEY, json.dumps(note, indent=2).encode())
-        elif info.files.exists(NOTE_KEY):
-            info.files.remove([NOTE_KEY])
-
-
-def _finished(info: StoreInfo) -> set[Unit]:
-    return set(read_journal(info.files, info.binding, info.counts, summaries=False)[0])
-
-
-def _journal(info: StoreInfo) -> Iterator[Damage]:
+def _checked_journal(info: StoreInfo) -> tuple[set[Unit], list[Damage]]:
+    """Return the finished chunks, and what is wrong with the journal."""
     key, count = journal_key(info.files, info.binding), sum(info.counts.values())
     try:
-        missing = count - len(_finished(info))
+        finished = {e[:2] for e in journal_entries(info.files, info.binding, info.counts)}
     except StoreError as error:
-        yield Damage(key, str(error).rpartition(": ")[2].split(";")[0])
-        return
-    if info.is_finished and missing:
-        yield Damage(key, f"it lacks {missing} of {count} chunks")
+        return set(), [Damage(key, str(error).rpartition(": ")[2].split(";")[0])]
+    missing = count - len(finished)
+    if not info.is_finished or not missing:
+        return finished, []
+    return finished, [Damage(key, f"it lacks {missing} of {count} chunks")]
 
 
-def _looks(
-    info: StoreInfo, arrays: Mapping[str, StoredArray], unwritten: Collection[str]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield what is to be looked at: a function with its arguments, which returns damages."""
+def _checks(info: StoreInfo) -> Iterator[Check]:
+    """Yield a check for every file that a finished store has."""
     for name, member in info.members.items():
-        if name == CHUNK_INDEX and not info.is_finished:
-            yield _document, info.files, name, member
-            continue  # the flags of chunks come when a run completes
-        if name not in arrays:
+        if name not in info.arrays:
             start = f"{name}/"
             of_group = {k[len(start) :]: m for k, m in info.members.items() if k.startswith(start)}
             member = group_document(member["attributes"], of_group)
-        yield _document, info.files, name, member
-        chunks = arrays[name].chunking.indices() if name in arrays else iter(())
-        while batch := [f"{name}/{chunk_key(index)}" for index in islice(chunks, BATCH)]:
-            yield _look, info.files, arrays[name], batch, unwritten
+        yield f"{name}/{ROOT_DOCUMENT}", partial(_check_document, member)
+        if name in info.arrays and (name != CHUNK_INDEX or info.is_finished):
+            chunking = info.arrays[name].chunking
+            for index in chunking.indices():
+                yield f"{name}/{chunk_key(index)}", chunking.check
 
 
-def _look(
-    files: Files, array: StoredArray, keys: Sequence[str], unwritten: Collection[str]
-) -> list[Damage]:
-    """Look at some chunks of an array."""
-    problems = {key: _problem(files, key, array.chunking.check) for key in keys}
-    return [
-        Damage(key, problem)
-        for key, problem in problems.items()
-        if problem and not (problem == MISSING and key in unwritten)
-    ]
+def _check_document(expected: Document, data: bytes) -> None:
+    """Check a document, which repeats what the root says of a group or an array."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    if found != expected:
+        raise ValueError("it says something else than the root")
 
 
-def _document(files: Files, name: str, expected: Document) -> list[Damage]:
-    """Look at a document, which repeats what the root says of a group or an array."""
-
-    def check(data: bytes) -> None:
-        try:
-            found = json.loads(data)
-        except (ValueError, RecursionError):
-            raise ValueError("it is not JSON") from None
-        if found != expected:
-            raise ValueError("it says something else than the root")
-
-    key = f"{name}/{ROOT_DOCUMENT}"
-    problem = _problem(files, key, check)
-    return [Damage(key, problem)] if problem else []
+def _damages(files: Files, checks: Sequence[Check]) -> list[Damage]:
+    """Return what is wrong with some files."""
+    problems = ((key, _problem(files, key, check)) for key, check in checks)
+    return [Damage(key, problem) for key, problem in problems if problem]
 
 
 def _problem(files: Files, key: str, check: Callable[[bytes], None]) -> str:
-    """Return what is wrong with a file, nothing where ``check`` accepts its bytes."""
+    """Return what is wrong with a file; empty if nothing is."""
     try:
         check(files.get(key))
     except FileNotFoundError:
@@ -196,23 +176,205 @@ def _problem(files: Files, key: str, check: Callable[[bytes], None]) -> str:
     return ""
 
 
-def _unwritten(
-    info: StoreInfo, layout: StoreLayout | None, arrays: Mapping[str, StoredArray]
-) -> set[str]:
-    """Return the chunks that an unfinished run need not have written yet."""
-    done = _finished(info)
-    found: set[str] = set()
-    groups = {group.name: group for group in layout.groups} if layout is not None else {}
-    for name, array in arrays.items():
-        group, _, variable = name.partition("/")
-        if not variable or is_label(info, name):
-            continue
-        known = groups.get(group)
-        if known is not None and known.units is not None:
-            computed = any(v.name == variable and v.values is None for v in known.variables)
-            for index in array.chunking.indices() if computed else ():
-                if (group, known.units.unit_of(array.dims, index)) not in done:
-                    found.add(f"{name}/{chunk_key(index)}")
-        else:
-            found.update(f"{name}/{chunk_key(index)}" for index in array.chunking.indices())
-    return found
+def _units_of(layout: StoreLayout, keys: Container[str]) -> dict[str, Unit]:
+    """Return the units of work that write the chunks among some files."""
+    return {
+        key: (group.name, group.units.unit_of(variable.dims, index))
+        for group in layout.groups
+        for variable in group.variables
+        if group.units is not None and variable.values is None
+        for index in variable.chunking.indices()
+        if (key := f"{group.name}/{variable.name}/{chunk_key(index)}") in keys
+    }
+
+
+def noted(path: str | os.PathLike[str]) -> list[Damage]:
+    """Return what the last check of a store found; nothing without one."""
+    try:
+        found = json.loads(files_of(path).get(NOTE_KEY))
+        return [Damage(str(key), str(problem)) for key, problem in found["damaged"].items()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def _note(info: StoreInfo, found: Sequence[Damage]) -> None:
+    with contextlib.suppress(OSError, StoreError):  # it may well be for reading only
+        if info.files.exists(LOCK_KEY):
+            return  # whoever writes the store changes it meanwhile
+        if found:
+            note = {"damaged": {damage.key: damage.problem for damage in found}}
+            info.files.put(NOTE_KEY, json.dumps(note, indent=2).encode())
+        elif info.files.exists(NOTE_KEY):
+            info.files.remove([NOTE_KEY])
+
+
+# ------------------------------------------------------------------------------ repair
+
+
+def repair_root(path: str | os.PathLike[str]) -> None:
+    """Compose a damaged root document again from the documents of the arrays and groups.
+
+    Parameters
+    ----------
+    path : path
+        A store whose root :func:`verify` found damaged.
+
+    Raises
+    ------
+    StoreError
+        The damage is in the root's own attributes, which stand nowhere else; or a run writes the
+        store, or it cannot be written.
+    """
+    files = files_of(path)
+    with explained(f"repair '{path}'"):
+        text = files.get(ROOT_DOCUMENT).decode(errors="replace")
+        members = dict(_own_documents(files))
+    try:
+        start = text.index("{", text.index('"attributes"'))
+        attributes, _ = json.JSONDecoder().raw_decode(text, start)
+        root = group_document(attributes, members)
+        wrong = damaged_parts(root)
+        check_root(root_document(attributes, members))
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        problem = f" ({error})" if type(error) is ValueError else ""
+        raise _beyond_repair(path, f"its record{problem}") from None
+    if wrong == ["consolidated_metadata"] and _consolidated(text) == members:
+        wrong = []  # two copies agree: it is the checksum that is damaged
+    if wrong:
+        raise _beyond_repair(path, f"its {wrong[0].replace('_', ' ')}")
+    lock = acquire_lock(files.root, path)
+    try:
+        files.put(ROOT_DOCUMENT, laid_out(root_document(attributes, members)).encode())
+    finally:
+        lock.release()
+
+
+def _own_documents(files: Files) -> Iterator[tuple[str, Document]]:
+    """Yield the document of each group and array, as the root repeats it."""
+    for key in files.keys():
+        name, _, last = key.rpartition("/")
+        if last == ROOT_DOCUMENT and name:
+            with contextlib.suppress(ValueError, RecursionError):
+                found = json.loads(files.get(key))
+                if isinstance(found, dict):
+                    is_group = found.get("node_type") == "group"
+                    yield name, group_document(found["attributes"], {}) if is_group else found
+
+
+def _consolidated(text: str) -> Any:
+    try:
+        return json.loads(text)["consolidated_metadata"]["metadata"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _beyond_repair(path: str | os.PathLike[str], what: str) -> StoreError:
+    return StoreError(
+        f"'{path}': zarr.json: {what} cannot be repaired: it stands nowhere else in the store; "
+        "restore zarr.json from a copy, or run the plan into a new store"
+    )
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A store that is being repaired; made by :func:`repairing`.
+
+    Parameters
+    ----------
+    info : StoreInfo
+        The store.
+    layout : StoreLayout
+        What it contains.
+    keys : frozenset of str
+        The damaged files.
+    lock : StoreLock or Lease
+        The store's lock, held.
+    """
+
+    info: StoreInfo
+    layout: StoreLayout
+    keys: frozenset[str]
+    lock: Lock
+
+    @property
+    def writer(self) -> ChunkWriter:
+        """Writes the damaged chunks and ignores all others."""
+        return ChunkWriter.of(self.info.files, self.layout, self.info.binding, self.keys)
+
+    @property
+    def _journal_is_lost(self) -> bool:
+        """Whether the journal is damaged, so that every chunk has to be summarised again."""
+        return journal_key(self.info.files, self.info.binding) in self.keys
+
+    def units(self) -> list[Unit]:
+        """Return the units of work that write the damaged chunks, in order."""
+        if self._journal_is_lost:
+            return self.layout.units()
+        return sorted(set(_units_of(self.layout, self.keys).values()))
+
+    def complete(self, summaries: Iterable[Entry]) -> None:
+        """Write the journal and the index, if they are damaged, and remove the note.
+
+        Parameters
+        ----------
+        summaries : iterable of (group, number of the chunk, summary)
+            Of all chunks, where the journal is damaged.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be written, or the store's lock is lost.
+        """
+        self.lock.check()
+        files, binding = self.info.files, self.info.binding
+        if self._journal_is_lost:
+            rewrite_journal(files, binding, summaries)
+        if any(key.partition("/")[0] in INDEX_ARRAYS for key in self.keys):
+            entries = journal_entries(files, binding, self.info.counts)
+            for key, content in index_files(index_arrays(self.layout, entries)):
+                if key in self.keys:
+                    files.put(key, content)
+        files.remove([NOTE_KEY])
+
+
+@contextlib.contextmanager
+def repairing(
+    path: str | os.PathLike[str],
+    layout: StoreLayout,
+    keys: Iterable[str],
+    *,
+    break_lock: bool = False,
+) -> Iterator[Repair]:
+    """Lock a store while it is repaired; write its damaged metadata, coordinates and flags.
+
+    Parameters
+    ----------
+    path : path
+        The store.
+    layout : StoreLayout
+        What the store contains according to its own record.
+    keys : iterable of str
+        The damaged files.
+    break_lock : bool
+        As in :func:`~sweep.store.open_or_create`.
+
+    Raises
+    ------
+    StoreError
+        If a run writes the store, or if this version of the package would write it otherwise.
+    """
+    info, damaged = inspect(path), frozenset(keys)
+    if info.layout_sha256 != layout.fingerprint:
+        version = info.record["identity"].get("sweep_version", "another version")
+        raise StoreError(
+            f"'{path}' was computed by sweep {version}, whose results this version does not "
+            "reproduce to the bit: repair it with that version, or use `sweep rerun`"
+        )
+    lock = acquire_lock(info.path, path, break_lock)
+    try:
+        objects = {**static_objects(layout, info.run), **finished_flags(layout)}
+        for key in sorted(damaged & objects.keys(), key=lambda key: key.count("/")):
+            info.files.put(key, objects[key])  # a directory before what is in it
+        yield Repair(info, layout, damaged, lock)
+    finally:
+        lock.release()

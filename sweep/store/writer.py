@@ -8,44 +8,31 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.address import Files, files_of, place_of
-from sweep.store.buckets import BucketFiles, ObjectPath
+from sweep.store.buckets import BucketFiles, Files, ObjectPath, files_of
 from sweep.store.codec import Array, Chunking, chunk_key
-from sweep.store.creation import check_vacant, create, fill, place
-from sweep.store.index import index_objects
+from sweep.store.creation import create, finished_flags, is_vacant, place, static_objects
+from sweep.store.index import index_arrays, index_files
 from sweep.store.journal import (
     BucketJournal,
     Entry,
     Journal,
+    Unit,
     journal_entries,
-    journal_header,
-    journal_key,
 )
-from sweep.store.layout import LOCK_KEY, StoreLayout
-from sweep.store.lease import Lease
-from sweep.store.local_files import explained
-from sweep.store.lock import StoreLock
-from sweep.store.metadata import (
-    ROOT_DOCUMENT,
-    document,
-    finished_flags,
-    root_document,
-    static_objects,
-)
+from sweep.store.layout import LOCK_KEY, ROOT_DOCUMENT, StoreLayout, laid_out
+from sweep.store.lock import Lock, acquire_lock
 from sweep.store.root import (
     StoreInfo,
-    binding_of,
     check_same,
     identity_differences,
     inspect,
-    read_summaries,
+    root_document,
 )
-
-Lock = StoreLock | Lease
 
 
 @dataclass(frozen=True)
@@ -67,7 +54,7 @@ class ChunkWriter:
     def of(
         cls, files: Files, layout: StoreLayout, binding: str, only: frozenset[str] | None = None
     ) -> ChunkWriter:
-        """Return the writer of a store with this layout and what binds its journal to it."""
+        """Return the writer of a store with this layout and binding."""
         arrays = {
             (group.name, variable.name): variable.chunking
             for group in layout.groups
@@ -104,8 +91,8 @@ class ChunkWriter:
 class Store:
     """A store opened for writing; made by :func:`open_or_create`.
 
-    Use it as a context manager: leaving it lets go of the lock, and an unfinished store can be
-    continued later. A store that was finished already holds no lock and takes no chunks.
+    Use it as a context manager: leaving it releases the lock, and an unfinished store can be
+    continued later. A store that was finished already has no lock and takes no chunks.
 
     Attributes
     ----------
@@ -115,17 +102,13 @@ class Store:
         Writes chunks from any thread or process; picklable.
     """
 
-    def __init__(
-        self, layout: StoreLayout, info: StoreInfo, lock: Lock | None, durable: bool
-    ) -> None:
+    def __init__(self, layout: StoreLayout, info: StoreInfo, lock: Lock | None) -> None:
         self.path = info.path
-        self._layout = layout
-        self._lock = lock
-        self._info = info
-        self._journal: Journal | None = None
-        self._files = files_of(info.path, durable)
+        self._layout, self._info, self._lock = layout, info, lock
+        self._files = info.files
         self.writer = ChunkWriter.of(self._files, layout, info.binding)
-        if isinstance(lock, Lease) and isinstance(self._files, BucketFiles):
+        self._journal: Journal | None = None
+        if lock is not None and isinstance(self._files, BucketFiles):
             self._journal = BucketJournal(self._files, info.binding, info.counts, lock.check)
         elif lock is not None:
             self._journal = Journal(self._files, info.binding, info.counts)
@@ -140,38 +123,30 @@ class Store:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the store holds all its results."""
+        """Whether the store has all its results."""
         return self._info.is_finished
 
     @property
-    def finished(self) -> Collection[tuple[str, int]]:
-        """Group and number of every finished chunk; :func:`read_summaries` has what they hold."""
-        if self._journal is not None:
-            return self._journal.finished.keys()
-        return read_summaries(self.path).keys()
+    def finished(self) -> Collection[Unit]:
+        """Group and number of every finished chunk."""
+        return self._layout.units() if self._journal is None else self._journal.finished.keys()
 
-    def missing(self) -> list[tuple[str, int]]:
+    def missing(self) -> list[Unit]:
         """Return the chunks still to be computed, in order."""
         if self.is_finished:
             return []
-        counts = self._layout.chunk_counts()
         done = self.finished
-        every = ((name, i) for name, count in counts.items() for i in range(count))
-        return [chunk for chunk in every if chunk not in done]
-
-    def write(self, group: str, variable: str, index: tuple[int, ...], values: Array) -> None:
-        """Write one chunk of one variable; see :meth:`ChunkWriter.write`."""
-        self.writer.write(group, variable, index, values)
+        return [unit for unit in self._layout.units() if unit not in done]
 
     def mark_finished(self, entries: Iterable[Entry]) -> None:
-        """Enter chunks in the journal, all of whose files are written.
+        """Add chunks to the journal, all of whose files are written.
 
         Only the process that opened the store may call this, one thread at a time.
 
         Parameters
         ----------
         entries : iterable of (group, number of the chunk, summary)
-            Summaries hold JSON values or NumPy scalars and arrays; no NaN.
+            Summaries have JSON values or NumPy scalars and arrays; no NaN.
 
         Raises
         ------
@@ -196,28 +171,26 @@ class Store:
         """
         if self.is_finished:
             return
-        self._open_journal()
+        journal = self._open_journal()
         if missing := self.missing():
             raise StoreError(
                 f"'{self.path}' lacks {len(missing)} of its chunks, such as {missing[0]}"
             )
-        self._open_journal().flush()
-        self._info = inspect(self.path)
-        for key, content in finished_flags(self._layout).items():
+        journal.flush()
+        info = inspect(self.path)
+        entries = journal_entries(self._files, info.binding, info.counts)
+        index = index_arrays(self._layout, entries)
+        for key, content in chain(finished_flags(self._layout).items(), index_files(index)):
             self._files.put(key, content)
-        entries = journal_entries(self._files, self._info.binding)
-        documents, files = index_objects(self._layout, entries)
-        for key, content in files:
-            self._files.put(key, content)
-        ended = {**self._info.run, **(run or {}), "finished": _now()}
-        attributes = {**self._info.document["attributes"], "run": ended}
-        root = root_document(attributes, {**self._info.members, **documents})
-        self._files.put(ROOT_DOCUMENT, document(root))
+        ended = {**info.run, **(run or {}), "finished": _now()}
+        attributes = {**info.document["attributes"], "run": ended}
+        members = {**info.members, **{array.name: array.document() for array in index}}
+        self._files.put(ROOT_DOCUMENT, laid_out(root_document(attributes, members)).encode())
         self._info = inspect(self.path)
         self._close_journal()
 
     def close(self) -> None:
-        """Close the journal and let go of the lock; closing twice does no harm."""
+        """Close the journal and release the lock; closing twice does no harm."""
         self._close_journal()
         if self._lock is not None:
             self._lock.release()
@@ -239,7 +212,6 @@ def open_or_create(
     layout: StoreLayout,
     *,
     overwrite: bool = False,
-    durable: bool = False,
     break_lock: bool = False,
 ) -> Store:
     """Create a store, or continue the one that an interrupted run of the same plan left.
@@ -249,12 +221,9 @@ def open_or_create(
     path : path
         Its place; the parent directory must exist.
     layout : StoreLayout
-        What it holds and what it was made from.
+        What it contains and what it was made from.
     overwrite : bool
-        Replace a store at ``path``, whatever it holds. Never replaces anything else.
-    durable : bool
-        Bring chunks and journal to the disk before they count, at a cost in speed. Needed only
-        against power failures, not against killed processes.
+        Replace a store at ``path``, whatever it has. Never replaces anything else.
     break_lock : bool
         Take over the lock of a run that cannot be seen from here, without waiting for a sign of
         its life. It must surely be gone.
@@ -262,63 +231,35 @@ def open_or_create(
     Raises
     ------
     StoreError
-        If ``path`` holds something else, another run's results or a run in progress, or if it
+        If ``path`` has something else, another run's results or a run in progress, or if it
         cannot be written.
     """
-    root = place_of(path)
-    if isinstance(root, ObjectPath):
-        return _open_or_create_remote(path, root, layout, overwrite, break_lock)
-    with place(root):
-        if not _is_vacant(root):
-            found = inspect(path)
-            if not overwrite:
-                return _resume(path, layout, found, durable, break_lock)
-            replaced = acquire_lock(root, path, break_lock)
-        else:
-            replaced = None
+    files = files_of(path)
+    with place(files.root):
+        found = None if is_vacant(files) else inspect(path)
+        if found is not None and not overwrite:
+            return _resume(path, layout, found, break_lock)
+        lock = None
         try:
-            binding = binding_of(layout.record, layout.fingerprint())
-            journal = {journal_key(files_of(root), binding): journal_header(binding)}
-            objects = {**journal, **static_objects(layout, _new_run())}
-            assert not isinstance(replaced, Lease)
-            lock = create(root, objects, replaced=replaced, durable=durable)
+            if found is not None or isinstance(files, BucketFiles):
+                lock = acquire_lock(files.root, path, break_lock)
+            if found is not None or not files.exists(ROOT_DOCUMENT):
+                run = {"created": _now(), "finished": None}
+                lock = create(files, static_objects(layout, run), lock)
+                return _opened(layout, files.root, lock)
         except BaseException:
-            if replaced is not None:
-                replaced.release()
+            if lock is not None:
+                lock.release()
             raise
-    return _opened(layout, root, lock, durable)
-
-
-def _open_or_create_remote(
-    path: str | os.PathLike[str],
-    root: ObjectPath,
-    layout: StoreLayout,
-    overwrite: bool,
-    break_lock: bool,
-) -> Store:
-    while True:
-        if not (root / ROOT_DOCUMENT).exists():
-            check_vacant(root)
-        else:
-            found = inspect(path)
-            if not overwrite:
-                return _resume(path, layout, found, False, break_lock)
-        lock = acquire_lock(root, path, break_lock)
-        try:
-            if overwrite or not (root / ROOT_DOCUMENT).exists():
-                fill(root, static_objects(layout, _new_run()))
-                return _opened(layout, root, lock, False)
-        except BaseException:
-            lock.release()
-            raise
-        lock.release()  # another run was quicker: continue its store
+        if lock is not None:
+            lock.release()  # another run was quicker: continue its store
+    return open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock)
 
 
 def _resume(
     path: str | os.PathLike[str],
     layout: StoreLayout,
     found: StoreInfo,
-    durable: bool,
     break_lock: bool,
 ) -> Store:
     record = json.loads(json.dumps(layout.record))
@@ -328,7 +269,7 @@ def _resume(
             f"'{path}' holds the results of another run, which differs in {parts}: "
             "choose another store or give --overwrite"
         )
-    if found.layout_sha256 != layout.fingerprint():
+    if found.layout_sha256 != layout.fingerprint:
         raise StoreError(
             f"'{path}' holds the same plan in other chunks or with other labels: "
             "run it with the version and options that began it, or give --overwrite"
@@ -337,58 +278,22 @@ def _resume(
         if found.files.exists(LOCK_KEY):  # killed between completing and letting go
             with contextlib.suppress(StoreError):
                 acquire_lock(found.path, path, break_lock).release()
-        return Store(layout, found, None, durable)
+        return Store(layout, found, None)
     lock = acquire_lock(found.path, path, break_lock)
     try:
         found.files.remove_partial()
     except BaseException:
         lock.release()
         raise
-    return _opened(layout, found.path, lock, durable)
+    return _opened(layout, found.path, lock)
 
 
-def acquire_lock(
-    root: Path | ObjectPath, store: str | os.PathLike[str], force: bool = False
-) -> Lock:
-    """Take the lock of a store on a disk or in a bucket.
-
-    Parameters
-    ----------
-    root : Path or ObjectPath
-        The store's place, links resolved.
-    store : path
-        The store, as the user named it.
-    force : bool
-        As in :meth:`StoreLock.acquire` and :meth:`Lease.acquire`.
-
-    Raises
-    ------
-    StoreError
-        If another run holds it, or if it cannot be written.
-    """
-    if isinstance(root, ObjectPath):
-        return Lease.acquire(root / LOCK_KEY, str(store), force=force)
-    return StoreLock.acquire(root / LOCK_KEY, str(store), force=force)
-
-
-def _opened(layout: StoreLayout, root: Path | ObjectPath, lock: Lock, durable: bool) -> Store:
+def _opened(layout: StoreLayout, root: Path | ObjectPath, lock: Lock) -> Store:
     try:
-        return Store(layout, inspect(root), lock, durable)
+        return Store(layout, inspect(root), lock)
     except BaseException:
         lock.release()
         raise
-
-
-def _is_vacant(root: Path) -> bool:
-    """Whether nothing stands at ``root``, or an empty directory."""
-    with explained(f"open '{root}'"):
-        if not os.path.lexists(root):
-            return True
-        return root.is_dir() and not any(root.iterdir())
-
-
-def _new_run() -> dict[str, Any]:
-    return {"created": _now(), "finished": None}
 
 
 def _now() -> str:

@@ -1,6 +1,6 @@
 """Opening a store for people: xarray over zarr over the checked files of a store.
 
-To zarr a chunk that is not there is one of nothing but fill: NaN, and codes for "not computed".
+To zarr a chunk that does not exist is one of nothing but fill: NaN, and codes for "not computed".
 Here one that is missing from a finished store, or damaged, is an error of one line.
 """
 
@@ -11,11 +11,13 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store
+from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.storage import MemoryStore
 
+from sweep.store.layout import ROOT_DOCUMENT
 from sweep.store.local_files import explained
-from sweep.store.reader import stored_arrays
+from sweep.store.reader import StoredArray
 from sweep.store.root import StoreInfo, inspect
 
 if TYPE_CHECKING:
@@ -38,14 +40,13 @@ class CheckedStore(Store):
     def __init__(self, info: StoreInfo) -> None:
         super().__init__(read_only=True)
         self._info = info
-        self._arrays = stored_arrays(info)
 
     def with_read_only(self, read_only: bool = False) -> CheckedStore:
-        """Return the same, which is for reading only."""
+        """Return the same store, which is for reading only."""
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Whether both read the same store."""
+        """Return whether both read the same store."""
         return isinstance(other, CheckedStore) and other._info.path == self._info.path
 
     def __str__(self) -> str:
@@ -68,19 +69,13 @@ class CheckedStore(Store):
         found = await asyncio.to_thread(self._read, key)
         if found is None:
             return None
-        whole = (prototype or default_buffer_prototype()).buffer.from_bytes(found)
-        if byte_range is None:
-            return whole
-        if isinstance(byte_range, RangeByteRequest):
-            return whole[byte_range.start : byte_range.end]
-        if isinstance(byte_range, OffsetByteRequest):
-            return whole[byte_range.offset :]
-        return whole[max(len(whole) - byte_range.suffix, 0) :]
+        buffer = default_buffer_prototype().buffer.from_bytes(found)
+        return await MemoryStore({key: buffer}).get(key, prototype, byte_range)
 
     def _read(self, key: str) -> bytes | None:
         name, _, chunk = key.rpartition("/")
-        if name in self._arrays and chunk != "zarr.json":
-            return self._arrays[name].checked_bytes(chunk)
+        if name in self._info.arrays and chunk != ROOT_DOCUMENT:
+            return StoredArray(self._info, name).checked_bytes(chunk)
         with explained(f"read '{self}'"):
             try:
                 return self._info.files.get(key)
@@ -96,7 +91,7 @@ class CheckedStore(Store):
         return [await self.get(key, prototype, part) for key, part in key_ranges]
 
     async def exists(self, key: str) -> bool:
-        """Whether there is something of this key."""
+        """Return whether something has this key."""
         return await asyncio.to_thread(self._info.files.exists, key)
 
     async def set(self, key: str, value: Buffer) -> None:

@@ -17,9 +17,9 @@ from sweep.runs.extending import extend
 from sweep.runs.record import layout_of
 from sweep.runs.running import run, verify
 from sweep.space import resolve
-from sweep.store import buckets, extension_path, inspect, lease, open_or_create, open_store
-from sweep.store.buckets import ObjectPath
-from sweep.store.lock import this_process
+from sweep.store import buckets, extension_path, inspect, lock, open_or_create, open_store
+from sweep.store.buckets import BucketFiles, ObjectPath
+from sweep.store.lock import LOCK_KEY, this_process
 
 SMALL = {
     "kernels": ["mat_tiled"],
@@ -156,18 +156,18 @@ class Deadly:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.at, self.count, self._lock = at, 0, threading.Lock()
         owner = {**this_process(), "pid": 2**22 + 1}
-        monkeypatch.setattr(lease, "this_process", lambda: owner)
-        for name in ("write", "copy_to", "remove", "unlink"):
-            monkeypatch.setattr(ObjectPath, name, self.counting(getattr(ObjectPath, name)))
+        monkeypatch.setattr(lock, "this_process", lambda: owner)
+        for name in ("write", "copy", "remove"):
+            monkeypatch.setattr(BucketFiles, name, self.counting(getattr(BucketFiles, name)))
 
     def counting(self, real):
-        def change(path: ObjectPath, *given, **named):
+        def change(files: BucketFiles, keys: str | list[str], *given, **named):
             with self._lock:
-                if path.name != "lock":
+                if keys not in (LOCK_KEY, [LOCK_KEY]):
                     self.count += 1
                 if self.count > self.at:
                     raise Killed
-            return real(path, *given, **named)
+            return real(files, keys, *given, **named)
 
         return change
 

@@ -22,8 +22,7 @@ from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.extending import extend
 from sweep.runs.running import run, verify
-from sweep.store import buckets, open_store, root
-from sweep.store.buckets import ObjectPath
+from sweep.store import buckets, files_of, open_store, root
 
 pytestmark = [
     pytest.mark.slow,
@@ -98,9 +97,9 @@ def test_store__is_that_of_a_disk(url, tmp_path: Path):
     assert KEY.encode() not in everything and ACCOUNT.encode() not in everything
     assert run(plan(**SMALL), url).resumed == 8
     assert best(url, by=["device"]).rows == best(tmp_path / "small.zarr", by=["device"]).rows
-    chunk = ObjectPath(f"{url}/mat_tiled/execution_time/c.0.0.0.0")
-    chunk.write(chunk.read_bytes()[:-1] + b"x")
-    assert [damage.key for damage in verify(url)] == ["mat_tiled/execution_time/c.0.0.0.0"]
+    files, chunk = files_of(url), "mat_tiled/execution_time/c.0.0.0.0"
+    files.put(chunk, files.get(chunk)[:-1] + b"x")
+    assert [damage.key for damage in verify(url)] == [chunk]
     assert run(plan(**SMALL), url).computed == 2
     assert verify(url) == []
     tree = open_store(url)

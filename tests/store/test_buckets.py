@@ -12,13 +12,20 @@ from pathlib import Path
 import pytest
 from support.buckets import BUCKET, KEYS, SECRET, entries_of
 from support.runs import command, environment, plan, sweep, write_plan
-from support.store_samples import contents, digest, fill, layout, reference, write_chunk
+from support.store_samples import contents, digest, fill, layout, reference, summaries, write_chunk
 
 from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.running import rerun, run
-from sweep.store import buckets, inspect, journal, open_or_create, open_store, read_summaries
-from sweep.store.buckets import ObjectPath, delete
+from sweep.store import (
+    buckets,
+    files_of,
+    inspect,
+    journal,
+    open_or_create,
+    open_store,
+)
+from sweep.store.buckets import delete
 
 LONG = {
     "kernels": ["sepia"],
@@ -48,7 +55,7 @@ def test_store__is_that_of_a_disk(tmp_path, url, scheme):
         fill(store)
     assert digest(url) == reference(tmp_path)
     assert inspect(url).is_finished
-    assert set(read_summaries(url)) == {(f"kernel_{k}", i) for k in range(2) for i in range(3)}
+    assert set(summaries(url)) == {(f"kernel_{k}", i) for k in range(2) for i in range(3)}
     tree = open_store(url)
     assert float(tree["kernel_1"]["execution_time"].max()) == 1205.0
 
@@ -131,7 +138,7 @@ def test_url__that_cannot_be_meant(place, message):
 def test_nothing_and_foreign_objects(url, network):
     with pytest.raises(StoreError, match=f"no store at '{url}'"):
         open_store(url)
-    ObjectPath(f"{url}/thesis.tex").write(b"years of work")
+    files_of(url).put("thesis.tex", b"years of work")
     for overwrite in (False, True):
         with pytest.raises(StoreError, match="holds other objects, such as 'thesis.tex'"):
             open_or_create(url, layout(), overwrite=overwrite)
@@ -198,13 +205,13 @@ def test_deletion__of_objects_that_are_not_there(tmp_path):
 
 
 def test_deletion__without_an_answer_is_repeated(url, network, impatient):
-    place = ObjectPath(url)
-    place.write(b"something")
+    files = files_of(url)
+    files.put("some", b"thing")
     answers = iter(["hang", "drop"])
     network.fault = lambda method, path: next(answers, None) if method == "POST" else None
-    place.unlink()
+    files.remove(["some"])
     assert network.failed == 2
-    assert not place.exists()
+    assert not files.exists("some")
 
 
 def test_chunk__is_there_whole_or_not_at_all(url, network):
@@ -214,11 +221,10 @@ def test_chunk__is_there_whole_or_not_at_all(url, network):
         before = contents(url)
         network.fault = lambda method, path: "drop" if method == "PUT" else None
         buckets._client.cache_clear()
-        place = ObjectPath(f"{url}/kernel_0/status/c.0")
         buckets.RETRIES, kept = {"max_retries": 0}, buckets.RETRIES
         try:
             with pytest.raises(OSError, match="error"):
-                place.write(b"half of a chunk")
+                files_of(url).write("kernel_0/status/c.0", b"half of a chunk")
         finally:
             buckets.RETRIES = kept
             network.fault = lambda *_: None
@@ -230,16 +236,16 @@ def test_chunk__is_there_whole_or_not_at_all(url, network):
 CREATE = """
 import os, sys
 sys.path[:0] = {paths!r}
-from support.store_samples import layout
+from support.store_samples import layout, summaries
 from sweep.store import buckets, open_or_create
-write, count = buckets.ObjectPath.write, 0
-def deadly(self, *parts, **how):
+write, count = buckets.BucketFiles.write, 0
+def deadly(self, key, *parts, **how):
     global count
     count += 1
     if count == {at}:
         os._exit(9)
-    return write(self, *parts, **how)
-buckets.ObjectPath.write = deadly
+    return write(self, key, *parts, **how)
+buckets.BucketFiles.write = deadly
 open_or_create({url!r}, layout(), overwrite={overwrite})
 """
 

@@ -80,7 +80,7 @@ def test_failing_write__leaves_the_store_resumable(tmp_path: Path, file_limit: N
         journal = (path / "chunk_index/journal.jsonl").read_bytes()
         limit_files(20)
         with pytest.raises(StoreError, match=r"^cannot write .*c\.0\.1\.0': the file is larger"):
-            store.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
+            store.writer.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
         limit_files(len(journal) + 10)
         with pytest.raises(StoreError, match="cannot write .*journal"):
             store.mark_finished([("kernel_0", 1, {})])
@@ -124,7 +124,7 @@ def test_full_disk__is_one_line(tmp_path: Path, monkeypatch) -> None:
             else:
                 monkeypatch.setattr(os, "write", no_space)
             with pytest.raises(StoreError, match=r"^cannot write [^\n]*the disk is full; the same"):
-                store.write("kernel_0", "execution_time", (0, 0, 0), times("kernel_0", 2, 0))
+                store.writer.write("kernel_0", "execution_time", (0, 0, 0), times("kernel_0", 2, 0))
             monkeypatch.undo()
             if is_mounted:
                 filler.unlink()

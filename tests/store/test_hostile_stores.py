@@ -26,7 +26,7 @@ from sweep.runs.running import repair, run
 from sweep.runs.running import verify as verify_run
 from sweep.store import inspect, open_groups, open_or_create, open_store, verify
 from sweep.store.codec import Chunking
-from sweep.store.metadata import root_document
+from sweep.store.root import root_document
 
 FEW = {"kernels": ["sepia"], "outputs": ["execution_time"], "axes": {"block_size": [64, 128]}}
 

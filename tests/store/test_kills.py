@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.store_samples import digest, fill, layout, times, write_chunk
+from support.store_samples import digest, fill, layout, summaries, times, write_chunk
 
 from sweep.errors import StoreError
-from sweep.store import inspect, open_or_create, read_summaries
+from sweep.store import inspect, open_or_create
 from sweep.store.creation import place
 
 CHANGING_CALLS = ("open", "write", "replace", "rename", "mkdir", "unlink", "rmdir", "ftruncate")
@@ -60,7 +60,7 @@ def test_kill__at_random_while_threads_write(tmp_path: Path) -> None:
     path, log = tmp_path / "a.zarr", tmp_path / "computed.txt"
     kills = 0
     while not (path.exists() and inspect(path).is_finished):
-        finished = read_summaries(path) if path.exists() else {}
+        finished = summaries(path) if path.exists() else {}
         log.write_text("")
         with script("threads", path, log) as process:
             if kills < 8:
@@ -164,7 +164,7 @@ def run(path: Path, scenario: str) -> None:
 
 def resume(path: Path, scenario: str) -> None:
     """Give the same command again; check that nothing finished is written again."""
-    done = read_summaries(path) if path.exists() else {}
+    done = summaries(path) if path.exists() else {}
     with open_or_create(path, layout(groups=1), overwrite=scenario == "overwrite") as store:
         if scenario != "overwrite":
             assert not set(store.missing()) & set(done)

@@ -18,8 +18,7 @@ from sweep.errors import StoreError
 from sweep.query import best, top
 from sweep.runs import job
 from sweep.runs.running import repair, run, verify
-from sweep.store import buckets, files_of, inspect, lease, open_store
-from sweep.store.buckets import ObjectPath
+from sweep.store import buckets, files_of, inspect, lock, open_store
 from sweep.store.lock import this_process
 
 CHUNK = "sepia/execution_time/c.0.1.2.0.0"
@@ -46,7 +45,7 @@ def made(root: str, reference: dict[str, bytes]) -> str:
     buckets._client.cache_clear()
     for key, content in reference.items():
         if root == BUCKET:
-            ObjectPath(f"{root}/{key}").write(content)
+            files_of(root).put(key, content)
         else:
             Path(root, key).parent.mkdir(parents=True, exist_ok=True)
             Path(root, key).write_bytes(content)
@@ -82,7 +81,7 @@ def reference(references) -> dict[str, str]:
 
 def rewrite(store: str | Path, key: str, content: bytes) -> None:
     if isinstance(store, str) and "://" in store:
-        ObjectPath(f"{store}/{key}").write(content)
+        files_of(store).put(key, content)
     else:
         Path(store, key).write_bytes(content)
 
@@ -187,7 +186,7 @@ def test_metadata_and_journal__are_repaired(place, reference, key, how, problem)
 
 def test_lost_directory__is_repaired(place, reference):
     if "://" in place:
-        ObjectPath(place).remove([k for k in contents(place) if k.startswith("sepia/")])
+        files_of(place).remove([k for k in contents(place) if k.startswith("sepia/")])
     else:
         shutil.rmtree(f"{place}/sepia")
     assert len(verify(place)) > 30
@@ -327,7 +326,7 @@ def test_repair__takes_over_the_lock_of_a_dead_run(remote, reference, monkeypatc
     verify(remote)
     owner = {**this_process(), "host": "elsewhere", "boot": "another", "token": "theirs"}
     rewrite(remote, "chunk_index/lock", json.dumps(owner).encode())
-    monkeypatch.setattr(lease, "LEASE_S", 1e6)
+    monkeypatch.setattr(lock, "LEASE_S", 1e6)
     assert run(plan(), remote, break_lock=True).computed == 2
     assert digest(remote) == reference
 
@@ -340,7 +339,7 @@ def test_repair__stops_where_its_lock_is_lost(remote, monkeypatch):
     def lost(self: object) -> None:
         raise StoreError("this run was cut off too long and lost the store's lock")
 
-    monkeypatch.setattr(lease.Lease, "check", lost)
+    monkeypatch.setattr(lock.Lease, "check", lost)
     with pytest.raises(StoreError, match="lost the store's lock"):
         repair(remote, [found])
     assert NOTE in contents(remote)
@@ -354,10 +353,10 @@ def test_network__where_every_fifth_request_fails(url, network):
     run(plan(**FEW), url)
     before, chunk = digest(url), "mat_tiled/execution_time/c.0.0.0.0"
     flip(url, chunk)
-    count, lock = iter(range(10**9)), threading.Lock()
+    count, guard = iter(range(10**9)), threading.Lock()
 
     def fault(method: str, path: str) -> str | None:
-        with lock:
+        with guard:
             return "503" if next(count) % 5 == 0 else None
 
     network.fault = fault

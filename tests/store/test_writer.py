@@ -11,7 +11,7 @@ import zarr
 from support.store_samples import digest, fill, layout, reference, start, write_chunk
 
 from sweep.errors import StoreError
-from sweep.store import inspect, open_or_create, open_store, read_record
+from sweep.store import inspect, open_or_create, open_store
 from sweep.store.creation import place
 from sweep.store.journal import journal_header, journal_line
 
@@ -174,7 +174,7 @@ def test_foreign__is_refused_and_untouched(tmp_path: Path, make) -> None:
         lambda: open_or_create(path, layout()),
         lambda: open_or_create(path, layout(), overwrite=True),
         lambda: open_store(path),
-        lambda: read_record(path),
+        lambda: inspect(path),
     ):
         with pytest.raises(StoreError, match=r"^'.*a\.zarr'[^\n]*$"):
             action()

@@ -125,12 +125,11 @@ class Network:
 
 def entries_of(url: str) -> list[tuple[str, int]]:
     """Return group and chunk number of every journal entry, in order."""
-    from sweep.store.buckets import ObjectPath, read_all
+    from sweep.store import files_of
 
-    root = ObjectPath(f"{url}/chunk_index")
-    found = []
-    for content in read_all([root / key for key in sorted(root.below()) if "journal-" in key]):
-        lines = [json.loads(line) for line in content.splitlines()]
+    files, found = files_of(url), []
+    for key in sorted(key for key in files.keys() if key.startswith("chunk_index/journal-")):
+        lines = [json.loads(line) for line in files.get(key).splitlines()]
         assert "sweep_journal" in lines[0]
         found += [(line["group"], line["chunk"]) for line in lines[1:]]
     return found

@@ -11,7 +11,7 @@ from sweep.evaluation import Variable
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS
 from sweep.runs.summaries import summarise
 from sweep.space import Box, Dimension, Grid, Plan
-from sweep.store import Coordinate, GroupLayout, StoreLayout, Units, open_or_create
+from sweep.store import GroupLayout, StoreLayout, Units, open_or_create, static
 from sweep.store import Variable as Stored
 
 MODELS = ("hong_kim", "wang_chu")
@@ -116,9 +116,9 @@ def write(
                 place = tuple(index[name] for name in v.dims if name != "model")
                 for model in range(models if "model" in v.dims else 0):
                     values = part[v.name][model : model + 1]
-                    store.write(kernel, v.name, (model, *place), values)
+                    store.writer.write(kernel, v.name, (model, *place), values)
                 if "model" not in v.dims:
-                    store.write(kernel, v.name, place, part[v.name])
+                    store.writer.write(kernel, v.name, place, part[v.name])
             store.mark_finished([(kernel, chunk, summary)])
         store.complete()
     return found
@@ -137,9 +137,9 @@ def _group(name: str, over: Grid, plan: Plan) -> GroupLayout:
                v.dtype.name, v.attributes)
         for v in variables(over, plan.precision)
     ]  # fmt: skip
-    labels = [Coordinate("model", ("model",), list(plan.models))]
+    labels = [static("model", ("model",), list(plan.models))]
     labels += [
-        Coordinate(d.name, (d.name,), list(d.values) if d.kind == "device" else
+        static(d.name, (d.name,), list(d.values) if d.kind == "device" else
                    np.asarray(d.values))
         for d in over.dimensions
     ]  # fmt: skip

@@ -10,15 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from sweep.store import (
-    Coordinate,
     GroupLayout,
     Store,
     StoreLayout,
     Variable,
     files_of,
+    inspect,
     open_or_create,
+    static,
 )
-from sweep.store.metadata import root_document
+from sweep.store.journal import journal_entries
+from sweep.store.root import root_document
 
 VERSION = {"sweep_version": "0"}
 MODELS = ["hong_kim", "wang_chu"]
@@ -46,16 +48,16 @@ def _group(name: str, chunk: int) -> GroupLayout:
         name,
         {"kernel": name},
         [
-            Coordinate("model", ("model",), MODELS, {"long_name": "performance model"}),
-            Coordinate("tile", ("tile",), np.array(TILES), {"units": "1"}),
-            Coordinate("core_clock_ratio", ("core_clock_ratio",), np.array([0.8, 1.0, 1.2])),
-            Coordinate("core_clock", ("core_clock_ratio",), np.array(CLOCKS), {"units": "MHz"}),
-            Coordinate("device", (), "gtx_280"),
+            static("model", ("model",), MODELS, {"long_name": "performance model"}),
+            static("tile", ("tile",), np.array(TILES), {"units": "1"}),
+            static("core_clock_ratio", ("core_clock_ratio",), np.array([0.8, 1.0, 1.2])),
+            static("core_clock", ("core_clock_ratio",), np.array(CLOCKS), {"units": "MHz"}),
+            static("device", (), "gtx_280"),
         ],
         [
             Variable("execution_time", full, shape, (2, chunk, 3), "float32", {"units": "s"}),
             Variable("status", ("tile",), shape[1:2], (chunk,), "uint8", STATUS_ATTRS),
-            Variable("assumed", ("model",), (2,), (2,), "string", {}, ["", "clocks.core_max µ"]),
+            static("assumed", ("model",), ["", "clocks.core_max µ"]),
         ],
         n_chunks,
     )
@@ -71,8 +73,8 @@ def times(group: str, chunk_size: int, chunk: int) -> np.ndarray:
 def write_chunk(store: Store, group: str, chunk: int, chunk_size: int = 2) -> None:
     """Write one unit of work and add it to the journal."""
     values = times(group, chunk_size, chunk)
-    store.write(group, "execution_time", (0, chunk, 0), values)
-    store.write(group, "status", (chunk,), np.zeros(values.shape[1], "uint8"))
+    store.writer.write(group, "execution_time", (0, chunk, 0), values)
+    store.writer.write(group, "status", (chunk,), np.zeros(values.shape[1], "uint8"))
     summary = {"execution_time": {"minimum": values.min(), "position": [0, 0, 0]}}
     store.mark_finished([(group, chunk, summary)])
 
@@ -104,6 +106,12 @@ def entries(store: Path | str) -> list[bytes]:
     """Return the sorted lines of the journal, which differ in order between two runs."""
     found = [v for k, v in contents(store).items() if k.startswith("chunk_index/journal")]
     return sorted({line for content in found for line in content.splitlines()})
+
+
+def summaries(store: Path | str) -> dict[tuple[str, int], object]:
+    """Return the summary of every finished chunk."""
+    info = inspect(store)
+    return {entry[:2]: entry[2] for entry in journal_entries(info.files, info.binding, info.counts)}
 
 
 def without_times(content: bytes) -> bytes:
