@@ -35,7 +35,14 @@ from sweep.store.buckets import (
 )
 from sweep.store.codec import chunk_key
 from sweep.store.creation import exchange, recovered
-from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
+from sweep.store.layout import (
+    UNWRITTEN_CODE,
+    GroupLayout,
+    StoreLayout,
+    Units,
+    Variable,
+    static,
+)
 from sweep.store.lock import acquire_lock
 from sweep.store.reader import GroupIndex, StoredArray, StoredGroup, open_groups
 from sweep.store.root import inspect
@@ -54,6 +61,7 @@ __all__ = [
     "StoreLayout",
     "StoredArray",
     "StoredGroup",
+    "UNWRITTEN_CODE",
     "Units",
     "Variable",
     "acquire_lock",
