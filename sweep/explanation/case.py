@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from pathlib import Path
@@ -18,7 +18,7 @@ from sweep.errors import QueryError, nearest
 from sweep.evaluation.launch import Launch, build_launch, build_workload
 from sweep.evaluation.tables import model_inputs
 from sweep.explanation.trace import Trace, Value
-from sweep.fields import COMMON_FIELDS, POWER_STATUS, STATUS, Field
+from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
 from sweep.models.workload import Workload
@@ -98,11 +98,12 @@ class Case:
         """Whether the model's device parameters follow the clocks (erratum CLK)."""
         return self.plan.variant == "corrected" and "CLK" in self.model.errata
 
-    def meaning(self, name: str) -> str:
-        """Return the word for a result that is a code: a bound, or one of the model's own."""
-        flags = {own.name: own.flags for own in (COMMON_FIELDS["bound"], *self.model.fields)}[name]
-        assert flags is not None
-        return flags.meaning(int(self.results[name]))
+    @property
+    def words(self) -> dict[str, str]:
+        """The results that are codes, as words: regime, bound, and the model's own."""
+        flags = {own.name: own.flags for own in self.model.fields if own.flags is not None}
+        flags |= {"regime": Flags(self.model.regimes), "bound": BOUND}
+        return {name: known.meaning(int(self.results[name])) for name, known in flags.items()}
 
 
 def scalar(array: Any) -> Any:
@@ -130,9 +131,10 @@ def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
     """
     wanted = {name: _plain(name, value) for name, value in configuration.items()}
     space = _space(source, wanted)
-    kernel = space[_chosen("kernel", wanted, [k.kernel.key for k in space.kernels])]
-    key = _chosen("device", wanted, [d.key for d in space.devices])
-    model = get_model(_chosen("model", wanted, space.plan.models))
+    selection = _Selection(wanted)
+    kernel = space[selection.member("kernel", [k.kernel.key for k in space.kernels])]
+    key = selection.member("device", [d.key for d in space.devices])
+    model = get_model(selection.member("model", space.plan.models))
     own = (*kernel.kernel.sizes, *kernel.kernel.parameters)
     known = ("kernel", "device", "model", *own, *CLOCK_AXES)
     for name in wanted:
@@ -142,34 +144,26 @@ def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
                 f" (known: {', '.join(known)})"
             )
     device = next(d for d in space.devices if d.key == key)
-    notes: list[str] = []
     fixed = dict(kernel.fixed)
     dimensions = [Dimension("device", (key,), "device")]
     swept = {axis.name: axis for d in kernel.grid.dimensions for axis in d.axes}
     for name in own:
-        among = swept[name].values if name in swept else (fixed[name],)
-        value = _value(kernel, name, wanted, among, notes)
+        like = kernel.kernel.parameters.get(name)
         if name in swept:
+            value = selection.value(name, swept[name].values, like)
             dimensions.append(Dimension(name, (value,), swept[name].kind))
         else:
-            fixed[name] = value
+            fixed[name] = selection.value(name, (fixed[name],), like)
     for clock in ("core", "memory"):
-        dimensions += _clock(clock, wanted, swept, device, notes)
+        nominal = device.values[f"clocks.{clock}_nominal"] / 1e6
+        dimensions += selection.clock(clock, swept, nominal)
     point = replace(kernel, devices=(device,), grid=Grid(tuple(dimensions)), fixed=fixed)
     values = {**fixed, **{d.name: d.values[0] for d in dimensions[1:]}}
-    return _evaluated(point, space.plan, model, values, tuple(notes if source is not None else ()))
+    notes = tuple(selection.notes) if source is not None else ()
+    return _evaluated(point, space.plan, model, values, notes)
 
 
 # ---------------------------------------------------------------------------- selection
-
-
-def _plain(name: str, value: Any) -> Any:
-    """Return a Python scalar from a scalar, a NumPy scalar or a list of one element."""
-    if isinstance(value, (list, tuple)):
-        if len(value) != 1:
-            raise QueryError(f"explain: {name} = {value!r}: one value makes a configuration")
-        value = value[0]
-    return value.item() if hasattr(value, "item") else value
 
 
 def _space(source: Source | None, wanted: Mapping[str, Any]) -> Space:
@@ -184,21 +178,13 @@ def _space(source: Source | None, wanted: Mapping[str, Any]) -> Space:
     return resolve(Plan((wanted["kernel"],), (wanted["device"],), tuple(models)))
 
 
-def _chosen(kind: str, wanted: Mapping[str, Any], known: Iterable[str]) -> str:
-    """Return the selected kernel, device or model."""
-    known = list(known)
-    asked = wanted.get(kind)
-    if asked is None:
-        if len(known) == 1:
-            return known[0]
-        raise QueryError(f"explain: {kind} is missing: one of {', '.join(known)}")
-    name = Path(str(asked)).stem if str(asked).endswith(".toml") else str(asked)
-    if name not in known:
-        raise QueryError(
-            f"explain: the plan has no {kind} '{asked}'{nearest(name, known)}"
-            f" (it has {', '.join(known)})"
-        )
-    return name
+def _plain(name: str, value: Any) -> Any:
+    """Return a Python scalar from a scalar, a NumPy scalar or a list of one element."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 1:
+            raise QueryError(f"explain: {name} = {value!r}: one value makes a configuration")
+        value = value[0]
+    return value.item() if hasattr(value, "item") else value
 
 
 def _listed(values: Iterable[Any]) -> str:
@@ -206,87 +192,93 @@ def _listed(values: Iterable[Any]) -> str:
     return ", ".join(texts) if len(texts) <= 12 else f"{', '.join(texts[:10])} ... {texts[-1]}"
 
 
-def _value(
-    space: KernelSpace,
-    name: str,
-    wanted: Mapping[str, Any],
-    values: tuple[Any, ...],
-    notes: list[str],
-) -> Any:
-    """Return the value of a size or parameter, with the type used in the kernel file."""
-    if name not in wanted:
-        if len(values) == 1:
-            return values[0]
-        raise QueryError(f"explain: {name} is missing: one of {_listed(values)}")
-    asked = wanted[name]
-    like = space.kernel.parameters.get(name, (1.0,))
-    value: Any
-    if isinstance(like[0], bool):
-        value = {"true": True, "false": False}.get(str(asked).lower())
-        if value is None:
-            raise QueryError(f"explain: {name} = {asked!r}: true or false")
-    elif isinstance(like[0], str):
-        value = asked
-        if not isinstance(asked, str):
+class _Selection:
+    """What a configuration selects, with remarks on values that are not in the plan."""
+
+    def __init__(self, wanted: Mapping[str, Any]) -> None:
+        self.wanted = wanted
+        self.notes: list[str] = []
+
+    def member(self, kind: str, known: Sequence[str]) -> str:
+        """Return the selected kernel, device or model."""
+        asked = self.wanted.get(kind)
+        if asked is None:
+            if len(known) == 1:
+                return known[0]
+            raise QueryError(f"explain: {kind} is missing: one of {', '.join(known)}")
+        name = Path(str(asked)).stem if str(asked).endswith(".toml") else str(asked)
+        if name not in known:
+            raise QueryError(
+                f"explain: the plan has no {kind} '{asked}'{nearest(name, known)}"
+                f" (it has {', '.join(known)})"
+            )
+        return name
+
+    def value(self, name: str, values: Sequence[Any], like: Sequence[Any] | None) -> Any:
+        """Return the value of a parameter, of the type of those like it, or of a size."""
+        if name not in self.wanted:
+            if len(values) == 1:
+                return values[0]
+            raise QueryError(f"explain: {name} is missing: one of {_listed(values)}")
+        value = asked = self.wanted[name]
+        if like is None or not isinstance(like[0], (bool, str)):
+            value = self.number(name, positive=like is None)
+        elif isinstance(like[0], bool):
+            value = {"true": True, "false": False}.get(str(asked).lower())
+            if value is None:
+                raise QueryError(f"explain: {name} = {asked!r}: true or false")
+        elif not isinstance(asked, str):
             raise QueryError(f"explain: {name} = {asked!r}: a word like {_listed(like)}")
-    else:
-        value = _number(name, asked, positive=name in space.kernel.sizes)
-    if value not in values:
-        notes.append(f"{name} = {value} is not among the plan's values ({_listed(values)})")
-    return value
+        if value not in values:
+            self._remark(name, value, f"({_listed(values)})")
+        return value
 
+    def number(self, name: str, *, positive: bool = False) -> float:
+        """Return a selected number."""
+        asked = self.wanted[name]
+        try:
+            value = math.nan if isinstance(asked, bool) else float(asked)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value) or (positive and value <= 0):
+            rule = " above 0" if positive and not math.isnan(value) else ""
+            raise QueryError(f"explain: {name} = {asked!r}: a number{rule}")
+        return int(value) if value.is_integer() else value
 
-def _number(name: str, asked: Any, *, positive: bool = False) -> float:
-    try:
-        value = math.nan if isinstance(asked, bool) else float(asked)
-    except (TypeError, ValueError):
-        value = math.nan
-    if math.isnan(value):
-        raise QueryError(f"explain: {name} = {asked!r}: a number")
-    if math.isinf(value) or (positive and value <= 0):
-        raise QueryError(f"explain: {name} = {asked!r}: a number{' above 0' * positive}")
-    return int(value) if value.is_integer() else value
+    def clock(self, clock: str, swept: Mapping[str, Dimension], nominal: float) -> list[Dimension]:
+        """Return the dimension of a requested or swept clock, none for the nominal clock [MHz]."""
+        name, ratio = f"{clock}_clock", f"{clock}_clock_ratio"
+        asked = {n: self.number(n) for n in (name, ratio) if n in self.wanted}
+        for key, value in asked.items():
+            check_clocks(f"explain: {key}", key, (value,))
+        megahertz = asked.get(ratio, 1.0) * nominal
+        if len(asked) == 2 and not _is_same(asked[name], megahertz):
+            raise QueryError(
+                f"explain: {name} = {asked[name]} MHz contradicts {ratio} = {asked[ratio]}:"
+                f" that is {megahertz:.6g} MHz of nominal {nominal:.6g} MHz"
+            )
+        axis = swept.get(name) or swept.get(ratio)
+        if axis is None:
+            if _is_same(asked.get(name, megahertz), nominal):
+                return []
+            axis = Dimension(next(iter(asked)), (), clock)
+        if not asked:
+            return [Dimension(axis.name, (self.value(axis.name, axis.values, None),), clock)]
+        if axis.name in asked:
+            value = asked[axis.name]
+        else:  # the plan has the clock in the other form
+            value = megahertz if axis.name == name else asked[name] / nominal
+        # Replace a rounded clock by the plan's own value, so that the results are identical.
+        near = [known for known in axis.values if _is_same(known, value)]
+        if near:
+            value = min(near, key=lambda known: abs(known - value))
+        else:
+            listed = _listed(axis.values) or f"nominal, {nominal:.6g} MHz"
+            self._remark(axis.name, f"{value:.6g}", f"({listed})")
+        return [Dimension(axis.name, (value,), clock)]
 
-
-def _clock(
-    clock: str,
-    wanted: Mapping[str, Any],
-    swept: Mapping[str, Dimension],
-    device: Device,
-    notes: list[str],
-) -> list[Dimension]:
-    """Return the dimension of a requested or swept clock, none for the nominal clock."""
-    name, ratio = f"{clock}_clock", f"{clock}_clock_ratio"
-    nominal = device.values[f"clocks.{clock}_nominal"] / 1e6
-    asked = {n: _number(n, wanted[n]) for n in (name, ratio) if n in wanted}
-    for key, value in asked.items():
-        check_clocks(f"explain: {key}", key, (value,))
-    megahertz = asked.get(ratio, 1.0) * nominal
-    if len(asked) == 2 and not _is_same(asked[name], megahertz):
-        raise QueryError(
-            f"explain: {name} = {asked[name]} MHz contradicts {ratio} = {asked[ratio]}:"
-            f" that is {megahertz:.6g} MHz of nominal {nominal:.6g} MHz"
-        )
-    axis = swept.get(name) or swept.get(ratio)
-    if axis is None:
-        if _is_same(asked.get(name, megahertz), nominal):
-            return []
-        axis = Dimension(next(iter(asked)), (), clock)
-    values = axis.values
-    if not asked:
-        if len(values) > 1:
-            raise QueryError(f"explain: {axis.name} is missing: one of {_listed(values)}")
-        return [axis]
-    # The plan may have the clock in the other form.
-    value = asked.get(axis.name, megahertz if axis.name == name else asked.get(name, 0.0) / nominal)
-    # Replace a rounded clock by the plan's own value, so that the results are identical.
-    near = [known for known in values if _is_same(known, value)]
-    if near:
-        value = min(near, key=lambda known: abs(known - value))
-    else:
-        listed = f"({_listed(values)})" if values else f"(nominal, {nominal:.6g} MHz)"
-        notes.append(f"{axis.name} = {value:.6g} is not among the plan's values {listed}")
-    return [Dimension(axis.name, (value,), clock)]
+    def _remark(self, name: str, value: Any, known: str) -> None:
+        self.notes.append(f"{name} = {value} is not among the plan's values {known}")
 
 
 def _is_same(first: float, second: float) -> bool:

@@ -75,17 +75,10 @@ def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanat
 
 def _named_results(case: Case) -> dict[str, Any]:
     """Return the results as a reader of a store knows them: codes as words."""
-    own = {described.name: described.flags for described in case.model.fields}
-    words = {"regime": _regime_name(case), "bound": case.meaning("bound"),
-             "status": case.status, "power_status": case.power_status}  # fmt: skip
-    words |= {name: case.meaning(name) for name, flags in own.items() if flags is not None}
-    found: dict[str, Any] = {**case.results, **words}
-    return {f"{case.model.name}_{n}" if n in own else n: found[n] for n in case.results}
-
-
-def _regime_name(case: Case) -> str:
-    code = int(case.results["regime"])
-    return next(name for name, its_code in case.model.regimes.items() if its_code == code)
+    own = {described.name for described in case.model.fields}
+    states = {"status": case.status, "power_status": case.power_status}
+    found = {**case.results, **case.words, **states}
+    return {f"{case.model.name}_{n}" if n in own else n: value for n, value in found.items()}
 
 
 # ---------------------------------------------------------------------------- the summary
@@ -104,8 +97,8 @@ def _summary(case: Case) -> Section:
         lines += [_quantity(name, results[name], unit) for name, unit in
                   (("power", "W"), ("energy", "J"))]  # fmt: skip
     lines += [
-        Line("regime", _regime_name(case)),
-        Line("bound by", case.meaning("bound")),
+        Line("regime", case.words["regime"]),
+        Line("bound by", case.words["bound"]),
         Line("occupancy", scalar(case.workload.occupancy.occupancy), "1"),
     ]
     notes = (*case.notes, *_assumed(case), *filter(None, [power_reason(case)]))
@@ -192,7 +185,7 @@ def _regime(body: Trace, case: Case) -> Section:
                  comparisons=decision.comparisons)
         )  # fmt: skip
         lines += [Line("", formula=text) for text in others]
-    title = f"Regime: {_regime_name(case)}, bound by {case.meaning('bound')}"
+    title = f"Regime: {case.words['regime']}, bound by {case.words['bound']}"
     return Section(title, tuple(lines))
 
 

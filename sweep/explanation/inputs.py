@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,27 +27,7 @@ CHIP = ("chip.sm_count", "chip.warp_size", "chip.lanes_per_sm", "chip.l2_KiB")
 SHORT = ("derived", "global_access", "shared_access")
 """Sections of a kernel file whose entries are shown by name alone, without their path."""
 
-OCCUPANCY = {
-    "warps of a block": (
-        "warps_per_block", "ceil({threads} threads / {warp_size} threads a warp)"),
-    "blocks: warps": (
-        "limit_by_warps", "{max_warps_per_sm} warps a multiprocessor / {warps_per_block} a block;"
-        " at most {max_threads_per_block} threads a block"),
-    "blocks: registers": (
-        "limit_by_registers", "{regs_per_sm} registers / {allocated_registers} a {register_unit}"
-        " ({registers} a thread)"),
-    "blocks: shared memory": (
-        "limit_by_shared_memory", "{smem_per_sm_bytes} bytes a multiprocessor / {shared} a block"
-        "{reserved}, in units of {smem_alloc_unit_bytes}"),
-    "blocks: slots": ("limit_by_blocks", "most blocks on a multiprocessor"),
-    "blocks: grid": ("limit_by_grid", "ceil({blocks} blocks / {n_sm} multiprocessors)"),
-    "active blocks on an SM": ("active_blocks_per_sm", "the least of them{limiter}"),
-    "active warps on an SM": (
-        "active_warps_per_sm", "{active_blocks_per_sm} blocks * {warps_per_block} warps"),
-    "occupancy": ("occupancy", "{active_warps_per_sm} / {max_warps_per_sm} warps"),
-    "active SMs": ("active_sm", "min({n_sm} multiprocessors, {blocks} blocks)"),
-}  # fmt: skip
-"""Lines on the occupancy: name, value and how it follows (see :func:`launch_texts`)."""
+TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
 
 
 def input_sections(case: Case) -> Iterator[Section]:
@@ -253,7 +234,7 @@ def _launch(case: Case) -> Section:
     values = found.counts() | {"occupancy": found.occupancy}
     lines = (
         Line(name, scalar(values[key]), "1", formula=template.format_map(texts))
-        for name, (key, template) in OCCUPANCY.items()
+        for name, (key, template) in TEXTS["occupancy"].items()
     )
     return Section(f"Occupancy by the rules of {case.device.generation}", tuple(lines))
 

@@ -7,31 +7,11 @@ from collections.abc import Callable, Iterator
 
 from sweep.explanation.case import Case, scalar
 from sweep.explanation.formulas import literal
-from sweep.explanation.inputs import file_of, launch_texts, one_line, value_of
+from sweep.explanation.inputs import TEXTS, file_of, launch_texts, one_line, value_of
 from sweep.expressions import Expression
 from sweep.models import get_model
 
 POWER = ("static_W", "core_W_per_V2GHz", "memory_W_per_V2GHz", "core_voltage", "memory_voltage")
-
-LAUNCH = {
-    "block_too_large":
-        "A block of {threads} threads is {warps_per_block} warps; {device} has at most"
-        " {max_threads_per_block} threads a block and {max_warps_per_sm} warps a multiprocessor.",
-    "registers of a thread":
-        "A thread needs {registers} registers; {device} has at most {max_regs_per_thread} a"
-        " thread.",
-    "registers":
-        "A block needs {registers_of_block} registers ({registers} a thread, {warps_per_block}"
-        " warps, rounded up to the unit of allocation); {device} has at most {max_regs_per_block} a"
-        " block and {regs_per_sm} a multiprocessor, of which whole warps get theirs.",
-    "shared_memory":
-        "A block needs {shared} bytes of shared memory; {device} has at most"
-        " {smem_per_block_bytes} a block.",
-    "no_active_block":
-        "There is nothing to launch: {blocks} blocks of {threads} threads, {registers} registers a"
-        " thread, {shared} bytes of shared memory a block.",
-}  # fmt: skip
-"""Reasons by status (see :func:`sweep.explanation.inputs.launch_texts`)."""
 
 
 def reasons(case: Case) -> tuple[str, ...]:
@@ -100,7 +80,7 @@ def _launch(case: Case) -> Iterator[str]:
     texts, reason = launch_texts(case), case.status
     if reason == "registers" and float(texts["registers"]) > float(texts["max_regs_per_thread"]):
         reason = "registers of a thread"
-    yield LAUNCH[reason].format_map(texts)
+    yield TEXTS["launch"][reason].format_map(texts)
 
 
 def _clock(case: Case) -> Iterator[str]:
