@@ -10,19 +10,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = {
-    "changes_plot": "charts",
-    "clocks_plot": "maps",
-    "heatmap": "maps",
-    "histogram_plot": "charts",
-    "line_plot": "charts",
-    "models_plot": "charts",
-    "occupancy_plot": "occupancy",
-    "pareto_plot": "fronts",
-    "save": "draw",
-    "show": "draw",
-    "validation_plot": "charts",
+_NAMES = {
+    "charts": ("changes_plot", "histogram_plot", "line_plot", "models_plot", "validation_plot"),
+    "draw": ("save", "show"),
+    "fronts": ("pareto_plot",),
+    "maps": ("clocks_plot", "heatmap"),
+    "occupancy": ("occupancy_plot",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_MODULES]
 

@@ -306,8 +306,8 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
     _draw_points(axes, x, y, regimes, pair.model)
     ends = np.array([x.min(), x.max()])
     axes.plot(ends, ends, "-", color=draw.GREY, linewidth=1.0, label="equal")
-    scaled = ends / scale_factor(y, x)
-    axes.plot(ends, scaled, "--", color=draw.GREY, linewidth=1.0, label="equal, scaled")
+    after_scaling = ends / scale_factor(y, x)
+    axes.plot(ends, after_scaling, "--", color=draw.GREY, linewidth=1.0, label="equal, scaled")
     best = np.argsort(y, kind="stable")[:FIRST]
     axes.plot(x[best], y[best], "o", markersize=6, markerfacecolor="none", color="black",
               label=f"{len(best)} best predicted")  # fmt: skip

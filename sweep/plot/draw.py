@@ -44,21 +44,7 @@ COLOUR_DECADES = 1.0  # and this logarithmic colours: they tell fewer steps apar
 LEAST_SPAN = 0.05  # of the smallest value: the least that the colours span
 TICKS = 9
 CHARACTERS_PER_INCH = 13.0  # of a legend's text, markers included
-STYLE: dict[str, Any] = {
-    "font.size": 9.0,
-    "axes.titlesize": 10.0,
-    "axes.labelsize": 9.5,
-    "axes.formatter.useoffset": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.titlesize": 11.0,
-    "figure.titleweight": "bold",
-    "hatch.linewidth": 0.6,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "svg.hashsalt": "sweep",
-    "text.parse_math": False,  # names and words come from files: `$` is a character like others
-}
+STYLE = Path(__file__).with_name("style.mplstyle")
 
 
 class Picture(Figure):
@@ -75,8 +61,7 @@ def style() -> Iterator[None]:
     """Draw in the pictures' style, whatever the user's settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        known: Any = mpl.rcParams
-        known.update(STYLE)
+        mpl.rc_file(STYLE)
         yield
 
 

@@ -60,28 +60,25 @@ def occupancy_plot(
         x = "block_size" if "block_size" in subject.grid.axes else "threads_per_block"
     series = {model: _series(subject, x, model) for model in subject.selected("model") or [None]}
     timed = {m: rows for m, rows in series.items() if any(map(_is_timed, rows.values()))}
-    remarks = []
-    if timed:
-        remarks = [
-            f"{model}: no valid configuration ({_commonest_status(rows)})"
-            for model, rows in series.items()
-            if model not in timed
-        ]
-        series = timed
+    untimed = {m: rows for m, rows in series.items() if timed and m not in timed}
+    series = timed or series
     place = {v: i for i, v in enumerate(sorted({v for rows in series.values() for v in rows}))}
     title = f"Time and occupancy over {draw.words(x)}: {subject.place()}"
     shape = {"sharex": True, "height_ratios": (3, 2)}
     with draw.picture(7.4, 6.8, 2, 1, title, **shape) as (figure, panels):
         above, below = panels[:, 0]
         handles = _draw_times(above, subject, x, place, series)
-        if len(series) + len(remarks) == 1:
+        if len(series) + len(untimed) == 1:
             handles = handles[1:]  # its model stands in the title
         handles += _draw_occupancy(below, place, next(iter(series.values())))
         below.set(xlabel=subject.label(x), ylabel=subject.label("occupancy", width=22),
                   xlim=(-0.6, len(place) - 0.4))  # fmt: skip
         draw.set_ticks(below, "x", list(place))
         handles += _hatch_invalid((above, below), place, series)
-        draw.legend(figure, handles + [draw.entry(remark) for remark in remarks])
+        for model, rows in untimed.items():
+            status = _commonest_status(rows)
+            handles.append(draw.entry(f"{model}: no valid configuration ({status})"))
+        draw.legend(figure, handles)
     return figure
 
 
@@ -140,14 +137,13 @@ def _draw_times(
     factor, unit = scaled(times.tolist(), "s")
     handles = []
     for i, (model, of_model) in enumerate(series.items()):
-        good = [value for value in place if value in of_model and _is_timed(of_model[value])]
-        at, shown = [place[v] for v in good], [_time(of_model[v]) / factor for v in good]
-        handles += axes.plot(
-            at, shown, MARKERS[i % 5], ls="-", color=draw.colour_of(i), label=model
-        )
-        if good:
-            best = int(np.argmin(shown))
-            axes.plot(at[best], shown[best], **draw.STAR, mec=draw.colour_of(i), ms=13, mew=1.4,
+        points = {place[value]: _time(of_model[value]) / factor for value in place
+                  if value in of_model and _is_timed(of_model[value])}  # fmt: skip
+        look: dict[str, Any] = {"marker": MARKERS[i % 5], "label": model}
+        handles += axes.plot([*points], [*points.values()], color=draw.colour_of(i), **look)
+        if points:
+            best = min(points, key=lambda at: points[at])
+            axes.plot(best, points[best], **draw.STAR, mec=draw.colour_of(i), ms=13, mew=1.4,
                       zorder=5, clip_on=False)  # fmt: skip
     axes.set_ylabel(subject.label("execution_time", unit, 28))
     if rows and not draw.scale_axis(axes, "y", times):
@@ -171,18 +167,17 @@ def _draw_occupancy(axes: Axes, place: Mapping[Any, int], rows: Series) -> list[
     """Draw the occupancy as bars coloured by what limits it; return the legend's entries."""
     axes.set_ylim(0, 1)
     draw.grid(axes, "y")
-    order = list(LIMITER.codes)
+    colours = {name: draw.colour_of(i) for i, name in enumerate(LIMITER.codes, 1)}
     seen = set()
     for value, row in rows.items():
         if row["occupancy"] is not None:
             limiter = row.get("occupancy_limiter") or "none"
             seen.add(limiter)
-            colour = draw.colour_of(order.index(limiter) + 1)
-            axes.bar(place[value], row["occupancy"], width=0.75, color=colour)
+            axes.bar(place[value], row["occupancy"], width=0.75, color=colours[limiter])
     return [
-        Patch(facecolor=draw.colour_of(i + 1), label=f"limited by {draw.words(name)}")
-        for i, name in enumerate(order)
-        if name in seen and name != "none"
+        Patch(facecolor=colour, label=f"limited by {draw.words(name)}")
+        for name, colour in colours.items()
+        if name in seen - {"none"}
     ]
 
 
