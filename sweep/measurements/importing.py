@@ -21,7 +21,7 @@ from sweep.importers.tuners.skeleton import kernel_text, plan_text
 from sweep.importers.tuners.table import Columns
 from sweep.models import model_names
 from sweep.specs import list_devices, load_device
-from sweep.specs.writing import key_of
+from sweep.specs.kernel import key_of
 from sweep.store import GroupLayout, StoreLayout, open_or_create, static
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sweep.importers.profiles.launches import read_profile as launches_of
 from sweep.measurements.importing import device_keys
 from sweep.measurements.scaling import clock_range
 from sweep.specs import Device, Measured, list_devices, load_device
-from sweep.specs.writing import key_of
+from sweep.specs.kernel import key_of
 
 __all__ = ["Profiled", "read_profile", "seconds"]
 

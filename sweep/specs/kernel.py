@@ -1,8 +1,9 @@
-"""The kernel file: one workload, described once for every model."""
+"""The kernel file: one workload, described once for every model; read and written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sweep.specs.kernel_tables import (
     check_sizes,
     check_stages,
 )
+from sweep.specs.names import MAX_NAME
 from sweep.specs.reading import Report, sha256_of
 from sweep.specs.sources import Source, check_sources
 
@@ -260,12 +262,8 @@ def _measured(content: Content) -> Measured | None:
     found = content.tables.get("measured")
     if found is None:
         return None
-    return Measured(
-        to_base(found["time_ms"], "time_ms"),
-        found["device"],
-        float(found["core_clock_MHz"]),
-        float(found["memory_clock_MHz"]),
-    )
+    clocks = (float(found[f"{domain}_clock_MHz"]) for domain in ("core", "memory"))
+    return Measured(to_base(found["time_ms"], "time_ms"), found["device"], *clocks)
 
 
 def _warn_of_unused(report: Report, kernel: Kernel) -> None:
@@ -278,3 +276,101 @@ def _warn_of_unused(report: Report, kernel: Kernel) -> None:
         for name in getattr(kernel, section):
             if name not in used:
                 report.error(f"{section}.{name}", "no expression uses it", severity="warning")
+
+
+# ---------------------------------------------------------------------------- writing
+
+Value = bool | int | float | str | Sequence[bool | int | float | str]
+
+
+def key_of(name: str) -> str:
+    """Return the key for a kernel's name: at most 100 lower-case letters, digits and _.
+
+    >>> key_of("2D convolution")
+    'kernel_2d_convolution'
+    """
+    text = "".join(c if c.isalnum() and c.isascii() else "_" for c in name.lower()).strip("_")
+    key = text if text[:1].isalpha() else f"kernel_{text}"
+    return key[:MAX_NAME].rstrip("_")
+
+
+def _plain(text: str) -> str:
+    """Return a text that can be used in a comment."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def toml(value: Value) -> str:
+    """Return a number, a text or a list of these in TOML syntax.
+
+    >>> toml(3.0), toml(["a", True, 0.5])
+    ('3', '["a", true, 0.5]')
+    """
+    if isinstance(value, str):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml, value))}]"
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= 2**53
+    return json.dumps(value) if isinstance(value, bool) else repr(int(value) if is_whole else value)
+
+
+@dataclass
+class KernelFile:
+    """A kernel file that is built table by table.
+
+    Attributes
+    ----------
+    name, description, source : str
+        Name and description of the kernel; default source of its values (``KIND: REFERENCE``).
+    comments : list of str
+        Lines at the top of the file.
+    constraints : list of str
+        Conditions on the parameters.
+    sources : dict of str to str
+        Sources by the path of a value.
+    """
+
+    name: str
+    description: str
+    source: str
+    comments: list[str] = field(default_factory=list)
+    constraints: list[str] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    _tables: list[tuple[str, Mapping[str, Value], list[str]]] = field(default_factory=list)
+
+    def table(self, header: str, values: Mapping[str, Value], comments: Iterable[str] = ()) -> None:
+        """Add a table; ``header`` is ``[name]``, or ``[[name]]`` for one of several.
+
+        Values may still be added to it; a table that stays empty is left out.
+        """
+        self._tables.append((header, values, _comments(comments)))
+
+    def text(self) -> str:
+        """Return the text of the file.
+
+        Raises
+        ------
+        SpecError
+            The text is not a valid kernel file.
+        """
+        head: dict[str, Value] = {"schema": 1, "name": self.name, "description": self.description}
+        if self.constraints:
+            head["constraints"] = self.constraints
+        lines = [
+            *_comments(self.comments),
+            *(f"{key} = {toml(value)}" for key, value in head.items()),
+            "",
+            "[source]",
+            f"default = {toml(self.source)}",
+            *(f"{toml(path)} = {toml(text)}" for path, text in self.sources.items()),
+        ]
+        for header, values, comments in self._tables:
+            if values:
+                lines += ["", *comments, header]
+                lines += [f"{key} = {toml(value)}" for key, value in values.items()]
+        text = "\n".join(lines) + "\n"
+        parse_kernel(text, key_of(self.name))
+        return text
+
+
+def _comments(lines: Iterable[str]) -> list[str]:
+    return [f"# {_plain(line)}".rstrip() for line in lines]

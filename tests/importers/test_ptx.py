@@ -22,7 +22,7 @@ from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.stages import Cost, amounts, computation_proportion, instruction_costs
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
-from sweep.specs.writing import key_of
+from sweep.specs.kernel import key_of
 
 KERNELS = [
     (path.stem, entry)

@@ -8,7 +8,7 @@ from sweep.errors import ProfileError, SpecError
 from sweep.importers.profiles.inputs import Access, Inputs
 from sweep.importers.profiles.launches import bare_name
 from sweep.specs import Measured
-from sweep.specs.writing import KernelFile
+from sweep.specs.kernel import KernelFile
 
 WORD = 4
 

@@ -10,7 +10,7 @@ from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage
 from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.stages import InstructionCosts, Stage, amounts, computation_proportion
-from sweep.specs.writing import KernelFile, Value, toml
+from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Block sizes to search if neither the text nor the user fixes the block."""

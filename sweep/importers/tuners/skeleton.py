@@ -8,7 +8,7 @@ from typing import Any
 from sweep.errors import SpecError, TuningError
 from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.search_space import SearchSpace
-from sweep.specs.writing import KernelFile, key_of, toml
+from sweep.specs.kernel import KernelFile, key_of, toml
 
 NOT_IN_SPACE = "assumed: not in the search space"
 AXES = "XYZ"
