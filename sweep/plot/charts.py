@@ -302,7 +302,7 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
         axes.text(0.5, 0.5, "no predicted time", ha="center", transform=axes.transAxes)
         return
     x, y = pair.measured[timed], pair.predicted[timed]
-    regimes = pair.regimes[timed] if pair.regimes is not None else None
+    regimes = pair.others.get("regime", np.full(len(timed), ""))[timed]
     _draw_points(axes, x, y, regimes, pair.model)
     ends = np.array([x.min(), x.max()])
     axes.plot(ends, ends, "-", color=draw.GREY, linewidth=1.0, label="equal")
@@ -318,13 +318,11 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
     axes.legend(markerscale=1.0, fontsize=6)
 
 
-def _draw_points(
-    axes: Axes, x: Array, y: Array, regimes: Array | None, model: str | None = None
-) -> None:
+def _draw_points(axes: Axes, x: Array, y: Array, regimes: Array, model: str | None = None) -> None:
     """Draw points, or a sample of many, in a colour for each regime."""
     step = max(1, len(x) // POINTS)
     x, y = x[::step], y[::step]
-    shown = np.full(len(x), "") if regimes is None else regimes[::step]
+    shown = regimes[::step]
     for i, name in enumerate(np.unique(shown)):
         here = shown == name
         axes.plot(x[here], y[here], ".", markersize=2.5, color=draw.colour_of(i),

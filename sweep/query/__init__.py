@@ -19,7 +19,8 @@ from sweep.query.changes import (
 from sweep.query.counts import histogram, summary
 from sweep.query.filters import parse_selection
 from sweep.query.optima import best, pareto, top
-from sweep.query.validation import misses, paired, validate, validation
+from sweep.query.pairing import paired
+from sweep.query.validation import misses, validate, validation
 
 __all__ = [
     "Answer",

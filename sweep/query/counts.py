@@ -7,7 +7,7 @@ are read, or from the compiled passes of a plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -168,53 +168,51 @@ def histogram(
         if bins is not None or within is not None or log:
             raise QueryError(f"'{variable}' is a code: its meanings are counted, without bins")
         question = ask(data, [], [], by, where, select, codes=[variable])
-        columns: tuple[str, ...] = (variable, "count", "share")
-        units: dict[str, str] = {}
-        found = _code_rows(question, variable)
-        what = f"shares of {variable}"
+        counts, heads = _of_codes(question, variable)
+        with_number, what = counts, f"shares of {variable}"
+        columns: tuple[str, ...] = (variable,)
     else:
         borders = _borders(data, variable, bins, within, log, where, select)
         question = ask(data, [variable], ["min"], by, where, select)
-        columns = ("lowest", "highest", "count", "share")
-        first = question.parts[0]
-        units = dict.fromkeys(columns[:2], first.grid.units(first.objectives[0]))
-        found = _bin_rows(question, borders)
+        counts, heads = _of_bins(question, borders)
+        with_number, columns = counts[:, :-1], ("lowest", "highest")
         what = f"histogram of {variable}"
-    rows = [labels | dict(zip(columns, values, strict=True)) for labels, values in found]
-    every = (*question.by, *columns)
-    return Answer.of(question.title(what), rows, question.by, units, question.notes, every)
+    rows = []
+    for number, labels in question.ordered():
+        n = int(with_number[number].sum())
+        for head, at in heads:
+            share = counts[number, at] / n if n and at < with_number.shape[1] else None
+            values = *head, int(counts[number, at]), share
+            rows.append(labels | dict(zip((*columns, "count", "share"), values, strict=True)))
+    first = question.parts[0]
+    units = {name: first.grid.units(of) for of in first.objectives for name in columns}
+    return Answer.of(question.title(what), rows, question.by, units, question.notes,
+                     (*question.by, *columns, "count", "share"))  # fmt: skip
 
 
-def _code_rows(question: Question, name: str) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
-    """Yield for each group and meaning the group's labels, the meaning, its count and share."""
+Heads = list[tuple[tuple[Any, ...], int]]
+"""What the rows of a group begin with, and their places in its line of counts."""
+
+
+def _of_codes(question: Question, name: str) -> tuple[Array, Heads]:
+    """Return the counts of codes by group, and the meanings of those that occur."""
     counts = _counts(question, CODES, [name])[:, 0]
     meanings = question.parts[0].grid.meanings(name)
     codes = np.flatnonzero(counts.sum(axis=0)).tolist()
-    for number, labels in question.ordered():
-        line, n = counts[number], int(counts[number].sum())
-        for code in codes:
-            share = line[code] / n if n else None
-            yield labels, (str(meanings[code]), int(line[code]), share)
+    return counts, [((str(meanings[code]),), code) for code in codes]
 
 
-def _bin_rows(
-    question: Question, borders: Array
-) -> Iterator[tuple[dict[str, Any], tuple[Any, ...]]]:
-    """Yield for each group and bin the group's labels, both borders, the count and the share."""
+def _of_bins(question: Question, borders: Array) -> tuple[Array, Heads]:
+    """Return the counts of bins by group, and both borders of those to show."""
     # The last bin holds its upper border too.
     cuts = np.append(borders[:-1], np.nextafter(borders[-1], np.inf))
     keep = Keep("bins", cuts=tuple(cuts.tolist()))
     check_rows(len(question.groups) * keep.width, "name fewer dimensions in `by`, or bins")
     counts = _counts(question, keep)[:, 0]
-    total = counts.sum(axis=0)
-    edges = [None, *borders.tolist(), None]
-    shown = [i for i in range(len(cuts) + 1) if total[i] or 0 < i < len(cuts)]
-    for number, labels in question.ordered():
-        line, n = counts[number], int(counts[number, :-1].sum())
-        for i in shown:
-            yield labels, (edges[i], edges[i + 1], int(line[i]), line[i] / n if n else None)
-        if total[-1]:
-            yield labels, (None, None, int(line[-1]), None)
+    occurs = counts.sum(axis=0)
+    ends = zip([None, *borders.tolist(), None], [*borders.tolist(), None, None], strict=True)
+    shown = enumerate(ends)  # at last what has no number
+    return counts, [(pair, at) for at, pair in shown if occurs[at] or 0 < at < len(cuts)]
 
 
 def _borders(
@@ -283,12 +281,13 @@ def why_empty(question: Question, empty: Sequence[int]) -> tuple[dict[int, str],
     """
     reasons = _reasons(question, empty)
     # Where a condition on results is never satisfied, the reason is that there are none.
-    on_results = [
-        numbers
+    on_results = {
+        number
         for part, numbers, _ in (question.numbered if empty else ())
         if part.condition and part.condition.variables
-    ]
-    nothing = [n for n in empty if not reasons[n] and any(n in numbers for numbers in on_results)]
+        for number in numbers.tolist()
+    }
+    nothing = [number for number in empty if not reasons[number] and number in on_results]
     for number, found in _reasons(question, nothing, keeps_condition=False).items():
         if "no value" not in found:
             reasons[number] = found

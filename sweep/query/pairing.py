@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
-from sweep.query.filters import Selection, select_grid
-from sweep.query.grid import CLOCKS, Array, Grid
+from sweep.query.filters import Selection, select_grid, select_kernels
+from sweep.query.grid import CLOCKS, Array, Grid, grids_of
 
 NO_SELECTION = "select one with NAME=VALUE"
 
@@ -28,12 +28,9 @@ class Paired:
         Their measured times [s].
     predicted : array
         Their predicted times [s], NaN where the model gives none.
-    occupancy : array or None
-        Their predicted occupancy.
-    regimes, bounds : array or None
-        Names of the predictions' regimes and bounds.
-    statuses : array
-        Names of the predictions' statuses.
+    others : mapping of str to array
+        What else was predicted, as far as it is there: ``occupancy``, and the names of ``status``,
+        ``regime`` and ``bound``.
     optimum : float
         The smallest measured time [s], whether predicted or not.
     outside : int
@@ -48,26 +45,29 @@ class Paired:
     columns: Mapping[str, Array]
     measured: Array
     predicted: Array
-    occupancy: Array | None
-    regimes: Array | None
-    bounds: Array | None
-    statuses: Array
+    others: Mapping[str, Array]
     optimum: float
     outside: int
     failed: int
 
 
-def pair(
-    predictions: Sequence[Grid], measurements: Sequence[Grid], select: Mapping[str, Any]
+def paired(
+    predictions: Any, measurements: Any, *, select: Mapping[str, Any] | None = None
 ) -> list[Paired]:
-    """Return predictions with the measured times, per kernel, device and model.
+    """Return predictions with the measured times of the same configurations.
 
     Parameters
     ----------
-    predictions, measurements : sequence of Grid
-        Kernels are matched by name; if there is one on either side, names do not matter.
-    select : mapping
-        Filter on the predictions' coordinates.
+    predictions, measurements : xarray.DataTree, xarray.Dataset, mapping or path
+        Results of a sweep, and measured times (see ``sweep import``). Kernels are matched by name;
+        if there is one on either side, names do not matter.
+    select : mapping, optional
+        Coordinate of the predictions to value, as in :func:`sweep.query.best`.
+
+    Returns
+    -------
+    list of Paired
+        One for each kernel, device and model.
 
     Raises
     ------
@@ -75,19 +75,18 @@ def pair(
         They have no kernel or device in common, or the predictions have several values of
         something that was not a parameter of the measurements.
     """
-    known = {grid.kernel: grid for grid in predictions}
+    wanted = dict(select or {})
+    known = {grid.kernel: grid for grid in select_kernels(grids_of(predictions), wanted)}
+    grids = grids_of(measurements)
     found: list[Paired] = []
-    for measured in measurements:
-        grid = known.get(measured.kernel)
-        if grid is None and len(predictions) == 1 == len(measurements):
-            (grid,) = predictions
-        if grid is None:
-            names = ", ".join(known)
+    for measured in grids:
+        name = next(iter(known)) if len(known) == 1 == len(grids) else measured.kernel
+        if name not in known:
             raise QueryError(
-                f"kernel '{measured.kernel}' was measured, but not predicted"
-                f"{nearest(measured.kernel, known)} (predicted: {names}); {NO_SELECTION}: kernel"
+                f"kernel '{name}' was measured, but not predicted{nearest(name, known)}"
+                f" (predicted: {', '.join(known)}); {NO_SELECTION}: kernel"
             )
-        found += _of_kernel(grid, measured, select)
+        found += _of_kernel(known[name], measured, wanted)
     return found
 
 
@@ -133,11 +132,8 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 model=model,
                 columns={name: column[chosen] for name, column in columns.items()},
                 measured=times[chosen],
-                predicted=read["execution_time"].astype(np.float64),
-                occupancy=read.get("occupancy"),
-                regimes=read.get("regime"),
-                bounds=read.get("bound"),
-                statuses=read["status"],
+                predicted=read.pop("execution_time").astype(np.float64),
+                others=read,
                 optimum=float(times[valid].min()),
                 outside=int(np.count_nonzero(valid & ~inside)),
                 failed=int(np.count_nonzero(np.isfinite(of_failed))),

@@ -10,36 +10,13 @@ import numpy as np
 
 from sweep.query.agreement import errors, found_by, kendall, or_none, scale_factor, spearman
 from sweep.query.answer import Answer
-from sweep.query.filters import select_kernels
-from sweep.query.grid import Array, grids_of
-from sweep.query.pairing import Paired, pair
+from sweep.query.grid import Array
+from sweep.query.pairing import Paired, paired
 
 TOP = (1, 10, 100)
 """Numbers of best predicted configurations for which recall and regret are given."""
 
 ERRORS = ("mape", "accuracy", "scale", "scaled_mape", "scaled_accuracy")
-
-
-def paired(
-    predictions: Any, measurements: Any, *, select: Mapping[str, Any] | None = None
-) -> list[Paired]:
-    """Return predictions with the measured times of the same configurations.
-
-    Parameters
-    ----------
-    predictions, measurements : xarray.DataTree, xarray.Dataset, mapping or path
-        Results of a sweep, and measured times (see ``sweep import``).
-    select : mapping, optional
-        Coordinate of the predictions to value, as in :func:`sweep.query.best`.
-
-    Raises
-    ------
-    QueryError
-        They have nothing in common, or a selection is needed.
-    """
-    wanted = dict(select or {})
-    grids = select_kernels(grids_of(predictions), wanted)
-    return pair(grids, grids_of(measurements), wanted)
 
 
 def validate(
@@ -122,9 +99,10 @@ def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[
 
 def _baselines(one: Paired) -> Iterator[dict[str, Any]]:
     """Yield the rows of two rankings without a model: by occupancy, largest first, and random."""
-    if one.occupancy is not None:
-        known = np.isfinite(one.occupancy)
-        score = np.where(known, -one.occupancy.astype(np.float64), np.inf)
+    occupancy = one.others.get("occupancy")
+    if occupancy is not None:
+        known = np.isfinite(occupancy)
+        score = np.where(known, -occupancy.astype(np.float64), np.inf)
         yield _ranking_row(one, "(occupancy)", score, known)
     every = np.ones(len(one.measured), bool)
     row = _ranking_row(one, "(random)", np.zeros(len(every)), every)
@@ -143,7 +121,7 @@ def _notes(models: Sequence[Paired]) -> Iterator[str]:
         parts = []
         missing = ~np.isfinite(one.predicted)
         if missing.any():
-            counts = Counter(one.statuses[missing].tolist()).most_common()
+            counts = Counter(one.others["status"][missing].tolist()).most_common()
             why = ", ".join(f"{word} {n:,}" for word, n in counts)
             parts.append(f"no time for {int(missing.sum()):,} that ran ({why})")
         if one.failed:
@@ -170,35 +148,22 @@ def misses(pairs: Sequence[Paired], n: int = 5) -> Answer:
     """
     rows = []
     names: dict[str, None] = {}
+    shown = ("measured", "predicted", "ratio", "regime", "bound")
     for one in pairs:
         timed = np.flatnonzero(np.isfinite(one.predicted))
         if not timed.size:
             continue
         scale = scale_factor(one.predicted[timed], one.measured[timed])
-        ratio = scale * one.predicted[timed] / one.measured[timed]
-        worst = np.argsort(-np.abs(np.log(ratio)), kind="stable")[:n]
-        varied = [name for name, column in one.columns.items() if len(np.unique(column)) > 1]
+        ratio = np.full(len(one.predicted), np.nan)
+        ratio[timed] = scale * one.predicted[timed] / one.measured[timed]
+        worst = timed[np.argsort(-np.abs(np.log(ratio[timed])), kind="stable")[:n]]
+        varied = {k: column for k, column in one.columns.items() if len(np.unique(column)) > 1}
         names |= dict.fromkeys(varied)
-        for i in worst.tolist():
-            at = timed[i]
-            rows.append(
-                {
-                    "kernel": one.kernel,
-                    "device": one.device,
-                    "model": one.model,
-                    **{name: one.columns[name][at].item() for name in varied},
-                    "measured": float(one.measured[at]),
-                    "predicted": float(one.predicted[at]),
-                    "ratio": float(ratio[i]),
-                    "regime": None if one.regimes is None else str(one.regimes[at]),
-                    "bound": None if one.bounds is None else str(one.bounds[at]),
-                }
-            )
+        found = dict(one.others, measured=one.measured, predicted=one.predicted, ratio=ratio)
+        columns = varied | {name: found[name] for name in shown if name in found}
+        of = {"kernel": one.kernel, "device": one.device, "model": one.model}
+        rows += [of | {k: column[at].item() for k, column in columns.items()} for at in worst]
     coordinates = ("kernel", "device", "model", *names)
-    return Answer.of(
-        f"the {n} furthest off, after scaling",
-        rows,
-        coordinates,
-        {"measured": "s", "predicted": "s"},
-        columns=(*coordinates, "measured", "predicted", "ratio", "regime", "bound"),
-    )
+    title = f"the {n} furthest off, after scaling"
+    units = {"measured": "s", "predicted": "s"}
+    return Answer.of(title, rows, coordinates, units, columns=(*coordinates, *shown))
