@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ptx_texts import fixture, function, kernel
+from support.ptx_texts import CASES, fixture, function, kernel
 
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.registers import ALIGNED, Values
@@ -31,48 +31,10 @@ def pattern(body, **options):
     return found.pattern, found.x if found.pattern == "strided" else 0, bool(found.assumed)
 
 
-@pytest.mark.parametrize(
-    ("index", "access", "expected"),
-    [
-        # index in %r5, scaled and added to the pointer
-        ("mov.u32 %r5, %r4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("add.s32 %r5, %r4, 1;", "ld.global.f32 %f1, [%rd4]", ("misaligned", 0, False)),
-        ("mov.u32 %r5, %r4;", "ld.global.f32 %f1, [%rd4+-4]", ("misaligned", 0, False)),
-        ("add.s32 %r5, %r4, 32;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("sub.s32 %r5, 1023, %r4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("shl.b32 %r5, %r4, 1;", "st.global.f32 [%rd4], %f1", ("strided", 2, False)),
-        ("mul.lo.s32 %r5, %r4, 3;", "ld.global.f32 %f1, [%rd4+8]", ("strided", 3, False)),
-        ("shl.b32 %r5, %r4, 2;", "ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd4]",
-         ("coalesced", 0, False)),
-        ("shl.b32 %r5, %r4, 1;", "ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd4]",
-         ("coalesced", 0, True)),  # words overlap
-        ("mul.lo.s32 %r5, %r4, 3;", "ld.global.v2.f32 {%f1,%f2}, [%rd4]", ("strided", 2, True)),
-        ("mov.u32 %r5, %r2;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
-        ("mov.u32 %r5, 7;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
-        ("mul.lo.s32 %r5, %r4, %r9;", "ld.global.f32 %f1, [%rd4]", ("uncoalesced", 0, True)),
-        ("mad.lo.s32 %r5, %r2, %r9, %r1;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("mov.u32 %r6, %tid.y; mad.lo.s32 %r5, %r6, %r9, %r1;", "ld.global.f32 %f1, [%rd4]",
-         ("coalesced", 0, False)),
-        ("shl.b32 %r6, %r2, 8; or.b32 %r5, %r6, %r1;", "ld.global.f32 %f1, [%rd4]",
-         ("coalesced", 0, False)),
-        ("shr.u32 %r5, %r1, 5;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
-        ("and.b32 %r5, %r1, 31;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("rem.u32 %r5, %r1, 64;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("div.u32 %r5, %r1, 32;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
-        ("and.b32 %r5, %r1, -32;", "ld.global.f32 %f1, [%rd4]", ("broadcast", 0, False)),
-        ("and.b32 %r5, %r1, 15;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("shr.u32 %r5, %r1, 2;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("xor.b32 %r5, %r1, 4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("mul.lo.s32 %r5, %r1, %r1;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("shl.b32 %r5, %r2, %r1;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("mov.u32 %r5, %laneid;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, False)),
-        ("neg.s32 %r5, %r4;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-        ("mov.u32 %r5, %r77;", "ld.global.f32 %f1, [%rd4]", ("coalesced", 0, True)),
-    ],
-)  # fmt: skip
-def test_chains__give_the_pattern(index, access, expected):
+@pytest.mark.parametrize(("index", "access", "name", "stride", "assumed"), CASES["patterns"])
+def test_chains__give_the_pattern(index, access, name, stride, assumed):
     found = pattern(f"{index} mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3; {access};")
-    assert found == expected
+    assert found == (name, stride, assumed)
 
 
 def test_gather__is_assumed():

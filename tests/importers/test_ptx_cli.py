@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.profile_texts import path as profile
-from support.ptx_texts import FOLDER
+from support.ptx_texts import CASES, FOLDER
 
 from sweep.cli import main
 from sweep.cli.parser import parse
@@ -109,32 +109,11 @@ def test_unknown_instructions__are_told_twice(capsys, tmp_path):
         assert f"# {remark.split(': ', 2)[2]}." in out
 
 
-WRONG = [
-    ([TILED, "--trip", "64"], "--trip 64: must be LABEL=NUMBER"),
-    ([TILED, "--trip", "A=x"], "--trip A=x: must be LABEL=NUMBER"),
-    ([TILED, "--trip", "A=1", "--trip", "A=2"], "--trip A=2: the label is given twice"),
-    ([TILED, "--trip", "L__BB0_9=3"], "no loop at 'L__BB0_9'; did you mean '$L__BB0_2'?"),
-    ([TILED, "--branch", "L__BB0_3=2"], "share of branch L__BB0_3 = 2: outside the range 0 to 1"),
-    ([TILED, "--block", "16,"], "--block 16,: must be one to three whole numbers"),
-    ([TILED, "--block", "2000"], "a block of 2000 x 1 x 1: sides are 1 to 1024 threads"),
-    ([TILED, "--block", "64,64"], "a block of 4096 threads: 1024 at most"),
-    ([TILED, "--grid", "0"], "--grid 0: must be one to three whole numbers"),
-    ([TILED, "--registers", "300"], "--registers 300: outside the range 1 to 255"),
-    ([TILED, "--dynamic-shared", "-1"], "--dynamic-shared -1: outside the range 0 to 1048576"),
-    ([TILED, "--device", "gtx_981"], "no device 'gtx_981'; did you mean 'gtx_980'?"),
-    ([TILED, "--device", "gtx_980"], "device gtx_980 has no table of instruction costs"),
-    ([TILED, "--entry", "matrix"], f"{TILED}: no kernel 'matrix'"),
-    ([TILED, "-o", "/nowhere/at/all.toml"], "/nowhere/at/all.toml: cannot be written: No such"),
-    ([TILED, "-o", "kernel.txt"], "kernel.txt: a kernel file is named KEY.toml"),
-    ([TILED, "-o", "My Kernel.toml"], "My Kernel.toml: the file's name must be a lower-case"),
-    ([LOOPS], f"{LOOPS}: 3 kernels: choose one of fixed_loop, nested_loops, open_loops"),
-    (["nothing.ptx"], "nothing.ptx: cannot be read: No such file"),
-    ([str(FOLDER)], f"{FOLDER}: is a directory"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
+@pytest.mark.parametrize(("arguments", "message"), CASES["wrong_arguments"])
 def test_mistakes__are_one_line(capsys, arguments, message):
+    for word, path in (("TILED", TILED), ("LOOPS", LOOPS), ("FOLDER", str(FOLDER))):
+        arguments = [argument.replace(word, path) for argument in arguments]
+        message = message.replace(word, path)
     code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"sweep: {message}") or f": {message}" in err

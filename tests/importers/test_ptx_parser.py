@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ptx_texts import FOLDER, HEAD, fixture, function, written
+from support.ptx_texts import CASES, FOLDER, HEAD, fixture, function, written
 
 from sweep.errors import SweepError
 from sweep.importers.ptx import parser as parser_module
@@ -194,64 +194,14 @@ def test_entry__is_chosen_by_name():
         read_ptx(".version 1.0 .target sm_10").entry()
 
 
-WRONG = [
-    ("", "line 1: the text is empty"),
-    ("\n\nhello", "line 3: '.version' at the beginning is expected, not 'hello'"),
-    ("\x7fELF\x02", "line 1: the character U\\+007F is not PTX"),
-    (".version 9.0\n", "line 2: the directive .target is missing"),
-    (".version ten\n", "a version such as 9.0 is expected, not 'ten'"),
-    (".version 10.0\n.target sm_99", "line 1: PTX ISA 10.0 is newer than 9"),
-    (".version 9.0\n.target sm_75\n.entri k()", "line 3: unknown directive '.entri'; .*'.entry'"),
-    (".version 9.0\n.target sm_75\nadd.s32 x;", "line 3: a directive is expected, not 'add.s32'"),
-    (".version 9.0\n/* open\n", "line 2: the comment is not closed"),
-    ('.version 9.0\n.file 1 "a\n.pragma "b', "line 3: the string is not closed"),
-    (".version 9.0 .target sm_75 .entry k() {\nret;\n", "line 1: the body of 'k' is not closed"),
-    (
-        ".version 9.0 .target sm_75 .entry k() {} .entry\nk() {}",
-        "the function 'k' has a body already",
-    ),
-    (".version 9.0 .target sm_75 .section .d {\n{ }", "line 2: '}' is missing"),
-    (".version 9.0 .target sm_75 .global .b8 x[9999999999999];", "an array of 9999999999999"),
-    (".version 9.0 .target sm_75 .global .b8 x[-1];", "an array of -1 elements"),
-    (".version 9.0 .target sm_75 .global .u31 x;", "'.u31' is no type"),
-    (".version 9.0 .target sm_75 .global x;", "a type such as .b32 is expected, not 'x'"),
-    (".version 9.0 .target sm_75 .global .b8 x = {1, 2", "';' is missing"),
-    (".version 9.0 .target sm_75 .global .align 3000000 .b8 x;", "an alignment of 3000000 bytes"),
-    (".version 9.0 .target sm_75 .entry k(int n) {}", "a parameter is expected, not 'int'"),
-    (".version 9.0 .target sm_75 .entry k() .maxntidy 3 {}", "'.maxntidy'; did you mean '.maxntid"),
-]
-
-WRONG_BODY = [
-    ("add.s32 %r1, %r2", "line 13: ';' is missing after 'add.s32'"),
-    ("add.s32 %r1, %r2\nmov.u32 %r3, 1;", "line 13: ';' is missing after 'add.s32'"),
-    ("add.s32 %r1 %r2;", "line 13: ',' or ';' is expected, not '%r2'"),
-    ("add.s32 %r1,;", "an operand is expected, not ';'"),
-    ("%r1 = 3;", "an instruction is expected, not '%r1'"),
-    ("ld.u32 %r1, [%r2;", "']' is expected, not ';'"),
-    ("ld.u32 %r1, [%r2+x];", "a whole number is expected, not 'x'"),
-    ("mov.b64 {%r1; %r2}, %rd1;", "',' or '}' is expected, not ';'"),
-    ("bra NOWHERE; NOWERE: ret;", "there is no label 'NOWHERE'; did you mean 'NOWERE'"),
-    ("A: ret; \nA: ret;", "line 14: the label 'A' is defined twice"),
-    ("{ A: ret; } bra A;", "there is no label 'A'"),
-    ("bra;", "'bra' has no target"),
-    ("brx.idx %r1, list;", "no list of branch targets 'list'"),
-    (".regs .b32 x;", "unknown directive '.regs'; did you mean '.reg'"),
-    ("@%p1 ;", "an instruction is expected, not ';'"),
-    ("{" * 200, "more than 100 scopes"),
-    (".reg .b32 %x<5;", "'>' is expected"),
-    ("ret; \x00", "the character U\\+0000 is not PTX"),
-    ("mov.u32 %r1, 12ab;", "'1' is not PTX"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), WRONG)
+@pytest.mark.parametrize(("text", "message"), CASES["wrong_texts"])
 def test_wrong_text__is_one_line_with_its_place(text, message):
     with pytest.raises(PtxError, match=message) as caught:
         read_ptx(text)
     assert "\n" not in str(caught.value) and caught.value.line > 0
 
 
-@pytest.mark.parametrize(("body", "message"), WRONG_BODY)
+@pytest.mark.parametrize(("body", "message"), CASES["wrong_bodies"])
 def test_wrong_body__is_one_line_with_its_place(body, message):
     with pytest.raises(PtxError, match=message) as caught:
         read_ptx(f"{HEAD}{body}\n}}\n" if body.count("{") < 100 else f"{HEAD}{body}")

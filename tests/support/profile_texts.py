@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 from sweep.importers.profiles.inputs import inputs_of
@@ -37,3 +38,19 @@ def of(*rows, **options):
 
 
 INSTRUCTIONS = ("smsp__inst_executed.sum", "inst", "25,600")
+
+
+def bad_profiles():
+    """Return content, arguments and message of wrong profiles by case."""
+    folder = Path(__file__).parents[1] / "importers"
+    cases = tomllib.loads((folder / "profile_cases.toml").read_text(encoding="utf-8"))
+    words = {
+        "HEADER\n": HEADER,
+        "INSTRUCTIONS\n": made(INSTRUCTIONS).removeprefix(HEADER),
+        "LAUNCH,": '"0","1","k(int)","(128, 1, 1)","(64, 1, 1)",',
+        "DIGITS": "9" * 5000,
+    }
+    for case in cases.values():
+        for word, line in words.items():
+            case["content"] = case.get("content", "").replace(word, line)
+    return cases

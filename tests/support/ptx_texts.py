@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from sweep.importers.ptx.control_flow import control_flow
 from sweep.importers.ptx.module import Address, Instruction, Label, Register
 from sweep.importers.ptx.parser import read_ptx
 
-FOLDER = Path(__file__).parents[1] / "data" / "ptx"
+TESTS = Path(__file__).parents[1]
+FOLDER = TESTS / "data" / "ptx"
+CASES = tomllib.loads((TESTS / "importers" / "ptx_cases.toml").read_text(encoding="utf-8"))
 
 HEAD = """\
 .version 8.0
