@@ -54,7 +54,7 @@ _PUBLIC = {
     "compare_models": "sweep.query",
     "compare_results": "sweep.query",
     "read_measured": "sweep.measurements.importing",
-    "read_profile": "sweep.measurements.profiling",
+    "read_profile": "sweep.measurements.scaling",
     "repair": "sweep.runs.running",
     "reproduce": "sweep.papers",
     "rerun": "sweep.runs.running",

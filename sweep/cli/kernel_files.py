@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["profile", "ptx"]
 
 MOST_REMARKS = 100
+TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 def ptx(arguments: argparse.Namespace) -> int:
@@ -71,7 +72,7 @@ def _remarks(analysis: Analysis) -> list[str]:
 def profile(arguments: argparse.Namespace) -> int:
     """Read a profile and print the kernel file, or write it; remarks go to the error stream."""
     from sweep.importers.profiles.inputs import Given
-    from sweep.measurements.profiling import read_profile, seconds
+    from sweep.measurements.scaling import read_profile
 
     found = read_profile(
         arguments.files,
@@ -85,11 +86,22 @@ def profile(arguments: argparse.Namespace) -> int:
             outer=arguments.outer,
         ),
         device=arguments.device,
-        time=seconds(arguments.measured_time) if arguments.measured_time else None,
+        time=_seconds(arguments.measured_time) if arguments.measured_time else None,
         core_clock=arguments.core_clock,
         memory_clock=arguments.memory_clock,
     )
     return _deliver(arguments, found.text, found.key, found.remarks)
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a time with its unit: ``1.23ms``."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([a-zµ]+)\s*", text)
+    if match is None or match[2] not in TIME_UNITS or float(match[1]) <= 0:
+        raise SweepError(
+            f"a time of '{text}': must be a number above 0 and one of {', '.join(TIME_UNITS)},"
+            " such as 1.23ms"
+        )
+    return float(match[1]) * TIME_UNITS[match[2]]
 
 
 def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str]) -> int:

@@ -23,7 +23,6 @@ from sweep.specs.names import check_name
 __all__ = ["FORMATS", "Exported", "best_configurations", "export"]
 
 FORMATS = ("kernel_tuner", "t1", "triton", "csv", "parquet")
-ENDINGS = {"kernel_tuner": ".py", "t1": ".T1.json", "triton": ".py"}
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,7 @@ def export(
             f"unknown format '{form}'{nearest(form, FORMATS)} (known: {', '.join(FORMATS)})"
         )
     if form in ("csv", "parquet"):
-        answer = query.top(data, n, select=select, where=where)
-        if not len(answer):
-            raise QueryError(f"there is no valid configuration to export {_told(answer.notes)}")
+        answer = _top(data, n, select, where)
         kernels = dict.fromkeys(answer.column("kernel"))
         kernel = "_".join(check_name(kernel, "kernel", error=QueryError) for kernel in kernels)
         target = Path(path or f"{kernel}.{form}")
@@ -95,8 +92,8 @@ def export(
     if form == "t1":
         text, notes = t1_text(chosen)
     else:
-        text = {"kernel_tuner": kernel_tuner_text, "triton": triton_text}[form](chosen)
-    target = Path(path or f"{chosen.kernel}_{form}{ENDINGS[form]}".replace("_t1.T1", ".T1"))
+        text = kernel_tuner_text(chosen) if form == "kernel_tuner" else triton_text(chosen)
+    target = Path(path or chosen.kernel + (".T1.json" if form == "t1" else f"_{form}.py"))
     write_whole(target, text)
     if len(chosen.rows) < n:
         notes = (*notes, f"there are {len(chosen.rows)} valid configurations, not {n}")
@@ -130,19 +127,17 @@ def best_configurations(
     (grid,) = grids
     names = _tuned(grid)
     repeats = _repeats(grid, names, select)
-    answer = query.top({grid.kernel: grid.dataset}, n * repeats, select=select, where=where)
+    answer = _top({grid.kernel: grid.dataset}, n * repeats, select, where)
     found: dict[tuple[Any, ...], float] = {}
     for row in answer:
         key = tuple(row[name] for name in names)
         if len(found) == n and key not in found:
             break
         found.setdefault(key, row["execution_time"])
-    if not found:
-        raise QueryError(f"there is no valid configuration to export {_told(answer.notes)}")
     return Chosen(
         kernel=grid.kernel,
-        device=_one(answer, "device"),
-        model=_one(answer, "model"),
+        device=str(answer[0].get("device") or "any_device"),
+        model=str(answer[0].get("model") or "any_model"),
         names=names,
         axes={name: tuple(grid.axis_values(name).tolist()) for name in names},
         rows=list(found),
@@ -183,12 +178,12 @@ def _repeats(grid: Grid, names: tuple[str, ...], select: Mapping[str, Any]) -> i
     return repeats
 
 
-def _one(answer: query.Answer, name: str) -> str:
-    return str(answer[0].get(name) or f"any_{name}")
-
-
-def _told(notes: tuple[str, ...]) -> str:
-    return f"({'; '.join(notes)})" if notes else ""
+def _top(data: Any, n: int, select: Mapping[str, Any] | None, where: str | None) -> query.Answer:
+    answer = query.top(data, n, select=select, where=where)
+    if not len(answer):
+        notes = f"({'; '.join(answer.notes)})" if answer.notes else ""
+        raise QueryError(f"there is no valid configuration to export {notes}")
+    return answer
 
 
 def _parquet(answer: query.Answer, path: Path) -> None:

@@ -123,12 +123,8 @@ def _files(
     text, notes = kernel_text(space, source=source.path.name)
     known = [name for name in devices if name in list_devices()]
     path = folder / f"{key}.toml"
-    plan = plan_text(
-        space,
-        kernel=str(path),
-        devices=known or [list_devices()[0]],
-        models=model_names(),
-    )
+    usable = known or [list_devices()[0]]
+    plan = plan_text(space, kernel=str(path), devices=usable, models=model_names())
     lines = [
         f"{source.path.name}: {len(space.parameters)} parameters, {space.cartesian:,} points,"
         f" {len(space.conditions)} conditions",
@@ -188,12 +184,9 @@ def _labelled(
         "sweep_version": __version__,
         "Conventions": "CF-1.11",
     }
+    devices = device_keys(measured.device)
     dataset = measured_dataset(
-        measured,
-        space=space,
-        devices=device_keys(measured.device),
-        layout=layout,
-        attributes=attributes,
+        measured, space=space, devices=devices, layout=layout, attributes=attributes
     )
     return dataset, list(_description(sources, parts, dataset))
 
@@ -215,9 +208,9 @@ def device_keys(names: Any) -> dict[str, str]:
     names are converted to keys.
     """
     known = {_bare(load_device(key).name): key for key in list_devices()}
+    keys = {key: key for key in list_devices()}
     wanted = sorted({str(name) for name in np.unique(names) if str(name)})
-    keys = set(list_devices())
-    return {name: name if name in keys else known.get(_bare(name), key_of(name)) for name in wanted}
+    return {name: keys.get(name) or known.get(_bare(name)) or key_of(name) for name in wanted}
 
 
 def _bare(name: str) -> str:

@@ -23,7 +23,7 @@ RETURNED = {
     "Finished": "sweep.runs.running",
     "Damage": "sweep.store",
     "Imported": "sweep.measurements.importing",
-    "Profiled": "sweep.measurements.profiling",
+    "Profiled": "sweep.measurements.scaling",
     "Exported": "sweep.measurements.exporting",
     "Explanation": "sweep.explanation.sections",
     "Reproduction": "sweep.papers",
