@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Value = float | tuple[tuple[float | str, ...], ...]
 
@@ -28,13 +29,15 @@ class DeviceFacts:
         Its compute capability, empty for AMD's devices; its vendor.
     stated : mapping
         Facts by name that models' own tables in its file state: ``dram_latency``,
-        ``shared_latency``, ``l2_latency``, ``instruction_latency`` [cycle], ``dram_share`` [1].
+        ``shared_latency``, ``l2_latency``, ``instruction_latency``, ``memory_cost`` (of a global
+        access), ``class_costs`` and ``opcode_costs`` (rows of name and cost) [cycle],
+        ``dram_share`` [1].
     """
 
     values: Mapping[str, float]
     compute_capability: str
     vendor: str
-    stated: Mapping[str, float]
+    stated: Mapping[str, Any]
 
     def number(self, *paths: str) -> float | None:
         """Return the first of the paths that the device file has."""

@@ -76,7 +76,7 @@ def get_model(name: str) -> Model:
     return found  # type: ignore[no-any-return]
 
 
-def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return what models' own tables in a device file say of facts that models share.
 
     Parameters
@@ -84,11 +84,13 @@ def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, float
     parameters : mapping
         The tables by model. The first model that states a fact counts.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     for name in model_names():
         for fact, value in get_model(name).facts(parameters.get(name, {})).items():
             if isinstance(value, (int, float)):
                 found.setdefault(fact, float(value))
+            elif isinstance(value, tuple):
+                found.setdefault(fact, value)
     return found
 
 

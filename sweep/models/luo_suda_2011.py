@@ -441,7 +441,12 @@ MODEL = Model(
     **DECLARED,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    facts=lambda own: {"dram_latency": own.get("t_mem_cycles")},
+    facts=lambda own: {
+        "dram_latency": own.get("t_mem_cycles"),
+        "memory_cost": own.get("t_mem_cycles"),
+        "class_costs": own.get("class_cost"),
+        "opcode_costs": own.get("instruction_cost"),
+    },
     rules={
         "a": cpd_a,
         "b": cpd_b,

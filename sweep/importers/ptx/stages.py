@@ -5,10 +5,9 @@ task that follows it (Luo & Suda 2011, Section 3.2). Stages also end where a loo
 The rest of a loop's body after its last memory task belongs to the first period of the next
 iteration, the code after a kernel's last memory task to the last period.
 
-Costs of tasks come from the parameters of Luo & Suda in the device file (``[model.luo_suda]``):
-``instruction_cost`` by opcode, kind of number and whether an operand is a constant
-(``add.int_reg``), ``class_cost`` for instructions without a row, and ``t_mem_cycles`` for an access
-to global memory.
+Costs of tasks come from a model's table in the device file that states them
+(:func:`sweep.models.stated_facts`): by opcode, kind of number and whether an operand is a constant
+(``add.int_reg``), by class for instructions without a row, and for an access to global memory.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from sweep.importers.ptx.control_flow import Amount, Graph, Passage
 from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Block, Values
+from sweep.models import stated_facts
 from sweep.specs import Device
 
 STAGES = ("tasks", "barriers", "none")
@@ -308,8 +308,8 @@ class InstructionCosts:
             if name in self.classes:
                 return self.classes[name]
         raise SweepError(
-            f"device {self.device}: [model.luo_suda] instruction_cost has no row {row}, and"
-            f" class_cost none for {key.kind}"
+            f"device {self.device}: the table of instruction costs has no row {row}, and"
+            f" that of classes none for {key.kind}"
         )
 
     def task(self, graph: Graph, stage: Stage, sizes: Mapping[str, float] | None = None) -> Task:
@@ -333,20 +333,20 @@ def instruction_costs(device: Device) -> InstructionCosts:
     Parameters
     ----------
     device : Device
-        A device with the parameters of ``luo_suda``.
+        A device with a model's table that states instruction costs.
 
     Raises
     ------
     SweepError
         The device file has no such table.
     """
-    table = device.model_parameters.get("luo_suda", {})
-    memory = table.get("t_mem_cycles")
-    rows, classes = (_rows(table.get(name)) for name in ("instruction_cost", "class_cost"))
-    if not isinstance(memory, float) or not (classes or rows):
+    facts = stated_facts(device.model_parameters)
+    memory = facts.get("memory_cost")
+    rows, classes = (_rows(facts.get(name)) for name in ("opcode_costs", "class_costs"))
+    if memory is None or not (classes or rows):
         raise SweepError(
-            f"device {device.key} has no table of instruction costs: its file needs t_mem_cycles"
-            " and instruction_cost or class_cost in [model.luo_suda]"
+            f"device {device.key} has no table of instruction costs: its file needs the costs of an"
+            " access to memory and of opcodes or classes, as [model.luo_suda] has them"
         )
     return InstructionCosts(device.key, rows, classes, memory)
 
