@@ -52,11 +52,10 @@ def compare(arguments: argparse.Namespace) -> int:
     """Show what changed between two results; 1 where something became slower at its best."""
     before, after = open_data(arguments.before), open_data(arguments.after)
     found = query.changes(before, after, arguments.objective)
-    answer = query.changes_table(found, arguments.tolerance)
-    if arguments.n is None:
-        show(answer, arguments.format)
-    else:
-        show(query.changed_table(found, arguments.n, arguments.tolerance), arguments.format)
+    answer = shown = query.changes_table(found, arguments.tolerance)
+    if arguments.n is not None:
+        shown = query.changed_table(found, arguments.n, arguments.tolerance)
+    show(shown, arguments.format)
     if arguments.output:
         figure = plots.changes_plot(
             before, after, arguments.objective, tolerance=arguments.tolerance

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sweep.cli.parser import chosen
 from sweep.errors import SweepError
 
 if TYPE_CHECKING:
@@ -45,10 +46,9 @@ def ptx(arguments: argparse.Namespace) -> int:
     kernel = kernel_text(
         analysis,
         source=path.name,
-        registers=arguments.registers,
         grid=_sides("--grid", arguments.grid),
-        dynamic_shared=arguments.dynamic_shared,
         costs=costs,
+        **chosen(arguments, "registers", "dynamic_shared"),
     )
     return _deliver(arguments, kernel, path.name, _remarks(analysis))
 
@@ -76,19 +76,13 @@ def profile(arguments: argparse.Namespace) -> int:
 
     found = read_profile(
         arguments.files,
-        kernel=arguments.kernel,
-        launch=arguments.launch,
         given=Given(
-            block=_sides("--block", arguments.block),
-            grid=_sides("--grid", arguments.grid),
-            registers=arguments.registers,
-            shared_memory=arguments.shared_memory,
-            outer=arguments.outer,
+            _sides("--block", arguments.block),
+            _sides("--grid", arguments.grid),
+            **chosen(arguments, "registers", "shared_memory", "outer"),
         ),
-        device=arguments.device,
         time=_seconds(arguments.measured_time) if arguments.measured_time else None,
-        core_clock=arguments.core_clock,
-        memory_clock=arguments.memory_clock,
+        **chosen(arguments, "kernel", "launch", "device", "core_clock", "memory_clock"),
     )
     return _deliver(arguments, found.text, found.key, found.remarks)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.cli.figures import save_figure
+from sweep.cli.parser import chosen, two_numbers
 from sweep.cli.questions import names_in, open_data, show
 from sweep.errors import SweepError
 
@@ -21,19 +22,9 @@ def import_(arguments: argparse.Namespace) -> int:
     columns = Columns(
         list(names_in(arguments.parameters)), arguments.time or "", arguments.unit or ""
     )
-    imported = import_files(
-        arguments.files,
-        arguments.output,
-        kernel=arguments.kernel,
-        device=arguments.device,
-        layout=arguments.layout,
-        columns=columns,
-        overwrite=arguments.overwrite,
-    )
-    for line in imported.lines:
-        print(line)
-    for path in imported.files:
-        print(f"wrote {path}")
+    options = chosen(arguments, "kernel", "device", "layout", "overwrite")
+    imported = import_files(arguments.files, arguments.output, columns=columns, **options)
+    print("\n".join([*imported.lines, *(f"wrote {path}" for path in imported.files)]))
     return 0
 
 
@@ -87,12 +78,10 @@ def validate_clocks(arguments: argparse.Namespace) -> int:
 
     answer = validate_clocks(
         arguments.times,
-        device=arguments.device,
         given=[_pair("--given", word) for word in arguments.given.split(",")],
         anchor=_pair("--anchor", arguments.anchor) if arguments.anchor else None,
         models=names_in(arguments.model),
-        variant=arguments.variant,
-        by_kernel=arguments.by_kernel,
+        **chosen(arguments, "device", "variant", "by_kernel"),
     )
     return show(answer, arguments.format)
 
@@ -114,13 +103,8 @@ def scale(arguments: argparse.Namespace) -> int:
 
 
 def _pair(option: str, text: str) -> tuple[float, float]:
-    try:
-        core, memory = map(float, text.split("/"))
-    except ValueError:
-        raise SweepError(
-            f"{option} {text}: must be core and memory clock in MHz, such as 975/810"
-        ) from None
-    return core, memory
+    problem = f"{option} {text}: must be core and memory clock in MHz, such as 975/810"
+    return two_numbers(text, "/", problem)
 
 
 def _clocks(option: str, text: str | None) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from sweep import __version__
 from sweep.errors import SweepError
 
-__all__ = ["build_parser", "parse"]
+__all__ = ["build_parser", "chosen", "parse", "two_numbers"]
 
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
 
@@ -50,6 +50,26 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             problem = f"outside the range {more[1]}" if more else f"at least {low}"
             raise SweepError(f"{option} {shown}: {problem}")
     return arguments
+
+
+def chosen(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return some of the arguments by name, to pass on as keywords."""
+    return {name: getattr(arguments, name) for name in names}
+
+
+def two_numbers(text: str, separator: str, problem: str) -> tuple[float, float]:
+    """Return two numbers with a separator between them.
+
+    Raises
+    ------
+    SweepError
+        The text is something else; the message is ``problem``.
+    """
+    try:
+        first, second = map(float, text.split(separator))
+    except ValueError:
+        raise SweepError(problem) from None
+    return first, second
 
 
 def build_parser() -> argparse.ArgumentParser:

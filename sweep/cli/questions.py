@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from sweep import query
+from sweep.cli.parser import chosen, two_numbers
 from sweep.errors import QueryError
 from sweep.store import inspect, is_store, is_url, place_of
 
@@ -102,7 +103,7 @@ def planned(plan: Source, workers: Workers) -> Iterator[Any]:
 @contextmanager
 def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
     """Yield what a question is about: a store, or a plan and the workers that compute it."""
-    options = {name: getattr(arguments, name) for name in COMPUTING}
+    options = chosen(arguments, *COMPUTING)
     if is_store(arguments.data):
         for name, value in options.items():
             if value is not None:
@@ -173,7 +174,8 @@ def histogram(arguments: argparse.Namespace) -> int:
     if arguments.bins is not None:
         options["bins"] = arguments.bins
     if arguments.range is not None:
-        options["within"] = _range_of(arguments.range)
+        problem = f"--range '{arguments.range}': two numbers in base units, LOW:HIGH"
+        options["within"] = two_numbers(arguments.range, ":", problem)
     answer = _answer(arguments, query.histogram, arguments.variable, **options)
     if arguments.figure is not None:
         from sweep.plot import histogram_plot, save
@@ -183,14 +185,6 @@ def histogram(arguments: argparse.Namespace) -> int:
     if arguments.figure is not None and arguments.format == "table":
         print(f"figure: {arguments.figure}")
     return 0
-
-
-def _range_of(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise QueryError(f"--range '{text}': two numbers in base units, LOW:HIGH") from None
 
 
 def explain(arguments: argparse.Namespace) -> int:

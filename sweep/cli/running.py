@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sweep.cli.parser import chosen
 from sweep.cli.questions import COMPUTING, planned, progress_bar
 from sweep.errors import PlanError, SweepError
 from sweep.runs import extending, running
@@ -61,10 +62,9 @@ def extend(arguments: argparse.Namespace) -> int:
         finished = extending.extend(
             path,
             space,
-            break_lock=arguments.break_lock,
-            threads=arguments.threads,
             limit=limit,
             progress=progress,
+            **chosen(arguments, "break_lock", "threads"),
         )
     print(_outcome(finished))
     arguments.interrupted = ""
@@ -72,7 +72,7 @@ def extend(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
-    computing = {name: getattr(arguments, name) for name in COMPUTING}
+    computing = chosen(arguments, *COMPUTING)
     workers = Workers(*computing.values())
     limit = parse_bytes(arguments.limit) if arguments.limit else None
     expected = forecast(space)
@@ -90,10 +90,9 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         finished = running.run(
             space,
             path,
-            overwrite=arguments.overwrite,
-            break_lock=arguments.break_lock,
             limit=limit,
             progress=progress,
+            **chosen(arguments, "overwrite", "break_lock"),
             **(computing if path is not None else {}),
         )
     print(_outcome(finished))

@@ -19,7 +19,7 @@ from sweep.runs.forecasting import check_fits, forecast
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, space_of
 from sweep.runs.running import Finished, Progress, compute_missing
-from sweep.space import Dimension, KernelSpace, Plan, Space
+from sweep.space import Dimension, KernelSpace, Space
 from sweep.store import (
     Store,
     StoredArray,
@@ -101,8 +101,13 @@ def extend(
     expected, layout, total = forecast(space), layout_of(space), space.n_points
     if info.record["identity"] == layout.record["identity"]:
         return Finished(space, named, expected, 0, total, 0.0)
+    if (version := info.record["identity"]["sweep_version"]) != __version__:
+        raise StoreError(
+            f"'{store}' was computed by sweep {version}, this is {__version__}: results of two "
+            "versions do not go into one store; run the larger plan into a new one"
+        )
     old = space_of(info.record)
-    indices = _old_indices(old, space, info.record, str(store))
+    indices = _Growth(old, space, str(store)).indices()
     check_fits(expected, path, limit)
     past = {**info.run, "plan": info.record["plan"]}
     history = [*past.pop("history", []), past]
@@ -140,7 +145,7 @@ class ExtensionJob(Job):
     extended : Path
         The old store.
     indices : mapping
-        For each kernel of the old store the old indices: see :func:`_old_indices`.
+        From :meth:`_Growth.indices`.
     """
 
     extended: Path
@@ -249,116 +254,111 @@ def _product(array: StoredArray, places: Sequence[Array]) -> Array:
     return slab[np.ix_(*(p - p.min() for p in places))]
 
 
-def _old_indices(
-    old: Space, new: Space, record: Mapping[str, Any], where: str
-) -> dict[str, dict[str, Array]]:
-    """Find an older space within a larger one.
+@dataclass(frozen=True)
+class _Growth:
+    """An older space within a larger one.
 
-    Parameters
+    Attributes
     ----------
     old, new : Space
         The space of the store, and the larger space.
-    record : mapping
-        The store's record.
-    where : str
+    store : str
         The store, for messages.
-
-    Returns
-    -------
-    dict
-        For each kernel of the older space and each dimension, ``model`` among them, the older index
-        for each index of the dimension, -1 if missing. If the older space lacks the dimension, its
-        fixed value has index 0.
-
-    Raises
-    ------
-    StoreError
-        The larger space lacks values of the older one, or its results would differ.
     """
-    version = record["identity"]["sweep_version"]
-    if version != __version__:
-        raise StoreError(
-            f"'{where}' was computed by sweep {version}, this is {__version__}: results of two "
-            "versions do not go into one store; run the larger plan into a new one"
+
+    old: Space
+    new: Space
+    store: str
+
+    def indices(self) -> dict[str, Indices]:
+        """Return the older index of each index of each dimension, -1 if missing, by kernel.
+
+        The models are a dimension, too. If the older space lacks a dimension, its fixed value has
+        index 0.
+
+        Raises
+        ------
+        StoreError
+            The larger space lacks values of the older one, or its results would differ.
+        """
+        self._check_settings()
+        models = self._indices("model", self.old.plan.models, self.new.plan.models)
+        known = {kernel.kernel.key: kernel for kernel in self.new.kernels}
+        found: dict[str, Indices] = {}
+        for kernel in self.old.kernels:
+            key = kernel.kernel.key
+            if key not in known:
+                raise self._lack("kernel", key)
+            if known[key].kernel.sha256 != kernel.kernel.sha256:
+                raise self._error(f": the file of kernel '{key}' has changed since its run")
+            found[key] = {**self._of_kernel(kernel, known[key]), "model": models}
+        return found
+
+    def _error(self, problem: str) -> StoreError:
+        return StoreError(f"'{self.store}'{problem}")
+
+    def _lack(self, name: str, value: Any) -> StoreError:
+        return self._error(
+            f" has {name} = {value!r}, which {self.new.plan.origin} lacks: "
+            "an extension keeps everything that the store has"
         )
-    _check_settings(old.plan, new.plan, where)
-    models = _indices(old.plan.models, new.plan.models, "model", where, new)
-    known = {space.kernel.key: space for space in new.kernels}
-    found = {}
-    for space in old.kernels:
-        key = space.kernel.key
-        if key not in known:
-            raise _lack(where, "kernel", key, new)
-        if known[key].kernel.sha256 != space.kernel.sha256:
-            raise StoreError(f"'{where}': the file of kernel '{key}' has changed since its run")
-        found[key] = {**_of_kernel(space, known[key], where, new), "model": models}
-    return found
+
+    def _check_settings(self) -> None:
+        """Refuse a plan that differs in more than the swept values."""
+        old, new = self.old.plan, self.new.plan
+        for name in SETTINGS:
+            one, other = getattr(old, name), getattr(new, name)
+            if one != other:
+                raise self._error(
+                    f" has {name} = {_setting(one)}, {new.origin} has {_setting(other)}: "
+                    "an extension changes what is swept, nothing else"
+                )
+        for model in old.models:
+            if dict(old.options.get(model, {})) != dict(new.options.get(model, {})):
+                raise self._error(f" and {new.origin} give model '{model}' other options")
+
+    def _indices(self, name: str, old: Sequence[Any], new: Sequence[Any]) -> Array:
+        """Return for each new value its index among the old ones, -1 if missing."""
+        index = {value: i for i, value in enumerate(old)}
+        found = np.array([index.pop(value, -1) for value in new], np.int64)
+        if index:
+            raise self._lack(name, next(iter(index)))
+        return found
+
+    def _of_kernel(self, old: KernelSpace, new: KernelSpace) -> dict[str, Array]:
+        """Return the older indices for the dimensions of one kernel."""
+        before = {d.name: d for d in old.grid.dimensions}
+        found: dict[str, Array] = {}
+        for dimension in new.grid.dimensions:
+            name = dimension.name
+            if name in before:
+                labels = _labels(before.pop(name))
+            elif name in old.fixed:
+                labels = [old.fixed[name]]
+            elif dimension.kind in ("core", "memory") and name.endswith("_ratio"):
+                labels = [1.0]  # the store has the nominal clock
+            else:
+                raise self._error(
+                    f" has no dimension '{name}' of kernel '{new.kernel.key}': an extension "
+                    "adds values, sizes, or ratios of clocks that hold 1.0"
+                )
+            found[name] = self._indices(name, labels, _labels(dimension))
+        for name, dimension in before.items():
+            if name not in new.fixed or [new.fixed[name]] != list(dimension.values):
+                raise self._lack(name, dimension.values[0])
+            raise self._error(f" sweeps {name}, which {self.new.plan.origin} does not")
+        for name, value in old.fixed.items():
+            if new.fixed.get(name, value) != value:
+                raise self._lack(name, value)
+        hashes = {device.key: device.sha256 for device in new.devices}
+        for device in old.devices:
+            if hashes.get(device.key, device.sha256) != device.sha256:
+                raise self._error(f": the file of device '{device.key}' has changed")
+        return found
 
 
-def _check_settings(old: Plan, new: Plan, where: str) -> None:
-    for name in SETTINGS:
-        one, other = getattr(old, name), getattr(new, name)
-        if one != other:
-            raise StoreError(
-                f"'{where}' has {name} = {_said(one)}, {new.origin} has {_said(other)}: "
-                "an extension changes what is swept, nothing else"
-            )
-    for model in old.models:
-        if dict(old.options.get(model, {})) != dict(new.options.get(model, {})):
-            raise StoreError(f"'{where}' and {new.origin} give model '{model}' other options")
-
-
-def _said(value: Any) -> str:
+def _setting(value: Any) -> str:
     return "nothing" if value is None else repr(list(value) if isinstance(value, tuple) else value)
-
-
-def _lack(where: str, name: str, value: Any, new: Space) -> StoreError:
-    return StoreError(
-        f"'{where}' has {name} = {value!r}, which {new.plan.origin} lacks: "
-        "an extension keeps everything that the store has"
-    )
-
-
-def _indices(old: Sequence[Any], new: Sequence[Any], name: str, where: str, space: Space) -> Array:
-    """Return for each new value its index among the old ones, -1 if missing."""
-    at = {value: i for i, value in enumerate(old)}
-    found = np.array([at.get(value, -1) for value in new], np.int64)
-    absent = set(range(len(old))) - set(found.tolist())
-    if absent:
-        raise _lack(where, name, old[min(absent)], space)
-    return found
-
-
-def _of_kernel(old: KernelSpace, new: KernelSpace, where: str, space: Space) -> dict[str, Array]:
-    """Return the older indices for the dimensions of one kernel."""
-    before = {d.name: d for d in old.grid.dimensions}
-    found: dict[str, Array] = {}
-    for dimension in new.grid.dimensions:
-        name = dimension.name
-        if name in before:
-            one, other = _labels(before.pop(name)), _labels(dimension)
-        elif name in old.fixed:
-            one, other = [old.fixed[name]], _labels(dimension)
-        elif dimension.kind in ("core", "memory") and name.endswith("_ratio"):
-            one, other = [1.0], _labels(dimension)  # the store has the nominal clock
-        else:
-            raise StoreError(
-                f"'{where}' has no dimension '{name}' of kernel '{new.kernel.key}': an extension "
-                "adds values, sizes, or ratios of clocks that hold 1.0"
-            )
-        found[name] = _indices(one, other, name, where, space)
-    for name, dimension in before.items():
-        if name not in new.fixed or [new.fixed[name]] != list(dimension.values):
-            raise _lack(where, name, dimension.values[0], space)
-        raise StoreError(f"'{where}' sweeps {name}, which {space.plan.origin} does not")
-    for name, value in old.fixed.items():
-        if name in new.fixed and new.fixed[name] != value:
-            raise _lack(where, name, value, space)
-    for device in old.devices:
-        same = next((d for d in new.devices if d.key == device.key), device)
-        if same.sha256 != device.sha256:
-            raise StoreError(f"'{where}': the file of device '{device.key}' has changed")
-    return found
 
 
 def _labels(dimension: Dimension) -> Sequence[Any]:

@@ -46,10 +46,10 @@ class KernelForecast:
         Size of the results before compression [B].
     n_chunks : int
         Units of work.
-    chunk_bytes : int
-        Size of the results of one unit of work [B].
     n_files : int
         Files with the results.
+    chunk_bytes : int
+        Size of the results of one unit of work [B].
     """
 
     kernel: str
@@ -57,8 +57,8 @@ class KernelForecast:
     n_points: int
     n_bytes: int
     n_chunks: int
-    chunk_bytes: int
     n_files: int
+    chunk_bytes: int
 
 
 @dataclass(frozen=True)
@@ -73,41 +73,25 @@ class Forecast:
         Models that evaluate each configuration.
     kernels : tuple of KernelForecast
         Every kernel's share.
+    n_points, n_bytes, n_chunks, n_files : int
+        As for a kernel, over all kernels.
+    memory_bytes : int
+        Results in memory at once, per thread [B].
     """
 
     plan: str
     n_models: int
     kernels: tuple[KernelForecast, ...]
-
-    @property
-    def n_points(self) -> int:
-        """Configurations over all kernels and devices."""
-        return sum(k.n_points for k in self.kernels)
+    n_points: int
+    n_bytes: int
+    n_chunks: int
+    n_files: int
+    memory_bytes: int
 
     @property
     def n_evaluations(self) -> int:
         """Model evaluations: configurations times models."""
         return self.n_points * self.n_models
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of the results before compression [B]."""
-        return sum(k.n_bytes for k in self.kernels)
-
-    @property
-    def n_chunks(self) -> int:
-        """Units of work."""
-        return sum(k.n_chunks for k in self.kernels)
-
-    @property
-    def n_files(self) -> int:
-        """Files that hold the results."""
-        return sum(k.n_files for k in self.kernels)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Results in memory at once, per thread [B]."""
-        return max((k.chunk_bytes for k in self.kernels), default=0)
 
     def to_line(self) -> str:
         """Return the forecast in one line."""
@@ -161,13 +145,18 @@ def forecast(space: Space) -> Forecast:
         )
         n_files = sum(math.prod(counts[d] for d in v.dims) for v in found)
         dims = dict(zip(grid.names, grid.shape, strict=True))
+        key, n_points = kernel.kernel.key, kernel.n_points
         kernels.append(
-            KernelForecast(
-                kernel.kernel.key, dims, kernel.n_points, n_bytes, grid.n_chunks, chunk_bytes,
-                n_files,
-            )
-        )  # fmt: skip
-    return Forecast(plan.name, len(plan.models), tuple(kernels))
+            KernelForecast(key, dims, n_points, n_bytes, grid.n_chunks, n_files, chunk_bytes)
+        )
+    totals = {
+        name: sum(getattr(kernel, name) for kernel in kernels)
+        for name in ("n_points", "n_bytes", "n_chunks", "n_files")
+    }
+    memory_bytes = max((kernel.chunk_bytes for kernel in kernels), default=0)
+    return Forecast(
+        plan.name, len(plan.models), tuple(kernels), **totals, memory_bytes=memory_bytes
+    )
 
 
 def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> None:
