@@ -161,7 +161,7 @@ class _Finder:
                 continue
             write = self._instruction(places[0])
             if write.opcode == joined and write.modifiers == ("pred",):
-                waiting += _sources(write)
+                waiting += [name for name in write.operands[1:] if isinstance(name, Word)]
             result.append(places[0])
         return result
 
@@ -175,59 +175,70 @@ class _Finder:
         compare = _COMPARE.get(comparison)
         if compare is None or kind[0] not in "bus" or not self._is_in_every_iteration(place, loop):
             return None
-        dependence = self._dependence(loop, test)
-        if dependence is None:
-            return None
-        state, places = dependence
-        chain = [self._instruction(step) for step in sorted([*places, place])]
-        is_linear = all(step is test or step.opcode in _LINEAR for step in chain)
         is_unsigned = kind[0] == "u" and comparison not in ("eq", "ne") or comparison in _UNSIGNED
+        evaluation = _Evaluation(self, loop)
         distances: list[int] = []
         for iteration in range(1, MAX_STEPS + 1):
-            compared = _iterate(chain, test, state)
+            compared = evaluation.sources(place, iteration)
             if compared is None or is_unsigned and min(compared) < 0:  # in fact a large number
                 return None
-            if compare(*compared) != continues:
+            first, second = compared
+            if compare(first, second) != continues:
                 return iteration
-            distances.append(compared[0] - compared[1])
-            if is_linear and iteration == 3:
+            distances.append(first - second)
+            if evaluation.is_linear(iteration):
                 return _extrapolated(distances, compare, continues)
         return None
 
-    def _dependence(
-        self, loop: Loop, test: Instruction
-    ) -> tuple[dict[Word, int], list[Place]] | None:
-        """Return the values at the loop's entry and the instructions that a test depends on."""
-        start: dict[Word, int] = {}
-        chain: list[Place] = []
-        waiting = _sources(test)
-        seen: set[Word] = set()
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            places = self._writes_inside(name, loop.number)
-            value = self._at_entry(name, loop)
-            if value is not None:
-                start[name] = value
-            elif not places:
-                return None
-            if not places:
-                continue
-            step = self._instruction(places[0])
-            if len(places) > 1 or len(chain) >= MAX_CHAIN or not _is_step(step):
-                return None
-            if not self._is_in_every_iteration(places[0], loop):
-                return None
-            chain.append(places[0])
-            waiting += _sources(step)
-        return start, chain
 
+class _Evaluation:
+    """The values of the registers that a test depends on, iteration by iteration."""
 
-def _sources(instruction: Instruction) -> list[Word]:
-    """Return the registers, names and numbers after the result."""
-    return [operand for operand in instruction.operands[1:] if isinstance(operand, Word)]
+    def __init__(self, finder: _Finder, loop: Loop) -> None:
+        self._finder = finder
+        self._loop = loop
+        self._steps: dict[Place, Instruction] = {}
+        self._results: dict[tuple[Place, int], int | None] = {}
+
+    def is_linear(self, iteration: int) -> bool:
+        """Return whether registers are only moved and added, at least in the last 3 iterations."""
+        # A value from before the loop passes through every step at most once.
+        is_settled = iteration >= len(self._steps) + 3
+        return is_settled and all(step.opcode in _LINEAR for step in self._steps.values())
+
+    def sources(self, place: Place, iteration: int) -> list[int] | None:
+        """Return the values that an instruction reads, if all are known numbers."""
+        operands = self._finder._instruction(place).operands[1:]
+        found = [self._value(name, place, iteration) for name in operands if isinstance(name, Word)]
+        known = [value for value in found if value is not None]
+        return known if len(known) == len(operands) else None
+
+    def _value(self, name: Word, place: Place, iteration: int) -> int | None:
+        """Return the value of a register where an instruction reads it."""
+        writes = self._finder._writes_inside(name, self._loop.number)
+        if len(writes) > 1:
+            return None
+        is_later = bool(writes) and writes[0] >= place
+        if not writes or is_later and iteration == 1:
+            return self._finder._at_entry(name, self._loop)
+        key = writes[0], iteration - is_later
+        if key not in self._results:
+            self._results[key] = self._result(*key)
+        return self._results[key]
+
+    def _result(self, place: Place, iteration: int) -> int | None:
+        step = self._steps.setdefault(place, self._finder._instruction(place))
+        is_certain = self._finder._is_in_every_iteration(place, self._loop)
+        if len(self._steps) > MAX_CHAIN or not is_certain or not _is_step(step):
+            return None
+        sources = self.sources(place, iteration)
+        if sources is None:
+            return None
+        first, second = (*sources, 0)[:2]
+        if step.opcode in ("shl", "shr") and not 0 <= second < 64:
+            return None
+        value = _STEP[step.opcode](first, second)
+        return value if abs(value) < 2**63 else None
 
 
 def _is_step(instruction: Instruction) -> bool:
@@ -241,41 +252,18 @@ def _is_step(instruction: Instruction) -> bool:
     return all(m[0] in "bus" for m in types) and "hi" not in modifiers and "cc" not in modifiers
 
 
-def _iterate(
-    chain: list[Instruction], test: Instruction, state: dict[Word, int]
-) -> tuple[int, int] | None:
-    """Execute one iteration; return the two numbers that its test compares."""
-    compared: tuple[int, int] | None = None
-    for instruction in chain:
-        sources = _sources(instruction)
-        known = [state[source] for source in sources if source in state]
-        if len(known) < len(instruction.operands) - 1:
-            return None
-        first, second = (*known, 0)[:2]
-        if instruction is test:
-            compared = (first, second)
-            continue
-        if instruction.opcode in ("shl", "shr") and not 0 <= second < 64:
-            return None
-        value = _STEP[instruction.opcode](first, second)
-        if abs(value) >= 2**63:
-            return None
-        state[instruction.reads_and_writes()[1][0]] = value
-    return compared
-
-
 def _extrapolated(
     distances: list[int], compare: Callable[[int, int], bool], continues: bool
 ) -> int | None:
     """Return the iteration in which a test whose distance changes by equal steps ends the loop.
 
-    ``distances`` are the differences of the compared numbers in the first three iterations.
+    ``distances`` are the differences of the compared numbers in the iterations so far.
     """
-    first, step = distances[0], distances[1] - distances[0]
-    if step == 0 or step != distances[2] - distances[1]:
+    first, step = distances[-3], distances[-2] - distances[-3]
+    if step == 0 or step != distances[-1] - distances[-2]:
         return None
     crossing = -first // step
     for steps in (crossing, crossing + 1):
         if 3 <= steps <= 2**62 and compare(first + step * steps, 0) != continues:
-            return steps + 1
+            return steps + len(distances) - 2
     return None
