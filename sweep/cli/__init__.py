@@ -53,14 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _explain(error: BaseException) -> int:
-    """Say in one line why a command failed; return its exit code."""
+    """Print one line about why a command failed; return its exit code."""
     if isinstance(error, SweepError):
         print(f"sweep: {' '.join(str(error).split())}", file=sys.stderr)
     elif isinstance(error, BrokenPipeError):
-        _drop_output()  # its reader (head, less) has gone
+        _drop_output()  # its reader, such as head or less, has closed it
         return 0
     elif isinstance(error, OSError):
-        # What belongs to stores and files is explained there; here the output itself has failed.
+        # Errors of stores and files are explained where they occur; this one is of the output.
         _drop_output()
         print(f"sweep: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
     elif isinstance(error, Exception):
@@ -71,7 +71,7 @@ def _explain(error: BaseException) -> int:
 
 
 class _PrintableStream:
-    """The output, with control characters from names and texts of files escaped."""
+    """The output, with control characters escaped, which names and texts may contain."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -84,6 +84,6 @@ class _PrintableStream:
 
 
 def _drop_output() -> None:
-    """Keep Python from complaining when it flushes at exit what nobody takes."""
-    with contextlib.suppress(OSError):  # nothing to close where the output is kept in memory
+    """Redirect the output to nowhere, so that flushing it at exit does not fail."""
+    with contextlib.suppress(OSError):  # an output in memory has no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

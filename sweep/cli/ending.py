@@ -1,4 +1,4 @@
-"""How a command ends other than by success: Ctrl-C, and errors that nobody foresaw."""
+"""Commands that do not succeed: Ctrl-C and unforeseen errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sweep.errors import printable
 __all__ = ["Interrupts", "leave", "report_unforeseen"]
 
 GRACE_S = 10.0
-"""How long an interrupted command may take to stop its workers and to release its locks."""
+"""Time in which an interrupted command must stop its workers and release its locks [s]."""
 RETRY_S = 0.01
 
 
 class Interrupts:
-    """Ends a command on Ctrl-C, wherever the signal lands, with one line on the error stream.
+    """Ends a command on Ctrl-C, whatever it is doing, with one line on the error stream.
 
-    Python drops a ``KeyboardInterrupt`` that lands in a callback of the compiler, and libraries
+    Python drops a ``KeyboardInterrupt`` in a callback of the compiler, and libraries
     print their own traces while it passes through them. So an interrupt that was dropped is raised
     again, other messages are suppressed from the first one on, and the process ends after
     :data:`GRACE_S` seconds in any case.
@@ -42,20 +42,20 @@ class Interrupts:
         self._arguments = arguments
 
     def install(self) -> None:
-        """Handle SIGINT, unless this is not the main thread or somebody else handles it."""
+        """Handle SIGINT, if this is the main thread and nothing else handles it."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
             signal.signal(signal.SIGALRM, self._raise)
 
     def say(self) -> None:
-        """Print the one line."""
+        """Print the line."""
         hint = getattr(self._arguments, "interrupted", "")
         print(f"\nsweep: interrupted{hint}", file=sys.stderr)
 
     def _handle(self, *_: object) -> None:
         if self.seen:
-            return  # a second one changes nothing
+            return  # a second interrupt has no effect
         self.seen = True
         logging.disable()
         threading.excepthook = _ignore
@@ -84,10 +84,10 @@ def _ignore(*_: object) -> None:
 def leave(code: int) -> NoReturn:
     """End the process at once.
 
-    Threads may still compute and read stores; they would complain about the interpreter's end. A
-    store takes no harm: it may be killed at any moment.
+    Threads may still compute or read stores, and would print errors while the interpreter shuts
+    down. Stores remain valid if a process is killed.
     """
-    # Not imported for this: if the module is not loaded, no lock is held.
+    # If the module is not loaded, this process has no lock.
     if release_all := getattr(sys.modules.get("sweep.store.lock"), "release_all", None):
         release_all()
     for stream in (sys.stdout, sys.stderr):
@@ -97,7 +97,7 @@ def leave(code: int) -> NoReturn:
 
 
 def report_unforeseen(error: Exception) -> None:
-    """Print one line about an error that is a defect of this package; its trace goes to a file."""
+    """Print one line about a defect of this package; write the traceback to a file."""
     text = "".join(traceback.format_exception(error))
     name = f"{type(error).__name__}: {error}"
     try:

@@ -18,7 +18,7 @@ __all__ = ["compare", "compare_models", "plot", "reproduce", "save_figure"]
 
 
 def save_figure(figure: Figure, path: str, form: str) -> None:
-    """Save a figure and name it, on the error stream where the output is for programs."""
+    """Save a figure and print its path, on the error stream if the output is JSON or CSV."""
     plots.save(figure, path)
     print(f"figure: {path}", file=sys.stdout if form == "table" else sys.stderr)
 
@@ -49,7 +49,7 @@ def plot(arguments: argparse.Namespace) -> int:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Show what changed between two results; 1 where something became slower at its best."""
+    """Show what changed between two results; return 1 if a best configuration became slower."""
     before, after = open_data(arguments.before), open_data(arguments.after)
     found = query.changes(before, after, arguments.objective)
     answer = shown = query.changes_table(found, arguments.tolerance)
@@ -66,7 +66,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def compare_models(arguments: argparse.Namespace) -> int:
-    """Show where models agree on the best configuration and the ranking, with a figure."""
+    """Show for which kernels models agree on the best configuration and ranking, with a figure."""
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
     show(query.compare_models(data, arguments.objective, select=select), arguments.format)

@@ -1,4 +1,4 @@
-"""``sweep list | show | lint | verify``: what there is, what it says, and whether it is right."""
+"""``sweep list | show | lint | verify``: show and check files and stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _plan_text(name: str) -> str:
 
 
 def _recipes() -> list[str]:
-    """Return the files that start runs on clusters and build servers."""
+    """Return the names of the scripts for clusters and build servers."""
     kinds = (".sh", ".py", ".yml")
     found = (p for p in RECIPES.iterdir() if p.suffix in kinds and p.stem[0] != "_")
     return sorted(path.name for path in found)
@@ -71,11 +71,11 @@ KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callab
     "plans": (list_plans, lambda name: load_plan(name).description, _plan_text),
     "recipes": (_recipes, _recipe_line, _recipe_text),
 }
-"""How each kind of thing is listed and shown: the names, a line about one, and its text."""
+"""For each kind of entry the functions for its names, a line about one, and its text."""
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """List one kind of thing, a line each."""
+    """List all entries of one kind, one per line."""
     if arguments.what == "models" and (arguments.device or arguments.kernel):
         rows = _applicable(arguments)
     elif arguments.what == "counters":
@@ -102,7 +102,7 @@ def list_(arguments: argparse.Namespace) -> int:
 
 
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return every model with whether it runs, on what derived parameters, or what is missing."""
+    """Return for every model whether it runs, its derived parameters, or its missing ones."""
     from sweep.explanation.explaining import applicability
     from sweep.space import missing_parameters, with_derived
 
@@ -155,7 +155,7 @@ def _text_of(name: str) -> str:
 
 
 def lint(arguments: argparse.Namespace) -> int:
-    """Check files; all findings of all files, exit code 2 if one of them is an error."""
+    """Print all findings in all files; return 2 if one of them is an error."""
     from sweep.specs import lint as lint_specs
 
     plans = [name for name in arguments.files if _is_plan(Path(name))]
@@ -177,7 +177,7 @@ def lint(arguments: argparse.Namespace) -> int:
 
 
 def _is_plan(path: Path) -> bool:
-    """Whether a file looks like a plan: it names kernels and devices."""
+    """Return whether a file looks like a plan, with kernels or devices."""
     from sweep.specs.reading import load_toml
 
     try:
@@ -192,7 +192,7 @@ def _declared() -> dict[str, tuple]:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Check a store's files; 1 where some are damaged and not mended."""
+    """Check a store's files; return 1 if some are damaged and were not repaired."""
     from sweep.runs.forecasting import counted
     from sweep.runs.running import repair
     from sweep.runs.running import verify as look

@@ -54,7 +54,7 @@ def ptx(arguments: argparse.Namespace) -> int:
 
 
 def _remarks(analysis: Analysis) -> list[str]:
-    """Return what a user should know before trusting the file, a line each."""
+    """Return reservations about the kernel file, one per line."""
     remarks = [unknown.remark() for unknown in analysis.unknown[:MOST_REMARKS]]
     if len(analysis.unknown) > MOST_REMARKS:
         remarks.append(f"{len(analysis.unknown) - MOST_REMARKS} more opcodes are unknown")
@@ -123,7 +123,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
 
 
 def _sides(option: str, text: str | None) -> tuple[int, int, int] | None:
-    """Return three sides of a block or grid; those that are left out are 1."""
+    """Return the three sides of a block or grid; omitted ones are 1."""
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")

@@ -73,7 +73,7 @@ def _measured(name: str, device: str | None) -> Any:
 
 
 def validate_clocks(arguments: argparse.Namespace) -> int:
-    """Print how far predictions at other clocks are off."""
+    """Print the errors of predictions at other clocks."""
     from sweep.measurements.clock_validation import validate_clocks
 
     answer = validate_clocks(
@@ -108,7 +108,7 @@ def _pair(option: str, text: str) -> tuple[float, float]:
 
 
 def _clocks(option: str, text: str | None) -> Any:
-    """Return clocks as a plan takes them: a list, or a range with its step."""
+    """Return clocks in the form of a plan: a list, or a range with a step."""
     if text is None:
         return None
     parts = text.split(":")

@@ -1,4 +1,4 @@
-"""What can be typed: the parser that ``commands.toml`` describes."""
+"""The parser of the command line, described by ``commands.toml``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["build_parser", "chosen", "parse", "two_numbers"]
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
 
 Described = str | Mapping[str, Any] | list[Any]
-"""An argument's table, the name of something shared, or a list of these."""
+"""An argument's table, the name of a shared entry, or a list of these."""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one line."""
+        """Print the mistake in one line and exit."""
         self.exit(2, f"sweep: {message} (see `{self.prog} --help`)\n")
 
 
@@ -94,14 +94,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _call(function: str, arguments: argparse.Namespace) -> int:
-    """Run a command, whose module is imported only now."""
+    """Run a command; import its module first."""
     module, _, name = function.partition(".")
     code: int = getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)
     return code
 
 
 def _flattened(described: Described, shared: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tables of arguments, with those that several commands share in their place."""
+    """Yield the tables of arguments, with shared entries instead of their names."""
     if isinstance(described, str):
         yield from _flattened(shared[described], shared)
     elif isinstance(described, list):

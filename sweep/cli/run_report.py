@@ -1,4 +1,4 @@
-"""What a run says at its end: the best configurations, the fronts, a figure, what to ask next."""
+"""The report of a run: best configurations, fronts, a figure, and further commands."""
 
 from __future__ import annotations
 

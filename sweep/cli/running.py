@@ -1,4 +1,4 @@
-"""``sweep run | rerun | extend | plan``: runs, and what they will take."""
+"""``sweep run | rerun | extend | plan``: runs, and predictions of their cost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def rerun(arguments: argparse.Namespace) -> int:
-    """Evaluate what a store's record says into another store."""
+    """Evaluate the plan in a store's record into another store."""
     source = _place(arguments.source)
     space = recorded_space(source)
     named = source if source.name else source.resolve()
@@ -119,7 +119,7 @@ def _progress(space: Space) -> Iterator[running.Progress]:
         def update(done: int, total: int, before: int) -> None:
             if not bar.disable and bar.desc:
                 bar.set_description_str(None)
-            bar.initial = before  # what an earlier run did is not this run's speed
+            bar.initial = before  # excludes earlier runs from the rate
             bar.update(done - bar.n)
 
         yield update

@@ -1,4 +1,4 @@
-"""Runs: evaluate a plan into a store, continue, extend, verify, and forecast what that takes.
+"""Runs: evaluate a plan into a store, continue, extend, verify, and forecast the cost.
 
 The questions here take results, or a plan, which need not have been run.
 """

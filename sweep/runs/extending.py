@@ -56,7 +56,7 @@ def extend(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Finished:
-    """Grow a finished store to a larger plan, without computing again what it has.
+    """Extend a finished store to a larger plan, computing only new results.
 
     The larger store is built beside the old one and replaces it at the end; after an interruption
     the same call continues. The result equals the store of a run of the larger plan, to the bit.

@@ -39,12 +39,12 @@ class _SpaceWork:
 
     @classmethod
     def of(cls, space: Space, record: Mapping[str, Any], **more: Any) -> Self:
-        """Return the work on a space, given its record and the further attributes."""
+        """Return the work on a space from its record and further attributes."""
         needed = {name: record[name] for name in ("identity", "plan", "devices", "kernels")}
         return cls(record=needed, _local={"space": space}, **more)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what another process creates itself."""
+        """Omit the space and buffers, because another process creates its own."""
         return {**self.__dict__, "_local": {}}
 
     def space(self) -> Space:
