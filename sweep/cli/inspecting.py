@@ -121,15 +121,16 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
             text += f" (derived: {', '.join(derived)})"
         if kernel is not None:
             place = str(kernel.path or kernel.key), str(given.path or given.key)
-            found = applicability(*place, name, not arguments.no_derive)
-            share = f"{found.valid:,} of {found.total:,} configurations of {kernel.key} have a time"
-            if found.valid and missing:
+            statuses, reason = applicability(*place, name, not arguments.no_derive)
+            valid, total = statuses["valid"], statuses.total()
+            share = f"{valid:,} of {total:,} configurations of {kernel.key} have a time"
+            if valid and missing:
                 text = f"runs without {', '.join(missing)}; {share}"
-            elif found.valid:
+            elif valid:
                 text += f"; {share}"
             elif not missing:
-                causes = ", ".join(f"{word} {n:,}" for word, n in found.statuses.items())
-                text = f"does not run: {share} ({causes}). {found.reason}"
+                causes = ", ".join(f"{word} {n:,}" for word, n in statuses.items())
+                text = f"does not run: {share} ({causes}). {reason}"
         rows.append((name, text))
     return rows
 

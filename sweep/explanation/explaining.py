@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -237,34 +237,9 @@ def _watts(case: Case) -> Iterator[Line]:
 # ---------------------------------------------------------------------------- all configurations
 
 
-@dataclass(frozen=True)
-class Applicability:
-    """How many of a kernel's configurations have a time, and why the others do not.
-
-    Attributes
-    ----------
-    statuses : mapping
-        Number of configurations with each status.
-    reason : str
-        Why the first configuration with the most frequent status has no time; ``""`` if any
-        configuration has a time.
-    """
-
-    statuses: Mapping[str, int]
-    reason: str
-
-    @property
-    def valid(self) -> int:
-        """Number of configurations that have a time."""
-        return self.statuses.get("valid", 0)
-
-    @property
-    def total(self) -> int:
-        """Number of configurations."""
-        return sum(self.statuses.values())
-
-
-def applicability(kernel: str, device: str, model: str, derive: bool = True) -> Applicability:
+def applicability(
+    kernel: str, device: str, model: str, derive: bool = True
+) -> tuple[Counter[str], str]:
     """Evaluate all configurations of a kernel file at its own sizes and the nominal clocks.
 
     Parameters
@@ -275,6 +250,14 @@ def applicability(kernel: str, device: str, model: str, derive: bool = True) -> 
         A registered model.
     derive : bool
         Whether parameters that the device lacks are derived.
+
+    Returns
+    -------
+    statuses : Counter
+        Number of configurations with each status.
+    reason : str
+        Why the first configuration with the most frequent status has no time; ``""`` if any
+        configuration has a time.
 
     Raises
     ------
@@ -294,10 +277,9 @@ def applicability(kernel: str, device: str, model: str, derive: bool = True) -> 
             inside = np.unravel_index(position, status.shape)
             first.setdefault(word, tuple(np.add(inside, box.start).tolist()))
     if counts["valid"]:
-        return Applicability(dict(counts), "")
-    word = max(counts, key=lambda name: counts[name])
-    notes = explain(plan, _configuration(space, first[word])).sections[0].notes
-    return Applicability(dict(counts), notes[0])
+        return counts, ""
+    word, _ = counts.most_common(1)[0]
+    return counts, explain(plan, _configuration(space, first[word])).sections[0].notes[0]
 
 
 def _configuration(space: KernelSpace, at: tuple[int, ...]) -> dict[str, Any]:

@@ -359,7 +359,7 @@ class _Reader:
         if inputs.shared_accesses:
             inputs.remarks.append(
                 "a profile does not tell how often a kernel with shared memory loads and computes"
-                " in turn: one phase is assumed, or give --outer N (wang_chu only)"
+                " in turn: one phase is assumed, or give --outer N for the models that read it"
             )
 
 
