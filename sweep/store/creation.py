@@ -21,7 +21,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -189,11 +189,16 @@ def create(files: Files, objects: Mapping[str, bytes], lock: Lock | None) -> Loc
         If it cannot be written. A store on a disk then stays; one in a bucket is lost.
     """
     with explained(f"create '{files.root}'"):
-        if isinstance(files, BucketFiles) and lock is not None:
-            _fill(files, objects)
-            return lock
-        assert isinstance(files, LocalFiles) and not isinstance(lock, Lease)
-        return _create(files, objects, lock)
+        if isinstance(files, LocalFiles) and not isinstance(lock, Lease):
+            return _create(files, objects, lock)
+        assert isinstance(files, BucketFiles) and lock is not None
+        try:
+            _fill(files, objects, lambda key: files.write(key, objects[key]), lock)
+        except BaseException:
+            with contextlib.suppress(OSError, StoreError):
+                _clear(files, {LOCK_KEY})
+            raise
+        return lock
 
 
 # ---------------------------------------------------------------------------- on a disk
@@ -296,16 +301,18 @@ def _objects(root: Path) -> BucketFiles:
     return files
 
 
-def _fill(files: BucketFiles, objects: Mapping[str, bytes]) -> None:
-    """Write a new store in place of whatever is there; the caller holds its lock."""
-    try:
-        _clear(files, {LOCK_KEY})
-        for key, content in objects.items():
-            files.write(key, content)
-    except BaseException:
-        with contextlib.suppress(OSError, StoreError):
-            _clear(files, {LOCK_KEY})
-        raise
+def _fill(
+    files: BucketFiles, keys: Iterable[str], write: Callable[[str], object], lock: Lock
+) -> None:
+    """Write objects in place of whatever is there, the root record last."""
+    new = [key for key in keys if key not in (LOCK_KEY, ROOT_DOCUMENT)]
+    lock.check()
+    _clear(files, {*new, LOCK_KEY})
+    with ThreadPoolExecutor(REQUESTS, thread_name_prefix="sweep-write") as pool:
+        for _ in pool.map(write, new):
+            pass
+    lock.check()
+    write(ROOT_DOCUMENT)
 
 
 def _copy_over(files: BucketFiles, made: BucketFiles, lock: Lock) -> None:
@@ -313,14 +320,7 @@ def _copy_over(files: BucketFiles, made: BucketFiles, lock: Lock) -> None:
     with explained(f"replace '{files.root}'", "; the same command continues"):
         if not made.exists(ROOT_DOCUMENT):
             raise StoreError(f"'{made.root}' is gone: another process removed it")
-        new = [key for key in made.keys() if key not in (LOCK_KEY, ROOT_DOCUMENT)]
-        lock.check()
-        _clear(files, {*new, LOCK_KEY})
-        with ThreadPoolExecutor(REQUESTS, thread_name_prefix="sweep-copy") as pool:
-            for _ in pool.map(lambda key: files.copy(key, made, key), new):
-                pass
-        lock.check()
-        files.copy(ROOT_DOCUMENT, made, ROOT_DOCUMENT)
+        _fill(files, made.keys(), lambda key: files.copy(key, made, key), lock)
         _clear(made)
 
 

@@ -9,7 +9,9 @@ reads only those of its own variables; :class:`sweep.store.reader.GroupIndex` do
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,33 +26,11 @@ CELLS = "store_cell"
 
 _COLUMNS = (CELLS, "store_variable")
 
+_TEXT = Path(__file__).with_name("index.toml").read_text("utf-8")
 INDEX_ARRAYS = {
-    "chunk_variable": ("string", ("store_variable",),
-        "variables that the columns of the index describe"),
-    "chunk_minimum": ("float64", _COLUMNS, "smallest number of the variable, in a cell"),
-    "chunk_maximum": ("float64", _COLUMNS, "largest number of the variable, in a cell"),
-    "chunk_second_minimum": ("float64", _COLUMNS,
-        "second smallest number of the variable, the smallest if it is twice, in a cell"),
-    "chunk_second_maximum": ("float64", _COLUMNS,
-        "second largest number of the variable, the largest if it is twice, in a cell"),
-    "chunk_minimum_position": ("int64", _COLUMNS, "where the smallest number first is, in a cell"),
-    "chunk_maximum_position": ("int64", _COLUMNS, "where the largest number first is, in a cell"),
-    "chunk_value_count": ("int64", _COLUMNS, "how many configurations have a number, in a cell"),
-    "chunk_largest_status": ("uint8", (CELLS,),
-        "largest status in a cell: 0 if all configurations are valid"),
-    "chunk_status_count": ("int64", (CELLS, "store_status"),
-        "how many configurations have this status, in a cell"),
-    "chunk_power_status_count": ("int64", (CELLS, "store_power_status"),
-        "how many configurations have this power status, of those that have a time, in a cell"),
-    "chunk_regime_count": ("int64", (CELLS, "store_regime"),
-        "how many configurations have this regime, in a cell"),
-    "chunk_front_count": ("int32", (CELLS,),
-        "points of the Pareto front of execution time and energy, in a cell"),
-    "chunk_front_execution_time": ("float64", ("store_front",),
-        "execution time of a point of a cell's front"),
-    "chunk_front_energy": ("float64", ("store_front",), "energy of a point of a cell's front"),
-    "chunk_front_position": ("int64", ("store_front",), "position of a point of a cell's front"),
-}  # fmt: skip
+    name: (str(row["dtype"]), tuple(row["dims"]), str(row["long_name"]))
+    for name, row in tomllib.loads(_TEXT).items()
+}
 """Type, dimensions and long name by name. No group can have such a name."""
 
 NUMBERS = [name for name, (_, dims, _) in INDEX_ARRAYS.items() if dims == _COLUMNS]

@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from json.encoder import encode_basestring_ascii
 from types import MappingProxyType
 from typing import Any
 
@@ -386,12 +387,12 @@ def laid_out(value: Any, texts: Mapping[int, str] = MappingProxyType({})) -> str
     texts : mapping, optional
         The text of parts of it that are known already, by their ``id``.
     """
-    if type(value) in _PLAIN:
-        return _plain(value)
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
     if id(value) in texts:
         return texts[id(value)]
-    if isinstance(value, Mapping) and value:
-        lines = [f"{_plain(key)}: {laid_out(held, texts)}" for key, held in value.items()]
+    if isinstance(value, dict) and value:
+        lines = [f"{laid_out(key)}: {laid_out(held, texts)}" for key, held in value.items()]
         start, end = "{", "}"
     elif isinstance(value, list) and not _PLAIN.issuperset(map(type, value)):
         lines = [laid_out(held, texts) for held in value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -329,9 +329,9 @@ def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
         attrs.pop("coordinates", None)
         labels = {n: a for n, a in own[group].items() if info.is_label(a.key)}
         results = {n: a for n, a in own[group].items() if n not in labels}
-        sizes = {k: n for array in own[group].values() for k, n in array.sizes.items()}
-        index = _group_index(info, own[""], group, sizes)
-        found[group] = StoredGroup(attrs, labels, results, index)
+        stored = StoredGroup(attrs, labels, results, None)
+        index = _group_index(info, own[""], group, stored.sizes)
+        found[group] = replace(stored, index=index)
     return found
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -177,7 +177,8 @@ class Store:
                 f"'{self.path}' lacks {len(missing)} of its chunks, such as {missing[0]}"
             )
         journal.flush()
-        info = inspect(self.path)
+        info = self._info
+        check_same(self._files, info.binding)
         entries = journal_entries(self._files, info.binding, info.counts)
         index = index_arrays(self._layout, entries)
         for key, content in chain(finished_flags(self._layout).items(), index_files(index)):
@@ -185,8 +186,9 @@ class Store:
         ended = {**info.run, **(run or {}), "finished": _now()}
         attributes = {**info.document["attributes"], "run": ended}
         members = {**info.members, **{array.name: array.document() for array in index}}
-        self._files.put(ROOT_DOCUMENT, laid_out(root_document(attributes, members)).encode())
-        self._info = inspect(self.path)
+        root = root_document(attributes, members)
+        self._files.put(ROOT_DOCUMENT, laid_out(root).encode())
+        self._info = replace(info, document=root)
         self._close_journal()
 
     def close(self) -> None:
