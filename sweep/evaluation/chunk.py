@@ -19,8 +19,6 @@ from sweep.fields import STATUS
 from sweep.models import get_model
 from sweep.space import Box, KernelSpace, Plan, cut_box
 
-__all__ = ["Buffers", "blocks", "evaluate_box", "evaluate_points", "obstacles", "warm_up"]
-
 Array = np.ndarray[Any, Any]
 
 

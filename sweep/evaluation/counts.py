@@ -10,8 +10,6 @@ import numpy as np
 from sweep.expressions import Expression
 from sweep.models.workload import Array
 
-__all__ = ["Evaluator", "StepCache", "constant", "device_array"]
-
 T = TypeVar("T")
 
 BY_VALUE = (bool, int, float, str, type(None), Expression)

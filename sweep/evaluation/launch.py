@@ -21,8 +21,6 @@ from sweep.models.workload import Array, Clocks, Workload
 from sweep.space import Box, Dimension, KernelSpace
 from sweep.specs import Device
 
-__all__ = ["Launch", "build_launch", "build_workload", "clock_on_devices", "grid_axes"]
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -30,7 +28,7 @@ class Launch:
 
     ``values`` has every name that the kernel's expressions may use; ``status`` and
     ``clock_status`` are codes of :data:`sweep.fields.STATUS`; ``workload`` lacks a model's
-    parameters. ``sound`` are tables known to have a number everywhere.
+    parameters.
     """
 
     devices: tuple[Device, ...]
@@ -38,7 +36,6 @@ class Launch:
     status: Array
     clock_status: Array
     workload: Workload
-    sound: tuple[Array, ...] = ()
 
 
 def grid_axes(space: KernelSpace) -> tuple[str, ...]:
@@ -111,21 +108,16 @@ def build_launch(
     block = block_of(kernel, evaluate, threads, warp)
     l2_hits = evaluate.share(kernel.expressions.get("cache.l2_hit_rate"), of_l2=True)
     stages, accesses, shared = stages_of(kernel, evaluate, devices, block, l2_hits)
-    parallel = [number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory")]
-    for degree, least in zip(parallel, (1.0, 0.01), strict=True):
-        evaluate.note(degree < least)
+    parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
+    evaluate.note(parallel < 1.0)
+    evaluate.note(in_flight < 0.01)
+    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
     instructions: dict[str, Array] = {}
     for stage in stages:
         for name, count in stage.instructions.items():
             instructions[name] = instructions[name] + count if name in instructions else count
-    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
-
     per_block = steps(block_limits, threads, registers, shared_bytes, limits)
     launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
-    # Numbers of blocks always are; then what is active is, unless a device lacks a limit.
-    sound: tuple[Array, ...] = (blocks,) if "launch.blocks" in kernel.expressions else ()
-    if sound and not np.isnan(per_block.fitting.min()):
-        sound += (launched.active_blocks_per_sm, launched.active_warps_per_sm)
     conditions = [part for c in space.constraints for part in evaluate.evaluated(c)]
     status = steps(_launch_status, launched.status, evaluate.failed, *conditions)
     clocks, clock_status = steps(_clocks, devices, ndim, *columns[-2:])
@@ -141,8 +133,8 @@ def build_launch(
         outer_iterations=outer,
         inner_iterations=inner,
         l2_hit_rate=l2_hits,
-        instruction_parallelism=parallel[0],
-        memory_parallelism=parallel[1],
+        instruction_parallelism=parallel,
+        memory_parallelism=in_flight,
         global_accesses=accesses,
         shared_accesses=shared,
         warp_size=warp,
@@ -155,7 +147,7 @@ def build_launch(
         tables={},
         options={},
     )
-    return Launch(devices, values, status, clock_status, workload, sound)
+    return Launch(devices, values, status, clock_status, workload)
 
 
 def build_workload(launch: Launch, model: Model, options: Mapping[str, str]) -> Workload:

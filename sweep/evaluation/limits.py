@@ -5,24 +5,6 @@ Times are CPU time of one thread on a busy machine of two cores; differences bel
 
 from __future__ import annotations
 
-__all__ = [
-    "BLOCK",
-    "CLOCKS_FORM",
-    "FEW",
-    "FEW_LAUNCHES",
-    "FEW_POINTS",
-    "LAUNCHES",
-    "MAX_CHUNKS",
-    "MOST_BOXES",
-    "MOST_BYTES",
-    "MOST_KEPT",
-    "PIECE",
-    "ROW",
-    "SHORT_ROW",
-    "SIZES",
-    "WHOLE_TABLES",
-]
-
 WHOLE_TABLES = 500_000
 """Launches, and clock pairs, up to which the tables of the whole grid are made once."""
 # A question with 300 groups takes 0.2 s with them and 1.8 s with tables for each group.

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     import xarray as xr
 
-__all__ = ["Distribute", "Planned", "evaluate", "kernel_dataset", "open_plan"]
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]

@@ -11,10 +11,12 @@ import math
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,6 @@ from sweep.evaluation.variables import Variable, variables
 from sweep.models import get_model
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, cut_box
-
-__all__ = ["Accumulator", "Piece", "Progress", "Task", "reduce_in_threads"]
 
 Array = np.ndarray[Any, Any]
 State = Smallest | LeastOfEach | Front | Counts
@@ -74,6 +74,7 @@ class Task:
             reduction.keep.value_only and bool(self.clocks) and set(self.clocks) <= set(by)
         )
         self._by = tuple(n for n in by if not (self.keeps_each and n in self.clocks))
+        self._axes = [whole.clocked.names.index(n) for n in self._by if n != "model"]
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -103,16 +104,20 @@ class Task:
         indices = self.reduction.indices
         return self.whole.restricted({n: indices[n].tolist() for n in self.whole.grid.names})
 
+    def _group(self, chosen: Sequence[int]) -> Box:
+        """Return the box of the selected grid that belongs to one group, from its places."""
+        start, stop = [0] * len(self.selected.clocked.shape), list(self.selected.clocked.shape)
+        for axis, i in zip(self._axes, chosen, strict=True):
+            start[axis], stop[axis] = i, i + 1
+        return Box(tuple(start), tuple(stop))
+
     @cached_property
     def inner(self) -> str | None:
         """The dimension over which the inner loop of the form ``sizes`` runs, if any."""
         grid = self.selected.clocked
         if math.prod(grid.shape[-2:]) > 1 or self.keeps_each or is_small(self.selected):
             return None
-        ends = (
-            1 if name in self._by else n for name, n in zip(grid.names, grid.shape, strict=True)
-        )
-        first = next(cut_box(Box((0,) * len(grid.shape), tuple(ends)), limits.LAUNCHES))
+        first = next(cut_box(self._group([0] * len(self._axes)), limits.LAUNCHES))
         lengths = dict(zip(grid.names, first.shape, strict=True))
         found = max(grid_axes(self.whole), key=lengths.__getitem__, default=None)
         return found if found is not None and lengths[found] >= limits.SIZES else None
@@ -130,39 +135,29 @@ class Task:
     @cached_property
     def pieces(self) -> list[Piece]:
         """The pieces in order."""
-        grid, reduction = self.selected.clocked, self.reduction
+        grid, by = self.selected.clocked, self.reduction.by
         order = [grid.names.index(name) for name in self.part.clocked.names]
-        models = reduction.indices["model"].tolist()
-        axes = [(name, axis) for axis, name in enumerate(grid.names) if name in self._by]
-        found: list[Piece] = []
-        for chosen in np.ndindex(*(grid.shape[axis] for _, axis in axes)):
-            start, stop = [0] * len(grid.shape), list(grid.shape)
-            place = dict.fromkeys(reduction.by, 0)
-            for (name, axis), i in zip(axes, chosen, strict=True):
-                start[axis], stop[axis], place[name] = i, i + 1, i
-            groups = [reduction.groups([{**place, "model": i}[name] for name in reduction.by])
-                      for i in range(len(models))]  # fmt: skip
-            keys = tuple((m, int(group[0])) for m, group in zip(models, groups, strict=True))
-            for box in cut_box(Box(tuple(start), tuple(stop)), self._limit):
-                ends = (tuple(end[i] for i in order) for end in (box.start, box.stop))
-                found.append(Piece(Box(*ends), keys))
-        return found
-
-    @property
-    def _limit(self) -> int:
-        if form_of(self.selected.clocked.shape) == "clocks" and not set(self.clocks) & set(
-            self._by
-        ):
-            return limits.PIECE
+        models = self.reduction.indices["model"].tolist()
         # With sizes as the inner loop only one or two of a launch's tables are large.
-        return limits.LAUNCHES // (1 if self.inner else 2)
+        limit = limits.LAUNCHES // (1 if self.inner else 2)
+        if form_of(self._group([0] * len(self._axes)).shape) == "clocks":
+            limit = limits.PIECE
+        found: list[Piece] = []
+        for chosen in np.ndindex(*(grid.shape[axis] for axis in self._axes)):
+            places: dict[str, Any] = dict.fromkeys(by, 0) | {"model": np.arange(len(models))}
+            places |= {grid.names[axis]: i for axis, i in zip(self._axes, chosen, strict=True)}
+            groups = self.reduction.groups([places[name] for name in by])
+            numbers = np.broadcast_to(groups, len(models)).tolist()
+            for box in cut_box(self._group(chosen), limit):
+                ends = (tuple(end[i] for i in order) for end in (box.start, box.stop))
+                found.append(Piece(Box(*ends), tuple(zip(models, numbers, strict=True))))
+        return found
 
     def positions(self, box: Box, model: int, n_outer: int) -> tuple[Array, Array]:
         """Return what indices outside the inner loop, and within, add to the position."""
-        grid, step, strides = self.whole.grid, 1, {}
-        for name, length in zip(reversed(grid.names), reversed(grid.shape), strict=True):
-            strides[name] = step
-            step *= length
+        grid = self.whole.grid
+        steps = accumulate(reversed(grid.shape), mul, initial=1)
+        strides = dict(zip(reversed(grid.names), steps, strict=False))
         axes = [
             strides.get(name, 0) * self.reduction.indices.get(name, np.zeros(1, np.int64))[part]
             for name, part in zip(self.part.clocked.names, box.slices, strict=True)
@@ -173,7 +168,7 @@ class Task:
         inner = np.zeros(1, np.int64)
         for axis in axes[n_outer:]:
             inner = (inner[:, None] + axis).ravel()
-        (outer[0] if n_outer else inner)[:] += model * step
+        (outer[0] if n_outer else inner)[:] += model * grid.n_points
         return outer, inner
 
     def pairs(self) -> tuple[Array, Array]:
@@ -196,17 +191,14 @@ class Task:
         models = [self.plan.models[i] for i in self.reduction.indices["model"]]
         found: dict[str, frozenset[str]] = dict.fromkeys(models, frozenset())
         for piece in (self.pieces[0], self.pieces[-1]):
-            for corner in (0, 1):
-                start, stop = list(piece.box.start), list(piece.box.stop)
-                if corner:
-                    start[-3] = max(stop[-3] - 2, start[-3])
-                else:
-                    stop[-3] = min(start[-3] + 2, stop[-3])
-                tables = Tables(self.part, Box(tuple(start), tuple(stop)))
+            start, stop = piece.box.start, piece.box.stop
+            first, end = start[-3], stop[-3]
+            for low, high in ((first, min(first + 2, end)), (max(end - 2, first), end)):
+                box = Box((*start[:-3], low, *start[-2:]), (*stop[:-3], high, *stop[-2:]))
+                tables = Tables(self.part, box)
                 for name in found:
-                    inputs, box = tables.inputs(self.plan, name), tables.box
-                    packed = pack(get_model(name), inputs, box, box, "sizes")
-                    found[name] |= set(packed.varying)
+                    inputs = tables.inputs(self.plan, name)
+                    found[name] |= set(pack(get_model(name), inputs, box, box, "sizes").varying)
         return found
 
 
@@ -220,13 +212,13 @@ class Accumulator:
     """
 
     def __init__(self, task: Task) -> None:
-        self.task, dtype = task, np.dtype(task.plan.precision)
+        self.task = task
         self._states: dict[tuple[int, int], State] = {}
         self._steps = StepCache()
         self._rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._sources = tuple(v.source for v in task.variables)
         self._tiles = [np.empty(TILE, v.dtype) for v in task.variables]
-        self._gathered = Gathered(dtype, TILE)
+        self._gathered = Gathered(np.dtype(task.plan.precision), TILE)
 
     def add(self, piece: Piece) -> int:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
@@ -250,8 +242,7 @@ class Accumulator:
                     spread=task.varying[name] if task.inner else (),
                     rows=self._rows[name],
                 )
-                positions = task.positions(block, model, packed.stride.shape[1])
-                self._pass(name, packed, positions, state)
+                self._pass(packed, block, model, state)
         return piece.box.n_points * len(piece.models)
 
     def _empty(self) -> State:
@@ -265,13 +256,13 @@ class Accumulator:
             return Front(signs, dtype, self._gathered)
         return Smallest(keep, signs, dtype)
 
-    def _pass(
-        self, model: str, packed: Packed, positions: tuple[Array, Array], state: State
-    ) -> None:
+    def _pass(self, packed: Packed, box: Box, model: int, state: State) -> None:
         """Reduce a block with one model."""
-        keeps = "least_of_each" if self.task.keeps_each else self.task.reduction.keep.kind
-        key = model, self.task.plan.variant, packed.form, self._sources, keeps
+        task = self.task
+        keeps = "least_of_each" if task.keeps_each else task.reduction.keep.kind
+        key = task.plan.models[model], task.plan.variant, packed.form, self._sources, keeps
         compiled = get_reducing_pass(*key, packed.length, packed.varying)
+        positions = task.positions(box, model, packed.stride.shape[1])
         tile = 0
         while tile >= 0:
             with np.errstate(all="ignore"):

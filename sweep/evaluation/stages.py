@@ -24,8 +24,6 @@ from sweep.hardware.warp_simulation import Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs import Access, Device, Kernel
 
-__all__ = ["Block", "block_of", "stages_of", "summed"]
-
 TOTALS = ("instructions.", "synchronisation.")
 BANKS = {"1": 16}  # banks (and lanes that are served together) by major compute capability
 BANKS_LATER = 32

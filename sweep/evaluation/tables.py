@@ -22,19 +22,6 @@ from sweep.models.base import Model
 from sweep.models.workload import Array
 from sweep.space import Box, KernelSpace, Plan
 
-__all__ = [
-    "Index",
-    "Packed",
-    "Tables",
-    "form_of",
-    "is_small",
-    "model_inputs",
-    "pack",
-    "pass_inputs",
-    "restricted",
-    "tables_of",
-]
-
 Index = tuple[slice, ...]
 
 MISSING = float(STATUS["missing_parameters"])
@@ -123,7 +110,7 @@ def pass_inputs(
     launch_names, clock_names = input_names(model, length)
     status, clock_status = launch.status, launch.clock_status
     for name in launch_names[len(LAUNCH_INPUTS) :]:
-        if not any(inputs[name] is t for t in launch.sound) and _has_nan(inputs[name]):
+        if _has_nan(inputs[name]):
             missing = np.isnan(inputs[name])
             # Without parameters the model says nothing at all, whatever the launch.
             status = np.where(missing & (status != CONSTRAINT), MISSING, status)

@@ -15,17 +15,6 @@ from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
 
-__all__ = [
-    "Labelled",
-    "Variable",
-    "all_fields",
-    "assumptions",
-    "coordinates",
-    "group_attributes",
-    "regime_attributes",
-    "variables",
-]
-
 DEFAULT_OUTPUTS = (
     "execution_time",
     "execution_cycles",

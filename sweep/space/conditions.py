@@ -11,8 +11,6 @@ import numpy as np
 from sweep.expressions import Bounds, Expression
 from sweep.space.grid import Array, Values
 
-__all__ = ["Condition", "Names"]
-
 TABLE = 1 << 20
 """Most truth values of a condition's table."""
 

@@ -12,18 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "CLOCK_AXES",
-    "Array",
-    "Box",
-    "Configurations",
-    "Dimension",
-    "Grid",
-    "Values",
-    "count_parts",
-    "cut_box",
-]
-
 Array = npt.NDArray[Any]
 Values = tuple[Any, ...]
 

@@ -26,8 +26,6 @@ from sweep.models import model_names
 from sweep.space.grid import CLOCK_AXES, Values
 from sweep.specs.reading import load_toml
 
-__all__ = ["Plan", "axis_values", "check_clocks", "list_plans", "load_plan", "parse_plan"]
-
 VARIANTS = ("corrected", "printed")
 PRECISIONS = ("float32", "float64")
 LAYOUTS = (None, "grid", "stacked")

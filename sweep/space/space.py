@@ -32,14 +32,6 @@ from sweep.specs import (
 )
 from sweep.specs.names import LAUNCH_NAMES
 
-__all__ = [
-    "KernelSpace",
-    "Space",
-    "missing_parameters",
-    "resolve",
-    "with_derived",
-]
-
 Spec = TypeVar("Spec", Device, Kernel)
 
 

@@ -23,8 +23,6 @@ from sweep.expressions import Bounds, Expression
 from sweep.space.conditions import Condition, Names
 from sweep.space.grid import Array, Configurations, Values
 
-__all__ = ["valid_configurations", "violated"]
-
 BLOCK = 1 << 18
 """Partial configurations that are extended together."""
 
