@@ -13,7 +13,7 @@ SOURCE = '''
 """A roofline."""
 
 from sweep.fields import BOUND, Field
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.base import Finding, Input, Model, Symbol, equations, symbols_of
 
 INPUTS = (
     Input("issued", "W", "1", "warp instructions of an SM", "kernel instructions"),
@@ -62,6 +62,8 @@ MODEL = Model(
     fields=(Field("transfer_cycles", "cycle", "time of the transfers", "T_mem", "roofline (1)"),),
     regimes={"roofline_compute": CODE, "roofline_memory": 129},
     bodies={"corrected": body, "printed": body}, prepare=prepare, parameters=(), errata={},
+    findings=lambda work, variant, results, write: [
+        Finding("Roof", notes=(f"{write(results['transfer_cycles'])} cycles of transfers.",))],
 )
 '''
 COMMAND = "import sys; from sweep.cli import main; sys.exit(main())"
@@ -74,6 +76,7 @@ plan = sweep.Plan(["vector_add"], ["gtx_980"], ["roofline"], precision="float64"
 found = sweep.evaluate(plan)["vector_add"].compute()
 explained = sweep.explain(plan, {})
 assert explained["Equations"].lines[0].number == "1"
+assert explained["Roof"].notes[0].endswith(" cycles of transfers.")
 print(found["roofline_transfer_cycles"].item(), explained.results["roofline_transfer_cycles"],
       explained.results["execution_cycles"], found["execution_cycles"].item())
 """
