@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.profile_texts import HEADER, INSTRUCTIONS, MATRIX, made, of, path, text
+from support.profile_texts import FOLDER, HEADER, INSTRUCTIONS, MATRIX, made, of, path, text
 
 import sweep
 from sweep.importers.profiles.inputs import Given, inputs_of
@@ -269,35 +269,6 @@ def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
     assert len(sweep.best(plan, by=["model"])) == len(sweep.model_names())
 
 
-BY_HAND = """
-schema = 1
-name = "k"
-[source]
-default = "derived: by hand"
-[launch]
-threads_per_block = 256
-blocks = 4096
-[resources]
-registers_per_thread = 16
-[instructions]
-computation = 12
-[[global_access]]
-name = "operands"
-kind = "load"
-count = 2
-bytes = 4
-pattern = "coalesced"
-[[global_access]]
-name = "result"
-kind = "store"
-count = 1
-bytes = 4
-pattern = "coalesced"
-[cache]
-l2_hit_rate = 0.25
-"""
-
-
 @pytest.mark.slow
 def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
     warps = 4096 * 8
@@ -315,7 +286,10 @@ def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
              ("launch__shared_mem_per_block_static", "byte/block", "0")]  # fmt: skip
     run = tmp_path / "run.csv"
     run.write_text(made(*rows, grid="(4096, 1, 1)", block="(256, 1, 1)"), encoding="utf-8")
-    texts = {"profiled": sweep.read_profile([run]).text, "by_hand": BY_HAND}
+    texts = {
+        "profiled": sweep.read_profile([run]).text,
+        "by_hand": (FOLDER / "by_hand.toml").read_text("utf-8"),
+    }
     for name, content in texts.items():
         (tmp_path / f"{name}.toml").write_text(content, encoding="utf-8")
     clocks = {"core_clock": [400, 700, 1000], "memory_clock": [400, 1000]}

@@ -15,55 +15,9 @@ from sweep.importers.ptx.module import Address, Label, PtxError, Register
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.tokens import integer_of
 
-# Output of the compiler before LLVM for the first devices.
-OLD = """
-\t.version 1.4
-\t.target sm_10, map_f64_to_f32
-\t// compiled with be
-\t.file\t1\t"<command-line>"
-\t.file\t2\t"/tmp/a.cudafe2.gpu"
-\t.const[1] .b8 table[16] = {0x1,0x2};
-\t.entry _Z3sumPfi (
-\t\t.param .u32 __cudaparm__Z3sumPfi_a,
-\t\t.param .s32 __cudaparm__Z3sumPfi_n)
-\t{
-\t.reg .u16 %rh<4>;
-\t.reg .u32 %r<12>;
-\t.reg .f32 %f<4>;
-\t.reg .pred %p<3>;
-\t.reg .v4 .f32 %v;
-\t.loc\t2\t5\t0
-$LDWbegin__Z3sumPfi:
-\tcvt.u32.u16 \t%r1, %tid.x;
-\tmov.u16 \t%rh1, %ctaid.x;
-\tmul.wide.u16 \t%r2, %rh1, 64;
-\tadd.u32 \t%r3, %r2, %r1;
-\tld.param.u32 \t%r4, [__cudaparm__Z3sumPfi_a];
-\tmul.lo.u32 \t%r5, %r3, 4;
-\tadd.u32 \t%r6, %r4, %r5;
-\tmov.s32 \t%r7, 0;
-$Lt_0_1282:
- //<loop> Loop body line 8, nesting depth: 1, iterations: 12
-\tld.global.f32 \t%f1, [%r6+0];
-\tadd.f32 \t%f2, %f2, %f1;
-\tmov.f32 \t%v.x, %f2;
-\tadd.s32 \t%r7, %r7, 1;
-\tmov.u32 \t%r8, 12;
-\tsetp.ne.s32 \t%p1, %r7, %r8;
-\t@%p1 bra \t$Lt_0_1282;
-\t@!%p1 bra.uni \t$LDWend__Z3sumPfi;
-\t.loc\t2\t11\t0
-\texit;
-$LDWend__Z3sumPfi:
-\t} // _Z3sumPfi
-
- \t@@DWARF .section .debug_info, "",@progbits
- \t@@DWARF .byte\t0xcd, 0x04, 0x00, 0x00, 0x02, 0x00
-"""
-
 
 def test_versions_1__are_read():
-    module = read_ptx(OLD)
+    module = fixture("version_1_4")  # the output of the compiler before LLVM
     assert (module.version, module.target) == ("1.4", "sm_10")
     entry = module.entry("sum")
     assert entry.name == "_Z3sumPfi"

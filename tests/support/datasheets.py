@@ -1,42 +1,20 @@
-"""Values from data sheets of the shipped devices, one row each."""
+"""Values from data sheets of the shipped devices, one row each.
 
-# key, compute capability, SMs, lanes, boost MHz, bus bits, L2 MiB; TFLOP/s and GB/s as printed
-PRINTED = (
-    ("v100", "7.0", 80, 64, 1530, 4096, 6, 15.7, 900),
-    ("a100_40gb", "8.0", 108, 64, 1410, 5120, 40, 19.5, 1555),
-    ("a100_80gb", "8.0", 108, 64, 1410, 5120, 40, 19.5, 2039),
-    ("rtx_2080_ti", "7.5", 68, 64, 1545, 352, 5.5, 13.4, 616),
-    ("rtx_3090", "8.6", 82, 128, 1695, 384, 6, 35.6, 936),
-    ("rtx_a4000", "8.6", 48, 128, 1560, 256, 4, 19.2, 448),
-    ("rtx_4090", "8.9", 128, 128, 2520, 384, 72, 82.6, 1008),
-    ("h100_sxm", "9.0", 132, 128, 1980, 5120, 50, 67, 3350),
-    ("h100_pcie", "9.0", 114, 128, 1755, 5120, 50, 51, 2039),
-    ("h200", "9.0", 132, 128, 1980, 6144, 50, 67, 4800),
-    ("b200", "10.0", 148, 128, 1965, 8192, 126.5, 75, 8000),
-    ("mi210", "", 104, 64, 1700, 4096, 8, 22.6, 1638),
-    ("mi250x", "", 110, 64, 1700, 4096, 8, 47.9 / 2, 3277 / 2),  # one of two dies
-)
-# Cards on which published tuning data was measured, and related cards, from the vendors' texts and
-# reviews that the device files cite. The W6600's clock and some TFLOP/s are recalled.
-FURTHER = (
-    ("gtx_680", "3.0", 8, 192, 1058, 256, 0.5, 3.25, 192.2),
-    ("tesla_k20", "3.5", 13, 192, 706, 320, 1.25, 3.52, 208),
-    ("tesla_k40", "3.5", 15, 192, 745, 384, 1.5, 4.29, 288),
-    ("gtx_750", "5.0", 4, 128, 1085, 128, 2, 1.11, 80),
-    ("tesla_p100", "6.0", 56, 64, 1303, 4096, 4, 9.3, 732),
-    ("gtx_1070", "6.1", 15, 128, 1683, 256, 2, 6.5, 256),
-    ("gtx_1080", "6.1", 20, 128, 1733, 256, 2, 8.9, 320),
-    ("gtx_1080_ti", "6.1", 28, 128, 1582, 352, 2.75, 11.3, 484),
-    ("rtx_2080", "7.5", 46, 64, 1710, 256, 4, 10.1, 448),
-    ("titan_rtx", "7.5", 72, 64, 1770, 384, 6, 16.3, 672),
-    ("tesla_t4", "7.5", 40, 64, 1590, 256, 4, 8.1, 320),
-    ("rtx_3060", "8.6", 28, 128, 1777, 192, 3, 12.7, 360),
-    ("rtx_3080", "8.6", 68, 128, 1710, 320, 5, 29.8, 760),
-    ("rtx_a6000", "8.6", 84, 128, 1800, 384, 6, 38.7, 768),
-    ("l40", "8.9", 142, 128, 2490, 384, 96, 90.5, 864),
-    ("rtx_5090", "12.0", 170, 128, 2407, 512, 96, 104.8, 1792),
-    ("mi50", "", 60, 64, 1725, 4096, 4, 13.3, 1024),
-    ("mi100", "", 120, 64, 1502, 4096, 8, 23.1, 1229),
-    ("radeon_pro_w6600", "", 14, 128, 2903, 128, 34, 10.4, 224),
-    ("radeon_pro_w7800", "", 35, 128, 2525, 256, 70, 45.2 / 2, 576),  # without pairs
-)
+Key, compute capability, SMs, lanes, boost MHz, bus bits, L2 MiB; TFLOP/s and GB/s as printed. The
+MI250X counts as one of its two dies, the W7800 without pairs of instructions.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+_TEXT = (Path(__file__).parents[1] / "data" / "datasheets.csv").read_text("utf-8")
+_ROWS = [
+    (row["list"], row["device"], row["compute_capability"], *map(float, list(row.values())[3:]))
+    for row in csv.DictReader(_TEXT.splitlines())
+]
+PRINTED = tuple(row[1:] for row in _ROWS if row[0] == "printed")
+FURTHER = tuple(row[1:] for row in _ROWS if row[0] == "further")
+"""Cards on which published tuning data was measured, and related cards, from the vendors' texts and
+reviews that the device files cite. The W6600's clock and some TFLOP/s are recalled."""

@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["expression", "mutated", "places_in"]
-
 NUMBERS = [
     "0", "-1", "1", "2", "3.5", "1e-320", "1e308", "1e999", "-0.0", "nan", "inf", "-inf", "true",
     "65537", "10000001", "4294967296", "9007199254740993", "1" + "0" * 30, "9" * 5000, "0x10",
@@ -154,19 +152,7 @@ def places_in(node: Any) -> list[tuple[Any, Any]]:
 
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "<", "<=", "==", "!=", ">", ">=", " and ", " or ",
              " in ", " is ", " if ", " else ", ",", ":=", "&", "|", "<<", ".", " not "]  # fmt: skip
-CALLS = [
-    "min",
-    "max",
-    "ceil",
-    "floor",
-    "abs",
-    "sqrt",
-    "log2",
-    "round",
-    "open",
-    "__import__",
-    "not ",
-]
+CALLS = "min max ceil floor abs sqrt log2 round open __import__ not".split()
 
 
 def expression(names: list[str], chance: random.Random, depth: int = 0) -> str:
