@@ -7,18 +7,17 @@ import tomllib
 import jsonschema
 import numpy as np
 import pytest
+from support.launches import launched, space_of
 from support.spec_texts import KERNEL, spoilt
 from support.warps import affine_bank_conflicts
 
 from sweep import specs
-from sweep.errors import SpecError
 from sweep.evaluation.chunk import evaluate_box
-from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.affine_accesses import Affine, affine_transactions
 from sweep.hardware.distinct_blocks import distinct_blocks
 from sweep.hardware.memory_rules import LINE_BYTES, bank_rule_of, rule_of
-from sweep.space import Box, Plan, resolve
+from sweep.space import Box, Plan
 from sweep.specs import format_table
 
 DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
@@ -70,19 +69,12 @@ def text_of(access=FLAT, shared=FLAT):
     return FILE.replace("GLOBAL", access).replace("SHARED", shared)
 
 
-def space_of(text, devices=DEVICES):
-    plan = Plan(("affine",), devices, ("hong_kim",), store=False)
-    texts = {name: specs.load_device(name).text for name in devices}
-    return resolve(plan, {"devices": texts, "kernels": {"affine": text}}).kernels[0], plan
+def launch_of(text):
+    return launched("affine", *DEVICES, text=text)
 
 
-def launch_of(text, devices=DEVICES):
-    space, _ = space_of(text, devices)
-    return build_launch(space)
-
-
-def accesses_of(text, devices=DEVICES):
-    workload = launch_of(text, devices).workload
+def accesses_of(text):
+    workload = launch_of(text).workload
     return workload.global_accesses[0], workload.shared_accesses[0]
 
 
@@ -204,7 +196,8 @@ def test_affine__only_blocks_that_some_access_needs_are_cut():
     ],
 )
 def test_affine__an_access_that_no_hardware_has_is_a_status(key, bad):
-    space, plan = space_of(text_of(f'pattern = "affine"\ny = 0\n{key}'))
+    space = space_of("affine", *DEVICES, text=text_of(f'pattern = "affine"\ny = 0\n{key}'))
+    plan = Plan(("affine",), DEVICES, ("hong_kim",))
     whole = evaluate_box(space, plan, Box(space.grid.whole.start, space.grid.whole.stop))
     status = whole["status"][0, :, 1, 1]
     assert ((status == STATUS["kernel_expression"]) == bad).all()
@@ -260,31 +253,13 @@ def test_file__y_may_be_left_out_in_a_row_of_threads():
     assert access.y is not None and access.y.text == "0"
 
 
-VALID = {
-    text_of(): True,
-    text_of('pattern = "affine"\nx = 1\ny = 2\nz = 3\nbase = -4'): True,
-    text_of('pattern = "affine"\ny = 1'): False,
-    text_of('pattern = "affine"\nx = 1\ny = 1\nstride = 1'): False,
-    text_of('pattern = "coalesced"\nbase = 1'): False,
-    text_of('pattern = "strided"\nstride = 1\nz = 1'): False,
-    text_of(shared="x = 1"): False,
-    text_of(shared='pattern = "affine"\nx = 1\ny = 1\nstride = 1'): False,
-    text_of(shared='pattern = "affine"\ny = 1'): False,
-    text_of(shared='pattern = "strided"\nstride = 2'): True,
-    text_of(shared="stride = 2"): True,
-}
-
-
-@pytest.mark.parametrize("number", range(len(VALID)))
-def test_file__json_schema_says_what_loading_says(number):
-    text, is_valid = list(VALID.items())[number]
-    validator = jsonschema.Draft202012Validator(specs.json_schema("kernel"))
-    assert validator.is_valid(tomllib.loads(text)) == is_valid
-    if is_valid:
-        specs.parse_kernel(text, "k")
-    else:
-        with pytest.raises(SpecError):
-            specs.parse_kernel(text, "k")
+@pytest.mark.parametrize("text", [
+    text_of(), text_of('pattern = "affine"\nx = 1\ny = 2\nz = 3\nbase = -4'),
+    text_of(shared='pattern = "strided"\nstride = 2'), text_of(shared="stride = 2"),
+])  # fmt: skip
+def test_file__json_schema_accepts_what_loading_accepts(text):
+    jsonschema.validate(tomllib.loads(text), specs.json_schema("kernel"))
+    specs.parse_kernel(text, "k")
 
 
 def test_file__the_format_table_names_the_keys():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.launches import launched
 
-from sweep.evaluation.launch import build_launch
 from sweep.hardware.warp_simulation import simulate_transactions
-from sweep.space import Plan, resolve
 
 CHANNELS, SAMPLES, DMS, PITCH = 1536, 25000, 2048, 25650
 NAMES = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "tile_stride_x",
@@ -23,10 +22,7 @@ CONFIGURATIONS = [
 
 
 def launch_of(configuration, device="rtx_2080_ti"):
-    chosen = dict(zip(NAMES, configuration, strict=True))
-    axes = {name: (value,) for name, value in chosen.items()}
-    (space,) = resolve(Plan(("dedispersion",), (device,), ("hong_kim",), axes=axes)).kernels
-    return build_launch(space)
+    return launched("dedispersion", device, **dict(zip(NAMES, configuration, strict=True)))
 
 
 def shifts():

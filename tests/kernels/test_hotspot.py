@@ -6,11 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from support.launches import launched
 
-from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.warp_simulation import simulate_bank_conflicts, simulate_transactions
-from sweep.space import Plan, resolve
 
 GRID = 512
 MARGIN = 10  # max_tfactor
@@ -29,10 +28,12 @@ CONFIGURATIONS = [
 
 
 def launch_of(configuration, device="rtx_2080_ti", grid=GRID, **more):
-    chosen = {**dict(zip(NAMES, configuration, strict=True)), **more}
-    axes = {n: (v,) for n, v in {"grid_width": grid, "grid_height": grid, **chosen}.items()}
-    (space,) = resolve(Plan(("hotspot",), (device,), ("hong_kim",), axes=axes)).kernels
-    return build_launch(space)
+    chosen = {
+        "grid_width": grid,
+        "grid_height": grid,
+        **dict(zip(NAMES, configuration, strict=True)),
+    }
+    return launched("hotspot", device, **chosen, **more)
 
 
 class Walk:

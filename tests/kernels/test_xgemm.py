@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.launches import launched
 
-from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.hardware.warp_simulation import simulate_bank_conflicts, simulate_transactions
 from sweep.importers.files import read_source
 from sweep.importers.tuners.search_space import read_t1
-from sweep.space import Plan, resolve
 from sweep.specs import load_kernel
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
@@ -47,9 +46,7 @@ def configurations():
 
 
 def launch_of(device="rtx_2080_ti", sizes=SIZES, **chosen):
-    axes = {name: (value,) for name, value in (sizes | chosen).items()}
-    (space,) = resolve(Plan(("xgemm",), (device,), ("hong_kim",), axes=axes)).kernels
-    return build_launch(space)
+    return launched("xgemm", device, **sizes, **chosen)
 
 
 # ------------------------------------------------------------------- a walk through the algorithm
@@ -253,9 +250,7 @@ def test_passes__rank_measured_times():
         rows = list(csv.DictReader(file))
     names = [n for n in load_kernel("xgemm").parameters if n in rows[0]]
     measured = {tuple(int(row[n]) for n in names): float(row["time_ms"]) for row in rows}
-    axes = {name: (value,) for name, value in {"KWG": 32, "STRM": 0, "STRN": 0}.items()}
-    (space,) = resolve(Plan(("xgemm",), ("rtx_2080_ti",), ("hong_kim",), axes=axes)).kernels
-    launch = build_launch(space)
+    launch = launched("xgemm", "rtx_2080_ti", KWG=32, STRM=0, STRN=0)
     work = launch.workload
     passes = sum(a.count * a.wavefronts for a in (*work.shared_accesses, *work.global_accesses))
     total = np.ravel(passes * np.ceil(work.threads_per_block / 32) * work.blocks)

@@ -8,18 +8,33 @@ import time
 import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.spec_texts import DEVICE, KERNEL, spoilt
 
 from sweep import specs
-from sweep.errors import SpecError
+from sweep.errors import SpecError, StoreError
 from sweep.fields import Parameter
 from sweep.specs.formats import range_text
+from sweep.specs.names import MAX_NAME, check_name, is_word
 from sweep.specs.reading import MAX_ERRORS, load_toml
 
 CASES = tomllib.loads((Path(__file__).parent / "bad_specs.toml").read_text(encoding="utf-8"))
+BASES = {"device": (DEVICE, specs.parse_device), "kernel": (KERNEL, specs.parse_kernel)}
+FOLDERS = {"device": "devices", "kernel": "kernels_spec"}
+DECLARED = [
+    Parameter("issue_cycles", "", "cycle", "issue cycles", minimum=0.1, maximum=64),
+    Parameter("mem_ld_cycles", "", "cycle", "latency", minimum=1),
+    Parameter("mode", "", "", "a word", choices=("fast", "slow")),
+    Parameter("table", "", "", "rows", columns=("memory_clock_MHz", "cycles"), minimum=1),
+    Parameter("costs", "", "", "rows", columns=("instruction_name", "cycles"), required=False),
+]
+SCHEMAS = {
+    kind: jsonschema.Draft202012Validator(specs.json_schema(kind, {"hong_kim": DECLARED}))
+    for kind in BASES
+}
 
 
 def message(function, *arguments) -> str:
@@ -31,20 +46,18 @@ def message(function, *arguments) -> str:
     return text
 
 
-def each(kind):
-    return pytest.mark.parametrize("case", CASES[kind], ids=lambda case: case["new"][:40] or "-")
-
-
-@each("device")
-def test_bad_device(case):
-    text = spoilt(DEVICE, case["old"], case["new"])
-    assert message(specs.parse_device, text, "foo") == f"devices/foo.toml: {case['error']}"
-
-
-@each("kernel")
-def test_bad_kernel(case):
-    text = spoilt(KERNEL, case["old"], case["new"])
-    assert message(specs.parse_kernel, text, "foo") == f"kernels_spec/foo.toml: {case['error']}"
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [(kind, case) for kind, cases in CASES.items() for case in cases],
+    ids=lambda value: value if isinstance(value, str) else value["new"][:40] or "-",
+)
+def test_bad_file(kind, case):
+    base, parse = BASES[kind]
+    text = spoilt(base, case["old"], case["new"])
+    assert message(parse, text, "foo") == f"{FOLDERS[kind]}/foo.toml: {case['error']}"
+    if "not TOML" not in case["error"]:
+        accepts = case.get("schema_accepts", False)
+        assert SCHEMAS[kind].is_valid(tomllib.loads(text)) == accepts
 
 
 @pytest.mark.parametrize("old", ["core_nominal_MHz = 1000", "sm_count = 4", "static_W = 20"])
@@ -120,14 +133,6 @@ def test_range_text(bounds, text):
 
 # ---------------------------------------------------------------------------- model parameters
 
-DECLARED = [
-    Parameter("issue_cycles", "", "cycle", "issue cycles", minimum=0.1, maximum=64),
-    Parameter("mem_ld_cycles", "", "cycle", "latency", minimum=1),
-    Parameter("mode", "", "", "a word", choices=("fast", "slow")),
-    Parameter("table", "", "", "rows", columns=("memory_clock_MHz", "cycles"), minimum=1),
-    Parameter("costs", "", "", "rows", columns=("instruction_name", "cycles"), required=False),
-]
-
 
 @pytest.mark.parametrize(
     "line, error",
@@ -153,12 +158,39 @@ def test_model_parameter(line, error):
     refusal = message(specs.check_model_parameters, device, "hong_kim", DECLARED)
     assert refusal.startswith(f"devices/foo.toml: model.hong_kim.{key} = ")
     assert error in refusal
+    assert SCHEMAS["device"].is_valid(tomllib.loads(text)) == ("rising order" in error)
 
 
 def test_model_parameter__what_is_missing_is_a_status_and_no_error():
     device = specs.parse_device(DEVICE, "foo")
-    specs.check_model_parameters(device, "hong_kim", DECLARED)
-    specs.check_model_parameters(device, "another", DECLARED)
+    for model in ("hong_kim", "another"):
+        specs.check_model_parameters(device, model, DECLARED)
+    assert SCHEMAS["device"].is_valid(tomllib.loads(DEVICE))
+    assert not SCHEMAS["device"].is_valid(tomllib.loads(DEVICE.replace("hong_kim", "hong_kin")))
+
+
+# ---------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("name", ["gtx_980", "_x", "Tile", "a" * MAX_NAME])
+def test_check_name__accepts_identifiers(name):
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "1x", "a-b", "a.b", "a b", "a\n", "a\0", "é", "\ud800", "__import__('os')",
+     "a" * (MAX_NAME + 1), None, 3, b"x", ["x"], 10**30],
+)  # fmt: skip
+def test_check_name__refuses_everything_else(name):
+    with pytest.raises(StoreError, match="^a.zarr: .*: a dimension is a letter, then") as caught:
+        check_name(name, "dimension", "a.zarr", StoreError)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 250
+
+
+def test_word():
+    fits = {"x": True, "x y": True, "x\0": False, "\ud800": False, " ": False}
+    assert {word: is_word(word) for word in fits} == fits
 
 
 # ---------------------------------------------------------------------------- files
@@ -182,6 +214,8 @@ def test_search_path_that_does_not_exist(monkeypatch):
 
 @pytest.mark.parametrize("load", [specs.load_device, specs.load_kernel])
 def test_unreadable_file(load, tmp_path):
+    for name in ("~nosuchuser/x.toml", "a\0.toml", "/\ud800/x.toml"):
+        message(load, name)
     missing = tmp_path / "foo.toml"
     assert message(load, missing) == f"{missing}: no such file"
     assert message(load, tmp_path) == f"{tmp_path}: is a directory"
