@@ -8,7 +8,7 @@ from sweep.specs import load_device
 
 
 def space_of(kernel, *devices, text=None, **chosen):
-    """Return the space of a kernel; ``chosen`` fixes axes, ``text`` stands for the kernel's file."""
+    """Return the space of a kernel with fixed axes; ``text`` stands for its file."""
     axes = {name: (value,) for name, value in chosen.items()}
     plan = Plan((kernel,), devices, ("hong_kim",), axes=axes, store=False)
     texts = {"devices": {d: load_device(d).text for d in devices}, "kernels": {kernel: text}}
