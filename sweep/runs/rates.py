@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -158,15 +159,13 @@ def save_rates(rates: Rates) -> Path:
     PlanError
         The directory cannot be written.
     """
-    try:
-        older = load_rates().samples
-    except PlanError:
-        older = ()  # no rates, or those of another machine
-    own = [sample.identity for sample in rates.samples]
-    kept = tuple(sample for sample in older if sample.identity not in own)
+    with suppress(PlanError):  # no rates, or those of another machine
+        own = [sample.identity for sample in rates.samples]
+        older = [sample for sample in load_rates().samples if sample.identity not in own]
+        rates = replace(rates, samples=(*rates.samples, *older))
     path = calibration_path()
     beside = path.with_name(f"{NAME}.{os.getpid()}")
-    data = {"schema": SCHEMA, **asdict(replace(rates, samples=rates.samples + kept))}
+    data = {"schema": SCHEMA, **asdict(rates)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         beside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

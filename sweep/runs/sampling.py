@@ -97,20 +97,24 @@ def _in_child(space: Space, kind: str) -> Measured:
 def main() -> None:
     """Run the measurement requested on standard input; write the results to standard output."""
     kind, record = pickle.load(sys.stdin.buffer)
-    if kind == "cluster":
-        measured: Measured = _cluster_rates(), []
-    else:
-        space = space_of(record)
-        start_s = time.process_time()
-        numbers, samples = (_run_samples if kind == "run" else _question_samples)(space)
-        measured = {"start_s": start_s, **numbers}, samples
-    sys.stdout.buffer.write(pickle.dumps(measured))
+    space = space_of(record)
+    start_s = time.process_time()
+    measure = {"run": _run_samples, "question": _question_samples, "cluster": _cluster_rates}[kind]
+    numbers, samples = measure(space)
+    sys.stdout.buffer.write(pickle.dumps(({"start_s": start_s, **numbers}, samples)))
 
 
 def _sample(kind: str, kernel: KernelSpace, plan: Plan, **numbers: float) -> Sample:
-    own = {"byte_s": 0.0, "stored": 0.0, "process_bytes": _peak_bytes(), **numbers}
+    """Return a sample with the peak memory of this process."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    own = {
+        "byte_s": 0.0,
+        "stored": 0.0,
+        "process_bytes": float(peak if sys.platform == "darwin" else peak * 1024),
+    }
     key, sha256 = kernel.kernel.key, kernel.kernel.sha256
-    return Sample(kind, key, sha256, plan.models, settings_of(plan), clock_pairs(kernel), **own)
+    settings, clocks = settings_of(plan), clock_pairs(kernel)
+    return Sample(kind, key, sha256, plan.models, settings, clocks, **{**own, **numbers})
 
 
 class _TimedJob(Job):
@@ -150,32 +154,27 @@ def _run_sample(
     key, grid, plan = kernel.kernel.key, kernel.grid, job.space().plan
     cores, before = os.cpu_count() or 1, files_of(path).total_bytes()
 
-    def run(first: int, n: int) -> float:
-        units = [(key, first + i) for i in range(n)]
-        return _cpu_seconds(
-            lambda: execute(job, units, finished.__setitem__, threads=cores)
-        )  # fmt: skip
+    def run(units: list[Unit]) -> float:
+        return _cpu_seconds(lambda: execute(job, units, finished.__setitem__, threads=cores))
 
-    first_s = _cpu_seconds(lambda: warm_up([kernel], plan)) + run(0, 1)
+    first_s = _cpu_seconds(lambda: warm_up([kernel], plan)) + run([(key, 0)])
     n_taken = min(4 * cores, grid.n_chunks)
-    points = n_bytes = cpu_s = write_s = n_chunks = 0.0
+    cpu_s, taken = 0.0, []
     end = time.monotonic() + SECONDS
     for share in PLACES:
         first = min(int(share * grid.n_chunks), grid.n_chunks - n_taken)
-        cpu_s += run(first, n_taken)
-        taken = [finished[key, first + i] for i in range(n_taken)]
-        points += sum(grid.box(first + i).n_points for i in range(n_taken))
-        n_bytes += sum(result["bytes"] for result in taken)
-        write_s += sum(result["write_s"] for result in taken)
-        n_chunks += n_taken
+        units = [(key, first + i) for i in range(n_taken)]
+        cpu_s += run(units)
+        taken += [(grid.box(unit[1]).n_points, finished[unit]) for unit in units]
         if time.monotonic() > end:
             break
+    write_s = sum(result["write_s"] for _, result in taken)
     on_disk = files_of(path).total_bytes() - before
     return _sample(
         "run", kernel, plan,
-        first_s=max(first_s - cpu_s / n_chunks, 0.0),
-        point_s=max(cpu_s - write_s, 0.0) / points,
-        byte_s=write_s / n_bytes,
+        first_s=max(first_s - cpu_s / len(taken), 0.0),
+        point_s=max(cpu_s - write_s, 0.0) / sum(n_points for n_points, _ in taken),
+        byte_s=write_s / sum(result["bytes"] for _, result in taken),
         stored=on_disk / sum(result["bytes"] for result in finished.values()),
     )  # fmt: skip
 
@@ -210,18 +209,12 @@ def _part(kernel: KernelSpace, limit: int) -> KernelSpace:
     return kernel
 
 
-def _peak_bytes() -> float:
-    """Return the peak memory of this process [B]."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak if sys.platform == "darwin" else peak * 1024)
-
-
 def _idle(unit: Unit) -> tuple[Unit, dict[str, Any]]:
     """Do nothing; used to measure the cost of a task."""
     return unit, {"points": 0, "valid": 0}
 
 
-def _cluster_rates() -> dict[str, float]:
+def _cluster_rates(_: Space) -> Measured:
     """Measure the time to start worker processes, and the cost of tasks in this process."""
     started, before, in_tasks = time.perf_counter(), sum(os.times()[:4]), []
     with cluster(Workers(processes=1)) as client:
@@ -237,7 +230,8 @@ def _cluster_rates() -> dict[str, float]:
             in_tasks.append(_cpu_seconds(work))
     task_s = max(in_tasks[-1] - in_tasks[-2], 0.0) / (TASKS[-1] - TASKS[-2])
     dask_s = max(sum(os.times()[:4]) - before - sum(in_tasks), 0.0) / 2
-    return {"cluster_s": cluster_s, "worker_s": worker_s, "dask_s": dask_s, "task_s": task_s}
+    rates = {"cluster_s": cluster_s, "worker_s": worker_s, "dask_s": dask_s, "task_s": task_s}
+    return rates, []
 
 
 def _cpu_seconds(function: Callable[[], Any]) -> float:
