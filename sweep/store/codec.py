@@ -57,6 +57,7 @@ def chunk_key(index: Sequence[int]) -> str:
     return SEPARATOR.join(["c", *map(str, index)])
 
 
+@functools.cache
 def fill_value(dtype: str) -> Any:
     """Return what an unwritten element of ``dtype`` reads as."""
     if dtype in ("string", "bool"):

@@ -22,7 +22,7 @@ from pathlib import Path
 from sweep.errors import StoreError
 
 _PARTIAL = ".partial"
-_SAFE = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _FOREIGN = "a link or a special file, which no store has"
 
@@ -172,8 +172,8 @@ class LocalFiles:
     def keys(self) -> Iterator[str]:
         """Yield the keys of all files in the store."""
         for directory, _, names in os.walk(self.root):
-            inside = os.path.relpath(directory, self.root).replace(os.sep, "/")
-            yield from (name if inside == "." else f"{inside}/{name}" for name in names)
+            inside = f"{directory}/"[len(f"{self.root}/") :]
+            yield from (f"{inside}{name}" for name in names)
 
     def total_bytes(self) -> int:
         """Return the size of all files [B]."""

@@ -21,12 +21,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
@@ -36,17 +37,6 @@ from sweep.errors import StoreError
 from sweep.store.buckets import BucketFiles, ChangedError, Mark, ObjectPath
 from sweep.store.layout import LOCK_KEY
 from sweep.store.local_files import explained, open_inside, write_all
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: the exclusive creation alone protects
-    flock: Callable[[int], None] | None = None
-else:
-
-    def flock(descriptor: int) -> None:
-        """Lock an open file, or raise ``BlockingIOError``."""
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
 
 LEASE_S = 60.0
 """How long a lock in a bucket must stay unchanged before it counts as abandoned [s]."""
@@ -282,10 +272,8 @@ def directory_lock(directory: Path) -> Iterator[None]:
 
 def _flock(descriptor: int) -> bool | None:
     """Return ``True`` if locked now, ``None`` if somebody holds it, ``False`` if unsupported."""
-    if flock is None:
-        return False
     try:
-        flock(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return None
     except OSError as error:
@@ -399,5 +387,4 @@ def _forget_in_child() -> None:
         lock.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -79,7 +79,7 @@ class StoreInfo:
     document: Document = field(repr=False)
     arrays: Mapping[str, Variable] = field(repr=False, compare=False)
 
-    @property
+    @cached_property
     def files(self) -> Files:
         """Its files, or its objects."""
         return files_of(self.path)

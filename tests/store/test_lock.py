@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import socket
@@ -123,10 +124,10 @@ def test_lock__torn_is_stale(tmp_path: Path, content: str) -> None:
 
 
 def test_lock__without_flock_creation_decides(tmp_path: Path, monkeypatch) -> None:
-    def unsupported(descriptor: int) -> None:
+    def unsupported(*_: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(lock_module, "flock", unsupported)
+    monkeypatch.setattr(fcntl, "flock", unsupported)
     first = StoreLock.acquire(tmp_path / "lock", "a.zarr")
     with pytest.raises(StoreError, match=f"process {os.getpid()}"):
         StoreLock.acquire(tmp_path / "lock", "a.zarr")
