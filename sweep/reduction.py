@@ -1,4 +1,4 @@
-"""What a question keeps of results, group by group, whoever reduces them.
+"""What a question keeps of each group of results, in one form for all sources.
 
 A store with its index, results that are read block by block, and a plan whose compiled passes keep
 what matters all take the same description and return parts of the same form. Parts merge in any
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 N_CODES = 256
 NOWHERE = 1 << 62
-"""Position of a value whose configuration nobody needs; behind all positions."""
+"""Position of a value whose configuration is not needed; larger than all positions."""
 FEW = 4
 """Smallest numbers up to which a whole table is searched again for each."""
 
@@ -41,7 +41,7 @@ class Keep:
     value_only : bool
         Whether of the last of them only the value is needed: a runner-up.
     cuts : tuple of float
-        Borders of bins, ascending; a number equal to a border lies above it.
+        Borders of bins, ascending; a number equal to a border counts as above it.
     """
 
     kind: str
@@ -157,14 +157,14 @@ class Reduction:
 
 @runtime_checkable
 class Reducible(Protocol):
-    """Results that nobody has computed, and a quicker way to reduce them than to read them."""
+    """Results that are not computed yet, with a quicker way to reduce them than to read them."""
 
     @property
     def results(self) -> Any:
         """The same results as a DataTree."""
 
     def reduce(self, reduction: Reduction) -> Iterable[Kept] | None:
-        """Return parts that hold all that matters, or None where they have to be read."""
+        """Return parts that contain everything to keep, or None where results have to be read."""
 
 
 class Collected:

@@ -1,7 +1,7 @@
 """Questions to results: best, top, Pareto front, summary, histogram, comparisons.
 
-Results are a DataTree or Dataset in memory, a lazy one, the path of a store, or a plan that nobody
-has run. They are reduced group by group, so that memory does not grow with the number of
+Results are a DataTree or Dataset in memory, a lazy one, the path of a store, or a plan that has not
+been run. They are reduced group by group, so that memory does not grow with the number of
 configurations; nothing here compiles.
 """
 

@@ -149,22 +149,13 @@ def scale_factor(predicted: Array, measured: Array) -> float:
     return float(np.median(measured / predicted))
 
 
-def accuracy(predicted: Array, measured: Array) -> Array:
-    """Return the accuracy of predictions, equation (14) of Luo & Suda: smaller over larger."""
-    return np.asarray(np.minimum(predicted, measured) / np.maximum(predicted, measured))
+def errors(predicted: Array, measured: Array) -> tuple[float, float]:
+    """Return the mean absolute relative error and the mean accuracy of predicted times.
 
-
-class Errors(NamedTuple):
-    """Mean absolute relative error, and mean accuracy."""
-
-    mape: float
-    accuracy: float
-
-
-def errors(predicted: Array, measured: Array) -> Errors:
-    """Return the errors of predicted times."""
-    mape = float(np.mean(np.abs(predicted - measured) / measured))
-    return Errors(mape, float(np.mean(accuracy(predicted, measured))))
+    The accuracy is equation (14) of Luo & Suda: the smaller time over the larger.
+    """
+    accuracy = np.minimum(predicted, measured) / np.maximum(predicted, measured)
+    return float(np.mean(np.abs(predicted - measured) / measured)), float(np.mean(accuracy))
 
 
 # ---------------------------------------------------------------------------- models

@@ -263,14 +263,14 @@ class Chunks:
             mine = np.flatnonzero(np.isin(candidate, candidates))
             alive = np.ones(len(mine), bool)
             for number in np.unique(group[mine][group[mine] >= 0]).tolist():
-                held = so_far.front(number)
-                if held is None:
+                known = so_far.front(number)
+                if known is None:
                     continue
-                few = spread(np.arange(len(held[1])), AGAINST)
-                against = np.stack([column[few] for column in held[0]], axis=1)
+                few = spread(np.arange(len(known[1])), AGAINST)
+                against = np.stack([column[few] for column in known[0]], axis=1)
                 here = np.flatnonzero(group[mine] == number)
                 some = mine[here]
-                alive[here] = ~_beaten(points[some], place[some], against, held[1][few])
+                alive[here] = ~_beaten(points[some], place[some], against, known[1][few])
             found = np.zeros(len(first), bool)
             found[candidate[mine[alive]]] = True
             return np.asarray(found[candidates])

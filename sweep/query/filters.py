@@ -213,7 +213,7 @@ class Condition:
     expression : Expression
         The parsed condition.
     grid : Grid
-        The kernel it is asked of.
+        The kernel's results.
 
     Raises
     ------
@@ -291,8 +291,8 @@ def parse_selection(words: Sequence[str], data: Any = None) -> dict[str, Any]:
         Each ``NAME=VALUE``, ``NAME=VALUE,VALUE,...`` or ``NAME=LOW:HIGH`` (both ends included;
         either may be missing).
     data : results, optional
-        If given, names and values are checked against them and text stays text where the
-        coordinate is one.
+        Results against which names and values are checked; text remains text where the
+        coordinate is text.
 
     Returns
     -------

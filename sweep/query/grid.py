@@ -1,6 +1,6 @@
 """One kernel's results as a grid: dimensions in order, names, meanings, reading by block.
 
-Results lie in memory, in dask's graphs, in a store, or nowhere yet: a plan evaluates what is read.
+Results are in memory, in Dask graphs or in a store; a plan evaluates them when they are read.
 They are only ever read in blocks that follow their chunks, so that memory is bounded by the blocks
 that are being read.
 """
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 Index = Mapping[str, slice | Array]
 
 CLOCKS = ("core_clock_ratio", "memory_clock_ratio", "core_clock", "memory_clock")
-"""Coordinates that stand last in answers."""
+"""Coordinates that come last in answers."""
 
 TEXTS = ("assumed", "power_assumed")
 """Texts about results; coordinates of a dataset, but not of a configuration."""
@@ -71,7 +71,7 @@ class Grid:
     dataset : xarray.Dataset or StoredGroup
         Its results.
     planned : Reducible, optional
-        Reduces the results, which nobody has computed.
+        Reduces results that are not computed yet.
 
     Attributes
     ----------

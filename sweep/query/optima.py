@@ -251,7 +251,7 @@ def answer_of(
     rows : sequence of dict
         What is known of each row without reading. The other columns are added.
     first, last : sequence of str
-        Columns of ``rows`` that stand before the coordinates, and after the results.
+        Columns of ``rows`` to show before the coordinates, and after the results.
     include : sequence of str
         Further variables to show.
     notes : sequence of str
@@ -263,9 +263,8 @@ def answer_of(
     names = (*first, *coordinates, *shown, *last, "status", "rests_on_assumed")
     columns = tuple(dict.fromkeys(names))
     places = np.asarray(positions, np.int64)
-    owners = np.where(places < 0, -1, np.searchsorted(question.offsets, places, side="right") - 1)
-    for number, (part, _, offset) in enumerate(question.numbered):
-        mine = np.flatnonzero(owners == number)
+    for part, _, offset in question.numbered:
+        mine = np.flatnonzero((places >= offset) & (places < offset + part.grid.points))
         if mine.size:
             found = _values(part, places[mine] - offset, shown)
             for i, values in zip(mine.tolist(), zip(*found.values(), strict=True), strict=True):

@@ -114,7 +114,7 @@ class KernelPart:
         return tuple(name for name in names if name in self.grid.variables)
 
     def reduction(self, keep: Keep, names: Sequence[str]) -> Reduction | None:
-        """Return the description for whoever reduces whole grids; None where conditions remain."""
+        """Return what compiled passes reduce; None with a condition, a mask or a split list."""
         if self.condition is not None or self.selection.masks or self.list_groups is not None:
             return None
         of = tuple(names) if keep.kind == "codes" else self.objectives
@@ -232,11 +232,6 @@ class Question:
         return what + (f" by {', '.join(self.by)}" if self.by else "") + self.filters
 
     @cached_property
-    def offsets(self) -> Array:
-        """Where each part's positions begin, so that positions order the kernels too."""
-        return np.cumsum([0, *(part.grid.points for part in self.parts)])[:-1]
-
-    @cached_property
     def groups(self) -> dict[tuple[Any, ...], int]:
         """Each group's values of ``by``, and its number."""
         check_rows(sum(part.size for part in self.parts), "name fewer dimensions in `by`")
@@ -246,10 +241,11 @@ class Question:
     @cached_property
     def numbered(self) -> list[tuple[KernelPart, Array, int]]:
         """Each part with the numbers of its groups and where its positions begin."""
-        found = []
-        for part, offset in zip(self.parts, self.offsets.tolist(), strict=True):
+        found, offset = [], 0
+        for part in self.parts:
             numbers = [self.groups[key] for key in self._keys(part)]
             found.append((part, np.array(numbers, np.int64), offset))
+            offset += part.grid.points  # so that positions order the kernels too
         return found
 
     def narrowed(self, numbers: Sequence[int], *, keeps_condition: bool = True) -> Question:
@@ -298,7 +294,7 @@ class Question:
 
 
 def check_rows(rows: int, advice: str) -> None:
-    """Refuse an answer that nobody reads and no memory holds.
+    """Refuse an answer with too many rows.
 
     Raises
     ------

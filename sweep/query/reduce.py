@@ -1,6 +1,6 @@
 """Reduction of results to what a question keeps, by whatever is quickest.
 
-A plan that nobody has computed reduces itself. The index of a store answers for whole chunks and
+A plan reduces its results without storing them. The index of a store answers for whole chunks and
 says which of the others can matter. Everything else is read in blocks, a few at a time: NumPy,
 decompression and dask release the interpreter while they work.
 """
@@ -126,11 +126,11 @@ def _counted(slab: Slab, keep: Keep, names: Sequence[str]) -> Kept:
     """Count codes, or numbers by bin, in each row."""
     groups = slab.block.groups
     counts = np.zeros((len(groups), max(len(names), 1), keep.width), np.int64)
-    for row, asked in enumerate(slab.satisfied):
+    for row, counted in enumerate(slab.satisfied):
         for line, name in enumerate(names):
-            counts[row, line] = np.bincount(slab.codes[name][row][asked], minlength=keep.width)
+            counts[row, line] = np.bincount(slab.codes[name][row][counted], minlength=keep.width)
         if not names:
-            values = slab.columns[0][row][asked]
+            values = slab.columns[0][row][counted]
             kept = values[~np.isnan(values)].astype(np.float64)
             places = np.searchsorted(keep.cuts, kept, side="right")
             counts[row, 0] = np.bincount(places, minlength=keep.width)
@@ -142,11 +142,11 @@ def _fronts(slab: Slab, so_far: Collected) -> tuple[Array, Array]:
     """Return rows and columns of the points on each row's front."""
     rows, chosen = [], []
     for row, group in enumerate(slab.block.groups.tolist()):
-        held = so_far.front(group)
+        known = so_far.front(group)
         killers: list[Array] = []
-        if held is not None:  # a few points, spread along the front
-            few = spread(np.arange(len(held[1])), KILLERS)
-            killers = [column[few] for column in held[0]]
+        if known is not None:  # a few points, spread along the front
+            few = spread(np.arange(len(known[1])), KILLERS)
+            killers = [column[few] for column in known[0]]
         chosen.append(front([column[row] for column in slab.columns], killers))
         rows.append(np.full(len(chosen[-1]), row))
     return np.concatenate(rows), np.concatenate(chosen)

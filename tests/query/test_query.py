@@ -304,16 +304,10 @@ def as_layout(tree: xr.DataTree) -> store.StoreLayout:
     groups = []
     for name, node in tree.children.items():
         data = node.to_dataset()
-        coordinates = [
-            store.Coordinate(str(n), v.dims, v.values, v.attrs) for n, v in data.coords.items()
-        ]
-        variables = [
-            store.Variable(
-                str(n), v.dims, v.shape, v.shape, "string" if v.dtype.kind in "OU" else v.dtype,
-                v.attrs, v.values,
-            )
-            for n, v in data.data_vars.items()
-        ]  # fmt: skip
+        coordinates, variables = (
+            [store.static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
+            for arrays in (data.coords, data.data_vars)
+        )
         groups.append(store.GroupLayout(name, data.attrs, coordinates, variables, 0))
     return store.StoreLayout(groups, {"identity": "made up"})
 
