@@ -12,11 +12,11 @@ import numpy as np
 
 from sweep.evaluation import assumptions, evaluate_box
 from sweep.explanation.case import Case, find_case, scalar
-from sweep.explanation.formulas import Comparison, literal
+from sweep.explanation.formulas import Comparison, Operand, literal
 from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Explanation, Line, Section
-from sweep.explanation.trace import Decision, Step, Trace
+from sweep.explanation.trace import Step, Trace
 from sweep.fields import STATUS
 from sweep.hardware.power import voltage_at
 from sweep.query.answer import scaled
@@ -175,12 +175,12 @@ def _regime(body: Trace, case: Case) -> Section:
     lines = []
     for decision in body.decisions("regime"):
         name = f"({decision.number})" if decision.number else ""
-        if not decision.number and decision.condition.isidentifier():
-            name = decision.condition.replace("_", " ")
+        if not decision.number and decision.text.isidentifier():
+            name = decision.text.replace("_", " ")
         sides = [f"{_sides(made)}  {literal(made.holds)}" for made in decision.comparisons]
         first, *others = sides or ["as the variant has it"]
         lines.append(
-            Line(name, "holds" if decision.holds else "fails", formula=first,
+            Line(name, "holds" if decision.value else "fails", formula=first,
                  comment=", ".join(_errata(_comment(decision, body), case)),
                  comparisons=decision.comparisons)
         )  # fmt: skip
@@ -189,10 +189,10 @@ def _regime(body: Trace, case: Case) -> Section:
     return Section(title, tuple(lines))
 
 
-def _comment(decision: Decision, body: Trace) -> str:
+def _comment(decision: Operand, body: Trace) -> str:
     """Return the comment beside the line of a condition."""
     for step in body.steps:
-        if step.kind == "condition" and decision.condition in (step.symbol.symbol, step.name):
+        if step.kind == "condition" and decision.text in (step.symbol.symbol, step.name):
             return step.comment
     return ""
 

@@ -7,7 +7,7 @@ import json
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sweep.explanation.formulas import Comparison, literal
@@ -57,15 +57,12 @@ class Line:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the non-empty attributes as plain data."""
-        data: dict[str, Any] = {"name": self.name, "value": _plain(self.value)}
-        for key in ("units", "meaning", "formula", "worked", "number", "source", "comment"):
-            if getattr(self, key):
-                data[key] = getattr(self, key)
-        if self.comparisons:
-            data["comparisons"] = [_plain(vars(made)) for made in self.comparisons]
-        if not self.used:
-            data["used"] = False
-        return data
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: _plain(value)
+            for name, value in vars(self).items()
+            if name == "value" or value != defaults[name]
+        }
 
     @property
     def shown(self) -> str:
@@ -147,15 +144,7 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data that can be written as JSON."""
-        sections = [
-            {
-                "title": section.title,
-                "lines": [line.as_dict() for line in section.lines],
-                "notes": list(section.notes),
-            }
-            for section in self.sections
-        ]
-        return {**_plain(vars(self)), "sections": sections}
+        return {name: _plain(value) for name, value in vars(self).items()}
 
     def to_json(self) -> str:
         """Return the explanation as JSON; numbers that are not finite become null."""
@@ -170,13 +159,17 @@ class Explanation:
 
 def _plain(value: Any) -> Any:
     """Return a value that can be written as JSON."""
+    if isinstance(value, Line):
+        return value.as_dict()
+    if isinstance(value, (Section, Comparison)):
+        value = vars(value)
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return list(value) if isinstance(value, tuple) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _wrapped(text: str, first: str = "", rest: str = "", **options: Any) -> list[str]:

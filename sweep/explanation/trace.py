@@ -71,16 +71,6 @@ class Step:
         return self.operand.value
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A condition that chose between two values: what it was, and whether it held."""
-
-    condition: str
-    holds: bool
-    comparisons: tuple[Comparison, ...]
-    number: str = ""
-
-
 @dataclass
 class _Evaluation:
     """The evaluation of one assignment: its step, what it read, what was decided in it."""
@@ -88,7 +78,7 @@ class _Evaluation:
     made: Assignment
     step: Step | None = None
     reads: list[str] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[Operand] = field(default_factory=list)
     origin: str = ""  # the assignment whose value a variable took over
 
     @property
@@ -156,9 +146,9 @@ class Trace:
             name: float(self._operands[at].value) for name, at in program.results.items()
         }
 
-    def decisions(self, result: str) -> list[Decision]:
+    def decisions(self, result: str) -> list[Operand]:
         """Return the conditions that chose the value of a result, in order."""
-        found: list[Decision] = []
+        found: list[Operand] = []
         name = self._program.results[result]
         while name in self._evaluations:
             found[:0] = self._evaluations[name].decisions
@@ -194,7 +184,7 @@ class Trace:
             return
         if made.kind == "choice":  # of the values after the two branches of an `if`
             assert isinstance(made.expression, ast.IfExp)
-            side = made.expression.body if here.decisions[0].holds else made.expression.orelse
+            side = made.expression.body if here.decisions[0].value else made.expression.orelse
             here.origin = side.id if isinstance(side, ast.Name) else ""
         else:
             here.origin = self._assigned.get(operand.variable, "")
@@ -306,9 +296,8 @@ class Trace:
                 return constant(getattr(np, name), name)
             case ast.IfExp(test=condition):
                 test = self._evaluate(condition, here)
-                holds = bool(test.value)
-                here.decisions.append(Decision(test.text, holds, test.comparisons, test.number))
-                return self._evaluate(node.body if holds else node.orelse, here)
+                here.decisions.append(test)
+                return self._evaluate(node.body if test.value else node.orelse, here)
         parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         if isinstance(node, ast.Call):
             del parts[0]  # the function's name

@@ -135,8 +135,8 @@ def test_the_comment_beside_a_line_is_kept():
 
 def test_decisions_tell_why_a_value_was_chosen():
     decisions = followed(4.0, 2.0, 5.0).decisions("r0")
-    assert [(d.number, d.holds) for d in decisions] == [("3", False), ("", False)]
-    assert followed(4.0, 2.0, 0.0).decisions("r0")[-1].holds
+    assert [(d.number, bool(d.value)) for d in decisions] == [("3", False), ("", False)]
+    assert followed(4.0, 2.0, 0.0).decisions("r0")[-1].value
 
 
 def test_names_and_units_of_what_no_equation_names():
