@@ -7,6 +7,7 @@ that changes a result).
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sweep.compiler import passes
-from sweep.compiler.source import CPP, point
+from sweep.compiler.source import PYTHON, Language, point
 from sweep.models import get_model
 
 __all__ = ["FLAGS", "compiled_loop", "compiler", "translated"]
@@ -28,6 +29,20 @@ FLAGS = (
 )  # fmt: skip
 """The last two float options change no result; they allow g++ to replace branches by selections.
 The parameter keeps g++ 12 from merging conditions, which would prevent vectorisation (luo_suda)."""
+
+
+CPP = Language(
+    {**PYTHON.signs, ast.And: "&&", ast.Or: "||", ast.Not: "!"},
+    "({test} ? {body} : {orelse})",
+    "std::pow({base}, {exponent})",
+    "({base} * {base})",
+    {
+        "ceil": "std::ceil", "floor": "std::floor", "sqrt": "std::sqrt", "abs": "std::abs",
+        "nan": "std::numeric_limits<double>::quiet_NaN()",
+        "inf": "std::numeric_limits<double>::infinity()",
+        "min": "py_min", "max": "py_max", "True": "true", "False": "false",
+    },
+)  # fmt: skip
 
 
 def compiler() -> str | None:

@@ -5,41 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import operator
 import textwrap
 import tokenize
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import FunctionType
 from typing import Any
 
+from sweep.compiler.program import OPERATORS
 from sweep.errors import ModelError, nearest
 from sweep.models.base import EquationInfo
-
-__all__ = [
-    "OPERATORS",
-    "Function",
-    "Value",
-    "check_results",
-    "compared",
-    "connected",
-    "function_of",
-    "integer",
-    "is_ambiguous",
-    "names_read",
-]
-
-OPERATORS: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
-    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_,
-    ast.And: lambda *sides: all(sides), ast.Or: lambda *sides: any(sides),
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
-}  # fmt: skip
-"""The operators that a body may use, and what they compute."""
-EXACT = (ast.Add, ast.Sub, ast.Mult)  # of integers
 
 Value = ast.expr | tuple[ast.expr, ...]
 """A number, or the numbers of a sequence."""
@@ -124,33 +100,23 @@ def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
     return len(numbers) > 1
 
 
-def names_read(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a statement reads, as often as it does."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            yield part.id
-
-
 # Only what indices and the variant decide is computed here; numbers of the physics stay as written.
 
 
-def integer(node: ast.BinOp) -> ast.expr:
-    """Return the result of an operation on two integers, any other operation as it is."""
-    left, right = node.left, node.right
-    if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
-        if type(left.value) is type(right.value) is int and isinstance(node.op, EXACT):
-            return ast.Constant(OPERATORS[type(node.op)](left.value, right.value))
-    return node
-
-
-def compared(node: ast.Compare) -> ast.expr:
-    """Return the truth of a comparison of constants, any other comparison as it is."""
-    sides = [node.left, *node.comparators]
+def computed(node: ast.BinOp | ast.Compare) -> ast.expr:
+    """Return an operation on integers or a comparison of constants as its result, if it is one."""
+    if isinstance(node, ast.BinOp):
+        sides, signs, known = [node.left, node.right], [node.op], (ast.Add, ast.Sub, ast.Mult)
+    else:
+        sides, signs, known = [node.left, *node.comparators], node.ops, (ast.cmpop,)
     values = [side.value for side in sides if isinstance(side, ast.Constant)]
-    if len(values) < len(sides):
+    if len(values) < len(sides) or not isinstance(signs[0], known):
         return node
-    pairs = zip(node.ops, values[:-1], values[1:], strict=True)
-    return ast.Constant(all(OPERATORS[type(op)](a, b) for op, a, b in pairs))
+    if isinstance(node, ast.Compare):
+        pairs = zip(signs, values[:-1], values[1:], strict=True)
+        return ast.Constant(all(OPERATORS[type(op)][0](a, b) for op, a, b in pairs))
+    are_integers = all(type(value) is int for value in values)
+    return ast.Constant(OPERATORS[type(node.op)][0](*values)) if are_integers else node
 
 
 def connected(op: ast.boolop, values: Sequence[ast.expr]) -> ast.expr:

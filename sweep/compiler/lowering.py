@@ -20,22 +20,25 @@ from typing import Any
 import numpy as np
 
 from sweep.compiler.functions import (
-    OPERATORS,
     Function,
     Value,
     check_results,
-    compared,
+    computed,
     connected,
     function_of,
-    integer,
     is_ambiguous,
-    names_read,
 )
-from sweep.compiler.program import FUNCTIONS, RESERVED, Assignment, Program, names_in, parts_of
+from sweep.compiler.program import (
+    FUNCTIONS,
+    OPERATORS,
+    RESERVED,
+    Assignment,
+    Program,
+    names_in,
+    parts_of,
+)
 from sweep.errors import nearest
 from sweep.models import get_model
-
-__all__ = ["lower", "lowered"]
 
 NUMPY_FUNCTIONS = ("ceil", "floor", "sqrt")
 NUMPY_CONSTANTS = ("inf", "nan")
@@ -62,8 +65,8 @@ def lowered(name: str, variant: str, length: int = 0) -> Program:
     """
     model = get_model(name)
     lengths = {i.symbol: length if i.sequence else None for i in model.inputs}
-    return lower(model.bodies[variant], lengths, {"corrected": variant == "corrected"},
-                 model.results)  # fmt: skip
+    known = {"corrected": variant == "corrected"}
+    return lower(model.bodies[variant], lengths, known, model.results)
 
 
 def lower(
@@ -98,10 +101,9 @@ def lower(
             frame.values[name] = ast.Constant((known or {})[name])
         elif name not in inputs:
             raise frame.error(argument, f"'{name}' is no input of the model{nearest(name, inputs)}")
-        elif (length := inputs[name]) is None:
-            frame.values[name] = ast.Name(name)
         else:
-            frame.values[name] = tuple(ast.Name(part) for part in parts_of(name, length))
+            parts = tuple(ast.Name(part) for part in parts_of(name, inputs[name]))
+            frame.values[name] = parts[0] if inputs[name] is None else parts
     returned = lowering.run(frame)
     check_results(frame, returned, results)
     variables = {a.name for a in lowering.assignments if a.kind in ("variable", "choice")}
@@ -110,10 +112,8 @@ def lower(
         if not (isinstance(value, ast.Name) and value.id in variables):
             value = lowering.add(name, value, "result", variable=name)
         places[name] = value.id
-    flat = [
-        part for name, n in inputs.items() for part in ((name,) if n is None else parts_of(name, n))
-    ]
-    return Program(tuple(flat), lowering.constants, tuple(lowering.assignments), places)
+    flat = tuple(part for name, length in inputs.items() for part in parts_of(name, length))
+    return Program(flat, lowering.constants, tuple(lowering.assignments), places)
 
 
 class _Lowering:
@@ -122,8 +122,8 @@ class _Lowering:
     def __init__(self, inputs: Mapping[str, int | None]) -> None:
         self.assignments: list[Assignment] = []
         self.constants: dict[str, float] = {}
-        self.taken = {*RESERVED, *inputs}
-        self.taken.update(p for name, n in inputs.items() if n for p in parts_of(name, n))
+        parts = (part for name, length in inputs.items() for part in parts_of(name, length))
+        self.taken = {*RESERVED, *inputs, *parts}
         self.calls: list[FunctionType] = []
         self.comment = ""
         self.when: tuple[tuple[str, bool], ...] = ()
@@ -298,7 +298,7 @@ class _Lowering:
             case ast.Subscript(value=whole, slice=index):
                 return self._element(frame, node, whole, index)
             case ast.BinOp(left=left, op=op, right=right) if allowed(op):
-                return integer(ast.BinOp(number(left), op, number(right)))
+                return computed(ast.BinOp(number(left), op, number(right)))
             case ast.UnaryOp(op=op, operand=operand) if allowed(op):
                 inner = number(operand)
                 if isinstance(op, ast.Not) and isinstance(inner, ast.Constant):
@@ -307,7 +307,7 @@ class _Lowering:
             case ast.BoolOp(op=op, values=values):
                 return connected(op, [number(value) for value in values])
             case ast.Compare(left=left, ops=ops, comparators=others) if allowed(*ops):
-                return compared(ast.Compare(number(left), ops, [number(o) for o in others]))
+                return computed(ast.Compare(number(left), ops, [number(o) for o in others]))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = number(test)
                 if isinstance(condition, ast.Constant):
@@ -377,7 +377,8 @@ class _Lowering:
         if len(names) != len(node.args):
             text = f"`{ast.unparse(node)}`: {function.__name__} takes {len(names)} arguments"
             raise frame.error(node, text)
-        used = [name for statement in inner.tree.body for name in names_read(statement)]
+        read_in = (part for statement in inner.tree.body for part in ast.walk(statement))
+        used = [n.id for n in read_in if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         read: list[str] = []
         for name, argument in zip(names, node.args, strict=True):
             value = self._value(frame, argument)

@@ -24,44 +24,19 @@ filled, not computed. Float64 inside; each output is rounded once, when it is st
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from sweep.compiler.lowering import lowered
-from sweep.compiler.program import parts_of
 from sweep.compiler.reductions import TAKERS
-from sweep.compiler.source import (
-    CLOCK_INPUTS,
-    LAUNCH_INPUTS,
-    POWERED,
-    input_names,
-    nominal,
-    point,
-)
+from sweep.compiler.source import POWERED, input_names, point
 from sweep.hardware.power import NO_TIME
 from sweep.jit import compile_pass
 from sweep.models import get_model
 from sweep.models.base import Model
-
-__all__ = [
-    "CLOCK_INPUTS",
-    "LAUNCH_INPUTS",
-    "TILE",
-    "constant_inputs",
-    "forget_passes",
-    "get_pass",
-    "get_plain_pass",
-    "get_reducing_pass",
-    "input_names",
-    "nominal",
-    "parts_of",
-    "pass_source",
-    "reducing_source",
-]
 
 TILE = 4096
 """Points of a tile: some ten clocked tables of this length fit the second level cache, and what a
@@ -72,9 +47,19 @@ STATUSES = ("status", "power_status")
 
 
 def pass_source(
-    model: Model, variant: str, form: str, outputs: tuple[str, ...], length: int = 0
+    model: Model,
+    variant: str,
+    form: str,
+    outputs: tuple[str, ...],
+    length: int = 0,
+    keeps: str = "",
+    varying: tuple[str, ...] = (),
 ) -> str:
     """Return the source of a pass.
+
+    A pass that keeps no results calls ``take`` with each tile of a row. It begins with its tile
+    number ``first`` and returns the number of the tile for which there was no room, or -1 at the
+    end.
 
     Parameters
     ----------
@@ -83,46 +68,49 @@ def pass_source(
     variant : str
         ``"corrected"`` or ``"printed"``.
     form : str
-        ``"clocks"`` or ``"rows"``.
+        ``"clocks"``, ``"rows"`` or ``"sizes"``.
     outputs : tuple of str
-        Variables to store, each an array of rows (codes as bytes).
+        Variables to store, each an array of rows (codes as bytes); of a pass that keeps no results
+        each is the memory of one tile.
     length : int
         Numbers in each sequence input.
-    """
-    constant = constant_inputs(model, form, length)
-    loads, loop = _row(model, variant, constant, outputs, length, "out_{}[row, begin + j]")
-    if form == "clocks":
-        fills = [f"out_{name}[row, begin + j] = {_invalid(model, name)}" for name in outputs]
-        fills = ["for j in range(count):", *_deeper(fills)]
-        loop = ["if in_launch_status != 0.0:", *_deeper(fills), "else:", *_deeper(loop)]
-    arguments = ", ".join(f"out_{name}" for name in outputs)
-    head = f"def evaluate_{model.name}(tables, stride, shape, n, {arguments}):"
-    return _over_rows(head, constant, f"out_{outputs[0]}.shape[0]", [*loads, *loop])
-
-
-def reducing_source(
-    model: Model,
-    variant: str,
-    form: str,
-    outputs: tuple[str, ...],
-    length: int = 0,
-    varying: tuple[str, ...] = (),
-) -> str:
-    """Return the source of a pass that keeps no results: ``take`` sees each tile of a row.
-
-    The pass begins with its tile number ``first``. It returns the number of the tile for which
-    there was no room, or -1 at the end.
-
-    Parameters
-    ----------
-    model, variant, form, outputs, length
-        As in :func:`pass_source`; each output is the memory of one tile.
+    keeps : str
+        What a pass keeps in place of results, one of :data:`TAKERS`; empty for a pass that stores
+        results.
     varying : tuple of str
         The inputs of the form ``sizes`` that are not constant along the inner loop.
     """
     constant = constant_inputs(model, form, length, varying)
-    loads, loop = _row(model, variant, constant, outputs, length, "out_{}[j]")
-    loop += [
+    arguments = ", ".join(f"out_{name}" for name in outputs)
+    if keeps:
+        target, n_rows = "out_{}[j]", "n_rows"
+        is_tiled = "True" if form == "sizes" else f"n > {TILE}"
+        head = (
+            f"def reduce_{model.name}(tables, stride, shape, n, n_rows, first, outer, inner, state,"
+            f" {arguments}):\n    is_tiled = {is_tiled}\n    tile = -1"
+        )
+    else:
+        target, n_rows = "out_{}[row, begin + j]", f"out_{outputs[0]}.shape[0]"
+        head = f"def evaluate_{model.name}(tables, stride, shape, n, {arguments}):"
+    loads, loop = _row(model, variant, constant, outputs, length, target)
+    if keeps:
+        loop = _taking(loop, outputs, constant["launch_status"] and "status" not in outputs)
+    elif form == "clocks":
+        fills = [f"{target.format(name)} = {_invalid(model, name)}" for name in outputs]
+        fills = ["for j in range(count):", *_deeper(fills)]
+        loop = ["if in_launch_status != 0.0:", *_deeper(fills), "else:", *_deeper(loop)]
+    # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
+    tables = ", ".join(f"table_{i}" for i in range(len(constant)))
+    row = "\n            ".join([*loads, *loop])
+    loops = _LOOPS.format(head=head, tables=tables, tile=TILE, n_rows=n_rows, row=row)
+    return f"{loops}    return -1\n" if keeps else loops
+
+
+def _taking(loop: Sequence[str], outputs: Sequence[str], skips_invalid: bool) -> list[str]:
+    """Return the lines of one tile of a row that ``take`` reduces."""
+    is_wanted = "tile >= first" + (" and in_launch_status == 0.0" if skips_invalid else "")
+    taking = [
+        *loop,
         "base = 0",
         "for d in range(n_outer):",
         "    base += outer[d, index[d]]",
@@ -131,16 +119,7 @@ def reducing_source(
         " is_tiled):",
         "    return tile",
     ]
-    skips = constant["launch_status"] and "status" not in outputs
-    is_wanted = "tile >= first" + (" and in_launch_status == 0.0" if skips else "")
-    loop = ["tile += 1", f"if {is_wanted}:", *_deeper(loop)]
-    arguments = ", ".join(f"out_{name}" for name in outputs)
-    head = (
-        f"def reduce_{model.name}(tables, stride, shape, n, n_rows, first, outer, inner, state, "
-        f"{arguments}):\n    is_tiled = {'True' if form == 'sizes' else f'n > {TILE}'}\n"
-        "    tile = -1"
-    )
-    return _over_rows(head, constant, "n_rows", [*loads, *loop]) + "    return -1\n"
+    return ["tile += 1", f"if {is_wanted}:", *_deeper(taking)]
 
 
 def constant_inputs(
@@ -151,15 +130,6 @@ def constant_inputs(
     if form == "sizes":
         return {name: name not in varying for name in launch + clocked}
     return {name: form == "clocks" and name in launch for name in launch + clocked}
-
-
-def _over_rows(head: str, constant: Mapping[str, bool], n_rows: str, lines: list[str]) -> str:
-    """Return a pass: the loops over tiles and rows, with the lines of one row inside."""
-    # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
-    tables = ", ".join(f"table_{i}" for i in range(len(constant)))
-    return _LOOPS.format(
-        head=head, tables=tables, tile=TILE, n_rows=n_rows, row="\n            ".join(lines)
-    )
 
 
 _LOOPS = """\
@@ -250,18 +220,23 @@ _COMPILING = Lock()
 
 
 def get_pass(
-    model: str, variant: str, form: str, outputs: tuple[str, ...], length: int = 0
+    model: str,
+    variant: str,
+    form: str,
+    outputs: tuple[str, ...],
+    length: int = 0,
+    keeps: str = "",
+    varying: tuple[str, ...] = (),
 ) -> Callable[..., Any]:
-    """Return the pass of a model's variant for a set of outputs, building it once per process."""
+    """Return a compiled pass, built once per process; see :func:`pass_source`."""
     with _COMPILING:
-        return _build(model, variant, form, outputs, length)
+        return _built(model, variant, form, outputs, length, keeps, varying)
 
 
 @cache
-def _build(
-    name: str, variant: str, form: str, outputs: tuple[str, ...], length: int
-) -> Callable[..., Any]:
-    return _compiled(pass_source(get_model(name), variant, form, outputs, length))
+def _built(name: str, *rest: Any) -> Callable[..., Any]:
+    *_, keeps, _ = rest
+    return compile_pass(*_function(pass_source(get_model(name), *rest), keeps))
 
 
 @cache
@@ -274,38 +249,6 @@ def get_plain_pass(
     bit.
     """
     return _function(pass_source(get_model(model), variant, form, outputs, length))[0]
-
-
-def get_reducing_pass(
-    model: str,
-    variant: str,
-    form: str,
-    outputs: tuple[str, ...],
-    keeps: str,
-    length: int = 0,
-    varying: tuple[str, ...] = (),
-) -> Callable[..., Any]:
-    """Return the pass that keeps only what one of :data:`TAKERS` keeps, built once per process."""
-    with _COMPILING:
-        return _build_reducing(model, variant, form, outputs, keeps, length, varying)
-
-
-@cache
-def _build_reducing(
-    name: str,
-    variant: str,
-    form: str,
-    outputs: tuple[str, ...],
-    keeps: str,
-    length: int,
-    varying: tuple[str, ...],
-) -> Callable[..., Any]:
-    source = reducing_source(get_model(name), variant, form, outputs, length, varying)
-    return _compiled(source, keeps)
-
-
-def _compiled(source: str, keeps: str = "") -> Callable[..., Any]:
-    return compile_pass(*_function(source, keeps))
 
 
 def _function(source: str, keeps: str = "") -> tuple[Callable[..., Any], str]:
@@ -321,10 +264,3 @@ def _function(source: str, keeps: str = "") -> tuple[Callable[..., Any], str]:
     # The text is written from checked expressions of registered models, never from a file.
     exec(compile(f"def {name}{source[source.index('(') :]}", f"<{name}>", "exec"), namespace)
     return namespace[name], digest
-
-
-def forget_passes() -> None:
-    """Forget all passes of this process: the next use of each compiles it again."""
-    with _COMPILING:
-        for built in (_build, _build_reducing, lowered):
-            built.cache_clear()

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sweep.models.base import EquationInfo
 
-__all__ = ["FUNCTIONS", "RESERVED", "Assignment", "Program", "names_in", "parts_of"]
+OPERATORS: Mapping[type, tuple[Callable[..., Any], str]] = {
+    ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"),
+    ast.Div: (operator.truediv, "/"), ast.FloorDiv: (operator.floordiv, "//"),
+    ast.Mod: (operator.mod, "%"), ast.Pow: (operator.pow, "**"), ast.Lt: (operator.lt, "<"),
+    ast.LtE: (operator.le, "<="), ast.Gt: (operator.gt, ">"), ast.GtE: (operator.ge, ">="),
+    ast.Eq: (operator.eq, "=="), ast.NotEq: (operator.ne, "!="), ast.USub: (operator.neg, "-"),
+    ast.UAdd: (operator.pos, "+"), ast.Not: (operator.not_, "not "),
+    ast.And: (lambda *sides: all(sides), "and"), ast.Or: (lambda *sides: any(sides), "or"),
+}  # fmt: skip
+"""The operators of expressions: what they compute, and how Python writes them."""
 
 FUNCTIONS = ("abs", "max", "min")
 RESERVED = ("np", *FUNCTIONS)
@@ -97,6 +108,6 @@ def names_in(expression: ast.expr) -> Iterator[str]:
             yield node.id
 
 
-def parts_of(name: str, length: int) -> tuple[str, ...]:
-    """Return the names of the numbers of a sequence input."""
-    return tuple(f"{name}_{i}" for i in range(length))
+def parts_of(name: str, length: int | None) -> tuple[str, ...]:
+    """Return the names of the numbers of an input: its own where it is no sequence (``None``)."""
+    return (name,) if length is None else tuple(f"{name}_{i}" for i in range(length))

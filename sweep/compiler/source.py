@@ -12,35 +12,14 @@ from functools import cache
 from typing import NamedTuple
 
 from sweep.compiler.lowering import lower, lowered
-from sweep.compiler.program import Assignment, Program, names_in, parts_of
+from sweep.compiler.program import OPERATORS, Assignment, Program, names_in, parts_of
 from sweep.hardware.power import finish
 from sweep.models.base import Model
-
-__all__ = [
-    "CLOCK_INPUTS",
-    "CPP",
-    "LAUNCH_INPUTS",
-    "PYTHON",
-    "Language",
-    "Line",
-    "Point",
-    "finishing",
-    "input_names",
-    "nominal",
-    "point",
-    "written",
-]
 
 LAUNCH_INPUTS = ("launch_status", "static_power")
 """What every pass reads besides the model's own inputs, constant along the clocks."""
 
-CLOCK_INPUTS = (
-    "clock_status",
-    "power_input_status",
-    "core_hz",
-    "core_watts",
-    "memory_watts",
-)
+CLOCK_INPUTS = ("clock_status", "power_input_status", "core_hz", "core_watts", "memory_watts")
 """What every pass reads besides the model's own inputs, depending on the clocks."""
 
 POWERED = ("power", "energy")
@@ -63,7 +42,7 @@ def input_names(model: Model, length: int = 0) -> tuple[tuple[str, ...], tuple[s
     """
     names: dict[bool, list[str]] = {False: [], True: []}
     for i in model.inputs:
-        own = parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+        own = parts_of(i.symbol, length if i.sequence else None)
         if i.factor:
             names[False] += map(nominal, own)
             names[True] += [i.factor] if i.factor not in names[True] else []
@@ -82,7 +61,7 @@ class Language:
     Attributes
     ----------
     signs : mapping
-        Operators that are not written as in C.
+        Operators.
     choice, power, square : str
         Templates of a conditional expression and of powers.
     words : mapping
@@ -96,32 +75,14 @@ class Language:
     words: Mapping[str, str]
 
 
-C_SIGNS: dict[type, str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.USub: "-",
-    ast.UAdd: "+", ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==",
-    ast.NotEq: "!=", ast.And: "&&", ast.Or: "||", ast.Not: "!",
-}  # fmt: skip
-
 PYTHON = Language(
-    {**C_SIGNS, ast.And: "and", ast.Or: "or", ast.Not: "not ", ast.FloorDiv: "//"},
+    {op: sign for op, (_, sign) in OPERATORS.items()},
     "({body} if {test} else {orelse})",
     "({base} ** {exponent})",
     "({base} ** 2)",
     {name: f"np.{name}" for name in ("ceil", "floor", "sqrt", "nan", "inf")}
     | {name: name for name in ("min", "max", "abs", "True", "False")},
 )
-CPP = Language(
-    C_SIGNS,
-    "({test} ? {body} : {orelse})",
-    "std::pow({base}, {exponent})",
-    "({base} * {base})",
-    {
-        "ceil": "std::ceil", "floor": "std::floor", "sqrt": "std::sqrt", "abs": "std::abs",
-        "nan": "std::numeric_limits<double>::quiet_NaN()",
-        "inf": "std::numeric_limits<double>::infinity()",
-        "min": "py_min", "max": "py_max", "True": "true", "False": "false",
-    },
-)  # fmt: skip
 
 
 def written(expression: ast.expr, names: Mapping[str, str], language: Language = PYTHON) -> str:
@@ -134,7 +95,7 @@ def written(expression: ast.expr, names: Mapping[str, str], language: Language =
     names : mapping
         What is written for each name.
     language : Language
-        ``PYTHON`` or ``CPP``.
+        ``PYTHON``, or another one.
     """
 
     def text(part: ast.expr) -> str:
@@ -235,7 +196,7 @@ def point(
     length : int
         Numbers in each sequence input.
     language : Language
-        ``PYTHON`` or ``CPP``.
+        ``PYTHON``, or another one.
     """
     body, after = lowered(model.name, variant, length), finishing()
     wanted = {"status", *outputs} | ({"power_status"} if {*outputs} & {*POWERED} else set())
@@ -265,7 +226,7 @@ class _Writer:
         self.read: set[str] = set()
         self.factors: dict[str, str] = {}
         for i in model.inputs:
-            for part in parts_of(i.symbol, length) if i.sequence and i.factor else (i.symbol,):
+            for part in parts_of(i.symbol, length if i.sequence else None):
                 self.factors[part] = i.factor
         self.lines: list[Line] = []
         self.names: dict[str, str] = {}

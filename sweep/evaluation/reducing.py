@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.passes import TILE, get_reducing_pass
+from sweep.compiler.passes import TILE, get_pass
 from sweep.compiler.reductions import Counts, Front, Gathered, LeastOfEach, Smallest
 from sweep.evaluation import limits
 from sweep.evaluation.chunk import blocks
@@ -260,8 +260,8 @@ class Accumulator:
         """Reduce a block with one model."""
         task = self.task
         keeps = "least_of_each" if task.keeps_each else task.reduction.keep.kind
-        key = task.plan.models[model], task.plan.variant, packed.form, self._sources, keeps
-        compiled = get_reducing_pass(*key, packed.length, packed.varying)
+        key = task.plan.models[model], task.plan.variant, packed.form, self._sources
+        compiled = get_pass(*key, packed.length, keeps, packed.varying)
         positions = task.positions(box, model, packed.stride.shape[1])
         tile = 0
         while tile >= 0:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.passes import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, nominal, parts_of
+from sweep.compiler.program import parts_of
+from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, nominal
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, build_launch, build_workload

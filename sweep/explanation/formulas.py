@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.functions import OPERATORS
+from sweep.compiler.program import OPERATORS
 from sweep.models.base import Symbol
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "max": max, "min": min, "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt,
 }  # fmt: skip
 KEEP_UNITS = ("min", "max", "ceil", "floor", "abs")
-SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 DIGITS = 6
 
 
@@ -146,20 +145,20 @@ def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
             return combined(ast.BoolOp(ast.And(), []), made)
         case ast.Compare(ops=[op]):
             left, right = operands
-            value = bool(OPERATORS[type(op)](*values))
-            comparisons = (Comparison(left.text, SIGNS[type(op)], right.text, float(left.value),
+            value = bool(OPERATORS[type(op)][0](*values))
+            comparisons = (Comparison(left.text, OPERATORS[type(op)][1], right.text, float(left.value),
                                       float(right.value), value),)  # fmt: skip
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             value = FUNCTIONS[name](*values)
             units = _common_units(operands) if name in KEEP_UNITS else None
         case ast.BinOp(op=ast.Mult() | ast.Div() as op):
-            value = OPERATORS[type(op)](*values)
+            value = OPERATORS[type(op)][0](*values)
             if operands[0].units is not None or operands[1].units is not None:
                 units = Counter(operands[0].units)
                 join = units.update if isinstance(op, ast.Mult) else units.subtract
                 join(operands[1].units or {})
         case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op):
-            value = OPERATORS[type(op)](*values)
+            value = OPERATORS[type(op)][0](*values)
             units = _common_units(operands)
         case _:
             raise AssertionError(ast.dump(node))

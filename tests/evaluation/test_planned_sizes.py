@@ -45,9 +45,9 @@ def as_if_large(monkeypatch):
 @pytest.fixture
 def forms(monkeypatch):
     """Form of every pass that was used."""
-    seen, get = [], reducing.get_reducing_pass
+    seen, get = [], reducing.get_pass
     monkeypatch.setattr(
-        reducing, "get_reducing_pass", lambda *key: seen.append(key[2]) or get(*key)
+        reducing, "get_pass", lambda *key: seen.append(key[2]) or get(*key)
     )
     return seen
 

@@ -19,7 +19,8 @@ from numba import config
 from support.standard import AXES, assembled, devices_of, plan_for, same_bits, whole
 
 import sweep.evaluation.chunk as chunk_module
-from sweep.compiler.passes import CLOCK_INPUTS, LAUNCH_INPUTS, get_pass, nominal
+from sweep.compiler.passes import get_pass
+from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, nominal
 from sweep.evaluation import evaluate, limits, variables
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs, pack

@@ -20,7 +20,7 @@ from support.planned_spaces import (
 import sweep
 from sweep import evaluation, query
 from sweep.compiler import reductions as taking
-from sweep.compiler.passes import TILE, get_reducing_pass
+from sweep.compiler.passes import TILE, get_pass
 from sweep.errors import PlanError
 from sweep.evaluation import chunk, evaluate, limits
 from sweep.evaluation import planned as planned_results
@@ -224,7 +224,7 @@ def test_cut_box_covers_it_once():
 def test_reducing_pass_is_vectorised():
     """The loop over a tile divides several numbers at a time."""
     sweep.best(laid_out(kernels=["sepia"], models=["hong_kim"], axes=CLOCKS))
-    compiled = get_reducing_pass("hong_kim", "corrected", "clocks", ("execution_time",), "smallest")
+    compiled = get_pass("hong_kim", "corrected", "clocks", ("execution_time",), 0, "smallest")
     (text,) = compiled.inspect_asm().values()
     assert "divpd" in text
 
