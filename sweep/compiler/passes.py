@@ -33,7 +33,7 @@ import numpy as np
 
 from sweep.compiler.reductions import TAKERS
 from sweep.compiler.source import POWERED, input_names, point
-from sweep.hardware.power import NO_TIME
+from sweep.hardware.clocks import NO_TIME
 from sweep.jit import compile_pass
 from sweep.models import get_model
 from sweep.models.base import Model

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sweep.compiler.lowering import lower, lowered
 from sweep.compiler.program import OPERATORS, Assignment, Program, names_in, parts_of
-from sweep.hardware.power import finish
+from sweep.hardware.clocks import finish
 from sweep.models.base import Model
 
 LAUNCH_INPUTS = ("launch_status", "static_power")

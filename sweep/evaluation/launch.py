@@ -13,8 +13,8 @@ from sweep.evaluation.stages import block_of, stages_of, summed
 from sweep.fields import STATUS
 from sweep.hardware.clocks import clock_ratio
 from sweep.hardware.derived import dram_share
-from sweep.hardware.occupancy import Limits, block_limits, grid_occupancy, limits_for
-from sweep.hardware.occupancy_limits import l1_bytes_of
+from sweep.hardware.occupancy import block_limits, grid_occupancy
+from sweep.hardware.occupancy_limits import Limits, l1_bytes_of, limits_for
 from sweep.models import stated_facts
 from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload

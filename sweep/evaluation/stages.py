@@ -17,9 +17,8 @@ from sweep.hardware.affine_accesses import (
     access_transactions,
     affine_bank_passes,
     affine_transactions,
-    bank_conflict_degree,
 )
-from sweep.hardware.memory_rules import bank_rule_of, rule_of
+from sweep.hardware.memory_rules import bank_conflict_degree, bank_rule_of, rule_of
 from sweep.hardware.warp_simulation import Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs import Access, Device, Kernel

@@ -17,7 +17,7 @@ from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, build_launch, build_workload
 from sweep.fields import STATUS
-from sweep.hardware.power import power_inputs
+from sweep.hardware.clocks import power_inputs
 from sweep.models import get_model
 from sweep.models.base import Model
 from sweep.models.workload import Array

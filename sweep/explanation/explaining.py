@@ -18,7 +18,7 @@ from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Explanation, Line, Section
 from sweep.explanation.trace import Step, Trace
 from sweep.fields import STATUS
-from sweep.hardware.power import voltage_at
+from sweep.hardware.clocks import voltage_at
 from sweep.query.answer import scaled
 from sweep.runs.record import Source
 from sweep.space import KernelSpace, Plan, resolve

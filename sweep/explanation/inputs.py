@@ -16,6 +16,7 @@ from sweep.explanation.sections import Line, Section
 from sweep.fields import LIMITER
 from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of
+from sweep.hardware.occupancy_limits import limits_for
 from sweep.models.base import Input
 from sweep.specs import Device, Kernel
 from sweep.specs.formats import split_unit, to_base
@@ -204,7 +205,7 @@ def _clocks(case: Case) -> Section:
 def launch_texts(case: Case) -> dict[str, str]:
     """Return the numbers of the launch, the device's limits and the occupancy as texts by name."""
     work, values = case.workload, case.launch.values
-    limits, found = rules.limits_for(case.device.limits), work.occupancy
+    limits, found = limits_for(case.device.limits), work.occupancy
     per_thread = np.asarray(scalar(values["registers_per_thread"]))
     warps = np.asarray(scalar(found.warps_per_block))
     of_warp = rules.registers_of_warp(per_thread, limits)

@@ -1,4 +1,10 @@
-"""Accesses given by a formula: affine in a thread's place in its block, or a named pattern."""
+"""Accesses given by a formula: affine in a thread's place in its block, or a named pattern.
+
+What an access costs depends on where its words lie within a period (a line of global memory, a row
+of banks) and on which of them lie near each other. Of a base only the remainder counts, therefore,
+and of a stride that carries words beyond everything before them no more: a matrix's rows that share
+no line cost the same, however wide the matrix is. Blocks of the same cost are simulated once.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.hardware.distinct_blocks import combinations, distinct_blocks
 from sweep.hardware.memory_rules import (
     BANK_RULES,
     HALF_WARP,
@@ -28,15 +33,6 @@ from sweep.hardware.warp_simulation import (
     warp_transactions,
 )
 
-__all__ = [
-    "PATTERNS",
-    "Affine",
-    "access_transactions",
-    "affine_bank_passes",
-    "affine_transactions",
-    "bank_conflict_degree",
-]
-
 PATTERNS = ("coalesced", "misaligned", "strided", "uncoalesced", "broadcast")
 """The named patterns of a warp's addresses (see :func:`access_transactions`)."""
 
@@ -49,6 +45,10 @@ WARPS_AT_ONCE = 1 << 15  # bounds the memory of the addresses: 16 MiB
 
 BANKS_BYTES = 256
 """What all rules' rows of banks divide, such as 32 banks of 8 bytes."""
+
+
+BASE, STRIDES, WIDTH, HEIGHT, THREADS, WARP_SIZE, SIZE = 0, slice(1, 4), 4, 5, 6, 7, 8
+"""Columns of a table of blocks: the fields of :class:`Affine`, the word's size, the rule."""
 
 
 class Affine(NamedTuple):
@@ -183,9 +183,9 @@ def _over_blocks(
     table, place = combinations(*affine, word_bytes, code)
     valid = _is_valid(table)
     given = table[valid].astype(np.int64)
-    given[:, 6] = np.minimum(given[:, 6], MOST_THREADS)
+    given[:, THREADS] = np.minimum(given[:, THREADS], MOST_THREADS)
     blocks, form = distinct_blocks(given, period)
-    n_warps = -(-blocks[:, 6] // blocks[:, 7])
+    n_warps = -(-blocks[:, THREADS] // blocks[:, WARP_SIZE])
     sums = np.zeros((len(blocks), 3))
     step = max(1, WARPS_AT_ONCE // max(1, int(n_warps.max(initial=1))))
     for start in range(0, len(blocks), step):
@@ -214,11 +214,11 @@ def _is_valid(table: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _expand(blocks: NDArray[np.int64]) -> _Warps:
     """Return the addresses of all lanes of some blocks."""
-    n_warps = -(-blocks[:, 6] // blocks[:, 7])
+    n_warps = -(-blocks[:, THREADS] // blocks[:, WARP_SIZE])
     block = np.repeat(np.arange(len(blocks)), n_warps)
     within = np.arange(len(block)) - np.repeat(np.cumsum(n_warps) - n_warps, n_warps)
     base, x, y, z, width, height, threads, warp_size, word_bytes, code = blocks[block].T[..., None]
-    lane = np.arange(int(blocks[:, 7].max()))
+    lane = np.arange(int(blocks[:, WARP_SIZE].max()))
     thread = within[:, None] * warp_size + lane
     column, row, layer = thread % width, thread // width % height, thread // (width * height)
     return _Warps(
@@ -228,6 +228,102 @@ def _expand(blocks: NDArray[np.int64]) -> _Warps:
         code=code[:, 0],
         block=block,
     )
+
+
+def combinations(*arguments: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct combinations of arguments that broadcast.
+
+    Parameters
+    ----------
+    *arguments : array_like of numbers
+        Arguments, of shapes that broadcast.
+
+    Returns
+    -------
+    table : ndarray, shape (n, arguments)
+        The combinations.
+    place : ndarray of int
+        Where in the table each element's combination stands; of the broadcast shape.
+    """
+    arrays = [np.asarray(argument, np.float64) for argument in arguments]
+    table = np.zeros((1, 0))
+    place = np.zeros((1,) * max(array.ndim for array in arrays), np.int64)
+    for array in arrays:  # one by one: a number for every combination so far stays small
+        if array.size == 1:
+            table = np.column_stack([table, np.full(len(table), array.item())])
+            continue
+        values, inverse = np.unique(array, return_inverse=True)
+        number = place * len(values) + inverse.reshape(array.shape)
+        kept, inverse = np.unique(number, return_inverse=True)
+        place = inverse.reshape(number.shape)
+        table = np.column_stack([table[kept // len(values)], values[kept % len(values)]])
+    return table, place
+
+
+def distinct_blocks(
+    blocks: NDArray[np.int64], period: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return blocks of different cost, and which of them has each block's.
+
+    Parameters
+    ----------
+    blocks : ndarray of int, shape (blocks, 10)
+        Base and strides [words], width, height and threads of a block, warp size, bytes of a word,
+        rule: valid ones.
+    period : int
+        Where to move all words by this many bytes changes nothing, nor to move one word by a
+        multiple of it, as long as it stays farther than a period from all others [byte].
+
+    Returns
+    -------
+    blocks : ndarray of int
+        Some of the forms that accesses can have with this cost, each once.
+    place : ndarray of int
+        Where each of the given blocks has its form.
+    """
+    found = blocks.copy()
+    words = period // blocks[:, SIZE]
+    found[:, BASE] %= words
+    found[:, STRIDES] = _strides(blocks, words)
+    # As bytes, rows are compared as a whole: sorting them by columns would take far longer.
+    whole = np.ascontiguousarray(found).view(np.dtype((np.void, found.shape[1] * 8)))[:, 0]
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    return found[first], place
+
+
+def _extents(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many places along each axis the threads have, at least 1."""
+    threads = np.maximum(blocks[:, THREADS], 1)
+    width = np.minimum(blocks[:, WIDTH], threads)
+    height = np.minimum(blocks[:, HEIGHT], -(-threads // width))
+    return np.stack([width, height, -(-threads // (width * height))], axis=1)
+
+
+def _strides(blocks: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return strides of the same cost: as small as they can be without bringing words together.
+
+    Along a stride that is larger than the reach of all smaller ones by more than a period, words
+    lie so far apart that nothing but their places within the period counts, if that holds of all
+    larger strides, too.
+    """
+    extents = _extents(blocks)
+    given: NDArray[Any] = np.where(extents > 1, blocks[:, STRIDES], 0)
+    order = np.argsort(np.abs(given), axis=1, kind="stable")
+    sizes, along = (np.take_along_axis(part, order, axis=1) for part in (given, extents))
+    is_far = np.ones(len(blocks), bool)
+    reach = (np.abs(sizes) * (along - 1)).cumsum(axis=1)
+    far = [is_far] * 3
+    for i in (2, 1, 0):
+        before = reach[:, i - 1] if i else 0
+        is_far = is_far & (np.abs(sizes[:, i]) > before + words)
+        far[i] = is_far
+    new_reach = np.zeros(len(blocks), np.int64)
+    for i in range(3):
+        least = new_reach + words + 1
+        sizes[:, i] = np.where(far[i], least + (sizes[:, i] - least) % words, sizes[:, i])
+        new_reach = new_reach + np.abs(sizes[:, i]) * (along[:, i] - 1)
+    np.put_along_axis(given, order, sizes, axis=1)
+    return given
 
 
 def access_transactions(
@@ -299,39 +395,3 @@ def _costs(
     rules = np.array(RULES)[code.astype(np.int64)]
     costs = np.stack(affine_transactions(warp, words, rules), axis=-1)
     return (costs * is_start[..., None]).sum(axis=1) / is_start.sum(axis=1, keepdims=True)
-
-
-def bank_conflict_degree(
-    stride_words: ArrayLike, banks: ArrayLike, lanes: ArrayLike
-) -> NDArray[Any]:
-    """Return the largest number of distinct words that lanes access in one bank.
-
-    The word of lane i is ``i * stride``. Strided lanes meet the same bank again after
-    ``banks / gcd(stride, banks)`` lanes, so that with as many lanes as banks the degree is
-    ``gcd(stride, banks)`` (Zhang & Owens, HPCA 2011, Section 4.2).
-
-    Parameters
-    ----------
-    stride_words : array_like
-        Distance of neighbouring lanes' words [words of 4 bytes]; 0 is a broadcast.
-    banks : array_like
-        Banks of the shared memory: 16 on 1.x, 32 later [1].
-    lanes : array_like
-        Lanes that are served together: a half-warp's on 1.x, a warp's later [1].
-
-    Returns
-    -------
-    ndarray
-        Passes that the access takes; 1 without conflict, 0 without lanes, NaN where a number is
-        negative or no integer.
-    """
-    stride, bank, lane = np.broadcast_arrays(
-        *(np.asarray(x, dtype=np.float64) for x in (stride_words, banks, lanes))
-    )
-    with np.errstate(invalid="ignore"):
-        valid = (stride >= 0) & (bank >= 1) & (lane >= 0) & (stride + bank + lane < 2.0**53)
-        valid &= (stride == np.floor(stride)) & (bank == np.floor(bank)) & (lane == np.floor(lane))
-    whole = [np.where(valid, x, 1.0).astype(np.int64) for x in (stride, bank, lane)]
-    period = whole[1] // np.gcd(whole[0], whole[1])
-    degree = np.where(whole[0] == 0, np.minimum(whole[2], 1), -(-whole[2] // period))
-    return np.where(valid, degree.astype(np.float64), np.nan)

@@ -1,19 +1,33 @@
-"""What a change of clock does to numbers that were measured at the nominal clocks (rule CLK).
+"""What follows from the clocks: cycles of DRAM (rule CLK), power and energy.
 
 Device files give DRAM quantities in core cycles at the device's nominal clocks. At other clocks
-the DRAM side keeps its time, not its cycles; only Wang & Chu say so in equations, and these
-functions extend their equation (4) to every model's *corrected* variant so that a sweep over
+the DRAM side keeps its time, not its cycles; only Wang & Chu say so in equations, and the first
+functions here extend their equation (4) to every model's *corrected* variant so that a sweep over
 clocks means the same thing for all of them. Nothing changes at the nominal clocks.
+
+Power is equation (1) of Q. Wang and X. Chu, "GPGPU Performance Estimation with Core and Memory
+Frequency Scaling" (2017), ``P_dynamic = a C V^2 f``, applied once to the core and once to the
+memory domain; a static term is added. The activities ``a`` are the busy fractions that a time model
+implies, so the same power model serves every time model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bandwidth", "clock_ratio", "latency", "service_time"]
+from sweep.fields import POWER_STATUS, STATUS
 
 Array = NDArray[np.float64]
+
+MODEL_DOMAIN = float(STATUS["model_domain"])
+NO_TIME = float(POWER_STATUS["no_time"])
+LARGEST = float(np.finfo(np.float32).max)
+"""Most cycles of a valid configuration, in either precision: a store of float32 must not hold
+infinity as a result. Comparing with a number costs less than testing for infinity does."""
 
 
 def clock_ratio(core: Array, core_nominal: Array, memory: Array, memory_nominal: Array) -> Array:
@@ -44,3 +58,86 @@ def latency(cycles: Array, ratio: Array, share: Array) -> Array:
 def bandwidth(nominal: Array, memory: Array, memory_nominal: Array) -> Array:
     """Return the DRAM bandwidth at a memory clock: proportional to it [B/s]."""
     return nominal * (memory / memory_nominal)
+
+
+def dynamic_power(capacitance: float | Array, voltage: Array, frequency: Array) -> Array:
+    """Return ``C V^2 f`` of one clock domain at full activity (equation (1) with ``a`` = 1) [W].
+
+    Parameters
+    ----------
+    capacitance : array
+        ``C``: effective switched capacitance of the domain [W/(V^2 Hz)].
+    voltage : array
+        ``V``: supply voltage of the domain [V].
+    frequency : array
+        ``f``: clock of the domain [Hz].
+    """
+    return capacitance * voltage**2 * frequency
+
+
+def voltage_at(clock: Array, table: tuple[tuple[float, ...], ...]) -> Array:
+    """Return the voltage at a clock from a device's clock-to-voltage table [V].
+
+    Linear between the table's rows (clock [Hz], voltage [V]); below the first and above the last
+    row the voltage stays: below some clock it no longer falls (the voltage floor).
+    """
+    clocks, volts = np.array(table, dtype=np.float64).T
+    return np.interp(clock, clocks, volts)
+
+
+def power_inputs(devices: Sequence[Any], core: Array, memory: Array) -> dict[str, Array]:
+    """Return what equation (1) needs besides the activities, over devices and clocks.
+
+    A device without a power table has no power: its own status says so, the time stays valid.
+
+    Parameters
+    ----------
+    devices : sequence
+        With the declared ``values`` and ``tables`` of their files, along the first axis.
+    core, memory : array
+        Clocks [Hz].
+
+    Returns
+    -------
+    dict
+        ``static_power`` [W], ``core_watts`` and ``memory_watts`` at full activity [W], and
+        ``power_input_status``.
+    """
+    shape = (len(devices),) + (1,) * (core.ndim - 1)
+    static = np.full(shape, np.nan)
+    status = np.full(shape, float(POWER_STATUS["missing_parameters"]))
+    clocks = {"core": core, "memory": memory}
+    watts = {name: np.full(clock.shape, np.nan) for name, clock in clocks.items()}
+    for i, device in enumerate(devices):
+        if "power.static" not in device.values:  # the table is there whole or not at all
+            continue
+        static[i], status[i] = device.values["power.static"], float(POWER_STATUS["valid"])
+        for name, clock in clocks.items():
+            voltage = voltage_at(clock[i], device.tables[f"power.{name}_voltage"])
+            watts[name][i] = dynamic_power(device.values[f"power.{name}"], voltage, clock[i])
+    return {
+        "static_power": static,
+        "core_watts": watts["core"],
+        "memory_watts": watts["memory"],
+        "power_input_status": status,
+    }
+
+
+def finish(  # type: ignore[no-untyped-def]
+    execution_cycles, core_activity, memory_activity, launch_status, clock_status,
+    power_input_status, static_power, core_hz, core_watts, memory_watts,
+):  # fmt: skip
+    """Return status, seconds, power by equation (1) and energy, from what every model gives."""
+    status = launch_status if launch_status != 0.0 else clock_status
+    sound = (execution_cycles > 0.0) and (execution_cycles <= LARGEST)
+    status = status if (status != 0.0 or sound) else MODEL_DOMAIN
+    time = execution_cycles / core_hz
+    power = static_power + core_activity * core_watts + memory_activity * memory_watts
+    power_status = power_input_status if status == 0.0 else NO_TIME
+    return {
+        "status": status,
+        "power_status": power_status,
+        "execution_time": time,
+        "power": power,
+        "energy": power * time,
+    }

@@ -50,21 +50,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweep.errors import SpecError, nearest
 
-__all__ = [
-    "BANK_RULES",
-    "HALF_WARP",
-    "LINE_BYTES",
-    "RULES",
-    "WORD_BYTES",
-    "bank_layout",
-    "bank_rule_of",
-    "check_choice",
-    "check_words",
-    "codes_of",
-    "merged",
-    "rule_of",
-]
-
 RULES = ("strict", "segment", "line", "sector", "line64")
 """The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
 AMD's."""
@@ -147,23 +132,6 @@ def codes_of(given: ArrayLike, rules: Sequence[str]) -> NDArray[Any]:
     return codes
 
 
-def check_words(word_bytes: ArrayLike) -> NDArray[Any]:
-    """Return sizes of words as integers.
-
-    Raises
-    ------
-    SpecError
-        If there is no such word.
-    """
-    sizes = np.asarray(word_bytes)
-    known = np.isin(sizes, WORD_BYTES)
-    if not known.all():
-        allowed = ", ".join(map(str, WORD_BYTES))
-        wrong = np.atleast_1d(sizes)[~np.atleast_1d(known)][0]
-        raise SpecError(f"a memory access has words of {allowed} bytes, not {wrong} bytes")
-    return sizes.astype(np.int64)
-
-
 def check_choice(what: str, given: str, known: Sequence[str]) -> None:
     """Refuse a name that is not among the known ones.
 
@@ -220,3 +188,39 @@ def merged(
         alone = (other != there) | ~takes_part | ~takes_part[..., there]
         merges |= (alone | (addresses == addresses[..., there])).all(axis=-1)
     return np.where(may & merges, 2 * together, together)
+
+
+def bank_conflict_degree(
+    stride_words: ArrayLike, banks: ArrayLike, lanes: ArrayLike
+) -> NDArray[Any]:
+    """Return the largest number of distinct words that lanes access in one bank.
+
+    The word of lane i is ``i * stride``. Strided lanes meet the same bank again after
+    ``banks / gcd(stride, banks)`` lanes, so that with as many lanes as banks the degree is
+    ``gcd(stride, banks)`` (Zhang & Owens, HPCA 2011, Section 4.2).
+
+    Parameters
+    ----------
+    stride_words : array_like
+        Distance of neighbouring lanes' words [words of 4 bytes]; 0 is a broadcast.
+    banks : array_like
+        Banks of the shared memory: 16 on 1.x, 32 later [1].
+    lanes : array_like
+        Lanes that are served together: a half-warp's on 1.x, a warp's later [1].
+
+    Returns
+    -------
+    ndarray
+        Passes that the access takes; 1 without conflict, 0 without lanes, NaN where a number is
+        negative or no integer.
+    """
+    stride, bank, lane = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.float64) for x in (stride_words, banks, lanes))
+    )
+    with np.errstate(invalid="ignore"):
+        valid = (stride >= 0) & (bank >= 1) & (lane >= 0) & (stride + bank + lane < 2.0**53)
+        valid &= (stride == np.floor(stride)) & (bank == np.floor(bank)) & (lane == np.floor(lane))
+    whole = [np.where(valid, x, 1.0).astype(np.int64) for x in (stride, bank, lane)]
+    period = whole[1] // np.gcd(whole[0], whole[1])
+    degree = np.where(whole[0] == 0, np.minimum(whole[2], 1), -(-whole[2] // period))
+    return np.where(valid, degree.astype(np.float64), np.nan)

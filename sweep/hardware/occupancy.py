@@ -13,6 +13,7 @@ All arithmetic is float64 on integers far below 2**53, hence exact.
 
 Examples
 --------
+>>> from sweep.hardware.occupancy_limits import limits_for
 >>> limits = limits_for("1.3")
 >>> counts = occupancy([64, 64, 64], [16, 30, 58], [348, 1088, 4284], 1000, limits=limits, n_sm=30)
 >>> counts.active_blocks_per_sm  # Zhang & Owens, HPCA 2011, Table 2
@@ -29,26 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep.fields import LIMITER, STATUS
-from sweep.hardware.occupancy_limits import (
-    LIMIT_COLUMNS,
-    Limits,
-    OwnLimits,
-    compute_capabilities,
-    limits_for,
-)
-
-__all__ = [
-    "LIMIT_COLUMNS",
-    "BlockLimits",
-    "Limits",
-    "Occupancy",
-    "OwnLimits",
-    "block_limits",
-    "compute_capabilities",
-    "grid_occupancy",
-    "limits_for",
-    "occupancy",
-]
+from sweep.hardware.occupancy_limits import Limits
 
 Array = NDArray[Any]
 
@@ -58,11 +40,11 @@ _FERMI_COARSE = (21, 22, 29, 30, 37, 38, 45, 46)
 
 
 @dataclass(frozen=True)
-class Occupancy:
-    """Result of :func:`occupancy`: float64 arrays (codes: uint8), each as small as its inputs.
+class BlockLimits:
+    """Result of :func:`block_limits`: what a block takes is the same in every grid.
 
-    A limit that does not apply (no registers, no shared memory) is infinite. Where the launch
-    fails, ``status`` says why, and active blocks, warps and occupancy are 0.
+    A limit that does not apply (no registers, no shared memory) is infinite. ``fitting`` are the
+    blocks that find room, 0 where ``launchable`` is false; ``status`` does not know the grid.
     """
 
     warps_per_block: Array
@@ -70,11 +52,21 @@ class Occupancy:
     limit_by_warps: Array
     limit_by_registers: Array
     limit_by_shared_memory: Array
+    launchable: Array
+    fitting: Array
+    status: Array
+
+
+@dataclass(frozen=True)
+class Occupancy(BlockLimits):
+    """Result of :func:`occupancy`: float64 arrays (codes: uint8), each as small as its inputs.
+
+    Where the launch fails, ``status`` says why, and active blocks, warps and occupancy are 0.
+    """
+
     active_blocks_per_sm: Array
     active_warps_per_sm: Array
     active_sm: Array
-    status: Array
-    launchable: Array
     max_warps_per_sm: Array
     blocks: Array
     n_sm: Array
@@ -95,20 +87,13 @@ class Occupancy:
     @cached_property
     def limiter(self) -> Array:
         """What limits the active blocks, by `sweep.fields.LIMITER`."""
-        fitting = np.minimum(
-            np.minimum(self.limit_by_warps, self.limit_by_registers), self.limit_by_shared_memory
-        )
-        fitting = np.minimum(fitting, self.limit_by_blocks)
-        limiter = _first(
-            (self.limit_by_warps == fitting, LIMITER["warps"]),
-            (self.limit_by_registers == fitting, LIMITER["registers"]),
-            (self.limit_by_shared_memory == fitting, LIMITER["shared_memory"]),
-            otherwise=LIMITER["blocks_per_sm"],
-        )
         return _first(
             (~self.launchable, LIMITER["none"]),
-            (self.limit_by_grid < fitting, LIMITER["grid"]),
-            otherwise=limiter,
+            (self.limit_by_grid < self.fitting, LIMITER["grid"]),
+            (self.limit_by_warps == self.fitting, LIMITER["warps"]),
+            (self.limit_by_registers == self.fitting, LIMITER["registers"]),
+            (self.limit_by_shared_memory == self.fitting, LIMITER["shared_memory"]),
+            otherwise=LIMITER["blocks_per_sm"],
         )
 
     def counts(self) -> dict[str, Array]:
@@ -119,25 +104,6 @@ class Occupancy:
             if f.name.startswith(("limit_by_", "active_", "warps_"))
         }
         return {**found, "limit_by_grid": self.limit_by_grid}
-
-
-@dataclass(frozen=True)
-class BlockLimits:
-    """Result of :func:`block_limits`: what a block takes is the same in every grid.
-
-    ``fitting`` are the blocks that find room, ``warps`` those of a block, both 0 where none does;
-    ``status`` does not know the grid.
-    """
-
-    warps_per_block: Array
-    by_blocks: Array
-    by_warps: Array
-    by_registers: Array
-    by_shared_memory: Array
-    fits: Array
-    fitting: Array
-    warps: Array
-    status: Array
 
 
 # The rules, one function each
@@ -240,7 +206,8 @@ def occupancy(
     blocks : array_like
         Blocks of the grid [1].
     limits : Limits
-        Of the devices, from :func:`limits_for`; broadcasts with the other arguments.
+        Of the devices, from :func:`sweep.hardware.occupancy_limits.limits_for`; broadcasts with
+        the other arguments.
     n_sm : array_like
         Multiprocessors of the device [1].
 
@@ -284,13 +251,12 @@ def block_limits(
     )
     return BlockLimits(
         warps_per_block=warps,
-        by_blocks=by_blocks,
-        by_warps=by_warps,
-        by_registers=by_registers,
-        by_shared_memory=by_shared_memory,
-        fits=fits,
+        limit_by_blocks=by_blocks,
+        limit_by_warps=by_warps,
+        limit_by_registers=by_registers,
+        limit_by_shared_memory=by_shared_memory,
+        launchable=fits,
         fitting=fitting,
-        warps=np.where(fits, warps, 0.0),
         status=np.where(fits, status, np.uint8(STATUS["no_active_block"])),
     )
 
@@ -309,7 +275,7 @@ def grid_occupancy(
     """
     grid, sms = (np.asarray(x, dtype=np.float64) for x in (blocks, n_sm))
     with np.errstate(invalid="ignore", over="ignore"):
-        fitting, launchable, status = block.fitting, block.fits, block.status
+        fitting, launchable, status = block.fitting, block.launchable, block.status
         if grid.size > 0 and (fewest := grid.min()) > 0 and grid.max() < np.inf:
             # As below, without what cannot be. Grids that fill every multiprocessor limit nothing:
             # what is active then follows from the block alone.
@@ -324,18 +290,13 @@ def grid_occupancy(
             status = np.where(launchable, status, np.uint8(STATUS["no_active_block"]))
             active = np.minimum(fitting, np.where(is_grid, blocks_by_grid(grid, sms), 0.0))
             active_sm = np.where(grid > 0, np.minimum(sms, grid), 0.0)
-        active_warps = active * block.warps
+        active_warps = active * np.where(block.launchable, block.warps_per_block, 0.0)
+    changed = {"launchable": launchable, "status": status}
     return Occupancy(
-        warps_per_block=block.warps_per_block,
-        limit_by_blocks=block.by_blocks,
-        limit_by_warps=block.by_warps,
-        limit_by_registers=block.by_registers,
-        limit_by_shared_memory=block.by_shared_memory,
+        **(vars(block) | changed),
         active_blocks_per_sm=np.asarray(active),
         active_warps_per_sm=np.asarray(active_warps),
         active_sm=np.asarray(active_sm),
-        status=status,
-        launchable=launchable,
         max_warps_per_sm=np.asarray(limits.max_warps_per_sm),
         blocks=grid,
         n_sm=sms,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,34 +20,7 @@ from numpy.typing import NDArray
 
 from sweep.errors import SpecError
 
-__all__ = [
-    "LIMIT_COLUMNS",
-    "Limits",
-    "OwnLimits",
-    "compute_capabilities",
-    "l1_bytes_of",
-    "limits_for",
-]
-
 Array = NDArray[Any]
-
-LIMIT_COLUMNS: Mapping[str, str] = {
-    "max_warps_per_sm": "max_warps_per_sm",
-    "max_threads_per_sm": "max_threads_per_sm",
-    "max_blocks_per_sm": "max_blocks_per_sm",
-    "regs_per_sm": "regs_per_sm",
-    "max_regs_per_block": "max_regs_per_block",
-    "max_regs_per_thread": "max_regs_per_thread",
-    "reg_alloc_unit": "reg_alloc_unit",
-    "reg_per_block_style": "reg_alloc_style",
-    "warp_alloc_granularity": "warp_alloc_granularity",
-    "smem_per_sm_bytes": "smem_per_sm_bytes",
-    "smem_per_block_bytes": "smem_per_block_optin_bytes",
-    "smem_alloc_unit_bytes": "smem_alloc_unit_bytes",
-    "smem_reserved_per_block_bytes": "smem_reserved_per_block_bytes",
-    "max_threads_per_block": "max_threads_per_block",
-}
-"""Each field of :class:`Limits` that comes from the table, and its column there."""
 
 # GP100 distributes the warps of a block over two partitions, all later chips over four. For the
 # sake of programs moving between the chips of the Pascal family, NVIDIA's calculator refuses on
@@ -112,15 +85,14 @@ def _table() -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     text = files("sweep.hardware").joinpath("occupancy_limits.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
-        key = row["cc"]
-        row["reg_alloc_style"] = "1" if row["reg_alloc_style"] == "block" else "0"
-        limits = {name: float(row[column]) for name, column in LIMIT_COLUMNS.items()}
-        granularity = limits["warp_alloc_granularity"]
-        limits["check_granularity"] = _CHECKED_PARTITIONS.get(key, granularity)
-        limits["fermi"] = float(key.startswith("2."))
-        limits["warp_size"] = 32.0
-        limits["l1_bytes"] = 1024.0 * float(row["l1_kb"])
-        table[key] = limits
+        key, granularity = row["cc"], float(row["warp_alloc_granularity"])
+        table[key] = {f.name: float(row[f.name]) for f in fields(Limits) if f.name in row} | {
+            "reg_per_block_style": float(row["reg_alloc_style"] == "block"),
+            "check_granularity": _CHECKED_PARTITIONS.get(key, granularity),
+            "fermi": float(key.startswith("2.")),
+            "warp_size": 32.0,
+            "l1_bytes": 1024.0 * float(row["l1_kb"]),
+        }
     return table
 
 
@@ -175,7 +147,7 @@ def limits_for(
     else:
         rows = [_limits_of(device) for device in devices]
     columns: dict[str, Any] = {}
-    for name in (*LIMIT_COLUMNS, "check_granularity", "fermi", "warp_size"):
+    for name in (f.name for f in fields(Limits)):
         values = np.array([row[name] for row in rows], dtype=np.float64)
         same = name == "warp_size" and len(set(values)) == 1
         values = np.asarray(values[0]) if same else values.reshape(shape)

@@ -13,28 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.errors import SpecError
-from sweep.hardware.memory_rules import (
-    BANK_RULES,
-    HALF_WARP,
-    LINE_BYTES,
-    RULES,
-    bank_layout,
-    check_words,
-    codes_of,
-    merged,
-)
+from sweep.hardware.memory_rules import HALF_WARP, LINE_BYTES
 from sweep.jit import compilable, compiled
-
-__all__ = [
-    "LARGEST_ADDRESS",
-    "Cost",
-    "bank_passes",
-    "rows_of",
-    "simulate_bank_conflicts",
-    "simulate_transactions",
-    "warp_transactions",
-]
 
 SECTOR_BYTES = 32
 STRICT, SEGMENT, LINE, SECTOR, LINE64 = range(5)  # the places of their names in RULES
@@ -68,80 +48,6 @@ class Cost(NamedTuple):
     transactions: NDArray[Any]
     bytes: NDArray[Any]
     sectors: NDArray[Any]
-
-
-def simulate_transactions(
-    addresses: ArrayLike, word_bytes: ArrayLike, rule: ArrayLike, active: ArrayLike | None = None
-) -> Cost:
-    """Return what the accesses of many warps to global memory cost.
-
-    Parameters
-    ----------
-    addresses : array_like of int, shape (..., lanes)
-        Byte address of each lane's word, in the order of the lanes.
-    word_bytes : array_like of int
-        Size of a warp's words: 1, 2, 4, 8 or 16; broadcasts over the warps [byte].
-    rule : array_like of str
-        One of `RULES`; broadcasts over the warps.
-    active : array_like of bool, optional
-        Which lanes take part; all if not given.
-
-    Returns
-    -------
-    Cost
-        Integers for each warp.
-
-    Raises
-    ------
-    SpecError
-        If a word size or a rule is unknown, or an address beyond 2**61.
-    """
-    lanes = _checked(addresses)
-    header = (check_words(word_bytes), codes_of(rule, RULES))
-    found = warp_transactions(rows_of(lanes, active, LINE_BYTES, header))
-    return Cost(*(found[:, i].reshape(lanes.shape[:-1]) for i in range(3)))
-
-
-def simulate_bank_conflicts(
-    addresses: ArrayLike, word_bytes: ArrayLike, rule: ArrayLike, active: ArrayLike | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the passes that the accesses of many warps to shared memory take, and the requests.
-
-    Parameters
-    ----------
-    addresses : array_like of int, shape (..., lanes)
-        Byte address of each lane's word in shared memory.
-    word_bytes : array_like of int
-        Size of a warp's words: 1, 2, 4, 8 or 16; broadcasts over the warps [byte].
-    rule : array_like of str
-        One of `BANK_RULES`; broadcasts over the warps.
-    active : array_like of bool, optional
-        Which lanes take part; all if not given.
-
-    Returns
-    -------
-    passes, requests : ndarray of int64
-        Without conflicts there are as many passes as requests.
-
-    Raises
-    ------
-    SpecError
-        If a word size or a rule is unknown, or an address beyond 2**61.
-    """
-    lanes = _checked(addresses)
-    words = check_words(word_bytes)
-    banks, bank_bytes, together = bank_layout(words, codes_of(rule, BANK_RULES))
-    together = merged(together, words, codes_of(rule, BANK_RULES), lanes, active)
-    header = (words, banks, bank_bytes, together)
-    found = bank_passes(rows_of(lanes, active, banks * bank_bytes, header))
-    return found[:, 0].reshape(lanes.shape[:-1]), found[:, 1].reshape(lanes.shape[:-1])
-
-
-def _checked(addresses: ArrayLike) -> NDArray[np.int64]:
-    lanes = np.atleast_1d(np.asarray(addresses)).astype(np.int64)
-    if lanes.size and (lanes.max() >= LARGEST_ADDRESS or lanes.min() <= -LARGEST_ADDRESS):
-        raise SpecError("an address is beyond 2**61 bytes")
-    return lanes
 
 
 def rows_of(

@@ -14,7 +14,8 @@ import numpy as np
 from sweep.errors import ProfileError, QueryError, SpecError, nearest
 from sweep.evaluation import evaluate
 from sweep.fields import STATUS
-from sweep.hardware.occupancy import limits_for, occupancy
+from sweep.hardware.occupancy import occupancy
+from sweep.hardware.occupancy_limits import limits_for
 from sweep.importers.files import read_source
 from sweep.importers.profiles.inputs import Given, Inputs, inputs_of
 from sweep.importers.profiles.kernel_file import kernel_text

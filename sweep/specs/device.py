@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
-from sweep.hardware.occupancy import compute_capabilities
+from sweep.hardware.occupancy_limits import compute_capabilities
 from sweep.specs.check import Checked, check_file, check_section, is_number
 from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section, split_unit, to_base
 from sweep.specs.reading import KEY_PATTERN, Report, label_of, quoted_path, sha256_of

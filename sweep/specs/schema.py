@@ -13,7 +13,7 @@ from typing import Any
 
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
-from sweep.hardware.occupancy import compute_capabilities
+from sweep.hardware.occupancy_limits import compute_capabilities
 from sweep.specs.check import is_words
 from sweep.specs.formats import (
     DEVICE_NAMES,

@@ -12,7 +12,7 @@ import pytest
 from sweep.compiler.passes import TILE
 from sweep.evaluation import Buffers, evaluate_box, limits, variables
 from sweep.fields import POWER_STATUS, STATUS
-from sweep.hardware.power import finish
+from sweep.hardware.clocks import finish
 from sweep.space import KernelSpace, Plan, resolve
 
 RATIOS = {"start": 0.8, "stop": 1.2, "step": 0.005}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sweep import specs
-from sweep.hardware.power import dynamic_power, voltage_at
+from sweep.hardware.clocks import dynamic_power, voltage_at
 from sweep.models import get_model, model_names
 
 FILES = sorted(specs.data_root("device").glob("*.toml"))

@@ -14,7 +14,8 @@ from sweep import specs
 from sweep.errors import SpecError
 from sweep.hardware.affine_accesses import access_transactions
 from sweep.hardware.memory_rules import bank_rule_of, rule_of
-from sweep.hardware.occupancy import Limits, limits_for, occupancy
+from sweep.hardware.occupancy import occupancy
+from sweep.hardware.occupancy_limits import Limits, limits_for
 from sweep.specs.formats import LIMITS_OF_DEVICE
 
 LATER = tuple(row[0] for row in FURTHER)

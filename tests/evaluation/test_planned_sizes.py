@@ -46,9 +46,7 @@ def as_if_large(monkeypatch):
 def forms(monkeypatch):
     """Form of every pass that was used."""
     seen, get = [], reducing.get_pass
-    monkeypatch.setattr(
-        reducing, "get_pass", lambda *key: seen.append(key[2]) or get(*key)
-    )
+    monkeypatch.setattr(reducing, "get_pass", lambda *key: seen.append(key[2]) or get(*key))
     return seen
 
 

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.warps import affine_bank_conflicts, bank_conflicts_of_addresses
+from support.warps import (
+    affine_bank_conflicts,
+    bank_conflicts_of_addresses,
+    simulate_bank_conflicts,
+)
 
-from sweep.hardware.affine_accesses import Affine, bank_conflict_degree
-from sweep.hardware.memory_rules import WORD_BYTES
-from sweep.hardware.warp_simulation import simulate_bank_conflicts
+from sweep.hardware.affine_accesses import Affine
+from sweep.hardware.memory_rules import WORD_BYTES, bank_conflict_degree
 
 LANES = np.arange(32)
 

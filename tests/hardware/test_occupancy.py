@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sweep.errors import SpecError
 from sweep.fields import LIMITER, STATUS
-from sweep.hardware.occupancy import LIMIT_COLUMNS, compute_capabilities, limits_for, occupancy
+from sweep.hardware.occupancy import occupancy
+from sweep.hardware.occupancy_limits import compute_capabilities, limits_for
 
 PLENTY = 10**9  # blocks: the grid limits nothing
 
@@ -44,8 +45,8 @@ def test_table__rows_are_consistent(cc):
 
 def test_limits_for__stacks_along_devices():
     limits = limits_for(["1.3", "5.2"], (-1, 1, 1))
-    for name in LIMIT_COLUMNS:
-        assert getattr(limits, name).shape == (2, 1, 1)
+    for name, values in vars(limits).items():
+        assert values.shape == (() if name == "warp_size" else (2, 1, 1))
     assert limits.max_warps_per_sm.ravel().tolist() == [32, 64]
     assert limits_for(["5.2"]).max_warps_per_sm.shape == (1,)
     assert limits_for("5.2").max_warps_per_sm.shape == ()

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from sweep.fields import LIMITER
-from sweep.hardware.occupancy import compute_capabilities, limits_for, occupancy
+from sweep.hardware.occupancy import occupancy
+from sweep.hardware.occupancy_limits import compute_capabilities, limits_for
 
 PLENTY = 10**9  # blocks: the grid limits nothing
 

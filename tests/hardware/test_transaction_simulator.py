@@ -8,21 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.warps import affine_bank_conflicts, transactions_of_addresses
-
-from sweep.errors import SpecError
-from sweep.hardware.affine_accesses import Affine, affine_bank_passes, affine_transactions
-from sweep.hardware.distinct_blocks import combinations
-from sweep.hardware.memory_rules import BANK_RULES, RULES, WORD_BYTES, bank_rule_of
-from sweep.hardware.warp_simulation import (
-    PATIENCE,
-    Rows,
-    one_warp,
-    one_warp_in_banks,
-    rows_of,
+from support.warps import (
+    affine_bank_conflicts,
     simulate_bank_conflicts,
     simulate_transactions,
+    transactions_of_addresses,
 )
+
+from sweep.errors import SpecError
+from sweep.hardware.affine_accesses import (
+    Affine,
+    affine_bank_passes,
+    affine_transactions,
+    combinations,
+)
+from sweep.hardware.memory_rules import BANK_RULES, RULES, WORD_BYTES, bank_rule_of
+from sweep.hardware.warp_simulation import PATIENCE, Rows, one_warp, one_warp_in_banks, rows_of
 
 # ------------------------------------------------------------------- the rules, a second time
 
@@ -248,17 +249,6 @@ def test_addresses__of_many_warps_at_once():
         warp, word, rule = addresses[i, j], WORD_BYTES[i], BANK_RULES[j + 1]
         alone = simulate_bank_conflicts(warp, word, rule, active[j])
         assert (passes[i, j], requests[i, j]) == alone
-
-
-@pytest.mark.parametrize("function", [simulate_transactions, simulate_bank_conflicts])
-def test_addresses__what_is_refused(function):
-    rule = "sector" if function is simulate_transactions else "warp"
-    with pytest.raises(SpecError, match="words of 1, 2, 4, 8, 16 bytes, not 12 bytes"):
-        function([[0, 12]], [12], rule)
-    with pytest.raises(SpecError, match="unknown (transaction|bank) rule 'warps'"):
-        function([0, 4], 4, "warps")
-    with pytest.raises(SpecError, match=r"beyond 2\*\*61"):
-        function([0, 2**61], 4, rule)
 
 
 @pytest.mark.parametrize("function", [simulate_transactions, simulate_bank_conflicts])

@@ -12,8 +12,8 @@ from support.warps import transactions_of_addresses
 
 from sweep.errors import SpecError
 from sweep.hardware import affine_accesses as affine
-from sweep.hardware.affine_accesses import PATTERNS, access_transactions, bank_conflict_degree
-from sweep.hardware.memory_rules import RULES, WORD_BYTES, rule_of
+from sweep.hardware.affine_accesses import PATTERNS, access_transactions
+from sweep.hardware.memory_rules import RULES, WORD_BYTES, bank_conflict_degree, rule_of
 
 LANES = np.arange(32)
 EXCHANGED = LANES + np.isin(LANES, (5, 21)) - np.isin(LANES, (6, 22))
@@ -104,13 +104,6 @@ def test_addresses__wide_words_of_2_x_are_requested_in_parts():
     same = np.zeros(32, dtype=int)
     assert [transactions_of_addresses(same, w, "line")[0] for w in WORD_BYTES] == [1, 1, 1, 2, 4]
     assert [transactions_of_addresses(same, w, "sector")[0] for w in WORD_BYTES] == [1] * 5
-
-
-def test_addresses__unknown_word_or_rule():
-    with pytest.raises(SpecError, match="words of 1, 2, 4, 8, 16 bytes, not 12 bytes"):
-        transactions_of_addresses(12 * LANES, 12, "sector")
-    with pytest.raises(SpecError, match="unknown transaction rule 'sectors'.* mean 'sector'"):
-        transactions_of_addresses(4 * LANES, 4, "sectors")
 
 
 WORDS = st.sampled_from(WORD_BYTES)

@@ -14,8 +14,7 @@ from support.warps import affine_bank_conflicts
 from sweep import specs
 from sweep.evaluation.chunk import evaluate_box
 from sweep.fields import STATUS
-from sweep.hardware.affine_accesses import Affine, affine_transactions
-from sweep.hardware.distinct_blocks import distinct_blocks
+from sweep.hardware.affine_accesses import Affine, affine_transactions, distinct_blocks
 from sweep.hardware.memory_rules import LINE_BYTES, bank_rule_of, rule_of
 from sweep.space import Box, Plan
 from sweep.specs import format_table

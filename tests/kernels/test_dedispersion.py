@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.launches import launched
-
-from sweep.hardware.warp_simulation import simulate_transactions
+from support.warps import simulate_transactions
 
 CHANNELS, SAMPLES, DMS, PITCH = 1536, 25000, 2048, 25650
 NAMES = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "tile_stride_x",

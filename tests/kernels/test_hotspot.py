@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 from support.launches import launched
+from support.warps import simulate_bank_conflicts, simulate_transactions
 
 from sweep.fields import STATUS
-from sweep.hardware.warp_simulation import simulate_bank_conflicts, simulate_transactions
 
 GRID = 512
 MARGIN = 10  # max_tfactor

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sweep.hardware.occupancy import limits_for, occupancy
+from sweep.hardware.occupancy import occupancy
+from sweep.hardware.occupancy_limits import limits_for
 from sweep.specs import list_kernels, load_kernel
 from sweep.specs.formats import DEVICE_NAMES
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.launches import launched
+from support.warps import simulate_bank_conflicts, simulate_transactions
 
 from sweep.fields import STATUS
-from sweep.hardware.warp_simulation import simulate_bank_conflicts, simulate_transactions
 from sweep.importers.files import read_source
 from sweep.importers.tuners.search_space import read_t1
 from sweep.specs import load_kernel

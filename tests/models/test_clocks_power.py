@@ -15,9 +15,15 @@ from sweep.evaluation import evaluate_box
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS
-from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time
+from sweep.hardware.clocks import (
+    bandwidth,
+    clock_ratio,
+    dynamic_power,
+    latency,
+    service_time,
+    voltage_at,
+)
 from sweep.hardware.derived import dram_share
-from sweep.hardware.power import dynamic_power, voltage_at
 from sweep.models import get_model, stated_facts
 from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel

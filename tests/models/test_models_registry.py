@@ -19,7 +19,7 @@ from sweep.errors import PlanError
 from sweep.evaluation import all_fields
 from sweep.evaluation.variables import regime_attributes
 from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
-from sweep.hardware.power import dynamic_power
+from sweep.hardware.clocks import dynamic_power
 from sweep.models import MODULES, get_model, model_names
 from sweep.models.base import HEAD, VARIANTS
 from sweep.space import Plan
@@ -38,7 +38,7 @@ def equations_of(model):
 # --- Equations ------------------------------------------------------------------------------------
 
 # Every number of the papers whose equations are numbered throughout. Not functions of the module:
-# (1) of wang_chu, the power of all models, is sweep.hardware.power.dynamic_power.
+# (1) of wang_chu, the power of all models, is sweep.hardware.clocks.dynamic_power.
 NUMBERS = {
     "hong_kim": {str(n) for n in range(1, 28)},
     "wang_chu": {str(n) for n in range(2, 22) if n not in (5, 7)} | {"5a", "5b", "7a", "7b"},
