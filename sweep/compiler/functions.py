@@ -105,18 +105,18 @@ def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
 
 def computed(node: ast.BinOp | ast.Compare) -> ast.expr:
     """Return an operation on integers or a comparison of constants as its result, if it is one."""
-    if isinstance(node, ast.BinOp):
-        sides, signs, known = [node.left, node.right], [node.op], (ast.Add, ast.Sub, ast.Mult)
-    else:
-        sides, signs, known = [node.left, *node.comparators], node.ops, (ast.cmpop,)
+    sides = (
+        [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.left, node.right]
+    )
     values = [side.value for side in sides if isinstance(side, ast.Constant)]
-    if len(values) < len(sides) or not isinstance(signs[0], known):
+    if len(values) < len(sides):
         return node
     if isinstance(node, ast.Compare):
-        pairs = zip(signs, values[:-1], values[1:], strict=True)
+        pairs = zip(node.ops, values[:-1], values[1:], strict=True)
         return ast.Constant(all(OPERATORS[type(op)][0](a, b) for op, a, b in pairs))
-    are_integers = all(type(value) is int for value in values)
-    return ast.Constant(OPERATORS[type(node.op)][0](*values)) if are_integers else node
+    if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)) and all(type(v) is int for v in values):
+        return ast.Constant(OPERATORS[type(node.op)][0](*values))
+    return node
 
 
 def connected(op: ast.boolop, values: Sequence[ast.expr]) -> ast.expr:
