@@ -10,7 +10,7 @@ integers (:class:`Flags`), are declared in ``fields.toml`` beside this module.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ class Parameter:
     ``key`` carries the unit as its suffix (``mem_ld_cycles``); ``minimum`` and ``maximum`` are the
     allowed range in that unit. ``columns`` is set for a table of rows (a list of lists): the names
     of its columns, each with its unit suffix; if the first is ``class_name``, there is a row for
-    each class of instructions of the kernel files. ``choices`` is set for a word.
+    each class of instructions of the kernel files. ``choices`` is set for a word. ``rule`` derives
+    the parameter where a device file lacks it (see :mod:`sweep.hardware.derived`).
     """
 
     key: str
@@ -100,6 +101,7 @@ class Parameter:
     maximum: float = float("inf")
     columns: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    rule: Callable[[Any], Any] | None = None
 
 
 _DECLARED = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))

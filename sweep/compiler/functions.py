@@ -65,13 +65,17 @@ def function_of(function: Callable[..., Any]) -> Function:
     assert isinstance(function, FunctionType)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     names = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
-    is_equation = isinstance(getattr(function, "info", None), EquationInfo)
+    info = getattr(function, "info", None)
+    is_equation = isinstance(info, EquationInfo)
     found = Function(function, *source_of(function), names, is_equation)
     args = found.tree.args
     if args.defaults or any(args.kw_defaults):
         raise found.error(found.tree, "a parameter cannot have a default")
     if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs:
         raise found.error(found.tree, "parameters are plain names")
+    for argument in args.args:
+        if isinstance(info, EquationInfo) and argument.arg not in info.symbols:
+            raise found.error(argument, f"'{argument.arg}' has no symbol")
     return found
 
 

@@ -145,8 +145,9 @@ def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
             return combined(ast.BoolOp(ast.And(), []), made)
         case ast.Compare(ops=[op]):
             left, right = operands
-            value = bool(OPERATORS[type(op)][0](*values))
-            comparisons = (Comparison(left.text, OPERATORS[type(op)][1], right.text, float(left.value),
+            function, sign = OPERATORS[type(op)]
+            value = bool(function(*values))
+            comparisons = (Comparison(left.text, sign, right.text, float(left.value),
                                       float(right.value), value),)  # fmt: skip
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             value = FUNCTIONS[name](*values)

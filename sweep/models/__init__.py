@@ -1,4 +1,4 @@
-"""The registry of models: one module per paper, and models of other packages.
+"""The registry of models: one file per paper, and models of other packages.
 
 A package registers its models under the entry point group ``sweep.models``: the entry point's name
 is the model's, its value the :class:`~sweep.models.base.Model`, as in
@@ -111,11 +111,9 @@ def derived_parameters(
         By model the parameters that the file has.
     """
     for name in models:
-        model = get_model(name)
-        for parameter in model.parameters:
-            rule = model.rules.get(parameter.key)
-            value = rule(device) if rule and parameter.key not in given.get(name, {}) else None
-            if rule and value is not None:
+        for parameter in get_model(name).parameters:
+            rule = None if parameter.key in given.get(name, {}) else parameter.rule
+            if rule is not None and (value := rule(device)) is not None:
                 words = (rule.__doc__ or "").strip().splitlines()[0]
                 yield name, parameter.key, value, words.rstrip(".")
 

@@ -1,24 +1,19 @@
 """How a paper's module declares its model: symbols, equations, inputs, bodies.
 
-Names, units and texts of a model stand in a TOML file beside its module (:func:`declaration`); the
-module has the equations and bodies, plain Python on numbers. What a body may consist of is
-documented in CONTRIBUTING; :mod:`sweep.compiler.lowering` reads the source of bodies and equations
-and refuses the rest.
+Equations and bodies are plain Python on numbers. What a body may consist of is documented in
+CONTRIBUTING; :mod:`sweep.compiler.lowering` reads their source and refuses the rest.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.fields import BOUND, Field, Flags, Parameter
-from sweep.hardware.derived import Rule
+from sweep.fields import Field, Parameter
 from sweep.models.workload import Array, Workload
 
 VARIANTS = ("corrected", "printed")
@@ -35,12 +30,6 @@ HEAD = (
 """The results of every model; each model adds its own fields."""
 
 
-COMPUTE, MEMORY, SHARED, LATENCY, SYNCHRONISATION = (
-    float(BOUND[name]) for name in ("compute", "memory", "shared", "latency", "synchronisation")
-)
-"""What bounds a time, as numbers that bodies return."""
-
-
 class Symbol(NamedTuple):
     """One symbol of a paper: how it is printed, its unit and what it means."""
 
@@ -54,18 +43,24 @@ class EquationInfo:
     """What an equation function knows about itself.
 
     ``kind`` is ``"equation"`` or ``"condition"`` (a regime's condition, which returns a truth
-    value).
+    value); ``symbols`` are those of the paper.
     """
 
     model: str
     number: str
     result: Symbol
-    arguments: Mapping[str, Symbol]
-    kind: str
+    names: tuple[str, ...]
+    symbols: Mapping[str, Symbol] = field(repr=False, compare=False)
+    kind: str = "equation"
+
+    @property
+    def arguments(self) -> dict[str, Symbol]:
+        """The symbols of the arguments by name."""
+        return {name: self.symbols[name] for name in self.names}
 
 
 def equations(
-    model: str, symbols: Mapping[str, Symbol]
+    model: str, symbols: dict[str, Symbol]
 ) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
     """Return the decorator of one paper's equations.
 
@@ -73,36 +68,42 @@ def equations(
     ----------
     model : str
         The model's name.
-    symbols : mapping
-        Every argument name (and result name) to its :class:`Symbol`. Docstrings are completed from
-        it, so that meaning and unit are written once.
+    symbols : dict
+        Argument names to their :class:`Symbol`. Equations add those of their results. Docstrings
+        are completed from it, so that meaning and unit are written once.
 
     Returns
     -------
     callable
-        ``decorator(number, result=None, kind="equation")``. ``result`` names the symbol of the
-        returned value (the function's own name by default). The decorated function stays plain
-        Python and has its :class:`EquationInfo` as the attribute ``info``.
+        ``decorator(number, *result, kind="equation")``. ``result`` is the printed symbol, unit and
+        meaning of the returned value, which the symbols then have under the function's name, or the
+        name of a symbol that they have already (the function's own name by default). The decorated
+        function stays plain Python and has its :class:`EquationInfo` as the attribute ``info``.
 
     Raises
     ------
     KeyError
-        An argument or result has no symbol.
+        A result has no symbol.
     """
+    waiting: list[Any] = []  # for the symbols of arguments that later equations give
 
     def decorator(
-        number: str, result: str | None = None, kind: str = "equation"
+        number: str, *result: str, kind: str = "equation"
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-            arguments = {name: symbols[name] for name in _parameters(function)}
+        def wrap(function: Any) -> Callable[..., Any]:
+            if len(result) > 1:
+                symbols[function.__name__] = Symbol(*result)
             if kind == "condition":
                 returned = Symbol(f"condition ({number})", "1", "whether the case applies")
             else:
-                returned = symbols[result or function.__name__]
-            info = EquationInfo(model, number, returned, arguments, kind)
-            function.__doc__ = _docstring(function.__doc__ or "", info)
-            function.info = info  # type: ignore[attr-defined]
-            return function
+                returned = symbols[result[0] if len(result) == 1 else function.__name__]
+            names = _parameters(function)
+            function.info = EquationInfo(model, number, returned, names, symbols, kind)
+            waiting.append(function)
+            for known in [f for f in waiting if symbols.keys() >= {*f.info.names}]:
+                known.__doc__ = _docstring(known.__doc__ or "", known.info)
+                waiting.remove(known)
+            return function  # type: ignore[no-any-return]
 
         return wrap
 
@@ -168,44 +169,9 @@ class Input:
     value: str = ""
 
 
-def declaration(module: str) -> dict[str, Any]:
-    """Return what the TOML file beside a model's module declares, as arguments of :class:`Model`.
-
-    Parameters
-    ----------
-    module : str
-        The module's ``__file__``.
-    """
-    given = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
-    inputs = tuple(
-        Input(name, *table.pop("symbol"), **table) for name, table in given["inputs"].items()
-    )
-    given["symbols"] = symbols_of(inputs) | {
-        name: Symbol(*words) for name, words in given["symbols"].items()
-    }
-    given["fields"] = tuple(_field(name, **table) for name, table in given["fields"].items())
-    given["parameters"] = tuple(
-        _parameter(key, **table) for key, table in given["parameters"].items()
-    )
-    return given | {"inputs": inputs}
-
-
-def _field(
-    name: str, symbol: Sequence[str], equation: str, codes: Mapping[str, int] | None = None
-) -> Field:
-    printed, units, meaning = symbol
-    kind, flags = ("code", Flags(codes)) if codes else ("float", None)
-    return Field(name, units, meaning, printed, equation, kind, flags=flags)
-
-
-def _parameter(
-    key: str,
-    symbol: Sequence[str],
-    range: tuple[float, float],
-    required: bool = True,
-    columns: Sequence[str] = (),
-) -> Parameter:
-    return Parameter(key, *symbol, required, *range, tuple(columns))
+def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:
+    """Return the symbols of inputs by name."""
+    return {i.symbol: Symbol(i.printed, i.units, i.meaning) for i in inputs}
 
 
 class Finding(NamedTuple):
@@ -217,11 +183,6 @@ class Finding(NamedTuple):
     title: str
     lines: tuple[tuple[str, float, str, str, str], ...] = ()
     notes: tuple[str, ...] = ()
-
-
-def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:
-    """Return the symbols of inputs by name."""
-    return {i.symbol: Symbol(i.printed, i.units, i.meaning) for i in inputs}
 
 
 Findings = Callable[[Workload, str, Mapping[str, float], Callable[[float], str]], Iterable[Finding]]
@@ -261,8 +222,6 @@ class Model:
         ``facts(own)`` returns what the model's own table in a device file says of facts that models
         share, by name (see :class:`sweep.hardware.derived.DeviceFacts`); ``None`` where it lacks
         one.
-    rules : mapping
-        Parameter to the rule that derives it where a device file lacks it.
     errata : mapping
         Documented differences between the variants.
     findings : callable
@@ -285,7 +244,6 @@ class Model:
     errata: Mapping[str, str]
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda own: {}
-    rules: Mapping[str, Rule] = field(default_factory=dict)
     findings: Findings = lambda work, variant, results, write: ()
 
     def __post_init__(self) -> None:

@@ -49,21 +49,90 @@ from __future__ import annotations
 
 import numpy as np
 
+from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import COMPUTE, LATENCY, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
 
-DECLARED = declaration(__file__)
-_equation = equations(DECLARED["name"], DECLARED["symbols"])
-REGIMES = DECLARED["regimes"]
+INPUTS = (
+    provided("blocks", "blocks", "thread blocks of the grid"),
+    provided("active_blocks", "N_b", "thread blocks resident on an SM", "active_blocks_per_sm"),
+    provided("active_sm", "active SMs", "SMs that have work"),
+    provided("n_sm", "SMs", "SMs of the device"),
+    provided("warps_per_block", "W_b", "warps of a block"),
+    Input("instructions", "n", "1", "instructions of a warp, memory accesses included",
+          "kernel instructions", sequence=True),
+    Input("fp32", "n_fp32", "1", "single-precision instructions of a warp", "kernel instructions",
+          sequence=True),
+    Input("integer", "n_int", "1", "integer instructions of a warp", "kernel instructions",
+          sequence=True),
+    Input("special", "n_special", "1", "special functions and conversions of a warp",
+          "kernel instructions", sequence=True),
+    Input("fp64", "n_fp64", "1", "double-precision instructions of a warp", "kernel instructions",
+          sequence=True),
+    Input("accesses", "n_ls", "1", "accesses of a warp to shared and global memory",
+          "kernel accesses", sequence=True),
+    Input("wavefronts", "n_wave", "1", "passes of a warp's accesses through shared memory",
+          "kernel shared accesses and banks", sequence=True),
+    Input("l1_sectors", "n_L1", "1", "time of accesses in the first-level cache, in sectors",
+          "kernel access patterns by the device's rule", sequence=True),
+    Input("l2_sectors", "n_L2", "1", "sectors that it does not serve",
+          "the same, less what L1 serves", sequence=True),
+    Input("dram_sectors", "n_DRAM", "1", "sectors that L2 does not serve either",
+          "the same, less what L2 serves", sequence=True),
+    Input("chain", "n_chain", "1", "arithmetic instructions that a warp waits for",
+          "kernel instructions", sequence=True),
+    Input("shared_loads", "n_shared", "1", "loads from shared memory that a warp waits for",
+          "kernel shared accesses", sequence=True),
+    Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
+          "kernel loads, over those under way at once, by the device's latencies",
+          ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
+    Input("dram_loads", "n_miss", "1", "loads from DRAM that a warp waits for",
+          "kernel loads, over those under way at once", sequence=True),
+    Input("barriers", "n_bar", "1", "barriers of a warp", "kernel stages", sequence=True),
+    of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
+    of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
+    of_device("integer_cycles", "t_int", "cycle", "integer instruction, per SM"),
+    of_device("special_cycles", "t_special", "cycle", "special function, per SM"),
+    Input("fp64_cycles", "t_fp64", "cycle", "double-precision instruction, per SM", "device",
+          ("fp64_cycles",)),
+    of_device("unified", "unified", "1", "whether integers take single-precision lanes (0 or 1)"),
+    of_device("load_store_cycles", "t_ls", "cycle", "access of a warp, per SM"),
+    of_device("shared_cycles", "t_wave", "cycle", "pass through shared memory"),
+    of_device("l1_cycles", "t_L1", "cycle", "sector through the first-level cache"),
+    of_device("l2_cycles", "t_L2", "cycle", "sector from L2, of one SM"),
+    of_device("alu_latency", "L_alu", "cycle", "latency of a dependent arithmetic instruction",
+              "alu_latency_cycles"),
+    of_device("shared_latency", "L_shared", "cycle", "latency of shared memory",
+              "shared_latency_cycles"),
+    of_device("launch_cycles", "L_launch", "cycle", "launching of a block"),
+    of_device("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own"),
+    provided("parallelism", "ILP", "independent instructions of a thread",
+             "instruction_parallelism"),
+    Input("dram_bandwidth", "bandwidth", "B/s", "sustained DRAM bandwidth", "device, at the clock",
+          ("chip.memory_bandwidth_GBps", "dram_share_fraction"), clocked=True),
+    Input("dram_latency", "L_DRAM", "cycle", "latency of DRAM", "device, at the clocks",
+          ("dram_latency_cycles",), clocked=True),
+    Input("core_clock", "f", "Hz", "core clock", "swept core clock; nominal as printed",
+          clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
+    "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
+    "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
+    "demand": Symbol("D", "cycle", "demand of a warp, components overlapped in part"),
+}
+_equation = equations("combined", SYMBOLS)
 
 SECTOR_BYTES = 32.0
 
 # --- What a warp demands --------------------------------------------------------------------------
 
 
-@_equation("1")
+@_equation("1", "A", "cycle", "demand of a warp on issue slots and arithmetic pipelines")
 def arithmetic(
     instructions, issue_cycles, fp32, fp32_cycles, integer, integer_cycles, special,
     special_cycles, fp64, fp64_cycles, unified,
@@ -75,7 +144,7 @@ def arithmetic(
     )
 
 
-@_equation("2")
+@_equation("2", "S", "cycle", "demand of a warp on the load-store pipeline")
 def load_store(
     accesses, load_store_cycles, wavefronts, shared_cycles, l1_sectors, l1_cycles
 ):  # fmt: skip
@@ -83,13 +152,13 @@ def load_store(
     return max(accesses * load_store_cycles, wavefronts * shared_cycles + l1_sectors * l1_cycles)
 
 
-@_equation("3")
+@_equation("3", "t_DRAM", "cycle", "sector from DRAM, of one SM")
 def dram_cycles(core_clock, active_sm, dram_bandwidth):
     """Cycles of a sector at an SM's share of the bandwidth."""
     return SECTOR_BYTES * core_clock * active_sm / dram_bandwidth
 
 
-@_equation("4")
+@_equation("4", "M", "cycle", "demand of a warp on L2 and DRAM")
 def memory(l2_sectors, l2_cycles, dram_sectors, dram_cycles):
     """Longest of L2 and DRAM."""
     return max(l2_sectors * l2_cycles, dram_sectors * dram_cycles)
@@ -110,19 +179,19 @@ def demand(arithmetic, load_store, memory):
 # --- What a warp waits ----------------------------------------------------------------------------
 
 
-@_equation("6a")
+@_equation("6a", "Z_own", "cycle", "what a warp's arithmetic takes longer on its own lanes")
 def own_lanes(arithmetic, schedulers):
     """What a warp's arithmetic takes longer on one scheduler's lanes than on all (CB-5)."""
     return (schedulers - 1.0) * arithmetic
 
 
-@_equation("6b")
+@_equation("6b", "Z_A", "cycle", "what a warp alone waits for its arithmetic")
 def arithmetic_wait(chain, alu_latency, parallelism, own_lanes):
     """Latency of arithmetic results, or of the lanes themselves."""
     return max(chain * alu_latency / parallelism, own_lanes)
 
 
-@_equation("6")
+@_equation("6", "Z", "cycle", "what a warp alone would wait")
 def wait(
     arithmetic_wait, shared_loads, barriers, shared_latency, parallelism, cache_wait, dram_loads,
     dram_latency,
@@ -137,13 +206,13 @@ def wait(
 # --- Many warps -----------------------------------------------------------------------------------
 
 
-@_equation("7")
+@_equation("7", "N", "1", "warps resident on an SM")
 def warps(active_blocks, warps_per_block):
     """Warps resident on an SM."""
     return active_blocks * warps_per_block
 
 
-@_equation("8")
+@_equation("8", "T", "cycle", "time of a round")
 def round_cycles(warps, demand, wait, own_lanes):
     """Return the time in which each of the warps is served and waits once.
 
@@ -161,19 +230,19 @@ def with_barriers(overlapped, serial, active_blocks):
     return overlapped + max(serial - overlapped, 0.0) / active_blocks
 
 
-@_equation("10")
+@_equation("10", "rounds", "1", "rounds in which all SMs hold all blocks that they can")
 def full_rounds(blocks, active_blocks, n_sm):
     """Rounds that fill all SMs (CB-4)."""
     return np.floor(blocks / (active_blocks * n_sm))
 
 
-@_equation("11")
+@_equation("11", "N_tail", "1", "blocks of an SM in the last round")
 def tail_blocks(blocks, full_rounds, active_blocks, n_sm):
     """Blocks of the busiest SM in the last round (CB-4)."""
     return np.ceil((blocks - full_rounds * active_blocks * n_sm) / n_sm)
 
 
-@_equation("12")
+@_equation("12", "T_exec", "cycle", "execution time")
 def exec_cycles(full_rounds, round_cycles, tail_cycles):
     """All rounds one after the other."""
     return full_rounds * round_cycles + tail_cycles
@@ -187,6 +256,12 @@ def exec_cycles_printed(blocks, warps_per_block, active_sm, demand):
 
 # --- The model ------------------------------------------------------------------------------------
 
+REGIMES = {
+    "combined_arithmetic": 70,
+    "combined_load_store": 71,
+    "combined_memory": 72,
+    "combined_latency": 73,
+}
 ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 
 
@@ -362,28 +437,69 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
 
 
 MODEL = Model(
-    **DECLARED,
+    name="combined",
+    title="throughput, latency and barriers of a queueing network of warps, with caches",
+    reference=(
+        "no paper: components of Zhang & Owens, latencies of Lemeire et al., rounds of Hong & "
+        "Kim and clocks of Wang & Chu, joined by Schweitzer's approximation of closed "
+        "queueing networks"
+    ),
+    doi="",
+    symbols=SYMBOLS,
+    inputs=INPUTS,
+    fields=(
+        Field("arithmetic_cycles", "cycle", "cycles that an SM issues and computes", "A",
+              "combined (1)"),
+        Field("load_store_cycles", "cycle", "cycles of an SM's load-store pipeline", "S",
+              "combined (2)"),
+        Field("memory_cycles", "cycle", "cycles of L2 and DRAM for an SM", "M", "combined (4)"),
+        Field("wait_cycles", "cycle", "what a warp alone would wait", "Z", "combined (6)"),
+        Field("utilisation", "1", "longest component over the time", "", "combined (5)"),
+    ),
+    regimes=REGIMES,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
-    rules={
-        "issue_cycles": derived.issue_slots,
-        "fp32_cycles": derived.issue_cycles,
-        "integer_cycles": derived.integer_cycles,
-        "special_cycles": derived.special_cycles,
-        "fp64_cycles": derived.fp64_cycles,
-        "unified": derived.unified_lanes,
-        "special_conversions": derived.special_conversions,
-        "load_store_cycles": derived.load_store_cycles,
-        "shared_cycles": derived.shared_cycles,
-        "l1_cycles": derived.l1_cycles,
-        "l2_cycles": derived.l2_service,
-        "alu_latency_cycles": derived.instruction_latency,
-        "shared_latency_cycles": derived.lookup_latency,
-        "l1_latency_cycles": derived.l1_latency,
-        "l2_latency_cycles": derived.cache_latency,
-        "dram_latency_cycles": derived.memory_latency,
-        "launch_cycles": derived.launch_cycles,
-        "schedulers": derived.schedulers,
-        "dram_share_fraction": derived.dram_read_share,
+    parameters=(
+        parameter("issue_cycles", SYMBOLS["issue_cycles"], 1e-3, 1e5, derived.issue_slots),
+        parameter("fp32_cycles", SYMBOLS["fp32_cycles"], 1e-3, 1e5, derived.issue_cycles),
+        parameter("integer_cycles", SYMBOLS["integer_cycles"], 1e-3, 1e5, derived.integer_cycles),
+        parameter("special_cycles", SYMBOLS["special_cycles"], 1e-3, 1e5, derived.special_cycles),
+        parameter("load_store_cycles", SYMBOLS["load_store_cycles"], 1e-3, 1e5,
+                  derived.load_store_cycles),
+        parameter("shared_cycles", SYMBOLS["shared_cycles"], 1e-3, 1e5, derived.shared_cycles),
+        parameter("l1_cycles", SYMBOLS["l1_cycles"], 1e-3, 1e5, derived.l1_cycles),
+        parameter("l2_cycles", SYMBOLS["l2_cycles"], 1e-3, 1e5, derived.l2_service),
+        parameter("fp64_cycles", SYMBOLS["fp64_cycles"], 1e-3, 1e5, derived.fp64_cycles,
+                  required=False),
+        parameter("unified", ("unified", "1", "whether integers take single-precision lanes"), 0, 1,
+                  derived.unified_lanes),
+        parameter("special_conversions",
+                  ("w_conv", "1", "share of conversions that take the lanes of special functions;"
+                   " the others take those of integers"),
+                  0, 1, derived.special_conversions),
+        parameter("alu_latency_cycles", SYMBOLS["alu_latency"], 0.1, 1e5,
+                  derived.instruction_latency),
+        parameter("shared_latency_cycles", SYMBOLS["shared_latency"], 0.1, 1e5,
+                  derived.lookup_latency),
+        parameter("l1_latency_cycles",
+                  ("L_L1", "cycle", "latency of a load that the first-level cache serves"), 0.1,
+                  1e5, derived.l1_latency),
+        parameter("l2_latency_cycles",
+                  ("L_L2", "cycle", "latency of a load that the L2 cache serves"), 0.1, 1e5,
+                  derived.cache_latency),
+        parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.memory_latency),
+        parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
+        parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
+        parameter("dram_share_fraction",
+                  ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
+                  derived.dram_read_share),
+    ),
+    errata={
+        "CB-1": "components overlap in part",
+        "CB-2": "warps wait for results (Schweitzer's approximation)",
+        "CB-3": "stages between barriers overlap with those of other blocks only",
+        "CB-4": "whole rounds of blocks, the last one with fewer",
+        "CB-5": "a warp has the lanes of one scheduler (Seidmann's approximation)",
+        "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
-)
+)  # fmt: skip

@@ -40,22 +40,65 @@ from __future__ import annotations
 
 import numpy as np
 
+from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency, service_time
-from sweep.models.base import (
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import (
     COMPUTE,
     LATENCY,
     MEMORY,
     SYNCHRONISATION,
-    Model,
-    declaration,
-    equations,
+    of_device,
+    parameter,
+    provided,
 )
 from sweep.models.workload import Array, Workload
 
-DECLARED = declaration(__file__)
-_equation = equations(DECLARED["name"], DECLARED["symbols"])
-REGIMES = DECLARED["regimes"]
+INPUTS = (
+    provided("n", "N", "active warps on an SM", "active_warps_per_sm"),
+    provided("active_blocks_per_sm", "#Active_blocks_per_SM", "active blocks on an SM"),
+    provided("active_sm", "#Active_SMs", "SMs that have work"),
+    provided("n_sm", "#SM", "SMs of the GPU"),
+    provided("blocks", "#Blocks", "blocks of the grid"),
+    provided("threads_per_block", "#Threads_per_block", "threads in a block"),
+    provided("threads_per_warp", "#Threads_per_warp", "threads in a warp", "warp_size"),
+    provided("comp_insts", "#Comp_insts", "computation instructions of a thread",
+             "computation_instructions"),
+    Input("uncoal_mem_insts", "#Uncoal_Mem_insts", "1", "uncoalesced accesses of a thread",
+          "kernel accesses that need several transactions a warp"),
+    Input("coal_mem_insts", "#Coal_Mem_insts", "1", "coalesced accesses of a thread",
+          "kernel accesses that need one transaction a warp"),
+    provided("synch_insts", "#Synch_insts", "barriers of a thread", "barriers"),
+    Input("uncoal_per_mw", "#Uncoal_per_mw", "1", "transactions of an uncoalesced access",
+          "kernel access patterns under the device's coalescing rule"),
+    Input("load_bytes_per_warp", "Load_bytes_per_warp", "B", "bytes of a warp's access",
+          "kernel access sizes, mean over the accesses"),
+    of_device("issue_cycles", "Issue_cycles", "cycle", "cycles to issue one warp instruction"),
+    provided("core_freq", "Freq", "clock of the SM processor", "core_clock"),
+    Input("mem_bandwidth", "Mem_Bandwidth", "B/s", "bandwidth between DRAM and GPU cores",
+          "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
+    Input("mem_ld", "Mem_LD", "cycle", "DRAM access latency", "device, at the clocks",
+          ("mem_ld_cycles",), clocked=True),
+    Input("departure_del_uncoal", "Departure_del_uncoal", "cycle",
+          "delay between two uncoalesced transactions", "device, at the clocks",
+          ("departure_del_uncoal_cycles",), clocked=True),
+    Input("departure_del_coal", "Departure_del_coal", "cycle",
+          "delay between two coalesced transactions", "device, at the clocks",
+          ("departure_del_coal_cycles",), clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "mem_insts": Symbol("#Mem_insts", "1", "memory instructions of a thread"),
+    "total_insts": Symbol("#Total_insts", "1", "instructions of a thread"),
+    "mem_p": Symbol("Mem_p", "cycle", "one memory waiting period"),
+    "unlimited": Symbol("(MWP_Without_BW - 1)", "1", "the same if bandwidth set no limit"),
+    "periods": Symbol("periods", "1", "memory instructions of a thread, at least one"),
+    "overlapped": Symbol("(MWP - 1)", "1", "memory warps besides the first"),
+    "exec_cycles": Symbol("Exec_cycles", "cycle", "cycles of one round (Section 3.2)"),
+    "exec_cycles_app": Symbol("Exec_cycles_app", "cycle", "execution cycles of the kernel"),
+}
+_equation = equations("hong_kim", SYMBOLS)
 
 # --- Section 3.2: the cost of executing multiple warps -------------------------------------------
 
@@ -66,7 +109,7 @@ def exec_cycles_cwp_greater(mem_cycles, n, mwp, comp_p):
     return mem_cycles * n / mwp + comp_p * mwp
 
 
-@_equation("2")
+@_equation("2", "Comp_p", "cycle", "one computation period")
 def comp_p(comp_cycles, mem_insts):
     """Length of one computation period."""
     return comp_cycles / mem_insts
@@ -87,67 +130,67 @@ def exec_cycles_few_warps(mem_cycles, n, mwp, comp_cycles, comp_p):
 # --- Section 3.3: the degree of warp parallelism -------------------------------------------------
 
 
-@_equation("5")
+@_equation("5", "MWP", "1", "memory warp parallelism")
 def mwp(mwp_without_bw, mwp_peak_bw, n):
     """Warps that can access memory during one memory waiting period."""
     return min(min(mwp_without_bw, mwp_peak_bw), n)
 
 
-@_equation("6")
+@_equation("6", "MWP_peak_BW", "1", "MWP by the peak bandwidth")
 def mwp_peak_bw(mem_bandwidth, bw_per_warp, active_sm):
     """MWP at which the active SMs reach the peak bandwidth."""
     return mem_bandwidth / (bw_per_warp * active_sm)
 
 
-@_equation("7")
+@_equation("7", "BW_per_warp", "B/s", "bandwidth that one warp draws")
 def bw_per_warp(core_freq, load_bytes_per_warp, mem_l):
     """Bandwidth that one warp draws."""
     return core_freq * load_bytes_per_warp / mem_l
 
 
-@_equation("8")
+@_equation("8", "CWP_full", "1", "CWP with enough warps")
 def cwp_full(mem_cycles, comp_cycles):
     """CWP when there are enough warps."""
     return (mem_cycles + comp_cycles) / comp_cycles
 
 
-@_equation("9")
+@_equation("9", "CWP", "1", "computation warp parallelism")
 def cwp(cwp_full, n):
     """Warps whose computation fits into one memory waiting period, plus one."""
     return min(cwp_full, n)
 
 
-@_equation("10")
+@_equation("10", "Mem_L_Uncoal", "cycle", "latency of an uncoalesced warp access")
 def mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal):
     """Latency of an uncoalesced access: the last of its transactions leaves last."""
     return mem_ld + (uncoal_per_mw - 1.0) * departure_del_uncoal
 
 
-@_equation("11")
+@_equation("11", "Mem_L_Coal", "cycle", "latency of a coalesced warp access")
 def mem_l_coal(mem_ld):
     """Latency of a coalesced access."""
     return mem_ld
 
 
-@_equation("12")
+@_equation("12", "Mem_L", "cycle", "mean latency of a warp's access")
 def mem_l(mem_l_uncoal, weight_uncoal, mem_l_coal, weight_coal):
     """Mean latency of a memory instruction."""
     return mem_l_uncoal * weight_uncoal + mem_l_coal * weight_coal
 
 
-@_equation("13")
+@_equation("13", "Weight_uncoal", "1", "share of uncoalesced accesses")
 def weight_uncoal(uncoal_mem_insts, coal_mem_insts):
     """Share of uncoalesced memory instructions."""
     return uncoal_mem_insts / (uncoal_mem_insts + coal_mem_insts)
 
 
-@_equation("14")
+@_equation("14", "Weight_coal", "1", "share of coalesced accesses")
 def weight_coal(coal_mem_insts, uncoal_mem_insts):
     """Share of coalesced memory instructions."""
     return coal_mem_insts / (coal_mem_insts + uncoal_mem_insts)
 
 
-@_equation("15")
+@_equation("15", "Departure_delay", "cycle", "least distance of two memory warps")
 def departure_delay(
     departure_del_uncoal, uncoal_per_mw, weight_uncoal, departure_del_coal, weight_coal
 ):
@@ -156,25 +199,25 @@ def departure_delay(
     return uncoalesced + departure_del_coal * weight_coal
 
 
-@_equation("16")
+@_equation("16", "MWP_Without_BW_full", "1", "MWP by departure delay")
 def mwp_without_bw_full(mem_l, departure_delay):
     """MWP as the departure delay allows."""
     return mem_l / departure_delay
 
 
-@_equation("17")
+@_equation("17", "MWP_Without_BW", "1", "MWP by departure delay, at most N")
 def mwp_without_bw(mwp_without_bw_full, n):
     """MWP as departure delay and active warps allow."""
     return min(mwp_without_bw_full, n)
 
 
-@_equation("18")
+@_equation("18", "Mem_cycles", "cycle", "memory waiting cycles of a warp")
 def mem_cycles(mem_l_uncoal, uncoal_mem_insts, mem_l_coal, coal_mem_insts):
     """Memory waiting cycles of one warp."""
     return mem_l_uncoal * uncoal_mem_insts + mem_l_coal * coal_mem_insts
 
 
-@_equation("19")
+@_equation("19", "Comp_cycles", "cycle", "computation cycles of a warp")
 def comp_cycles(issue_cycles, total_insts):
     """Computation cycles of one warp."""
     return issue_cycles * total_insts
@@ -189,7 +232,7 @@ def active_warps(active_blocks_per_sm, threads_per_block, threads_per_warp):
     return active_blocks_per_sm * np.ceil(threads_per_block / threads_per_warp)
 
 
-@_equation("21")
+@_equation("21", "#Rep", "1", "rounds of active blocks on an SM")
 def rep(blocks, active_blocks_per_sm, active_sm):
     """Rounds of active blocks that an SM executes."""
     return blocks / (active_blocks_per_sm * active_sm)
@@ -231,20 +274,20 @@ def exec_cycles_app_24(mem_l, comp_cycles, n, rep):
     return (mem_l + comp_cycles * n) * rep
 
 
-@_equation("25")
+@_equation("25", "CPI", "cycle", "cycles per warp instruction")
 def cpi(exec_cycles_app, total_insts, threads_per_block, threads_per_warp, blocks, active_sm):
     """Cycles per warp instruction on an active SM."""
     warps = threads_per_block / threads_per_warp
     return exec_cycles_app / (total_insts * warps * (blocks / active_sm))
 
 
-@_equation("26")
+@_equation("26", "Synch_cost", "cycle", "additional delay by barriers")
 def synch_cost(departure_delay, overlapped, synch_insts, active_blocks_per_sm, rep):
     """Additional delay by barriers."""
     return departure_delay * overlapped * synch_insts * active_blocks_per_sm * rep
 
 
-@_equation("27")
+@_equation("27", "Exec_cycles_with_synch", "cycle", "total execution cycles")
 def exec_cycles_with_synch(exec_cycles_app, synch_cost):
     """Total execution cycles."""
     return exec_cycles_app + synch_cost
@@ -258,16 +301,21 @@ def exec_cycles_app_no_memory(comp_cycles, n, rep):
 
 # --- The model -----------------------------------------------------------------------------------
 
+REGIMES = {
+    "hong_kim_eq22": 10,
+    "hong_kim_eq23": 11,
+    "hong_kim_eq24": 12,
+    "hong_kim_no_memory": 13,
+}
 EQ22, EQ23, EQ24, NO_MEMORY = map(float, REGIMES.values())
 
 
-def body(
-    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
-    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
-    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
-    corrected,
+def parallelism(
+    n, active_blocks_per_sm, active_sm, n_sm, blocks, comp_insts, uncoal_mem_insts, coal_mem_insts,
+    uncoal_per_mw, load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth, mem_ld,
+    departure_del_uncoal, departure_del_coal,
 ):  # fmt: skip
-    """Join the equations."""
+    """Join (5) to (21): counts, latencies, degrees of parallelism and rounds."""
     mem_insts = uncoal_mem_insts + coal_mem_insts
     total_insts = comp_insts + mem_insts
     Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
@@ -290,18 +338,15 @@ def body(
     Rep = rep(blocks, active_blocks_per_sm, active_sm)
     overlapped = MWP - 1.0
     issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
-    if corrected:
-        Rep, Exec, Synch, regime, bound = corrected_case(
-            n, MWP, MWP_Without_BW, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts,
-            Departure_delay, synch_insts, active_blocks_per_sm, Rep,
-        )  # fmt: skip
-    else:
-        Exec, Synch, regime, bound = printed_case(
-            n, MWP, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay,
-            synch_insts, active_blocks_per_sm, Rep,
-        )  # fmt: skip
-    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
+    return (mem_insts, total_insts, Mem_L, Departure_delay, MWP_Without_BW, MWP_peak_BW, MWP,
+            Mem_cycles, Comp_cycles, CWP, Rep, overlapped, issued)  # fmt: skip
 
+
+def total_time(
+    Exec, Synch, regime, bound, mem_insts, Comp_cycles, n, Rep, Departure_delay, Mem_L, MWP_peak_BW
+):
+    """Apply the guard for kernels without memory instructions, and add the barriers (27)."""
+    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
     no_memory = mem_insts == 0.0
     Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
     Synch = 0.0 if no_memory else Synch
@@ -310,12 +355,11 @@ def body(
     memory_busy = 0.0 if no_memory else memory_busy
     Total = exec_cycles_with_synch(Exec, Synch)
     bound = SYNCHRONISATION if Synch > Exec else bound
-    if corrected:
-        # The total, with the barriers (HK-6).
-        CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
-    else:
-        CPI = cpi(Exec, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+    return Exec, Synch, regime, bound, memory_busy, Total
 
+
+def results(Total, CPI, Comp_cycles, memory_busy, issued, regime, bound, MWP, CWP, Rep, Synch):
+    """Return the results of either variant."""
     used = issued / Total
     core_activity = min(1.0, Comp_cycles * used)
     memory_activity = min(1.0, memory_busy * used)
@@ -333,11 +377,18 @@ def body(
     }
 
 
-def printed_case(
-    n, MWP, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay,
-    synch_insts, active_blocks_per_sm, Rep,
+def printed(
+    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
+    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
+    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
 ):  # fmt: skip
-    """Return cycles without and of barriers, regime and bound as the paper has them."""
+    """Join the equations as the paper has them."""
+    (mem_insts, total_insts, Mem_L, Departure_delay, MWP_Without_BW, MWP_peak_BW, MWP, Mem_cycles,
+     Comp_cycles, CWP, Rep, overlapped, issued) = parallelism(
+        n, active_blocks_per_sm, active_sm, n_sm, blocks, comp_insts, uncoal_mem_insts,
+        coal_mem_insts, uncoal_per_mw, load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth,
+        mem_ld, departure_del_uncoal, departure_del_coal,
+    )  # fmt: skip
     T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
     T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, mem_insts, overlapped, Rep)
     T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
@@ -347,14 +398,28 @@ def printed_case(
     Exec = T22 if few else (T23 if memory_bound else T24)
     regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
     bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
-    return Exec, Synch, regime, bound
+    Exec, Synch, regime, bound, memory_busy, Total = total_time(
+        Exec, Synch, regime, bound, mem_insts, Comp_cycles, n, Rep, Departure_delay, Mem_L,
+        MWP_peak_BW,
+    )  # fmt: skip
+    CPI = cpi(Exec, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+    return results(
+        Total, CPI, Comp_cycles, memory_busy, issued, regime, bound, MWP, CWP, Rep, Synch
+    )
 
 
-def corrected_case(
-    n, MWP, MWP_Without_BW, CWP, overlapped, Mem_L, Mem_cycles, Comp_cycles, mem_insts,
-    Departure_delay, synch_insts, active_blocks_per_sm, Rep,
+def corrected(
+    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
+    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
+    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
 ):  # fmt: skip
-    """Return rounds, cycles without and of barriers, regime and bound, with the errata applied."""
+    """Join the equations, with the errata applied."""
+    (mem_insts, total_insts, Mem_L, Departure_delay, MWP_Without_BW, MWP_peak_BW, MWP, Mem_cycles,
+     Comp_cycles, CWP, Rep, overlapped, issued) = parallelism(
+        n, active_blocks_per_sm, active_sm, n_sm, blocks, comp_insts, uncoal_mem_insts,
+        coal_mem_insts, uncoal_per_mw, load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth,
+        mem_ld, departure_del_uncoal, departure_del_coal,
+    )  # fmt: skip
     Rep = max(1.0, Rep)  # HK-5
     overlapped = max(overlapped, 0.0)  # HK-4
     periods = max(mem_insts, 1.0)  # HK-9
@@ -374,7 +439,15 @@ def corrected_case(
     Free23 = exec_cycles_app_23(Mem_cycles, n, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep)
     Free_synch = synch_cost(Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep)
     Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
-    return Rep, Exec, Synch, regime, bound
+    Exec, Synch, regime, bound, memory_busy, Total = total_time(
+        Exec, Synch, regime, bound, mem_insts, Comp_cycles, n, Rep, Departure_delay, Mem_L,
+        MWP_peak_BW,
+    )  # fmt: skip
+    # The total, with the barriers (HK-6).
+    CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
+    return results(
+        Total, CPI, Comp_cycles, memory_busy, issued, regime, bound, MWP, CWP, Rep, Synch
+    )
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array]:
@@ -411,14 +484,45 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
 
 
 MODEL = Model(
-    **DECLARED,
-    bodies={"corrected": body, "printed": body},
+    name="hong_kim",
+    title="MWP/CWP: memory and computation warp parallelism",
+    reference=(
+        "S. Hong and H. Kim, An Analytical Model for a GPU Architecture with Memory-level and "
+        "Thread-level Parallelism Awareness, ISCA 2009"
+    ),
+    doi="10.1145/1555754.1555775",
+    symbols=SYMBOLS,
+    inputs=INPUTS,
+    fields=(
+        Field("memory_warp_parallelism", "1", "memory warp parallelism", "MWP", "hong_kim (5)"),
+        Field("computation_warp_parallelism", "1", "computation warp parallelism", "CWP",
+              "hong_kim (9)"),
+        Field("rounds", "1", "rounds of active blocks on an SM", "#Rep", "hong_kim (21)"),
+        Field("synchronisation_cycles", "cycle", "delay by barriers", "Synch_cost",
+              "hong_kim (26)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     facts=lambda own: {"dram_latency": own.get("mem_ld_cycles")},
-    rules={
-        "issue_cycles": derived.issue_cycles,
-        "mem_ld_cycles": derived.dram_latency,
-        "departure_del_uncoal_cycles": derived.departure_del_uncoal,
-        "departure_del_coal_cycles": derived.departure_del_coal,
+    parameters=(
+        parameter("issue_cycles", ("Issue_cycles", "cycle", "cycles to issue a warp instruction"),
+                  1e-3, 64, derived.issue_cycles),
+        parameter("mem_ld_cycles", SYMBOLS["mem_ld"], 1, 1e5, derived.dram_latency),
+        parameter("departure_del_uncoal_cycles", SYMBOLS["departure_del_uncoal"], 1e-3, 1e4,
+                  derived.departure_del_uncoal),
+        parameter("departure_del_coal_cycles", SYMBOLS["departure_del_coal"], 1e-3, 1e4,
+                  derived.departure_del_coal),
+    ),
+    errata={
+        "HK-1": "(23) without its clause 'or Comp_cycles > Mem_cycles'",
+        "HK-3": "the larger of (23) and (24), so that no time is below the issue bound",
+        "HK-4": "max(MWP - 1, 0)",
+        "HK-5": "max(1, #Rep)",
+        "HK-6": "CPI (25) of the total time (27)",
+        "HK-7": "(22) as a lower bound wherever CWP = N",
+        "HK-8": "barriers cost no less with less bandwidth",
+        "HK-9": "at least one memory period",
+        "CLK": "DRAM quantities follow the swept clocks",
     },
-)
+)  # fmt: skip

@@ -34,19 +34,76 @@ from typing import Any
 
 import numpy as np
 
+from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import latency, service_time
-from sweep.models.base import COMPUTE, LATENCY, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter, provided
 from sweep.models.workload import Array, Workload, total
 
-DECLARED = declaration(__file__)
-_equation = equations(DECLARED["name"], DECLARED["symbols"])
-REGIMES = DECLARED["regimes"]
+INPUTS = (
+    provided("n_cu", "NbrCUs", "compute units of the GPU", "n_sm"),
+    provided("active_cu", "active CUs", "compute units that have work", "active_sm"),
+    provided("max_conc_wg", "MaxConcWG", "most concurrent work groups on a compute unit",
+             "limit_by_blocks"),
+    provided("conc_wg", "concWG", "concurrent work groups on a compute unit",
+             "limit_by_shared_memory"),
+    provided("active_wg", "active work groups", "by the occupancy rules", "active_blocks_per_sm"),
+    Input("max_conc_warps", "MaxConcWarps", "1", "most concurrent warps on a compute unit",
+          "occupancy rules"),
+    provided("wg", "WG", "work groups", "blocks"),
+    provided("wg_size", "WGSize", "work items of a work group", "threads_per_block"),
+    provided("warp_size", "WarpSize", "work items of a full warp"),
+    Input("instructions", "instructions", "1", "instructions of a work item, memory included",
+          "kernel instructions and accesses"),
+    Input("count", "n", "1", "instructions of a warp", "kernel instructions", sequence=True),
+    Input("issue", "lambda", "cycle", "issue latency", "device", ("latencies",), sequence=True),
+    Input("completion", "Lambda", "cycle", "completion latency", "device", ("latencies",),
+          sequence=True),
+    Input("local_count", "n_local", "1", "local memory requests of a warp, conflicts included",
+          "kernel shared accesses"),
+    Input("local_issue", "lambda_local", "cycle", "issue latency of local memory", "device",
+          ("local_memory",)),
+    Input("local_completion", "Lambda_local", "cycle", "completion latency of local memory",
+          "device", ("local_memory",)),
+    Input("memory_count", "n_global", "1", "global memory requests of a warp",
+          "kernel global accesses"),
+    Input("memory_issue", "lambda_global", "cycle", "mean issue latency of global memory",
+          "device, at the clocks", ("global_memory",), clocked=True, factor="issue_factor"),
+    Input("memory_completion", "Lambda_global", "cycle", "mean completion latency",
+          "device, at the clocks", ("global_memory",), clocked=True, factor="completion_factor"),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "n_pe": Symbol("NbrPEs", "1", "processing elements of a type on a compute unit"),
+    "clock": Symbol("ClockFrequency", "Hz", "core clock"),
+    "max_local_mem": Symbol("MaxLocalMem", "B", "local memory of a compute unit"),
+    "local_mem_size": Symbol("localMemSize", "B", "local memory of a work group"),
+    "work_items": Symbol("workItems", "1", "work items"),
+    "runtime": Symbol("runtime", "s", "run time of the kernel"),
+    "instr_kernel": Symbol("instrKernel", "1", "instructions of a work item"),
+    "nbr_instructions": Symbol("nbrInstructions", "1", "instructions of all work items"),
+    "completion_l1": Symbol("Lambda_L1", "cycle", "completion latency of the cache"),
+    "completion_l2": Symbol("Lambda_L2", "cycle", "completion latency behind the cache"),
+    "cache_size": Symbol("CacheSize", "B", "size of the cache"),
+    "array_size": Symbol("arraySize", "B", "size of the walked array"),
+    "mem_instr_kernel": Symbol("memInstrKernel", "1", "memory instructions of a work item"),
+    "bytes_per_element": Symbol("bytesPerElement", "B", "bytes of an access"),
+    "bandwidth": Symbol("bandwidth", "B/s", "bandwidth"),
+    "conv_items": Symbol("convItems", "1", "consecutive work items that take one branch"),
+    "n_branches": Symbol("branches", "1", "branches of the conditional"),
+    "warp": Symbol("warp", "1", "number of the warp, from 0"),
+    "branches_issued": Symbol("branches issued", "1", "branches that a warp issues"),
+    "pipeline": Symbol("sum n*lambda*w", "cycle", "time of a pipeline in a run"),
+    "chain": Symbol("sum n*Lambda", "cycle", "one warp's chain of dependent instructions"),
+    "instr_run": Symbol("instrRun", "1", "instructions of a run, over its work items"),
+}
+_equation = equations("lemeire", SYMBOLS)
 
 # --- Section III: the occupancy roofline ----------------------------------------------------------
 
 
-@_equation("1")
+@_equation("1", "peak", "1/s", "peak instructions per second")
 def peak(n_cu, n_pe, clock):
     """Peak instructions per second; a multiply-add counts as two operations."""
     return n_cu * n_pe * clock
@@ -79,43 +136,43 @@ def conc_wg(max_conc_wg, wg, max_local_mem, local_mem_size):
     return min(min(max_conc_wg, wg), np.floor(max_local_mem / local_mem_size))
 
 
-@_equation("V-B")
+@_equation("V-B", "warpsWG", "1", "warps of a work group")
 def warps_wg(wg_size, warp_size):
     """Warps of a work group."""
     return np.ceil(wg_size / warp_size)
 
 
-@_equation("V-B")
+@_equation("V-B", "actualWarpSize", "1", "mean work items of a warp")
 def actual_warp_size(wg_size, warps_wg):
     """Work items of a warp, partial warps included."""
     return wg_size / warps_wg
 
 
-@_equation("V-B")
+@_equation("V-B", "concWarps", "1", "concurrent warps on a compute unit")
 def conc_warps(max_conc_warps, warps_wg, conc_wg):
     """Concurrent warps."""
     return min(max_conc_warps, warps_wg * conc_wg)
 
 
-@_equation("V-B")
+@_equation("V-B", "totalWarps", "1", "warps of the kernel")
 def total_warps(work_items, actual_warp_size):
     """Warps of the kernel."""
     return work_items / actual_warp_size
 
 
-@_equation("V-B")
+@_equation("V-B", "runsCU", "1", "runs of a compute unit")
 def runs_cu(total_warps, n_cu, conc_warps):
     """Runs that the busiest compute unit executes."""
     return np.ceil(total_warps / n_cu / conc_warps)
 
 
-@_equation("V-B")
+@_equation("V-B", "timeOfRun", "s", "time of one run")
 def time_of_run(runtime, runs_cu):
     """Time of one run."""
     return runtime / runs_cu
 
 
-@_equation("V-B")
+@_equation("V-B", "cyclesOfRun", "cycle", "time of one run")
 def cycles_of_run(time_of_run, clock):
     """Cycles of one run."""
     return time_of_run * clock
@@ -133,13 +190,13 @@ def instr_run(instr_kernel, conc_warps, actual_warp_size):
     return instr_kernel * conc_warps * actual_warp_size
 
 
-@_equation("V-B")
+@_equation("V-B", "CPI_CU", "cycle", "cycles per work item's instruction on a compute unit")
 def cpi_cu(cycles_of_run, instr_run):
     """Cycles per work item's instruction."""
     return cycles_of_run / instr_run
 
 
-@_equation("V-B")
+@_equation("V-B", "CPI_warp", "cycle", "cycles per warp instruction")
 def cpi_warp(cpi_cu, actual_warp_size):
     """Cycles per warp instruction."""
     return cpi_cu * actual_warp_size
@@ -174,7 +231,7 @@ def branches_issued(conv_items, n_branches, warp_size, warp):
 # --- Section VI: memory ---------------------------------------------------------------------------
 
 
-@_equation("6")
+@_equation("6", "CPMR", "cycle", "cycles per memory request")
 def cpmr(completion_l1, completion_l2, cache_size, array_size):
     """Cycles per request of a random walk over an array: a rounded step at the cache's size."""
     missed = 1.0 - cache_size / array_size
@@ -182,7 +239,7 @@ def cpmr(completion_l1, completion_l2, cache_size, array_size):
     return beyond if array_size >= cache_size else completion_l1
 
 
-@_equation("7")
+@_equation("7", "bytesComm", "B", "bytes that the kernel moves")
 def bytes_comm(work_items, mem_instr_kernel, bytes_per_element):
     """Bytes that a copy kernel moves."""
     return work_items * mem_instr_kernel * bytes_per_element
@@ -209,13 +266,13 @@ def cpi_warp_at(completion, conc_warps, issue):
     return max(completion / conc_warps, issue)
 
 
-@_equation("derived")
+@_equation("derived", "warps/s", "1/s", "warp instructions per second of a compute unit")
 def throughput(clock, cpi_warp):
     """Warp instructions per second of a compute unit."""
     return clock / cpi_warp
 
 
-@_equation("derived")
+@_equation("derived", "ridge point", "1", "work items from which on the peak is reached")
 def ridge_point(completion, issue, warp_size):
     """Least work items within 5 % of the peak; a lower bound of the measured ridge point."""
     return np.ceil(0.95 * completion / issue) * warp_size
@@ -260,6 +317,11 @@ def random_walk_array(
 
 # --- The model -----------------------------------------------------------------------------------
 
+REGIMES = {
+    "lemeire_computation": 60,
+    "lemeire_memory": 61,
+    "lemeire_latency": 62,
+}
 COMPUTATION, MEMORY_PIPELINE, CHAIN = map(float, REGIMES.values())
 
 
@@ -376,11 +438,8 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     if variant == "corrected":  # rule CLK
         of_issue = service_time(of_issue, work.clocks.ratio)
         of_completion = latency(of_completion, work.clocks.ratio, work.dram_share)
-    share = work.occupancy.occupancy
-    # A launch that fails is no lack of parameters.
-    held = np.where(share > 0, work.occupancy.active_warps_per_sm / share, 1.0)
     return memory | {
-        "max_conc_warps": held,
+        "max_conc_warps": work.most_warps,
         "instructions": work.computation_instructions + memory["memory_count"],
         "count": list(counts.values()),
         "issue": issue,
@@ -435,13 +494,62 @@ def local_memory(device: derived.DeviceFacts) -> derived.Value | None:
 
 
 MODEL = Model(
-    **DECLARED,
+    name="lemeire",
+    title="occupancy roofline and pipeline model",
+    reference=(
+        "J. Lemeire, J. G. Cornelis and L. Segers, Microbenchmarks for GPU characteristics: "
+        "the occupancy roofline and the pipeline model, PDP 2016"
+    ),
+    doi="10.1109/PDP.2016.120",
+    symbols=SYMBOLS,
+    inputs=INPUTS,
+    fields=(
+        Field("concurrent_warps", "1", "concurrent warps on a compute unit", "concWarps",
+              "lemeire (V-B)"),
+        Field("runs", "1", "runs of a compute unit", "runsCU", "lemeire (V-B)"),
+        Field("run_cycles", "cycle", "time of one run", "cyclesOfRun", "lemeire (derived)"),
+        Field("chain_cycles", "cycle", "one warp's chain of dependent instructions",
+              "sum n*Lambda", "lemeire (derived)"),
+    ),
+    regimes=REGIMES,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     facts=_facts,
-    rules={
-        "latencies": derived.type_latencies,
-        "global_memory": global_memory,
-        "local_memory": local_memory,
+    parameters=(
+        parameter("latencies",
+                  ("lambda, Lambda", "cycle", "latencies of an instruction type by ILP"), 0, 1e6,
+                  derived.type_latencies,
+                  columns=("type_name", "ilp", "issue_cycles", "completion_cycles")),
+        parameter("global_memory", ("lambda, Lambda", "cycle", "global memory by width"), 0, 1e6,
+                  global_memory,
+                  columns=("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")),
+        parameter("local_memory", ("lambda, Lambda", "cycle", "local memory by width"), 0, 1e6,
+                  local_memory,
+                  columns=("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")),
+        parameter("constant_memory", ("lambda, Lambda", "cycle", "constant memory by width"), 0,
+                  1e6,
+                  columns=("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps"),
+                  required=False),
+        parameter("performance", ("lambda, Lambda", "cycle", "measured Gop/s by ILP"), 0, 1e6,
+                  columns=("type_name", "ilp", "rate_Gop"), required=False),
+        parameter("ridge_points",
+                  ("lambda, Lambda", "cycle", "measured work items at the ridge by ILP"), 0, 1e6,
+                  columns=("type_name", "ilp", "work_items"), required=False),
+        parameter("processing_elements",
+                  ("lambda, Lambda", "cycle", "processing elements of a compute unit"), 0, 1e6,
+                  columns=("type_name", "elements"), required=False),
+        parameter("constant_miss_latency_cycles",
+                  ("Lambda_L2", "cycle", "constant memory behind its cache"), 0, 1e5,
+                  required=False),
+        parameter("constant_cache_KiB", ("CacheSize", "KiB", "constant cache"), 0, 1e4,
+                  required=False),
+        parameter("private_latency_cycles", ("Lambda", "cycle", "private memory"), 0, 1e5,
+                  required=False),
+    ),
+    errata={
+        "LE-2": "Sattolo's shuffle (random_walk_array)",
+        "LE-3": "whole work groups by the occupancy rules, concWarps x actualWarpSize in instrRun",
+        "CLK": "latencies of global memory follow the swept clocks",
     },
-)
+    options={"ilp": ("1", "2", "4")},
+)  # fmt: skip

@@ -47,19 +47,75 @@ from __future__ import annotations
 
 import numpy as np
 
+from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import COMPUTE, LATENCY, MEMORY, Model, declaration, equations
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import COMPUTE, LATENCY, MEMORY, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
 
-DECLARED = declaration(__file__)
-_equation = equations(DECLARED["name"], DECLARED["symbols"])
-REGIMES = DECLARED["regimes"]
+INPUTS = (
+    provided("n_act", "N_act", "active warps on an SM", "active_warps_per_sm"),
+    provided("n_sm", "N_sm", "SMs of the GPU"),
+    provided("active_sm", "active SMs", "SMs that have work"),
+    provided("active_blocks_per_sm", "active blocks", "active blocks on an SM"),
+    provided("blocks", "blocks", "blocks of the grid"),
+    provided("warps_per_block", "warps a block", "warps of a block"),
+    Input("instructions", "instructions", "1", "instructions of a thread",
+          "kernel instructions and accesses"),
+    Input("warp_bytes", "N_thread*D_mem total", "B", "bytes of a warp: accessed, or moved (LS-6)",
+          "kernel accesses"),
+    Input("p", "P", "1", "computation instruction proportion",
+          "kernel instructions with the device's costs", ("class_cost", "t_mem_cycles")),
+    of_device("a", "a", "1", "empirical parameter"),
+    of_device("b", "b", "1", "empirical parameter"),
+    of_device("c", "c", "1", "empirical parameter"),
+    of_device("d", "d", "1", "empirical parameter"),
+    Input("m", "m", "1", "most warps on an SM", "device, or the occupancy table", ("m",)),
+    provided("n_thread", "N_thread", "threads of a warp", "lanes"),
+    Input("c_i", "c_i", "cycle", "computation task of a period",
+          "kernel stages with the device's costs", ("class_cost",), sequence=True),
+    Input("c_previous", "c_(i-1)", "cycle", "computation task of the previous period",
+          "kernel stages with the device's costs", ("class_cost",), sequence=True),
+    Input("d_mem", "D_mem", "B", "bytes of a thread and memory access",
+          "kernel accesses, mean of the previous period", sequence=True),
+    Input("n_trans", "N_trans", "1", "transactions of a memory access instruction",
+          "kernel access patterns, mean of the previous period", sequence=True),
+    Input("moved_previous", "bytes_(i-1)", "B", "moved by a warp's previous memory task",
+          "kernel access patterns by the device's rule", sequence=True),
+    Input("weight", "repetitions", "1", "how often a period follows this predecessor",
+          "kernel stages and loops", sequence=True),
+    Input("moved_last", "bytes_k", "B", "moved by a warp's last memory task",
+          "kernel access patterns by the device's rule"),
+    provided("core_freq", "f", "core clock", "core_clock"),
+    Input("gpu_bw", "GPU_bw", "B/s", "bandwidth of the GPU", "device, at the memory clock",
+          ("chip.memory_bandwidth_GBps",), clocked=True),
+    Input("t_mem_cycles", "t_mem", "cycle", "latency of a memory access", "device, at the clocks",
+          ("t_mem_cycles",), clocked=True),
+    Input("m_i", "m_i", "cycle", "memory access task of a period",
+          "kernel accesses, at the clocks", ("t_mem_cycles",), clocked=True, sequence=True,
+          factor="t_mem_factor"),
+    Input("m_previous", "m_(i-1)", "cycle", "memory access task of the previous period",
+          "kernel accesses, at the clocks", ("t_mem_cycles",), clocked=True, sequence=True,
+          factor="t_mem_factor"),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "t_mem": Symbol("t_mem", "s", "latency of a memory access"),
+    "moved": Symbol("bytes", "B", "moved by a warp's memory task"),
+    "cpd": Symbol("CPD", "1", "computation parallel degree"),
+    "t_c": Symbol("T_c", "cycle", "extra time by this period's memory task"),
+    "t_p": Symbol("T_p", "cycle", "extra time by the previous period's memory task"),
+    "t_test": Symbol("T_test", "s", "measured time"),
+    "t_model": Symbol("T_model", "s", "predicted time"),
+    "mpd": Symbol("MPD", "1", "memory access parallel degree"),
+}
+_equation = equations("luo_suda", SYMBOLS)
 
 # --- Section 3.3: memory access parallel degree ---------------------------------------------------
 
 
-@_equation("1")
+@_equation("1", "Warp_bw", "B/s", "bandwidth of one warp during a memory access")
 def warp_bw(n_thread, d_mem, n_trans, t_mem):
     """Bandwidth that one warp uses during a memory access."""
     return n_thread * d_mem / (n_trans * t_mem)
@@ -77,7 +133,7 @@ def mpd(n_act, gpu_bw, n_sm, warp_bw):
     return max(1.0, min(n_act, np.floor(gpu_bw / (n_sm * warp_bw))))
 
 
-@_equation("1, 2 in bytes")
+@_equation("1, 2 in bytes", "service", "cycle", "an SM's share of the bandwidth for these bytes")
 def service(moved, n_sm, core_freq, gpu_bw):
     """Time in which an SM's share of the bandwidth moves what a memory task needs (LS-5, LS-6)."""
     return moved * n_sm * core_freq / gpu_bw
@@ -86,19 +142,19 @@ def service(moved, n_sm, core_freq, gpu_bw):
 # --- Section 3.4: computation parallel degree -----------------------------------------------------
 
 
-@_equation("3")
+@_equation("3", "CPD1", "1", "computation parallel degree at low proportions")
 def cpd1(c, p, n_act, b, a):
     """Computation parallel degree at low proportions."""
     return (c - p) * (n_act - b) + a
 
 
-@_equation("4")
+@_equation("4", "CPD2", "1", "computation parallel degree at high proportions")
 def cpd2(n, m, n_act, a):
     """Computation parallel degree at high proportions; undefined outside 1 <= N_act <= 2m-1."""
     return n / (m - 1.0) * np.sqrt((m - 1.0) ** 2 - (n_act - m) ** 2) + a
 
 
-@_equation("5")
+@_equation("5", "n", "1", "height of (4)")
 def n(d, p, c):
     """Height of the arc that (4) describes."""
     return d * (p - c) ** 2
@@ -137,13 +193,13 @@ def waits_after(m_i, n_act, hidden):
     return (n_act - 1.0) * hidden < m_i
 
 
-@_equation("6 of one warp")
+@_equation("6 of one warp", "c_i/CPD", "cycle", "computation of one warp, of CPD at once")
 def hidden(c_i, cpd):
     """Computation of one warp, of CPD at once (LS-7)."""
     return c_i / cpd
 
 
-@_equation("6")
+@_equation("6", "ceil(N_act*c_i/CPD)", "cycle", "computation of a period")
 def computing(n_act, c_i, cpd):
     """Computation of all warps in a period: the whole of type 1, a term of the others."""
     return np.ceil(n_act * c_i / cpd)
@@ -191,13 +247,13 @@ def t_c_type4(m_i, n_act, hidden, t_p):
     return max(m_i - ((n_act - 1.0) * hidden + t_p), 0.0)
 
 
-@_equation("rounds")
+@_equation("rounds", "rounds", "1", "rounds of active warps")
 def rounds(blocks, active_blocks_per_sm, active_sm):
     """Rounds of active blocks that an SM executes (ours; the paper's runs are one round)."""
     return blocks / (active_blocks_per_sm * active_sm)
 
 
-@_equation("14")
+@_equation("14", "P_acc", "1", "accuracy")
 def accuracy(t_test, t_model):
     """Accuracy of a prediction: the smaller of both times over the larger."""
     return min(t_test, t_model) / max(t_test, t_model)
@@ -205,61 +261,45 @@ def accuracy(t_test, t_model):
 
 # --- The model -----------------------------------------------------------------------------------
 
+REGIMES = {
+    "luo_suda_type1": 30,
+    "luo_suda_type2": 31,
+    "luo_suda_type3": 32,
+    "luo_suda_type4": 33,
+}
 TYPE1, TYPE2, TYPE3, TYPE4 = map(float, REGIMES.values())
 
 
-def body(
-    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight, moved_last,
-    core_freq, gpu_bw, t_mem_cycles, m_i, m_previous, corrected,
-):  # fmt: skip
-    """Join the equations."""
-    t_mem = t_mem_cycles / core_freq
+def degrees(p, a, b, c, d, m, n_act):
+    """Return CPD2, and the smaller of CPD1 and CPD2."""
     CPD1 = cpd1(c, p, n_act, b, a)
     CPD2 = cpd2(n(d, p, c), m, n_act, a)
     # Where (4) is undefined CPD2 is NaN and so is the time.
     smaller = CPD2 if CPD2 != CPD2 else min(CPD1, CPD2)
-    if corrected:
-        CPD = CPD2 if is_high_proportion(p, c) else smaller
-        CPD = CPD if CPD != CPD else max(CPD, 1.0)
-    else:
-        CPD = smaller
-    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
-    MPD = n_act
-    for i in range(len(c_i)):
-        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
-        work = computing(n_act, c_i[i], CPD)
-        if corrected:
-            MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
-            each = hidden(c_i[i], CPD)
-            Tp = t_p(n_act, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
-            before = waited_before(Tp)
-            after = waits_after(m_i[i], n_act, each)
-            Tc2 = t_c_type2(m_i[i], n_act, each)
-            Tc4 = t_c_type4(m_i[i], n_act, each, Tp)
-        else:
-            MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
-            Tp = t_p_printed(m_previous[i], n_act, MPD, c_i[i])
-            before = waited_before_printed(m_previous[i], c_previous[i])
-            after = waits_after_printed(c_i[i], m_i[i])
-            Tc2 = t_c_type2_printed(m_i[i], n_act, c_i[i])
-            Tc4 = t_c_type4_printed(m_i[i], n_act, c_i[i], Tp)
-        Tc = Tc4 if before else Tc2
-        Tp = Tp if before else 0.0
-        Tc = Tc if after else 0.0
-        T = work + Tp + Tc
-        T = T * weight[i] if weight[i] > 0.0 else 0.0
-        busy += work * weight[i]
-        before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
-        after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
-        type1 += 0.0 if before or after else T
-        type2 += T if after and not before else 0.0
-        type3 += T if before and not after else 0.0
-        type4 += T if before and after else 0.0
-    if corrected:
-        Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
-        before_it += Tp
-        type3 += Tp
+    return CPD2, smaller
+
+
+def added(
+    work, Tp, Tc2, Tc4, before, after, often, busy, before_it, after_it, type1, type2, type3, type4
+):
+    """Add a period's time to that of its type, and to that of what it does."""
+    Tc = Tc4 if before else Tc2
+    Tp = Tp if before else 0.0
+    Tc = Tc if after else 0.0
+    T = work + Tp + Tc
+    T = T * often if often > 0.0 else 0.0
+    busy += work * often
+    before_it += Tp * often if often > 0.0 else 0.0
+    after_it += Tc * often if often > 0.0 else 0.0
+    type1 += 0.0 if before or after else T
+    type2 += T if after and not before else 0.0
+    type3 += T if before and not after else 0.0
+    type4 += T if before and after else 0.0
+    return busy, before_it, after_it, type1, type2, type3, type4
+
+
+def outcome(busy, before_it, after_it, type1, type2, type3, type4):
+    """Return the cycles of a round, regime and bound."""
     cycles = type1 + type2 + type3 + type4
     first, second = max(type1, type2), max(type3, type4)
     earlier = TYPE1 if type1 >= type2 else TYPE2
@@ -267,9 +307,14 @@ def body(
     regime = earlier if first >= second else later
     waits = MEMORY if before_it >= after_it else LATENCY
     bound = COMPUTE if busy >= before_it + after_it else waits
-    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
-    if corrected:
-        Rounds = max(1.0, Rounds)  # LS-4
+    return cycles, regime, bound
+
+
+def results(
+    cycles, busy, regime, bound, Rounds, MPD, CPD, n_act, n_sm, active_sm, blocks, warps_per_block,
+    instructions, warp_bytes, core_freq, gpu_bw,
+):  # fmt: skip
+    """Return the results of either variant."""
     Total = cycles * Rounds
 
     CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
@@ -287,6 +332,75 @@ def body(
         "memory_parallel_degree": MPD,
         "computation_parallel_degree": CPD,
     }
+
+
+def printed(
+    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
+    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, weight, core_freq, gpu_bw,
+    t_mem_cycles, m_i, m_previous,
+):  # fmt: skip
+    """Join the equations as the paper has them."""
+    t_mem = t_mem_cycles / core_freq
+    CPD2, CPD = degrees(p, a, b, c, d, m, n_act)
+    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
+    MPD = n_act
+    for i in range(len(c_i)):
+        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+        work = computing(n_act, c_i[i], CPD)
+        MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
+        Tp = t_p_printed(m_previous[i], n_act, MPD, c_i[i])
+        before = waited_before_printed(m_previous[i], c_previous[i])
+        after = waits_after_printed(c_i[i], m_i[i])
+        Tc2 = t_c_type2_printed(m_i[i], n_act, c_i[i])
+        Tc4 = t_c_type4_printed(m_i[i], n_act, c_i[i], Tp)
+        busy, before_it, after_it, type1, type2, type3, type4 = added(
+            work, Tp, Tc2, Tc4, before, after, weight[i], busy, before_it, after_it, type1, type2,
+            type3, type4,
+        )  # fmt: skip
+    cycles, regime, bound = outcome(busy, before_it, after_it, type1, type2, type3, type4)
+    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+    return results(
+        cycles, busy, regime, bound, Rounds, MPD, CPD, n_act, n_sm, active_sm, blocks,
+        warps_per_block, instructions, warp_bytes, core_freq, gpu_bw,
+    )  # fmt: skip
+
+
+def corrected(
+    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
+    p, a, b, c, d, m, n_thread, c_i, d_mem, n_trans, moved_previous, weight, moved_last,
+    core_freq, gpu_bw, t_mem_cycles, m_i,
+):  # fmt: skip
+    """Join the equations, with the errata applied."""
+    t_mem = t_mem_cycles / core_freq
+    CPD2, smaller = degrees(p, a, b, c, d, m, n_act)
+    CPD = CPD2 if is_high_proportion(p, c) else smaller
+    CPD = CPD if CPD != CPD else max(CPD, 1.0)
+    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
+    MPD = n_act
+    for i in range(len(c_i)):
+        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+        work = computing(n_act, c_i[i], CPD)
+        MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
+        each = hidden(c_i[i], CPD)
+        Tp = t_p(n_act, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
+        before = waited_before(Tp)
+        after = waits_after(m_i[i], n_act, each)
+        Tc2 = t_c_type2(m_i[i], n_act, each)
+        Tc4 = t_c_type4(m_i[i], n_act, each, Tp)
+        busy, before_it, after_it, type1, type2, type3, type4 = added(
+            work, Tp, Tc2, Tc4, before, after, weight[i], busy, before_it, after_it, type1, type2,
+            type3, type4,
+        )  # fmt: skip
+    Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
+    before_it += Tp
+    type3 += Tp
+    cycles, regime, bound = outcome(busy, before_it, after_it, type1, type2, type3, type4)
+    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+    Rounds = max(1.0, Rounds)  # LS-4
+    return results(
+        cycles, busy, regime, bound, Rounds, MPD, CPD, n_act, n_sm, active_sm, blocks,
+        warps_per_block, instructions, warp_bytes, core_freq, gpu_bw,
+    )  # fmt: skip
 
 
 def _costs(work: Workload) -> dict[str, Array]:
@@ -375,14 +489,11 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
     accessed, moved = work.total("count", "bytes") * work.lanes, work.total("count", "moved_bytes")
     waited_for = sum(s["moved_previous"] * s["weight"] for s in sequence)
-    warps, share = work.occupancy.active_warps_per_sm, work.occupancy.occupancy
-    held = np.where(share > 0, warps / share, 1.0)  # a launch that fails is no lack of parameters
-    most = np.where(np.isfinite(device["m"]), device["m"], held)
     return gathered(sequence) | {
         "instructions": work.computation_instructions + work.total("count"),
         "warp_bytes": moved if variant == "corrected" else accessed,  # LS-6
         "p": computation / (computation + memory),
-        "m": most,
+        "m": np.where(np.isfinite(device["m"]), device["m"], work.most_warps),
         "moved_last": np.maximum(moved - waited_for, 0.0),
         "gpu_bw": gpu_bw,
         "t_mem_cycles": t_mem * factor,
@@ -390,32 +501,19 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     }
 
 
-def _parallelism(device: derived.DeviceFacts) -> float | None:
-    """Return latency over issue cycles, relative to the GTX 260's 22 over 4."""
-    latency, issue = derived.instruction_latency(device), derived.issue_cycles(device)
-    return None if latency is None or issue is None else latency / issue / (22.0 / 4.0)
+def _fit(name: str, value: float, taken_over: str = "") -> derived.Rule:
+    """Return the rule that takes over a fit of the GTX 260, or scales it (there 22 over 4 cycles)."""
 
+    def rule(device: derived.DeviceFacts) -> float | None:
+        wait, issue = derived.instruction_latency(device), derived.issue_cycles(device)
+        if taken_over:
+            return value
+        return None if wait is None or issue is None else value * (wait / issue / (22.0 / 4.0))
 
-def cpd_a(device: derived.DeviceFacts) -> float | None:
-    """Fit a = 3 of the GTX 260, scaled by instruction latency over issue cycles; not measured."""
-    scale = _parallelism(device)
-    return None if scale is None else 3.0 * scale
-
-
-def cpd_b(device: derived.DeviceFacts) -> float | None:
-    """Fit b = 11 of the GTX 260, a number of warps, taken over; not measured."""
-    return 11.0
-
-
-def cpd_c(device: derived.DeviceFacts) -> float | None:
-    """Fit c = 0.5 of the GTX 260, a proportion, taken over; not measured."""
-    return 0.5
-
-
-def cpd_d(device: derived.DeviceFacts) -> float | None:
-    """Fit d = 80 of the GTX 260, scaled by instruction latency over issue cycles; not measured."""
-    scale = _parallelism(device)
-    return None if scale is None else 80.0 * scale
+    how = f"{taken_over}, taken over" if taken_over else (
+        "scaled by instruction latency over issue cycles")  # fmt: skip
+    rule.__doc__ = f"Fit {name} = {value:g} of the GTX 260, {how}; not measured."
+    return rule
 
 
 def class_cost(device: derived.DeviceFacts) -> derived.Value | None:
@@ -438,8 +536,24 @@ def class_cost(device: derived.DeviceFacts) -> derived.Value | None:
 
 
 MODEL = Model(
-    **DECLARED,
-    bodies={"corrected": body, "printed": body},
+    name="luo_suda",
+    title="memory and computation parallel degrees over calculate periods",
+    reference=(
+        "C. Luo and R. Suda, An Execution Time Prediction Analytical Model for GPU with "
+        "Instruction-level and Thread-level Parallelism Awareness, IPSJ SIG Technical Report, "
+        "2011"
+    ),
+    doi="",
+    symbols=SYMBOLS,
+    inputs=INPUTS,
+    fields=(
+        Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
+              "MPD", "luo_suda (2)"),
+        Field("computation_parallel_degree", "1", "computation parallel degree", "CPD",
+              "luo_suda (3), (4)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     facts=lambda own: {
         "dram_latency": own.get("t_mem_cycles"),
@@ -447,12 +561,28 @@ MODEL = Model(
         "class_costs": own.get("class_cost"),
         "opcode_costs": own.get("instruction_cost"),
     },
-    rules={
-        "a": cpd_a,
-        "b": cpd_b,
-        "c": cpd_c,
-        "d": cpd_d,
-        "t_mem_cycles": derived.dram_latency,
-        "class_cost": class_cost,
+    parameters=(
+        parameter("a", ("a", "1", "empirical parameter of CPD"), -1000, 1e3, _fit("a", 3.0)),
+        parameter("b", ("b", "1", "empirical parameter of CPD"), -1000, 1e3,
+                  _fit("b", 11.0, "a number of warps")),
+        parameter("c", ("c", "1", "empirical parameter of CPD"), 0, 1,
+                  _fit("c", 0.5, "a proportion")),
+        parameter("d", ("d", "1", "empirical parameter of CPD"), 0, 1e5, _fit("d", 80.0)),
+        parameter("m", SYMBOLS["m"], 2, 1e3, required=False),
+        parameter("t_mem_cycles", SYMBOLS["t_mem_cycles"], 1, 1e5, derived.dram_latency),
+        parameter("class_cost", ("cost", "cycle", "cost of an instruction by class"), 0, 1e5,
+                  class_cost, columns=("class_name", "cost_cycles")),
+        parameter("instruction_cost", ("cost", "cycle", "Table 1: cost by PTX instruction"), 0,
+                  1e5, columns=("instruction_name", "cost_cycles"), required=False),
+    ),
+    errata={
+        "LS-1": "max(..., 0) in (13)",
+        "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
+        "LS-3": "CPD2 at high proportions, CPD at least 1",
+        "LS-4": "at least one round",
+        "LS-5": "(10), (12) without whole waiting periods: N_act service times",
+        "LS-6": "accesses are served as their bytes are moved",
+        "LS-7": "what covers a wait takes 1/CPD, as (6) counts it",
+        "CLK": "memory latency and bandwidth follow the swept clocks",
     },
-)
+)  # fmt: skip

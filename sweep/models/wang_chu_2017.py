@@ -49,13 +49,63 @@ from typing import Any
 
 import numpy as np
 
+from sweep.fields import Field
 from sweep.hardware import derived
-from sweep.models.base import COMPUTE, LATENCY, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Workload, total
 
-DECLARED = declaration(__file__)
-_equation = equations(DECLARED["name"], DECLARED["symbols"])
-REGIMES = DECLARED["regimes"]
+INPUTS = (
+    provided("aw", "#Aw", "active warps on an SM", "active_warps_per_sm"),
+    provided("wpb", "#Wpb", "warps of a block", "warps_per_block"),
+    provided("blocks", "#B", "blocks of the grid"),
+    provided("n_sm", "#SM", "SMs of the GPU"),
+    provided("active_sm", "#Asm", "SMs that have work"),
+    provided("comp_inst", "comp_inst", "computation instructions of a warp",
+             "computation_instructions"),
+    Input("gld_trans", "gld_trans", "1", "global transactions of a warp in one iteration",
+          "kernel access patterns, 32-byte sectors of a warp an iteration"),
+    provided("o_itrs", "o_itrs", "iterations of the first level", "outer_iterations"),
+    provided("i_itrs", "i_itrs", "shared memory transactions of phase 2", "inner_iterations"),
+    Input("transactions_per_request", "k", "1", "transactions of one request of a warp",
+          "kernel access patterns, mean sectors of a request"),
+    provided("l2_hr", "l2_hr", "L2 hit rate of all transactions", "l2_hit_rate"),
+    Input("uses_shared", "shared", "1", "1 if the kernel uses shared memory",
+          "kernel shared accesses"),
+    of_device("issue_cycles", "inst_cycle (issue)", "cycle", "issue cycles of an instruction"),
+    of_device("inst_latency", "inst_cycle (latency)", "cycle", "latency of an instruction",
+              "inst_latency_cycles"),
+    Input("sh_lat", "sh_lat", "cycle", "shared memory latency", "device", ("sh_lat_cycles",)),
+    of_device("l2_lat", "l2_lat", "cycle", "L2 latency", "l2_lat_cycles"),
+    of_device("l2_del", "l2_del", "cycle", "L2 service time of a transaction", "l2_del_cycles"),
+    Input("dm_lat", "dm_lat", "cycle", "DRAM latency of a transaction without contention",
+          "device", ("dm_lat_cycles",)),
+    Input("dm_lat_slope", "222.78", "cycle", "DRAM share of the latency's fit", "device",
+          ("dm_lat_slope_cycles",)),
+    Input("dm_lat_intercept", "277.32", "cycle", "on-chip share of the latency's fit", "device",
+          ("dm_lat_intercept_cycles",)),
+    Input("uses_fit", "eq4", "1", "1 if (4) gives the DRAM latency",
+          "option dram_latency and the device's fit"),
+    Input("dm_del", "dm_del", "cycle", "service time of one DRAM transaction",
+          "device, at the memory clock", ("dm_del_table",), clocked=True),
+    provided("frequency_ratio", "core_f/mem_f", "core over memory clock, relative to nominal",
+             "clock_ratio"),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "inter_arr": Symbol("interArr", "cycle", "time between two memory requests"),
+    "w": Symbol("#W", "1", "warps"),
+    "t_lat": Symbol("T_lat", "cycle", "time of all memory requests"),
+    "t_active": Symbol("T_active", "cycle", "time of one round of active warps on an SM"),
+    "rounds": Symbol("#Wpb*#B/(#Aw*#SM)", "1", "rounds of active warps"),
+    "inst_cycle": Symbol("inst_cycle", "cycle", "cycles of a computation instruction"),
+    "latency_comp": Symbol("avr_comp (latency)", "cycle", "computation time of a lone warp"),
+    "periods": Symbol("periods", "1", "requests of a warp in one iteration"),
+    "border_del": Symbol("agl_del (16)", "cycle", "service time at the border of (16)"),
+    "core_freq": Symbol("core_f", "Hz", "core clock"),
+    "t_phase2": Symbol("T_phase2", "cycle", "work in shared memory"),
+}
+_equation = equations("wang_chu", SYMBOLS)
 
 # --- Section IV: memory ---------------------------------------------------------------------------
 
@@ -78,13 +128,13 @@ def dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept):
     return dm_lat_slope * frequency_ratio + dm_lat_intercept
 
 
-@_equation("5a")
+@_equation("5a", "agl_lat", "cycle", "mean latency of a global transaction")
 def agl_lat(l2_lat, l2_hr, dm_lat, frequency_ratio):
     """Mean latency of a global transaction."""
     return l2_lat * l2_hr + dm_lat * frequency_ratio * (1.0 - l2_hr)
 
 
-@_equation("5b")
+@_equation("5b", "agl_del", "cycle", "mean service time of a global transaction")
 def agl_del(l2_del, l2_hr, dm_del, frequency_ratio):
     """Mean service time of a global transaction."""
     return l2_del * l2_hr + dm_del * frequency_ratio * (1.0 - l2_hr)
@@ -93,7 +143,7 @@ def agl_del(l2_del, l2_hr, dm_del, frequency_ratio):
 # --- Section V: execution time --------------------------------------------------------------------
 
 
-@_equation("6")
+@_equation("6", "T_exec", "cycle", "execution time of the kernel")
 def t_exec(t_active, rounds):
     """Execution time: rounds of active warps."""
     return t_active * rounds
@@ -105,13 +155,13 @@ def rounds(wpb, blocks, aw, n_sm):
     return wpb * blocks / (aw * n_sm)
 
 
-@_equation("7a")
+@_equation("7a", "avr_inst", "1", "computation instructions before a transaction")
 def avr_inst(comp_inst, gld_trans):
     """Computation instructions before each global transaction."""
     return comp_inst / gld_trans
 
 
-@_equation("7b")
+@_equation("7b", "avr_comp", "cycle", "computation time before a transaction")
 def avr_comp(inst_cycle, avr_inst):
     """Computation time before each global transaction."""
     return inst_cycle * avr_inst
@@ -195,7 +245,7 @@ def t_active_17(latency_comp, agl_lat, agl_del, aw, gld_trans):
     return latency_comp + agl_lat + agl_del * aw * gld_trans
 
 
-@_equation("18")
+@_equation("18", "T_phase1", "cycle", "first load, all warps contending")
 def t_phase1(avr_comp, agl_del, gld_trans, aw, agl_lat, sh_lat):
     """Phase 1: all active warps load."""
     return avr_comp * 2.0 + agl_del * gld_trans * aw + agl_lat + sh_lat
@@ -213,7 +263,7 @@ def t_phase2(avr_comp, wpb, latency_comp, periods, sh_lat, i_itrs):
     return avr_comp * (wpb - 1.0) + latency_comp * periods + sh_lat * i_itrs
 
 
-@_equation("20")
+@_equation("20", "T_phase3", "cycle", "load of a block while others compute")
 def t_phase3(avr_comp, agl_del, gld_trans, wpb, agl_lat, sh_lat):
     """Phase 3: a block loads while others compute."""
     return avr_comp * 2.0 + agl_del * gld_trans * wpb + agl_lat + sh_lat
@@ -233,47 +283,40 @@ def t_active_no_memory(issue_cycles, comp_inst, aw):
 
 # --- The model -----------------------------------------------------------------------------------
 
+REGIMES = {
+    "wang_chu_eq9": 20,
+    "wang_chu_eq11": 21,
+    "wang_chu_eq13": 22,
+    "wang_chu_eq15": 23,
+    "wang_chu_eq17": 24,
+    "wang_chu_eq21": 25,
+    "wang_chu_no_memory": 26,
+}
 EQ9, EQ11, EQ13, EQ15, EQ17, EQ21, NO_MEMORY = map(float, REGIMES.values())
 
 
-def _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del,
-            frequency_ratio):  # fmt: skip
-    """Return latency and service time of a global transaction."""
+def accesses(
+    gld_trans, o_itrs, uses_shared, l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept,
+    uses_fit, dm_del, frequency_ratio,
+):  # fmt: skip
+    """Return latency and service time of a global transaction, and what the kernel accesses."""
     # (4) has the clock ratio inside; (5a) then takes it without a further factor (WC-4).
     fit = dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept)
     latency = fit if uses_fit == 1.0 else dm_lat
     scale = 1.0 if uses_fit == 1.0 else frequency_ratio
     lat = agl_lat(l2_lat, l2_hr, latency, scale)
-    return lat, agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
-
-
-def body(
-    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
-    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
-    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio, corrected,
-):  # fmt: skip
-    """Join the equations."""
-    lat, delay = _memory(l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit,
-                         dm_del, frequency_ratio)  # fmt: skip
+    delay = agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
     sectors = gld_trans * o_itrs
     no_memory = sectors == 0.0
     shared = uses_shared == 1.0
-    if corrected:
-        c, T, regime, bound = corrected_case(
-            lat, delay, sectors, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs,
-            transactions_per_request, issue_cycles, inst_latency, sh_lat,
-        )  # fmt: skip
-        T = t_active_no_memory(issue_cycles, comp_inst, aw) if no_memory else T  # WC-7
-        regime = NO_MEMORY if no_memory else regime
-        bound = COMPUTE if no_memory else bound
-    else:
-        c, T, regime, bound = printed_case(
-            lat, delay, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, inst_latency, sh_lat
-        )
-        T = np.nan if no_memory else T
-    Rounds = rounds(wpb, blocks, aw, n_sm)
-    if corrected:
-        Rounds = max(1.0, Rounds)  # WC-8
+    return lat, delay, sectors, no_memory, shared
+
+
+def results(
+    T, Rounds, regime, bound, lat, delay, c, sectors, transactions_per_request, comp_inst,
+    issue_cycles, wpb, blocks, active_sm, n_sm, l2_hr, dm_del, frequency_ratio,
+):  # fmt: skip
+    """Return the results of either variant."""
     Texec = t_exec(T, Rounds)
 
     requests = sectors / transactions_per_request
@@ -296,10 +339,16 @@ def body(
     }
 
 
-def printed_case(
-    lat, delay, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, inst_latency, sh_lat
-):
-    """Return computation of a period, cycles of a round, regime and bound as the paper has them."""
+def printed(
+    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
+    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
+    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+):  # fmt: skip
+    """Join the equations as the paper has them."""
+    lat, delay, sectors, no_memory, shared = accesses(
+        gld_trans, o_itrs, uses_shared, l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope,
+        dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+    )  # fmt: skip
     c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
     compute = is_compute_dominated(c, delay, aw, lat)
     saturated = is_memory_saturated_printed(c, delay, lat, aw)
@@ -319,14 +368,24 @@ def printed_case(
     T = (T17 if infrequent else T21) if shared else T
     regime = (EQ17 if infrequent else EQ21) if shared else regime
     bound = (MEMORY if infrequent else SHARED) if shared else bound
-    return c, T, regime, bound
+    T = np.nan if no_memory else T
+    Rounds = rounds(wpb, blocks, aw, n_sm)
+    return results(
+        T, Rounds, regime, bound, lat, delay, c, sectors, transactions_per_request, comp_inst,
+        issue_cycles, wpb, blocks, active_sm, n_sm, l2_hr, dm_del, frequency_ratio,
+    )  # fmt: skip
 
 
-def corrected_case(
-    lat, delay, sectors, shared, aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs,
-    transactions_per_request, issue_cycles, inst_latency, sh_lat,
+def corrected(
+    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
+    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
+    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
 ):  # fmt: skip
-    """Return the same with the errata applied."""
+    """Join the equations, with the errata applied."""
+    lat, delay, sectors, no_memory, shared = accesses(
+        gld_trans, o_itrs, uses_shared, l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope,
+        dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+    )  # fmt: skip
     k = transactions_per_request  # WC-5, WC-6
     periods = sectors / k  # WC-5, WC-6
     d = k * delay  # WC-5, WC-6
@@ -355,7 +414,15 @@ def corrected_case(
         (EQ17 if shared else EQ11) if memory else (EQ21 if shared else few))  # fmt: skip
     bound = COMPUTE if compute else (
         MEMORY if memory else (SHARED if shared else LATENCY))  # fmt: skip
-    return c, T, regime, bound
+    T = t_active_no_memory(issue_cycles, comp_inst, aw) if no_memory else T  # WC-7
+    regime = NO_MEMORY if no_memory else regime
+    bound = COMPUTE if no_memory else bound
+    Rounds = rounds(wpb, blocks, aw, n_sm)
+    Rounds = max(1.0, Rounds)  # WC-8
+    return results(
+        T, Rounds, regime, bound, lat, delay, c, sectors, transactions_per_request, comp_inst,
+        issue_cycles, wpb, blocks, active_sm, n_sm, l2_hr, dm_del, frequency_ratio,
+    )  # fmt: skip
 
 
 def _dm_del_at(table, memory, slope, intercept):
@@ -417,17 +484,63 @@ def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MODEL = Model(
-    **DECLARED,
-    bodies={"corrected": body, "printed": body},
+    name="wang_chu",
+    title="core and memory frequency scaling",
+    reference=(
+        "Q. Wang and X. Chu, GPGPU Performance Estimation with Core and Memory Frequency "
+        "Scaling, arXiv:1701.05308, 2017"
+    ),
+    doi="10.1109/TPDS.2020.3004623",
+    symbols=SYMBOLS,
+    inputs=INPUTS,
+    fields=(
+        Field("memory_latency", "cycle", "mean latency of a global transaction", "agl_lat",
+              "wang_chu (5a)"),
+        Field("memory_delay", "cycle", "mean service time of a global transaction", "agl_del",
+              "wang_chu (5b)"),
+        Field("computation_period", "cycle", "computation before a request", "avr_comp",
+              "wang_chu (7b)"),
+        Field("round_cycles", "cycle", "time of one round of active warps on an SM", "T_active",
+              "wang_chu (9) to (21)"),
+    ),
+    regimes=REGIMES,
+    bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     facts=_facts,
-    rules={
-        "issue_cycles": derived.issue_cycles,
-        "inst_latency_cycles": derived.instruction_latency,
-        "sh_lat_cycles": derived.shared_latency,
-        "l2_lat_cycles": derived.l2_latency,
-        "l2_del_cycles": derived.l2_service,
-        "dm_lat_cycles": derived.dram_latency,
-        "dm_del_table": derived.dram_service_table,
+    parameters=(
+        parameter("issue_cycles", ("inst_cycle", "cycle", "issue cycles of a warp instruction"),
+                  1e-3, 64, derived.issue_cycles),
+        parameter("inst_latency_cycles", ("inst_cycle", "cycle", "latency of an instruction"),
+                  1e-3, 1e3, derived.instruction_latency),
+        parameter("sh_lat_cycles", SYMBOLS["sh_lat"], 1, 1e4, derived.shared_latency),
+        parameter("l2_lat_cycles", SYMBOLS["l2_lat"], 1, 1e5, derived.l2_latency),
+        parameter("l2_del_cycles", ("l2_del", "cycle", "L2 service time"), 1e-3, 1e4,
+                  derived.l2_service),
+        parameter("dm_lat_cycles", ("dm_lat", "cycle", "DRAM latency at the nominal clocks"), 1,
+                  1e5, derived.dram_latency, required=False),
+        parameter("dm_lat_slope_cycles", ("222.78", "cycle", "slope of (4)"), 0, 1e5,
+                  required=False),
+        parameter("dm_lat_intercept_cycles", ("277.32", "cycle", "intercept of (4)"), 0, 1e5,
+                  required=False),
+        parameter("dm_del_table", ("dm_del", "cycle", "DRAM service time by memory clock"), 0,
+                  np.inf, derived.dram_service_table,
+                  columns=("memory_clock_MHz", "dm_del_cycles")),
+        parameter("dm_del_fit_slope_MHzcycles", ("805.03", "MHz cycle", "later fit of dm_del"), 0,
+                  1e6, required=False),
+        parameter("dm_del_fit_intercept_cycles", ("8.1762", "cycle", "later fit of dm_del"), 0,
+                  1e4, required=False),
+    ),
+    errata={
+        "WC-1": "inequalities of (10b) and (12b) exchanged",
+        "WC-2": "all active warps in (11)",
+        "WC-4": "DRAM latency by (4) where the device has the fit (option dram_latency)",
+        "WC-5": "issue cycles and instruction latency kept apart",
+        "WC-6": "periods of one request of k sectors",
+        "WC-7": "kernels without global accesses",
+        "WC-8": "at least one round",
+        "WC-9": "the computation of one iteration in (19), not a period for each shared access",
+        "WC-10": "the largest of (9), (11), (13) and (15)",
+        "WC-11": "with shared memory the largest of (9), (17) and (21), which meet at (16)",
     },
-)
+    options={"dram_latency": ("auto", "eq4", "eq5a")},
+)  # fmt: skip

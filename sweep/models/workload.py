@@ -172,6 +172,12 @@ class Workload:
     tables: Mapping[str, tuple[tuple[tuple[float, ...], ...] | None, ...]]
     options: Mapping[str, str]
 
+    @property
+    def most_warps(self) -> Array:
+        """Most warps on a multiprocessor; 1 where a launch fails, which lacks no parameter [1]."""
+        share = self.occupancy.occupancy
+        return np.where(share > 0, self.occupancy.active_warps_per_sm / share, 1.0)
+
     def value(self, path: str) -> Array:
         """Return the value at a dotted path, such as ``occupancy.active_sm``."""
         found: Any = self

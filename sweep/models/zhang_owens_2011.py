@@ -36,37 +36,112 @@ CLK   corrected scales throughput of instructions and shared memory with the cor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from sweep.fields import Field, Flags
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import COMPUTE, MEMORY, SHARED, Model, declaration, equations
+from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import COMPUTE, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
 from sweep.models.zhang_owens_causes import findings
 
-DECLARED = declaration(__file__)
-_equation = equations(DECLARED["name"], DECLARED["symbols"])
-REGIMES = DECLARED["regimes"]
 TYPES = ("I", "II", "III", "IV")
+
+
+def _by_type(of_all: Input) -> list[Input]:
+    """Return an input for each instruction type."""
+    return [
+        replace(of_all, symbol=f"{of_all.symbol}_{kind.lower()}",
+                printed=f"{of_all.printed}_{kind}", meaning=f"{of_all.meaning}, type {kind}")
+        for kind in TYPES
+    ]  # fmt: skip
+
+
+INPUTS = (
+    provided("blocks", "#blocks", "blocks of the grid"),
+    provided("active_blocks_per_sm", "#active blocks", "blocks resident on an SM"),
+    provided("active_sm", "#active SMs", "SMs that have work"),
+    provided("number_sm", "numberSM", "SMs of the GPU", "n_sm"),
+    provided("warps_per_block", "#warps of a block", "warps of a block"),
+    provided("threads_per_block", "#threads of a block", "threads of a block"),
+    provided("warp_size", "warpSize", "threads of a warp"),
+    *_by_type(Input("units", "units", "1", "functional units of an SM", "device",
+                    ("functional_units",))),
+    of_device("cluster_count", "#clusters", "1", "clusters of SMs with a memory pipeline each"),
+    of_device("global_share", "share", "1", "share of the peak that many blocks sustain",
+              "global_share_fraction"),
+    *_by_type(Input("n", "n", "1", "instructions of a warp", "kernel instructions", sequence=True)),
+    *_by_type(Input("throughput", "throughput", "Hz", "warp instructions per second of the GPU",
+                    "device, at the stage's warps and the type's units",
+                    ("instruction_throughput", "functional_units"), sequence=True)),
+    Input("shared_transactions", "transactions_shared", "1", "of a warp, conflicts included",
+          "kernel shared accesses and banks", sequence=True),
+    Input("shared_bandwidth", "bandwidth_shared", "B/s", "sustained by the shared memory",
+          "device, at the stage's warps", ("shared_bandwidth",), sequence=True),
+    Input("global_bytes", "bytes_global", "B", "bytes of a warp's hardware transactions",
+          "kernel access patterns by the device's rule", sequence=True),
+    Input("global_transactions", "M", "1", "memory transactions of a thread", "kernel accesses",
+          sequence=True),
+    Input("executions", "executions", "1", "how often a thread passes a stage", "kernel stages",
+          sequence=True),
+    Input("barriers", "barriers", "1", "barriers of a thread", "kernel stages", sequence=True),
+    provided("frequency_measured", "frequency_0", "core clock of the micro-benchmarks",
+             "core_nominal"),
+    Input("frequency", "frequency", "Hz", "core clock of the throughput",
+          "swept core clock; nominal as printed", clocked=True),
+    provided("core_clock", "core clock", "swept core clock"),
+    Input("peak_global", "peak global bandwidth", "B/s", "peak of the global memory",
+          "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
+    Input("global_latency", "latency", "cycle", "latency of the memory pipeline",
+          "device, at the clocks", ("global_latency_cycles",), clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "number_functional_units": Symbol("numberFunctionalUnits", "1", "functional units of an SM"),
+    "number_sp": Symbol("numberSP", "1", "scalar processors of an SM"),
+    "memory_frequency": Symbol("memoryFrequency", "Hz", "data rate of the memory"),
+    "bus_width": Symbol("busWidth", "bit", "width of the memory's bus"),
+    "warps": Symbol("#warps", "1", "warps of the grid"),
+    "peak_i": Symbol("peak_I", "Hz", "peak warp instructions per second, type I"),
+    "peak_ii": Symbol("peak_II", "Hz", "peak warp instructions per second, type II"),
+    "peak_iii": Symbol("peak_III", "Hz", "peak warp instructions per second, type III"),
+    "peak_iv": Symbol("peak_IV", "Hz", "peak warp instructions per second, type IV"),
+    "instructions": Symbol("instructions", "1", "instructions of a warp"),
+    "issued": Symbol("issued", "s", "time of the instructions at the peak"),
+    "requests": Symbol("M_stage", "1", "transactions of a thread from barrier to barrier"),
+    "moved": Symbol("bytes_moved", "B", "bytes that all warps move"),
+    "stage_time": Symbol("t_stage", "s", "time of the longest component"),
+    "t_i": Symbol("t_I", "s", "time of the instruction pipeline since the last barrier"),
+    "t_s": Symbol("t_S", "s", "time of the shared memory since the last barrier"),
+    "t_g": Symbol("t_G", "s", "time of the global memory since the last barrier"),
+    "by_i": Symbol("T_by_I", "s", "time bound by the instruction pipeline"),
+    "by_s": Symbol("T_by_S", "s", "time bound by the shared memory"),
+    "by_g": Symbol("T_by_G", "s", "time bound by the global memory"),
+    "left": Symbol("T_left", "s", "time without the bottleneck"),
+    "total": Symbol("T", "s", "time of the kernel"),
+}
+_equation = equations("zhang_owens", SYMBOLS)
 
 # --- Sections 4.1 to 4.3: peaks -------------------------------------------------------------------
 
 
-@_equation("4.1")
+@_equation("4.1", "peak", "Hz", "peak warp instructions per second")
 def peak_instruction(number_functional_units, frequency, number_sm, warp_size):
     """Peak throughput of an instruction type, in warp instructions."""
     return number_functional_units * frequency * number_sm / warp_size
 
 
-@_equation("4.1")
+@_equation("4.1", "peak FLOPS", "Hz", "peak floating-point operations per second")
 def peak_flops(peak_instruction, warp_size):
     """Peak floating-point performance: a multiply-add is two operations."""
     return peak_instruction * warp_size * 2.0
 
 
-@_equation("4.2")
+@_equation("4.2", "peak shared bandwidth", "B/s", "peak of the shared memory")
 def peak_shared(number_sp, number_sm, frequency):
     """Peak bandwidth of the shared memory: a word of 4 bytes a processor and cycle."""
     return number_sp * number_sm * frequency * 4.0
@@ -81,25 +156,25 @@ def peak_global(memory_frequency, bus_width):
 # --- Figures 2 and 3: sustained throughput --------------------------------------------------------
 
 
-@_equation("Table 2")
+@_equation("Table 2", "#active warps", "1", "warps resident on an SM")
 def active_warps(active_blocks_per_sm, warps_per_block):
     """Warps resident on an SM."""
     return active_blocks_per_sm * warps_per_block
 
 
-@_equation("guard")
+@_equation("guard", "busy SMs", "1", "SMs that whole rounds of blocks keep busy")
 def busy_sm(number_sm, blocks, active_blocks_per_sm):
     """SMs that whole rounds of active blocks keep busy (ZO-1)."""
     return min(number_sm, blocks / active_blocks_per_sm)
 
 
-@_equation("Figure 2")
+@_equation("Figure 2", "scale", "1", "throughput over what was measured")
 def scale(frequency, frequency_measured, busy_sm, number_sm):
     """What was measured on all SMs, on other SMs and at another clock."""
     return frequency / frequency_measured * (busy_sm / number_sm)
 
 
-@_equation("Figure 3")
+@_equation("Figure 3", "bandwidth_global", "B/s", "sustained by the global memory")
 def global_bandwidth(
     blocks, threads_per_block, requests, global_latency, frequency, cluster_count, peak_global,
     global_share,
@@ -113,7 +188,7 @@ def global_bandwidth(
 # --- Section 3: times of the components -----------------------------------------------------------
 
 
-@_equation("3")
+@_equation("3", "t_instruction", "s", "time of the instruction pipeline")
 def instruction_time(
     n_i, throughput_i, n_ii, throughput_ii, n_iii, throughput_iii, n_iv, throughput_iv, warps, scale
 ):  # fmt: skip
@@ -122,13 +197,13 @@ def instruction_time(
     return (first + n_iii / throughput_iii + n_iv / throughput_iv) * warps / scale
 
 
-@_equation("3")
+@_equation("3", "t_shared", "s", "time of the shared memory")
 def shared_time(shared_transactions, warp_size, warps, shared_bandwidth, scale):
     """Time of the shared memory, with the transactions that bank conflicts make."""
     return shared_transactions * (4.0 * warp_size) * warps / (shared_bandwidth * scale)
 
 
-@_equation("3")
+@_equation("3", "t_global", "s", "time of the global memory")
 def global_time(moved, global_bandwidth):
     """Time of the global memory."""
     return moved / global_bandwidth if moved > 0.0 else 0.0
@@ -148,9 +223,17 @@ def longest(instruction_time, shared_time, global_time):
 
 # --- The model -----------------------------------------------------------------------------------
 
-BOTTLENECK = DECLARED["fields"][0].flags
-COMPONENTS = tuple(BOTTLENECK.codes)[1:]
+COMPONENTS = ("instruction_pipeline", "shared_memory", "global_memory")
+BOTTLENECK = Flags({"none": 0, **{name: i for i, name in enumerate(COMPONENTS, start=1)}})
 NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = map(float, BOTTLENECK.codes.values())
+REGIMES = {
+    "zhang_owens_instruction_serial": 40,
+    "zhang_owens_shared_serial": 41,
+    "zhang_owens_global_serial": 42,
+    "zhang_owens_instruction_overlapped": 43,
+    "zhang_owens_shared_overlapped": 44,
+    "zhang_owens_global_overlapped": 45,
+}
 SERIAL_I, SERIAL_S, SERIAL_G, OVERLAPPED_I, OVERLAPPED_S, OVERLAPPED_G = map(
     float, REGIMES.values()
 )
@@ -400,16 +483,51 @@ def clusters(device: derived.DeviceFacts) -> float | None:
 
 
 MODEL = Model(
-    **DECLARED,
+    name="zhang_owens",
+    title="throughput of instruction pipeline, shared and global memory",
+    reference=(
+        "Y. Zhang and J. D. Owens, A Quantitative Performance Analysis Model for GPU "
+        "Architectures, HPCA 2011"
+    ),
+    doi="10.1109/HPCA.2011.5749745",
+    symbols=SYMBOLS,
+    inputs=INPUTS,
+    fields=(
+        Field("bottleneck", "1", "component that takes most of the time", "", "zhang_owens (3)",
+              "code", flags=BOTTLENECK),
+        Field("next_bottleneck", "1", "bottleneck if the present one vanished", "",
+              "zhang_owens (3)", "code", flags=BOTTLENECK),
+        Field("speedup_if_removed", "1", "speed-up without the bottleneck", "", "zhang_owens (3)"),
+        Field("instruction_pipeline_time", "s", "time of the instruction pipeline",
+              "T_instruction", "zhang_owens (3)"),
+        Field("shared_memory_time", "s", "time of the shared memory", "T_shared",
+              "zhang_owens (3)"),
+        Field("global_memory_time", "s", "time of the global memory", "T_global",
+              "zhang_owens (3)"),
+    ),
+    regimes=REGIMES,
     bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     findings=findings,
-    rules={
-        "functional_units": functional_units,
-        "instruction_throughput": instruction_throughput,
-        "shared_bandwidth": shared_rate,
-        "global_latency_cycles": derived.dram_latency,
-        "global_share_fraction": derived.dram_read_share,
-        "cluster_count": clusters,
+    parameters=(
+        parameter("functional_units", ("numberFunctionalUnits", "1", "units by instruction type"),
+                  0, 1024, functional_units, columns=("type_name", "units")),
+        parameter("instruction_throughput",
+                  ("throughput", "1/s",
+                   "type II warp instructions by warps on an SM, in 1e9 per second of the GPU"),
+                  1e-3, 1e6, instruction_throughput, columns=("warps", "throughput")),
+        parameter("shared_bandwidth",
+                  ("bandwidth", "B/s",
+                   "bandwidth of the shared memory by warps on an SM, of the GPU"),
+                  1e-3, 1e7, shared_rate, columns=("warps", "bandwidth_GBps")),
+        parameter("global_latency_cycles", SYMBOLS["global_latency"], 1, 1e5, derived.dram_latency),
+        parameter("global_share_fraction",
+                  ("share", "1", "share of the peak bandwidth that many blocks sustain"), 0.01, 1,
+                  derived.dram_read_share),
+        parameter("cluster_count", SYMBOLS["cluster_count"], 1, 1024, clusters),
+    ),
+    errata={
+        "ZO-1": "SMs that whole rounds of blocks keep busy",
+        "CLK": "throughput follows the swept clocks",
     },
-)
+)  # fmt: skip

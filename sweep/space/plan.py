@@ -77,7 +77,7 @@ class Plan:
         Model name to its options, e.g. ``{"wang_chu": {"dram_latency": "eq5a"}}``.
     derive : bool
         Whether to derive parameters that a device file lacks (see
-        :attr:`sweep.models.base.Model.rules`); without, such a device has the status
+        :mod:`sweep.hardware.derived`); without, such a device has the status
         ``missing_parameters``.
     chunk_points : int, optional
         Configurations per chunk; chosen by the planner if left out.

@@ -19,7 +19,7 @@ SOURCES = sorted(
     path for folder in ("sweep", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
 )
 MAX_LINES = 400
-PAPER_LINES = 460  # a model is one file, however many equations it has
+PAPER_LINES = 580  # a model is one file, however many equations it has
 
 # The compiled passes are generated from the package's own registry of models, nowhere else.
 MAY_EXECUTE = {"sweep/compiler/passes.py", "sweep/compiler/lowering.py"}
