@@ -501,17 +501,18 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     }
 
 
-def _fit(name: str, value: float, taken_over: str = "") -> derived.Rule:
-    """Return the rule that takes over a fit of the GTX 260, or scales it (there 22 over 4 cycles)."""
+SCALED = "scaled by instruction latency over issue cycles"  # which are 22 and 4 on the GTX 260
+
+
+def _fit(name: str, value: float, how: str = SCALED) -> derived.Rule:
+    """Return the rule that takes over a fit of the GTX 260."""
 
     def rule(device: derived.DeviceFacts) -> float | None:
         wait, issue = derived.instruction_latency(device), derived.issue_cycles(device)
-        if taken_over:
+        if how != SCALED:
             return value
         return None if wait is None or issue is None else value * (wait / issue / (22.0 / 4.0))
 
-    how = f"{taken_over}, taken over" if taken_over else (
-        "scaled by instruction latency over issue cycles")  # fmt: skip
     rule.__doc__ = f"Fit {name} = {value:g} of the GTX 260, {how}; not measured."
     return rule
 
@@ -564,9 +565,9 @@ MODEL = Model(
     parameters=(
         parameter("a", ("a", "1", "empirical parameter of CPD"), -1000, 1e3, _fit("a", 3.0)),
         parameter("b", ("b", "1", "empirical parameter of CPD"), -1000, 1e3,
-                  _fit("b", 11.0, "a number of warps")),
+                  _fit("b", 11.0, "a number of warps, taken over")),
         parameter("c", ("c", "1", "empirical parameter of CPD"), 0, 1,
-                  _fit("c", 0.5, "a proportion")),
+                  _fit("c", 0.5, "a proportion, taken over")),
         parameter("d", ("d", "1", "empirical parameter of CPD"), 0, 1e5, _fit("d", 80.0)),
         parameter("m", SYMBOLS["m"], 2, 1e3, required=False),
         parameter("t_mem_cycles", SYMBOLS["t_mem_cycles"], 1, 1e5, derived.dram_latency),
