@@ -301,12 +301,7 @@ def exec_cycles_app_no_memory(comp_cycles, n, rep):
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "hong_kim_eq22": 10,
-    "hong_kim_eq23": 11,
-    "hong_kim_eq24": 12,
-    "hong_kim_no_memory": 13,
-}
+REGIMES = {"hong_kim_eq22": 10, "hong_kim_eq23": 11, "hong_kim_eq24": 12, "hong_kim_no_memory": 13}
 EQ22, EQ23, EQ24, NO_MEMORY = map(float, REGIMES.values())
 
 

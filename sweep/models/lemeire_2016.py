@@ -317,11 +317,7 @@ def random_walk_array(
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "lemeire_computation": 60,
-    "lemeire_memory": 61,
-    "lemeire_latency": 62,
-}
+REGIMES = {"lemeire_computation": 60, "lemeire_memory": 61, "lemeire_latency": 62}
 COMPUTATION, MEMORY_PIPELINE, CHAIN = map(float, REGIMES.values())
 
 

@@ -261,12 +261,7 @@ def accuracy(t_test, t_model):
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "luo_suda_type1": 30,
-    "luo_suda_type2": 31,
-    "luo_suda_type3": 32,
-    "luo_suda_type4": 33,
-}
+REGIMES = {"luo_suda_type1": 30, "luo_suda_type2": 31, "luo_suda_type3": 32, "luo_suda_type4": 33}
 TYPE1, TYPE2, TYPE3, TYPE4 = map(float, REGIMES.values())
 
 
