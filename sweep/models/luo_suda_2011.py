@@ -311,7 +311,6 @@ def results(
 ):  # fmt: skip
     """Return the results of either variant."""
     Total = cycles * Rounds
-
     CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
     used = active_sm / n_sm
     core_activity = min(1.0, busy / cycles * used)
@@ -536,8 +535,7 @@ MODEL = Model(
     title="memory and computation parallel degrees over calculate periods",
     reference=(
         "C. Luo and R. Suda, An Execution Time Prediction Analytical Model for GPU with "
-        "Instruction-level and Thread-level Parallelism Awareness, IPSJ SIG Technical Report, "
-        "2011"
+        "Instruction-level and Thread-level Parallelism Awareness, IPSJ SIG Technical Report, 2011"
     ),
     doi="",
     symbols=SYMBOLS,
@@ -552,10 +550,8 @@ MODEL = Model(
     bodies={"corrected": corrected, "printed": printed},
     prepare=_prepare,
     facts=lambda own: {
-        "dram_latency": own.get("t_mem_cycles"),
-        "memory_cost": own.get("t_mem_cycles"),
-        "class_costs": own.get("class_cost"),
-        "opcode_costs": own.get("instruction_cost"),
+        "dram_latency": own.get("t_mem_cycles"), "memory_cost": own.get("t_mem_cycles"),
+        "class_costs": own.get("class_cost"), "opcode_costs": own.get("instruction_cost"),
     },
     parameters=(
         parameter("a", ("a", "1", "empirical parameter of CPD"), -1000, 1e3, _fit("a", 3.0)),
