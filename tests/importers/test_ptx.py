@@ -19,7 +19,7 @@ from sweep.fields import STATUS
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.parser import read_ptx
-from sweep.importers.ptx.stages import Cost, amounts, computation_proportion, instruction_costs
+from sweep.importers.ptx.stages import Cost, amounts, instruction_costs
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
 from sweep.specs.kernel import key_of
@@ -70,15 +70,15 @@ def test_figure13__tasks_cost_what_table1_says():
     """On a GTX 260: loads 200; stores to shared memory, barriers and so on by class; mad too."""
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("figure13").entry(), trips={"OUTERLOOP": 3})
-    tasks = [costs.task(found.graph, stage) for stage in found.stages]
+    tasks = [costs.of_stage(found.graph, stage) for stage in found.stages]
     shared, barrier = costs.classes["shared"], costs.classes["barrier"]
     rest = costs.classes["fp32"] + costs.classes["integer"] + costs.classes["control"]
     # The end of an iteration precedes the next one's first load.
-    assert [task.computation for task in tasks] == [3 * shared + 2 * barrier + rest, shared]
-    assert [task.memory for task in tasks] == [200, 200]
-    assert [task.executions for task in tasks] == [3, 3]
+    # In three executions.
+    assert tasks == [(3 * (3 * shared + 2 * barrier + rest), 600), (3 * shared, 600)]
     computation = 4 * shared + 2 * barrier + rest
-    assert computation_proportion(tasks) == pytest.approx(computation / (computation + 400))
+    share = f"P = {computation / (computation + 400):.4f}."
+    assert share in kernel_text(found, costs=costs)
 
 
 def test_costs__by_row_then_by_class():
@@ -96,17 +96,15 @@ def test_costs__by_row_then_by_class():
         instruction_costs(load_device("gtx_980"))
 
 
-def test_proportion__of_the_file_is_that_of_its_tasks():
+def test_costs__of_an_inner_loop_by_hand():
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("fixed_loop").entry("nested_loops"))
-    text = kernel_text(found, costs=costs)
-    tasks = [costs.task(found.graph, stage) for stage in found.stages]
-    (printed,) = re.findall(r"computation instruction proportion P = ([0-9.]+)\.$", text, re.M)
-    assert float(printed) == pytest.approx(computation_proportion(tasks), abs=1e-4)
-    # By hand, of the inner loop: fma 65, three additions of constants and a comparison, a branch.
-    inner = next(task for task in tasks if task.executions == 2000)
+    # fma 65, three additions of constants and a comparison, a branch; executed 2000 times.
     compare, branch = costs.classes["integer"], costs.classes["control"]
-    assert (inner.computation, inner.memory) == (65 + 2 * 22 + compare + branch, 200)
+    inner = 65 + 2 * 22 + compare + branch
+    assert (2000 * inner, 2000 * 200) in [costs.of_stage(found.graph, s) for s in found.stages]
+    comment = f"in cycles of one execution: computation {inner:.6g}, memory 200."
+    assert comment in kernel_text(found, costs=costs)
 
 
 # ---------------------------------------------------------------------------- compilers

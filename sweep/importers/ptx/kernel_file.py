@@ -9,7 +9,7 @@ from itertools import accumulate
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage
 from sweep.importers.ptx.instructions import Shape
-from sweep.importers.ptx.stages import InstructionCosts, Stage, amounts, computation_proportion
+from sweep.importers.ptx.stages import InstructionCosts, Stage, amounts
 from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -97,26 +97,26 @@ class Formulas:
     def __init__(self, graph: Graph, derived: dict[str, Value]) -> None:
         self.graph = graph
         self.derived = derived
-        self._passages: dict[Passage, tuple[float, str]] = {(None, False): (1.0, "")}
+        self._passages: dict[Passage, tuple[float, str]] = {}
 
     def _passage(self, passage: Passage) -> tuple[float, str]:
         """Return the execution count of a passage: a number, and the name to multiply it with."""
-        if passage not in self._passages:
-            self._passages[passage] = self._enter(passage)
-        return self._passages[passage]
-
-    def _enter(self, passage: Passage) -> tuple[float, str]:
         number, is_test = passage
-        assert number is not None  # the count outside all loops is known
-        loop = self.graph.loops[number]
-        factor, name = self._passage(loop.entered)
-        if loop.trips is not None:
-            return factor * (loop.trips + is_test), name
-        if not name and not is_test:
-            return factor, loop.size
-        count = f"({loop.size} + 1)" if is_test else loop.size
-        wanted = loop.size.replace("trip", "tests" if is_test else "passes", 1)
-        return factor, self._derive(wanted, f"{name} * {count}" if name else count)
+        if number is None:
+            return 1.0, ""
+        if passage not in self._passages:
+            loop = self.graph.loops[number]
+            factor, name = self._passage(loop.entered)
+            if loop.trips is not None:
+                factor *= loop.trips + is_test
+            elif name or is_test:
+                count = f"({loop.size} + 1)" if is_test else loop.size
+                wanted = loop.size.replace("trip", "tests" if is_test else "passes", 1)
+                name = self._derive(wanted, f"{name} * {count}" if name else count)
+            else:
+                name = loop.size
+            self._passages[passage] = factor, name
+        return self._passages[passage]
 
     def _derive(self, wanted: str, expression: str) -> str:
         """Name an expression; loops with equal labels in different places get different names."""
@@ -194,11 +194,12 @@ class _Writer:
             rest = sum(one.count for one in unknown[MOST_UNKNOWN:])
             yield f"{rest} more unknown instructions are counted likewise."
         if self.costs is not None:
-            tasks = [self.costs.task(analysis.graph, stage) for stage in analysis.stages]
-            proportion = computation_proportion(tasks)
-            if not math.isnan(proportion):
-                share = f"computation instruction proportion P = {proportion:.4f}"
-                yield f"On {self.costs.device}: {share}."
+            costs = [self.costs.of_stage(analysis.graph, stage) for stage in analysis.stages]
+            computation, memory = map(sum, zip(*costs, strict=True))
+            if computation + memory:
+                share = computation / (computation + memory)
+                proportion = f"computation instruction proportion P = {share:.4f}"
+                yield f"On {self.costs.device}: {proportion}."
 
     def launch(self, grid: tuple[int, ...] | None) -> None:
         """Fill in the launch, and add the sizes and parameters that it needs."""
@@ -271,10 +272,12 @@ class _Writer:
     def _costs(self, stage: Stage) -> Iterator[str]:
         """Yield the costs of a stage's tasks as a comment."""
         if self.costs is not None:
-            task = self.costs.task(self.analysis.graph, stage)
+            graph, sizes = self.analysis.graph, self.analysis.sizes
+            often = stage.share * graph.value(stage.passage, sizes) or 1.0
+            computation, memory = (cost / often for cost in self.costs.of_stage(graph, stage))
             yield (
                 f"On {self.costs.device}, in cycles of one execution: computation"
-                f" {task.computation:.6g}, memory {task.memory:.6g}."
+                f" {computation:.6g}, memory {memory:.6g}."
             )
 
     def _access(self, shape: Shape, values: dict[str, Value], lines: list[int]) -> None:

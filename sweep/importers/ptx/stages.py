@@ -13,7 +13,7 @@ Costs of tasks come from a model's table in the device file that states them
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -253,22 +253,6 @@ def _close_periods(stages: list[Stage]) -> list[Stage]:
     return result
 
 
-class Task(NamedTuple):
-    """A computation task and the memory task after it.
-
-    Attributes
-    ----------
-    computation, memory : float
-        Costs in one execution [cycle].
-    executions : float
-        How often a thread executes it.
-    """
-
-    computation: float
-    memory: float
-    executions: float
-
-
 @dataclass(frozen=True)
 class InstructionCosts:
     """The instruction table of one device.
@@ -312,19 +296,18 @@ class InstructionCosts:
             f" that of classes none for {key.kind}"
         )
 
-    def task(self, graph: Graph, stage: Stage, sizes: Mapping[str, float] | None = None) -> Task:
-        """Return the tasks of one stage for values of the unknown trip counts."""
-        sizes = graph.sizes | dict(sizes or {})
-        computation = memory = 0.0
+    def of_stage(
+        self, graph: Graph, stage: Stage, sizes: Mapping[str, float] | None = None
+    ) -> tuple[float, float]:
+        """Return the costs of a stage's computation and memory task in all executions [cycle].
+
+        Unknown trip counts are 1 unless ``sizes`` sets them.
+        """
+        known = graph.sizes | dict(sizes or {})
+        costs = {True: 0.0, False: 0.0}
         for (key, passage), number in stage.costs.items():
-            cost = number * graph.value(passage, sizes) * self.cost_of(key)
-            if key.kind == "global":
-                memory += cost
-            else:
-                computation += cost
-        executions = stage.share * graph.value(stage.passage, sizes)
-        often = executions or 1.0
-        return Task(computation / often, memory / often, executions)
+            costs[key.kind == "global"] += number * graph.value(passage, known) * self.cost_of(key)
+        return costs[False], costs[True]
 
 
 def instruction_costs(device: Device) -> InstructionCosts:
@@ -356,16 +339,3 @@ def _rows(table: object) -> dict[str, float]:
     rows = table if isinstance(table, tuple) else ()
     pairs = (row for row in rows if isinstance(row, tuple) and len(row) == 2)
     return {name: cycles for name, cycles in pairs if isinstance(cycles, float)}
-
-
-def computation_proportion(tasks: Sequence[Task]) -> float:
-    """Return P, the cost of computation over the cost of all instructions; NaN if that is 0.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The tasks of a kernel.
-    """
-    computation = sum(task.computation * task.executions for task in tasks)
-    memory = sum(task.memory * task.executions for task in tasks)
-    return computation / (computation + memory) if computation + memory else float("nan")
