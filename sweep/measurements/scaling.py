@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweep.errors import ProfileError, QueryError, SpecError, nearest
-from sweep.evaluation import evaluate
 from sweep.fields import STATUS
 from sweep.hardware.occupancy import occupancy
 from sweep.hardware.occupancy_limits import limits_for
@@ -184,6 +183,8 @@ def over_clocks(plan: Plan, device: Device, kernel: str) -> xr.Dataset:
     several values, ``core_clock`` and ``memory_clock``.
     """
     texts = {"devices": {device.key: device.text}, "kernels": {plan.kernels[0]: kernel}}
+    from sweep.evaluation import evaluate  # imports xarray
+
     dataset = evaluate(resolve(plan, texts))[plan.kernels[0]].to_dataset()
     single = [d for d, n in dataset.sizes.items() if n == 1 and d not in ("model", *CLOCKS)]
     return dataset[list(plan.outputs or ())].squeeze(single, drop=True).compute()
