@@ -420,19 +420,15 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
 def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     """Turn a workload into what a warp demands and waits, stage by stage."""
     inputs = gathered([_stage(work, stage) for stage in work.stages])
-    device, clocks = work.parameters, work.clocks
+    device, clocks = work.parameters, work.clocks.seen_by(variant)
     # A device need not have what the kernel does not execute.
     has_fp64 = sum(inputs["fp64"]) > 0
-    core, delay = clocks.core_nominal, device["dram_latency_cycles"]
     rate = work.memory_bandwidth * device["dram_share_fraction"]
-    if variant == "corrected":  # rule CLK
-        core, delay = clocks.core, latency(delay, clocks.ratio, work.dram_share)
-        rate = bandwidth(rate, clocks.memory, clocks.memory_nominal)
     return inputs | {
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
-        "dram_bandwidth": rate,
-        "dram_latency": delay,
-        "core_clock": core,
+        "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
+        "dram_latency": latency(device["dram_latency_cycles"], clocks.ratio, work.dram_share),
+        "core_clock": clocks.core,
     }
 
 

@@ -457,25 +457,17 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     with np.errstate(invalid="ignore", divide="ignore"):
         uncoal_per_mw = np.where(uncoal > 0, transactions / uncoal, 1.0)
         load_bytes = np.where(mem > 0, loaded / mem, 4.0 * work.lanes)
-    inputs = {
+    device, clocks = work.parameters, work.clocks.seen_by(variant)
+    return {
         "uncoal_mem_insts": uncoal,
         "coal_mem_insts": mem - uncoal,
         "uncoal_per_mw": uncoal_per_mw,
         "load_bytes_per_warp": load_bytes,
-        "mem_bandwidth": work.memory_bandwidth,
-        "mem_ld": work.parameters["mem_ld_cycles"],
-        "departure_del_uncoal": work.parameters["departure_del_uncoal_cycles"],
-        "departure_del_coal": work.parameters["departure_del_coal_cycles"],
+        "mem_bandwidth": bandwidth(work.memory_bandwidth, clocks.memory, clocks.memory_nominal),
+        "mem_ld": latency(device["mem_ld_cycles"], clocks.ratio, work.dram_share),
+        "departure_del_uncoal": service_time(device["departure_del_uncoal_cycles"], clocks.ratio),
+        "departure_del_coal": service_time(device["departure_del_coal_cycles"], clocks.ratio),
     }
-    if variant == "corrected":  # rule CLK
-        ratio = work.clocks.ratio
-        inputs["mem_ld"] = latency(inputs["mem_ld"], ratio, work.dram_share)
-        for name in ("departure_del_uncoal", "departure_del_coal"):
-            inputs[name] = service_time(inputs[name], ratio)
-        inputs["mem_bandwidth"] = bandwidth(
-            work.memory_bandwidth, work.clocks.memory, work.clocks.memory_nominal
-        )
-    return inputs
 
 
 MODEL = Model(

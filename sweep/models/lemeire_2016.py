@@ -430,10 +430,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     # Local memory has the latencies of the narrowest width.
     narrowest = [(table or ((np.nan,) * 3,))[0] for table in work.tables["local_memory"]]
     memory = _memory(work)
-    of_issue = of_completion = np.ones_like(work.n_sm)
-    if variant == "corrected":  # rule CLK
-        of_issue = service_time(of_issue, work.clocks.ratio)
-        of_completion = latency(of_completion, work.clocks.ratio, work.dram_share)
+    one, ratio = np.ones_like(work.n_sm), work.clocks.seen_by(variant).ratio
     return memory | {
         "max_conc_warps": work.most_warps,
         "instructions": work.computation_instructions + memory["memory_count"],
@@ -443,8 +440,8 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "local_count": local,
         "local_issue": np.where(local > 0, work.by_device([row[1] for row in narrowest]), 0.0),
         "local_completion": np.where(local > 0, work.by_device([row[2] for row in narrowest]), 0.0),
-        "issue_factor": of_issue,
-        "completion_factor": of_completion,
+        "issue_factor": service_time(one, ratio),
+        "completion_factor": latency(one, ratio, work.dram_share),
     }
 
 

@@ -472,15 +472,12 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     """Turn a workload into tasks and periods."""
     device = work.parameters
     t_mem = device["t_mem_cycles"]
-    gpu_bw = work.memory_bandwidth
+    clocks = work.clocks.seen_by(variant)
     # P compares costs at the nominal clocks: it is a property of the code.
     sequence = _sequence(work, t_mem)
     computation = sum(s["c_i"] * s["weight"] for s in sequence)
     memory = sum(s["m_i"] * s["weight"] for s in sequence)
-    factor = np.ones_like(work.n_sm)
-    if variant == "corrected":  # rule CLK
-        factor = latency(factor, work.clocks.ratio, work.dram_share)
-        gpu_bw = bandwidth(gpu_bw, work.clocks.memory, work.clocks.memory_nominal)
+    factor = latency(np.ones_like(work.n_sm), clocks.ratio, work.dram_share)
     accessed, moved = work.total("count", "bytes") * work.lanes, work.total("count", "moved_bytes")
     waited_for = sum(s["moved_previous"] * s["weight"] for s in sequence)
     return gathered(sequence) | {
@@ -489,7 +486,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "p": computation / (computation + memory),
         "m": np.where(np.isfinite(device["m"]), device["m"], work.most_warps),
         "moved_last": np.maximum(moved - waited_for, 0.0),
-        "gpu_bw": gpu_bw,
+        "gpu_bw": bandwidth(work.memory_bandwidth, clocks.memory, clocks.memory_nominal),
         "t_mem_cycles": t_mem * factor,
         "t_mem_factor": factor,
     }

@@ -108,6 +108,13 @@ class Clocks:
     memory_nominal: Array
     ratio: Array
 
+    def seen_by(self, variant: str) -> Clocks:
+        """Return the clocks that a variant knows: these, or the nominal ones as printed (CLK)."""
+        if variant == "corrected":
+            return self
+        nominal = (self.core_nominal, self.memory_nominal)
+        return Clocks(*nominal, *nominal, np.ones_like(self.core_nominal))
+
 
 @dataclass(frozen=True)
 class Workload:

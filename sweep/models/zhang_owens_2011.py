@@ -96,8 +96,9 @@ INPUTS = (
     provided("core_clock", "core clock", "swept core clock"),
     Input("peak_global", "peak global bandwidth", "B/s", "peak of the global memory",
           "device, at the clock", ("chip.memory_bandwidth_GBps",), clocked=True),
-    Input("global_latency", "latency", "cycle", "latency of the memory pipeline",
-          "device, at the clocks", ("global_latency_cycles",), clocked=True),
+    Input("global_latency", "latency", "cycle",
+          "latency of the memory pipeline", "device, at the clocks",
+          ("global_latency_cycles",), clocked=True),
 )  # fmt: skip
 
 SYMBOLS = symbols_of(INPUTS) | {
@@ -413,13 +414,12 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     for kind, number in units.items():
         needed = sum(inputs[f"n_{kind.lower()}"]) > 0
         inputs[f"units_{kind.lower()}"] = np.where(needed, work.by_device(number), 1.0)
-    clocks = work.clocks
-    frequency, peak = clocks.core_nominal, work.memory_bandwidth
-    delay = work.parameters["global_latency_cycles"]
-    if variant == "corrected":  # rule CLK
-        frequency, delay = clocks.core, latency(delay, clocks.ratio, work.dram_share)
-        peak = bandwidth(peak, clocks.memory, clocks.memory_nominal)
-    return inputs | {"frequency": frequency, "peak_global": peak, "global_latency": delay}
+    clocks, delay = work.clocks.seen_by(variant), work.parameters["global_latency_cycles"]
+    return inputs | {
+        "frequency": clocks.core,
+        "peak_global": bandwidth(work.memory_bandwidth, clocks.memory, clocks.memory_nominal),
+        "global_latency": latency(delay, clocks.ratio, work.dram_share),
+    }
 
 
 def functional_units(device: derived.DeviceFacts) -> derived.Value | None:

@@ -16,8 +16,6 @@ from sweep.models import get_model
 from sweep.models.base import Finding
 from sweep.models.workload import Array, Stage, Workload
 
-__all__ = ["CAUSES", "LEAST", "breakdown", "causes", "findings"]
-
 LEAST = 0.95
 """A cause is named if the component takes less than this share of its time without it."""
 
