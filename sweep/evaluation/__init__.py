@@ -15,7 +15,7 @@ from sweep.evaluation.variables import (
 )
 
 if TYPE_CHECKING:
-    from sweep.evaluation.planned import evaluate, kernel_dataset
+    from sweep.evaluation.planned import evaluate
 
 __all__ = [
     "Buffers",
@@ -26,7 +26,6 @@ __all__ = [
     "evaluate",
     "evaluate_box",
     "group_attributes",
-    "kernel_dataset",
     "obstacles",
     "variables",
     "warm_up",
@@ -35,8 +34,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what needs xarray on first use."""
-    if name not in ("evaluate", "kernel_dataset"):
+    if name != "evaluate":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sweep.evaluation import planned
 
-    return getattr(planned, name)
+    return planned.evaluate

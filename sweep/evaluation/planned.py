@@ -152,12 +152,7 @@ def evaluate(plan: Plan | Space) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong.
     """
-    return _tree(plan, kernel_dataset)
-
-
-def kernel_dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
-    """Return the lazy dataset of one kernel (see :func:`evaluate`)."""
-    return _labelled(space, plan, _Boxes(space, plan).array)
+    return _tree(plan, lambda space, plan: _labelled(space, plan, _Boxes(space, plan).array))
 
 
 def _tree(plan: Plan | Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:

@@ -139,16 +139,14 @@ def _flat(
     inputs: dict[str, Array] = {}
     length = 0
     for i in model.inputs:
-        value = prepared[i.symbol]
-        if i.sequence:
-            length = len(value)
-            own = dict(zip(parts_of(i.symbol, length), value, strict=True))
-        else:
-            own = {i.symbol: np.asarray(value, dtype=np.float64)}
+        values: Any = (
+            prepared[i.symbol] if i.sequence else [np.asarray(prepared[i.symbol], np.float64)]
+        )
+        length = len(values) if i.sequence else length
+        names = parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+        inputs.update(zip(map(nominal, names) if i.factor else names, values, strict=True))
         if i.factor:
-            own = {nominal(name): table for name, table in own.items()}
-            own[i.factor] = np.asarray(prepared[i.factor], dtype=np.float64)
-        inputs.update(own)
+            inputs[i.factor] = np.asarray(prepared[i.factor], dtype=np.float64)
     return inputs, length
 
 

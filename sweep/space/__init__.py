@@ -6,7 +6,6 @@ from sweep.space.grid import (
     Configurations,
     Dimension,
     Grid,
-    count_parts,
     cut_box,
 )
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
@@ -28,7 +27,6 @@ __all__ = [
     "KernelSpace",
     "Plan",
     "Space",
-    "count_parts",
     "cut_box",
     "list_plans",
     "load_plan",

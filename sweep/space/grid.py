@@ -44,11 +44,6 @@ class Configurations:
     def __len__(self) -> int:
         return len(next(iter(self.indices.values()), ()))
 
-    @property
-    def cartesian(self) -> int:
-        """Configurations without regard to conditions."""
-        return math.prod(len(values) for values in self.axes.values())
-
     def column(self, name: str, part: slice = slice(None)) -> Array:
         """Return the values of a parameter, one per configuration, or of a part of them."""
         return np.asarray(np.asarray(self.axes[name])[self.indices[name][part]])
@@ -137,7 +132,11 @@ def cut_box(box: Box, limit: int) -> Iterator[Box]:
     limit : int
         Most points of a part, as far as single indices along the axis that is cut allow.
     """
-    axis, step = _cut(box, limit)
+    axis, inner = 0, math.prod(box.shape[1:])
+    while inner > limit and axis < len(box.shape) - 1:
+        axis += 1
+        inner //= box.shape[axis]
+    step = _even(box.shape[axis], limit // inner)
     for lead in product(*(range(a, b) for a, b in zip(box.start[:axis], box.stop, strict=False))):
         for start in range(box.start[axis], box.stop[axis], step):
             stop = min(start + step, box.stop[axis])
@@ -145,27 +144,6 @@ def cut_box(box: Box, limit: int) -> Iterator[Box]:
                 (*lead, start, *box.start[axis + 1 :]),
                 (*(i + 1 for i in lead), stop, *box.stop[axis + 1 :]),
             )
-
-
-def count_parts(box: Box, limit: int) -> int:
-    """Return how many parts :func:`cut_box` cuts a box into.
-
-    Parameters
-    ----------
-    box, limit
-        As there.
-    """
-    axis, step = _cut(box, limit)
-    return math.prod(box.shape[:axis]) * -(-box.shape[axis] // step)
-
-
-def _cut(box: Box, limit: int) -> tuple[int, int]:
-    """Return the axis that is cut, and how many indices along it stay together."""
-    axis, inner = 0, math.prod(box.shape[1:])
-    while inner > limit and axis < len(box.shape) - 1:
-        axis += 1
-        inner //= box.shape[axis]
-    return axis, _even(box.shape[axis], limit // inner)
 
 
 def _even(length: int, limit: int) -> int:

@@ -158,16 +158,8 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
         A spec is missing or wrong, or the plan has an axis, an option or a constraint that fits
         none of its kernels.
     """
-    if texts is None:
-        devices = tuple(_loaded(plan, "devices", name, load_device) for name in plan.devices)
-        kernels = tuple(_loaded(plan, "kernels", name, load_kernel) for name in plan.kernels)
-    else:
-        devices = tuple(parse_device(text, key) for key, text in texts["devices"].items())
-        kernels = tuple(parse_kernel(text, key) for key, text in texts["kernels"].items())
-    for kind, specs in (("devices", devices), ("kernels", kernels)):
-        keys: list[str] = [spec.key for spec in specs]
-        if len(set(keys)) != len(keys):
-            raise PlanError(f"{plan.origin}: {kind}: two of the files have the same name")
+    devices = _specs(plan, "devices", texts, load_device, parse_device)
+    kernels = _specs(plan, "kernels", texts, load_kernel, parse_kernel)
     for name in plan.models:
         _check_model(plan, name, devices)
     if plan.derive:
@@ -194,13 +186,11 @@ def with_derived(device: Device, models: Iterable[str]) -> Device:
     Device
         The same device with further ``model_parameters``, each with a source of kind ``derived``.
     """
-    given = device.model_parameters
-    parameters = {name: dict(values) for name, values in given.items()}
+    own = device.model_parameters
+    parameters = {name: dict(values) for name, values in own.items()}
     sources = dict(device.sources)
-    facts = DeviceFacts(
-        device.values, device.compute_capability, device.vendor, stated_facts(given)
-    )
-    for name, key, value, words in derived_parameters(facts, models, given):
+    facts = DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own))
+    for name, key, value, words in derived_parameters(facts, models, own):
         parameters.setdefault(name, {})[key] = value
         sources[f"model.{name}.{key}"] = Source("derived", words)
     return replace(device, model_parameters=parameters, sources=sources)
@@ -208,16 +198,28 @@ def with_derived(device: Device, models: Iterable[str]) -> Device:
 
 def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
     """Return the required parameters of a model that a device lacks."""
-    given = device.model_parameters.get(model, {})
-    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in given)
+    own = device.model_parameters.get(model, {})
+    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in own)
 
 
-def _loaded(plan: Plan, key: str, name: str, load: Callable[[str], Spec]) -> Spec:
-    """Load one spec; an error says which plan asked for it."""
-    try:
-        return load(name)
-    except SpecError as error:
-        raise SpecError(f"{plan.origin}: {key}: {error}") from None
+def _specs(
+    plan: Plan,
+    kind: str,
+    texts: Mapping[str, Mapping[str, str]] | None,
+    load: Callable[[str], Spec],
+    parse: Callable[[str, str], Spec],
+) -> tuple[Spec, ...]:
+    """Return the specs of a kind; an error says which plan asked for it."""
+    if texts is not None:
+        found = tuple(parse(text, key) for key, text in texts[kind].items())
+    else:
+        try:
+            found = tuple(map(load, getattr(plan, kind)))
+        except SpecError as error:
+            raise SpecError(f"{plan.origin}: {kind}: {error}") from None
+    if len({spec.key for spec in found}) < len(found):
+        raise PlanError(f"{plan.origin}: {kind}: two of the files have the same name")
+    return found
 
 
 def _check_model(plan: Plan, name: str, devices: tuple[Device, ...]) -> None:

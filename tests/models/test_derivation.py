@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sweep import Plan
-from sweep.evaluation import kernel_dataset
+from sweep.evaluation import evaluate
 from sweep.fields import STATUS
 from sweep.hardware.derived import DeviceFacts
 from sweep.models import get_model, model_names
@@ -81,7 +81,7 @@ def test_plan__derivations_can_be_turned_off():
     def status(derive):
         plan = Plan(["vector_add"], ["a100_80gb"], list(model_names()), derive=derive)
         space = resolve(plan)
-        found = kernel_dataset(space.kernels[0], plan)["status"].values
+        found = evaluate(space)[space.kernels[0].kernel.key]["status"].values
         return {n: set(np.unique(found[i]).tolist()) for i, n in enumerate(model_names())}
 
     constraint = {STATUS["constraint"]}

@@ -8,8 +8,6 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.round_rates import rates, sample
 from support.runs import CHUNKS, POINTS, plan, write_plan
 
@@ -24,7 +22,7 @@ from sweep.runs import sampling
 from sweep.runs.predicting import Resources, predict
 from sweep.runs.rates import load_rates, save_rates
 from sweep.runs.running import run
-from sweep.space import Box, Plan, count_parts, cut_box, resolve
+from sweep.space import Plan, resolve
 
 CALIBRATION_PATH = kept.calibration_path
 
@@ -132,16 +130,6 @@ def test_tasks_are_those_of_a_run(monkeypatch, workers):
                       client=client)  # fmt: skip
     assert len(seen) == cost.chunks
     assert client.tasks == cost.tasks
-
-
-@given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=5),
-    st.lists(st.integers(0, 5), min_size=5, max_size=5),
-    st.integers(1, 60),
-)
-def test_parts_are_counted_without_cutting(shape, start, limit):
-    box = Box(tuple(start[: len(shape)]), tuple(a + n for a, n in zip(start, shape, strict=False)))
-    assert count_parts(box, limit) == sum(1 for _ in cut_box(box, limit))
 
 
 # ---------------------------------------------------------------------------- seconds

@@ -45,7 +45,7 @@ def listed(found) -> list[tuple]:
 def test_gemm_has_its_known_number_of_valid_configurations():
     space = read_t1(read_source(DATA / "gemm.T1.json"))
     found = valid_configurations(space.parameters, space.conditions)
-    assert (found.cartesian, len(found)) == (663_552, 116_928)
+    assert len(found) == 116_928
     columns = {name: found.column(name) for name in space.parameters}
     assert space.satisfied(columns).all()
     places = [found.indices[name].astype(np.int64) for name in space.parameters]
@@ -167,7 +167,6 @@ def test_a_space_of_a_trillion_points(texts, expected):
     found = valid_configurations(LARGE, parsed(*texts), fixed={"size": 3})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found.cartesian == 10**12
     if expected is None:  # each step halves at most: 8 becomes 4, 2, 1 at any of the steps
         expected = sum(math.comb(11, halvings) for halvings in range(4))
     assert len(found) == expected
