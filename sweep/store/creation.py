@@ -43,8 +43,8 @@ from sweep.store.layout import (
     ROOT_DOCUMENT,
     Document,
     StoreLayout,
+    encoded,
     group_document,
-    laid_out,
 )
 from sweep.store.local_files import LocalFiles, explained, write_tree
 from sweep.store.lock import Lease, Lock, StoreLock, acquire_lock, directory_lock
@@ -67,24 +67,17 @@ def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, byt
         Documents, coordinates and static variables. The root document is the last: where a tree
         cannot be renamed into place as a whole, writing it last makes the store appear at once.
     """
-    texts: dict[int, str] = {}  # each array's document is repeated in its group's and the root's
+    members: dict[str, Document] = {CHUNK_INDEX: layout.chunk_index().document()}
     objects: dict[str, bytes] = {}
-    members: dict[str, Document] = {}
-
-    def add(key: str, value: Document) -> Document:
-        texts[id(value)] = text = laid_out(value, texts)
-        objects[f"{key}/{ROOT_DOCUMENT}"] = text.encode()
-        return value
-
-    members[CHUNK_INDEX] = add(CHUNK_INDEX, layout.chunk_index().document())
     for group in layout.groups:
-        arrays = {a.name: add(f"{group.name}/{a.name}", a.document()) for a in group.arrays}
-        whole = laid_out(group_document(group.attributes, arrays), texts)
-        objects[f"{group.name}/{ROOT_DOCUMENT}"] = whole.encode()
-        members[group.name] = group_document(group.attributes, {})
-        members.update({f"{group.name}/{name}": found for name, found in arrays.items()})
+        arrays = {array.name: array.document() for array in group.arrays}
+        whole = group_document(group.attributes, arrays)
+        objects[f"{group.name}/{ROOT_DOCUMENT}"] = encoded(whole)
+        members |= {f"{group.name}/{name}": document for name, document in arrays.items()}
         for array in group.arrays:
             objects |= array.chunk_files(f"{group.name}/")
+    objects |= {f"{key}/{ROOT_DOCUMENT}": encoded(found) for key, found in members.items()}
+    members |= {group.name: group_document(group.attributes, {}) for group in layout.groups}
     attributes = {
         **layout.attrs,
         "sweep_store_version": STORE_VERSION,
@@ -92,7 +85,7 @@ def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, byt
         "layout_sha256": layout.fingerprint,
         "run": run,
     }
-    objects[ROOT_DOCUMENT] = laid_out(root_document(attributes, members), texts).encode()
+    objects[ROOT_DOCUMENT] = encoded(root_document(attributes, members))
     return objects
 
 

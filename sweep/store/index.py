@@ -19,7 +19,7 @@ import numpy as np
 from sweep.errors import StoreError
 from sweep.store.codec import Array
 from sweep.store.journal import Entry
-from sweep.store.layout import ROOT_DOCUMENT, StoreLayout, Units, Variable, laid_out
+from sweep.store.layout import ROOT_DOCUMENT, StoreLayout, Units, Variable, encoded
 
 CELLS = "store_cell"
 """The dimension of cells."""
@@ -189,5 +189,5 @@ def _array(name: str, values: Array, attrs: Mapping[str, Any] | None = None) -> 
 def index_files(arrays: Iterable[Variable]) -> Iterator[tuple[str, bytes]]:
     """Yield key and content of the files of these arrays."""
     for array in arrays:
-        yield f"{array.name}/{ROOT_DOCUMENT}", laid_out(array.document()).encode()
+        yield f"{array.name}/{ROOT_DOCUMENT}", encoded(array.document())
         yield from array.chunk_files().items()

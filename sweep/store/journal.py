@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
+from operator import methodcaller
 from typing import Any
 
 from sweep.errors import StoreError
@@ -278,20 +279,14 @@ class BucketJournal(Journal):
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:
-    text = json.dumps(entry, allow_nan=False, separators=(",", ":"), default=_number)
+    as_json = methodcaller("tolist")  # of NumPy's scalars and arrays
+    text = json.dumps(entry, allow_nan=False, separators=(",", ":"), default=as_json)
     return _sealed(text.encode())
 
 
 def _sealed(text: bytes) -> bytes:
     """Return a line's JSON with its own checksum as the last entry."""
     return b'%s%s%08x"}\n' % (text[:-1], _MARK, zlib.crc32(text))
-
-
-def _number(value: Any) -> Any:
-    """Return a NumPy scalar or array as JSON writes it."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a summary cannot hold {type(value).__name__}")
 
 
 def _parsed(line: bytes, has_checksum: bool) -> dict[str, Any] | None:

@@ -20,8 +20,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from json.encoder import encode_basestring_ascii
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -56,9 +54,6 @@ LARGEST_ARRAY = 2**46
 """Most elements of an array: more than any disk has room for."""
 
 Document = dict[str, Any]
-
-_PLAIN = frozenset((str, int, float, bool, type(None)))
-_plain = json.JSONEncoder(allow_nan=False).encode
 
 
 def is_name(name: object) -> bool:
@@ -374,33 +369,9 @@ def group_document(attributes: Mapping[str, Any], members: Mapping[str, Document
     }
 
 
-def laid_out(value: Any, texts: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return a metadata document with a line for each entry, for people to read.
-
-    Lists of plain values stay on one line. The standard library's own indentation has a line for
-    each number, which for a plan's thousands of sizes takes longer than to write its results.
-
-    Parameters
-    ----------
-    value : object
-        JSON values.
-    texts : mapping, optional
-        The text of parts of it that are known already, by their ``id``.
-    """
-    if isinstance(value, str):
-        return encode_basestring_ascii(value)
-    if id(value) in texts:
-        return texts[id(value)]
-    if isinstance(value, dict) and value:
-        lines = [f"{laid_out(key)}: {laid_out(held, texts)}" for key, held in value.items()]
-        start, end = "{", "}"
-    elif isinstance(value, list) and not _PLAIN.issuperset(map(type, value)):
-        lines = [laid_out(held, texts) for held in value]
-        start, end = "[", "]"
-    else:
-        return _plain(value)
-    inside = ",\n".join(lines).replace("\n", "\n  ")  # in a text JSON writes a line end as \\n
-    return f"{start}\n  {inside}\n{end}"
+def encoded(document: Document) -> bytes:
+    """Return a metadata document's bytes."""
+    return json.dumps(document, allow_nan=False).encode()
 
 
 def _json(value: Any) -> bytes:

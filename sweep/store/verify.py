@@ -24,8 +24,8 @@ from sweep.store.layout import (
     ROOT_DOCUMENT,
     Document,
     StoreLayout,
+    encoded,
     group_document,
-    laid_out,
 )
 from sweep.store.local_files import explained
 from sweep.store.lock import Lock, acquire_lock
@@ -244,7 +244,7 @@ def repair_root(path: str | os.PathLike[str]) -> None:
         raise _beyond_repair(path, f"its {wrong[0].replace('_', ' ')}")
     lock = acquire_lock(files.root, path)
     try:
-        files.put(ROOT_DOCUMENT, laid_out(root_document(attributes, members)).encode())
+        files.put(ROOT_DOCUMENT, encoded(root_document(attributes, members)))
     finally:
         lock.release()
 

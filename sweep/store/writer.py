@@ -24,7 +24,7 @@ from sweep.store.journal import (
     Unit,
     journal_entries,
 )
-from sweep.store.layout import LOCK_KEY, ROOT_DOCUMENT, StoreLayout, laid_out
+from sweep.store.layout import LOCK_KEY, ROOT_DOCUMENT, StoreLayout, encoded
 from sweep.store.lock import Lock, acquire_lock
 from sweep.store.root import (
     StoreInfo,
@@ -187,7 +187,7 @@ class Store:
         attributes = {**info.document["attributes"], "run": ended}
         members = {**info.members, **{array.name: array.document() for array in index}}
         root = root_document(attributes, members)
-        self._files.put(ROOT_DOCUMENT, laid_out(root).encode())
+        self._files.put(ROOT_DOCUMENT, encoded(root))
         self._info = replace(info, document=root)
         self._close_journal()
 

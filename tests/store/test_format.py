@@ -32,6 +32,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 
 from sweep.errors import StoreError
 from sweep.store import (
+    UNWRITTEN_CODE,
     GroupLayout,
     StoreLayout,
     Variable,
@@ -43,7 +44,6 @@ from sweep.store import (
 )
 from sweep.store.codec import COMPRESSION_LEVEL
 from sweep.store.creation import static_objects
-from sweep.store.layout import UNWRITTEN_CODE, laid_out
 
 
 @pytest.fixture
@@ -324,19 +324,6 @@ def test_static_objects__root_comes_last() -> None:
 
 
 # The root
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda held: st.lists(held) | st.dictionaries(st.text(), held),
-)  # fmt: skip
-
-
-@given(st.dictionaries(st.text(), JSON))
-def test_document__is_json_with_plain_lists_on_a_line(value) -> None:
-    assert json.loads(laid_out(value)) == value
-    assert json.dumps(list(range(9))) in laid_out({**value, "sizes": list(range(9))})
 
 
 def test_inspect__gives_record_and_progress(tmp_path: Path) -> None:

@@ -267,6 +267,4 @@ def test_journal__refuses_summaries_that_json_cannot_hold(tmp_path: Path) -> Non
     with open_or_create(tmp_path / "a.zarr", layout()) as store:
         with pytest.raises(ValueError, match="JSON"):
             store.mark_finished([("kernel_0", 0, {"minimum": np.float32("nan")})])
-        with pytest.raises(TypeError, match="cannot hold"):
-            store.mark_finished([("kernel_0", 0, {"minimum": object()})])
         assert not store.finished
