@@ -28,42 +28,40 @@ from sweep.cli import main
 from sweep.evaluation import evaluate
 from sweep.importers.files import read_source
 from sweep.importers.tuners.measurements import MEASURED
-from sweep.importers.tuners.search_space import read_t1
+from sweep.importers.tuners.search_space import MOST_VALUES, listed, read_t1
 from sweep.measurements.importing import device_keys, read_measured
 from sweep.space import load_plan, resolve
 from sweep.specs import load_kernel
 from sweep.store import open_store
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+def _file(name: str, *lines: str) -> Path:
+    path = Path(name)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 # ---------------------------------------------------------------------------- search spaces
-
-
-def by_python(conditions: list[str], configuration: dict[str, int]) -> bool:
-    """Compare with Python; the texts are those of the fixtures."""
-    return all(eval(text, {"__builtins__": {}}, configuration) for text in conditions)
 
 
 @pytest.mark.parametrize(("path", "table"), [(GEMM_T1, GEMM), (CONVOLUTION_T1, CACHE)])
 def test_conditions_mean_what_they_mean_in_python(path, table):
-    space = read_t1(read_source(path))
-    found = measured(table)
-    rows = np.random.default_rng(1).choice(len(found), 500, replace=False)
-    columns = {name: column[rows] for name, column in found.parameters.items()}
-    texts = [
-        entry["Expression"]
-        for entry in json.loads(path.read_text())["ConfigurationSpace"]["Conditions"]
-    ]
-    configurations = [
-        {name: column[i].item() for name, column in columns.items()} for i in range(len(rows))
-    ]
-    expected = [by_python(texts, configuration) for configuration in configurations]
-    assert space.satisfied(columns).tolist() == expected
+    found = measured(table).parameters
+    rows = np.random.default_rng(1).choice(len(next(iter(found.values()))), 500, replace=False)
+    columns = {name: column[rows] for name, column in found.items()}
+    entries = json.loads(path.read_text())["ConfigurationSpace"]["Conditions"]
+    expected = []
+    for i in range(len(rows)):
+        names = {name: column[i].item() for name, column in columns.items()}
+        holds = [eval(e["Expression"], {"__builtins__": {}}, names) for e in entries]  # fixtures
+        expected.append(all(holds))
+    assert read_t1(read_source(path)).satisfied(columns).tolist() == expected
 
 
 def test_gemm_space_is_read_whole():
@@ -101,9 +99,8 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
 
 def test_import_tells_what_it_could_not_take_over(folder, capsys):
     assert main(["import", str(GEMM_T1)]) == 0
-    assert "LocalSize (block_size_x, block_size_y, 1) names what is no parameter" in (
-        capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "LocalSize (block_size_x, block_size_y, 1) names what is no parameter" in said
     assert "launch.threads_per_block" in load_kernel("gemm.toml").assumed()
 
 
@@ -152,46 +149,26 @@ def test_cache_of_kernel_tuner_with_its_failures():
     assert set(found.device) == {"NVIDIA RTX A4000"}
 
 
-@pytest.mark.parametrize("layout", ["grid", "stacked"])
-def test_both_layouts_hold_the_same(layout):
-    results = read_measured([CACHE], layout=layout)
-    assert results.device.item() == "rtx_a4000"
-    best = query.best(results)[0]
-    assert best["execution_time"] == np.nanmin(measured(CACHE).seconds)
-    assert best["block_size_x"] == 256 and best["tile_size_y"] == 4
-    n_measured = int((results.status != MEASURED["not_measured"]).sum())
-    assert n_measured == 4362
-    dims = {"grid": 11, "stacked": 2}
-    assert results.execution_time.ndim == dims[layout]
-
-
-def test_both_layouts_answer_alike():
+def test_both_layouts_hold_the_same_and_answer_alike():
     grid, stacked = (read_measured([CACHE], layout=layout) for layout in ("grid", "stacked"))
+    for results, n_dims in ((grid, 11), (stacked, 2)):
+        assert results.device.item() == "rtx_a4000" and results.execution_time.ndim == n_dims
+        best = query.best(results)[0]
+        assert best["execution_time"] == np.nanmin(measured(CACHE).seconds)
+        assert best["block_size_x"] == 256 and best["tile_size_y"] == 4
+        assert int((results.status != MEASURED["not_measured"]).sum()) == 4362
     for question in ({"by": ["device"]}, {"by": ["block_size_x", "block_size_y"]}):
-        assert (
-            query.summary(stacked, **question).to_csv() == query.summary(grid, **question).to_csv()
-        )
-        assert query.best(stacked, **question).to_csv() == query.best(grid, **question).to_csv()
+        for ask in (query.summary, query.best):
+            assert ask(stacked, **question).to_csv() == ask(grid, **question).to_csv()
     statuses = query.summary(stacked)[0]["statuses"]
     assert statuses == {"not_measured": 10240 - 4362, "runtime": 155, "compilation": 6}
 
 
 def test_full_spaces_become_grids():
     lines = ["x,y,time_us", *(f"{x},{y},{x * y + 1}" for x in (1, 2, 4) for y in (3, 5))]
-    results = read_measured([_file("full.csv", lines)], device="gtx_980")
+    results = read_measured([_file("full.csv", *lines)], device="gtx_980")
     assert results.execution_time.dims == ("device", "x", "y")
     assert results.execution_time.sel(x=4, y=5).item() == pytest.approx(21e-6)
-
-
-def _file(name: str, lines: list[str]) -> Path:
-    path = Path(name)
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-@pytest.fixture(autouse=True)
-def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_ktt_with_counters_and_failures():
@@ -208,34 +185,24 @@ def test_ktt_with_counters_and_failures():
         assert found.further[name][0] == value
 
 
-def t4(entries: list[dict], **more) -> Path:
-    path = Path("results.T4.json")
-    path.write_text(json.dumps({"schema_version": "1.0.0", "results": entries, **more}))
-    return path
-
-
 def test_t4_units_and_invalidity():
-    path = t4([entry(1, 2.5), entry(2, 40, "us"), entry(4, "", "ms", "compile"),
-               entry(8, 0, "ms", "timeout")])  # fmt: skip
-    found = measured(path)
+    entries = [entry(1, 2.5), entry(2, 40, "us"), entry(4, "", "ms", "compile"),
+               entry(8, 0, "ms", "timeout")]  # fmt: skip
+    found = measured(_file("a.T4.json", json.dumps({"schema_version": "1", "results": entries})))
     np.testing.assert_allclose(found.seconds[:2], [2.5e-3, 40e-6])
     words = [MEASURED.meaning(int(code)) for code in found.status]
     assert words == ["valid", "valid", "compilation", "timeout"]
 
 
 def test_device_of_a_file_is_found_among_the_device_files():
-    keys = device_keys(["NVIDIA GeForce RTX 2080 Ti", "NVIDIA RTX A4000", "gtx_980", "Other 9"])
-    assert keys == {
-        "NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti",
-        "NVIDIA RTX A4000": "rtx_a4000",
-        "gtx_980": "gtx_980",
-        "Other 9": "other_9",
-    }
+    expected = {"NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti", "NVIDIA RTX A4000": "rtx_a4000",
+                "gtx_980": "gtx_980", "Other 9": "other_9"}  # fmt: skip
+    assert device_keys([*expected]) == expected
 
 
 def test_several_devices_in_one_file_are_a_dimension():
     lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980,1,4", "gtx_980,2,5"]
-    results = read_measured([_file("mixed.csv", lines)])
+    results = read_measured([_file("mixed.csv", *lines)])
     assert sorted(results.device.values.tolist()) == ["gtx_980", "rtx_a4000"]
     assert results.execution_time.sel(device="gtx_980").values.tolist() == [4e-3, 5e-3]
     missing = results.sel(device="rtx_a4000")
@@ -244,7 +211,7 @@ def test_several_devices_in_one_file_are_a_dimension():
 
 
 def test_repeated_rows_have_their_mean(capsys):
-    _file("twice.csv", ["x,time_ms", "1,2", "1,4", "2,nan", "2,8"])
+    _file("twice.csv", "x,time_ms", "1,2", "1,4", "2,nan", "2,8")
     assert main(["import", "twice.csv", "--device", "gtx_980"]) == 0
     assert "2 rows repeat a configuration" in capsys.readouterr().out
     results = xr.open_datatree("twice_measured.zarr", engine="zarr")["twice"]
@@ -262,7 +229,7 @@ def test_the_same_import_again_changes_nothing_unless_asked(folder, capsys):
 
 @pytest.mark.parametrize("question", ["info", "explain", "rerun"])
 def test_a_measured_store_answers_questions_or_says_why_not(question, folder, capsys):
-    _file("a.csv", ["x,time_ms", "1,2"])
+    _file("a.csv", "x,time_ms", "1,2")
     assert main(["import", "a.csv", "--device", "gtx_980"]) == 0
     if question == "info":
         assert main(["info", "a_measured.zarr"]) == 0
@@ -275,8 +242,51 @@ def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
     assert main(["import", str(KTT)]) == 0
     counters = open_store("convolution_measured.zarr")["convolution"].data_vars
     assert "dram__throughput.avg.pct_of_peak_sustained_elapsed" in counters
-    _file("a.csv", ["x,time_ms,2nd run,kernel,..,GFLOP/s", "1,2,3,4,5,6"])
+    _file("a.csv", "x,time_ms,2nd run,kernel,..,GFLOP/s", "1,2,3,4,5,6")
     assert main(["import", "a.csv", "--device", "gtx_980"]) == 0
     found = open_store("a_measured.zarr")["a"].data_vars
     assert {*found} == {"execution_time", "status", "n_2nd_run", "unnamed", "GFLOP_per_s"}
     assert main(["verify", "a_measured.zarr"]) == 0
+
+
+# ---------------------------------------------------------------------------- values as Python text
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("[1, 2.5, -3]", [1, 2.5, -3]), ("('a', \"b\", True)", ["a", "b", True]),
+    ("range(3)", [0, 1, 2]), ("list(range(32, 128+1, 32))", [32, 64, 96, 128]),
+    ("[2**i for i in range(0, 6)]", [1, 2, 4, 8, 16, 32]),
+    ("[1] + [16*i for i in range(1,3)] + list(range(5, 3, -1))", [1, 16, 32, 5, 4]),
+    ("[i // 2 % 3 - 1 for i in [4, 10]]", [1, 1]), (" []", []),
+])  # fmt: skip
+def test_values__as_python_has_them(text, expected):
+    assert listed(text) == expected
+
+
+@pytest.mark.parametrize("text", [
+    "__import__('os').getcwd()", "open('x')", "[x]", "[i for i in range(3) if i]",
+    "[i for i in range(3) for j in range(3)]", "[[i] for i in range(3)]", "[0].copy()", "{1, 2}",
+    "[1] * 3", "7", "range()", "range(1.5)", f"range({MOST_VALUES + 1})", "[9**9**9]",
+    "[2**i for i in [1000]]", "[1 // 0]", "[1, 2", "(" * 500, "list(3)", "[lambda: 1]", "[i := 3]",
+])  # fmt: skip
+def test_values__what_is_refused(text):
+    with pytest.raises(ValueError, match="."):
+        listed(text)
+
+
+HOTSPOT = {  # as kernels/hotspot_milo.json of AutoTuningAssociation/benchmark_hub has them
+    "block_size_x": "[1, 2, 4, 8, 16] + list(range(32, 1024+1, 32))",
+    "block_size_y": "[2**i for i in range(0, 6)]",
+    "tile_size_x": "[i for i in range(1, 11)]",
+    "tile_size_y": "[i for i in range(1, 11)]",
+    "temporal_tiling_factor": "[i for i in range(1, 11)]",
+    "loop_unroll_factor_t": "[i for i in range(1, 10+1)]",
+    "sh_power": "[0, 1]",
+}
+
+
+def test_hotspot__has_the_published_values():
+    parameters = load_kernel("hotspot").parameters
+    assert {name: listed(text) for name, text in HOTSPOT.items()} == {
+        name: list(parameters[name]) for name in HOTSPOT
+    }
