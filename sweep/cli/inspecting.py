@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from sweep.errors import PlanError, SweepError, nearest
+from sweep.errors import SweepError, nearest
 from sweep.models import get_model, model_names
 from sweep.space import list_plans, load_plan, resolve
 from sweep.specs import (
@@ -179,11 +179,11 @@ def lint(arguments: argparse.Namespace) -> int:
 
 def _is_plan(path: Path) -> bool:
     """Return whether a file looks like a plan, with kernels or devices."""
-    from sweep.specs.reading import load_toml
+    from sweep.specs.reading import load_toml, read_text
 
     try:
-        data = load_toml(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, PlanError):
+        data = load_toml(read_text(path))
+    except ValueError:
         return False
     return "kernels" in data or "devices" in data
 

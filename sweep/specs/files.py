@@ -127,8 +127,11 @@ def load_kernel(name: str | os.PathLike[str]) -> Kernel:
 def _load(kind: Kind, name: str | os.PathLike[str], inspect: Callable[..., Spec | None]) -> Spec:
     path = _find(kind, name)
     report = Report(label_of(path))
-    text = read_text(report, path)
-    return report.result(None if text is None else inspect(report, text, path.stem, path))
+    try:
+        text = read_text(path)
+    except ValueError as error:
+        raise SpecError(f"{report.file}: {error}") from None
+    return report.result(inspect(report, text, path.stem, path))
 
 
 def lint(
@@ -165,16 +168,20 @@ def _lint_file(
     path: Path, model_parameters: Mapping[str, Sequence[Parameter]] | None
 ) -> list[Finding]:
     report = Report(label_of(path))
-    text = read_text(report, path)
-    kind = None if text is None else _kind_of(text, path)
     with contextlib.suppress(SpecError):  # the list of errors is full
-        if text is not None and kind == "kernel":
+        try:
+            text = read_text(path)
+        except ValueError as error:
+            report.error("", str(error))
+            return report.findings
+        kind = _kind_of(text, path)
+        if kind == "kernel":
             inspect_kernel(report, text, path.stem, path)
-        elif text is not None and kind == "device":
+        elif kind == "device":
             device = inspect_device(report, text, path.stem, path)
             if device is not None and model_parameters is not None:
                 _check_models(report, device, model_parameters)
-        elif text is not None:
+        else:
             reason = "neither a device file ([chip], [clocks]) nor a kernel file ([launch])"
             report.error("", reason)
     return report.findings

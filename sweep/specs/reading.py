@@ -77,26 +77,28 @@ def label_of(path: Path) -> str:
     return str(path)
 
 
-def read_text(report: Report, path: Path) -> str | None:
-    """Return the text of a file, or report an error and return ``None``."""
+def read_text(path: Path) -> str:
+    """Return the text of a file of at most `LARGEST_FILE` bytes.
+
+    Raises
+    ------
+    ValueError
+        The file is not regular, cannot be read, is too large or is not UTF-8.
+    """
+    if not path.is_file():
+        other = "not a regular file" if path.exists() else "no such file"
+        raise ValueError("is a directory" if path.is_dir() else other)
     try:
-        if not path.is_file():
-            other = "not a regular file" if path.exists() else "no such file"
-            report.error("", "is a directory" if path.is_dir() else other)
-            return None
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        report.error("", f"cannot be read: {getattr(error, 'strerror', None) or error}")
-        return None
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror or error}") from None
     if len(data) > LARGEST_FILE:
-        report.error("", f"larger than {LARGEST_FILE} bytes, the most that a file may hold")
-        return None
+        raise ValueError(f"larger than {LARGEST_FILE} bytes, the most that a file may hold")
     try:
         return data.decode("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
-        report.error("", f"not UTF-8 text (byte {error.start})")
-        return None
+        raise ValueError(f"not UTF-8 text (byte {error.start})") from None
 
 
 def load_toml(text: str) -> dict[str, Any]:
