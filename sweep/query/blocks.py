@@ -26,26 +26,6 @@ TARGET = 1 << 20
 """Configurations of a block: temporaries stay near the cache, overhead stays small."""
 
 
-@dataclass(frozen=True)
-class Slab:
-    """A block's values, one row per group.
-
-    ``columns`` holds one array of shape (groups, configurations) per objective, negated where it is
-    maximised, NaN where a configuration cannot win; ``codes`` the codes asked for; ``mask`` where
-    selection and condition hold, with as many axes as the grid.
-    """
-
-    block: Block
-    columns: tuple[Array, ...]
-    codes: dict[str, Array]
-    mask: Array
-
-    @property
-    def satisfied(self) -> Array:
-        """Where selection and condition hold, one row per group."""
-        return self.block.rows(self.mask, False)
-
-
 @dataclass(frozen=True, eq=False)
 class Block:
     """A box of selected configurations: per dimension a range of the selected indices."""
@@ -53,8 +33,18 @@ class Block:
     part: KernelPart
     ranges: tuple[Range, ...]
 
-    def read(self, codes: Sequence[str] = ()) -> Slab | None:
-        """Read the objectives, or the codes to count; None if nothing in it is asked for."""
+    def read(self, codes: Sequence[str] = ()) -> tuple[list[Array], Array] | None:
+        """Read the objectives, or the codes to count.
+
+        Returns
+        -------
+        tables : list of array, shape (groups, configurations)
+            One for each code; or for each objective, negated where it is maximised, NaN where a
+            configuration cannot win.
+        mask : array of bool
+            Where selection and condition hold, with as many axes as the grid. None is returned if
+            they hold nowhere.
+        """
         part, index = self.part, self._index
         mask = np.ones((1,) * len(part.grid.dims), bool)
         for dims, of_dims in part.selection.masks:
@@ -63,20 +53,21 @@ class Block:
             mask = mask & part.condition.mask(index)
         if not mask.any():
             return None
-        objectives, statuses = ((), ()) if codes else (part.objectives, part.status_names)
-        read = part.grid.read([*dict.fromkeys((*objectives, *statuses, *codes))], index)
+        if codes:
+            found = part.grid.read(codes, index)
+            return [self.rows(found[name], 0) for name in codes], mask
+        found = part.grid.read([*{*part.objectives, *part.status_names}], index)
         valid = mask
-        for name in statuses:
-            valid = valid & (read[name] == 0)
-        is_valid = valid.all()
-        columns = []
-        for name, sign in zip(objectives, part.signs, strict=False):
-            values = read[name] if read[name].dtype.kind == "f" else read[name].astype(np.float64)
+        for name in part.status_names:
+            valid = valid & (found[name] == 0)
+        is_valid, tables = valid.all(), []
+        for name, sign in zip(part.objectives, part.signs, strict=True):
+            values = found[name] if found[name].dtype.kind == "f" else found[name].astype("f8")
             values = -values if sign < 0 else values
             if not is_valid:
                 values = np.where(valid, values, values.dtype.type(np.nan))
-            columns.append(self.rows(values, np.nan))
-        return Slab(self, tuple(columns), {n: self.rows(read[n], 0) for n in codes}, mask)
+            tables.append(self.rows(values, np.nan))
+        return tables, mask
 
     @cached_property
     def _index(self) -> dict[str, slice | Array]:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.fronts import front, spread
-from sweep.query.blocks import Block, Slab, blocks_of
+from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import chunks_of
 from sweep.query.grid import Array
 from sweep.query.question import KernelPart, Question
@@ -106,48 +106,46 @@ def _absent(part: KernelPart, keep: Keep, names: Sequence[str]) -> Iterator[Kept
 
 def _of_block(keep: Keep, names: Sequence[str], so_far: Collected, block: Block) -> Kept | None:
     """Read a block and reduce it."""
-    slab = block.read(names)
-    if slab is None:
+    read = block.read(names)
+    if read is None:
         return None
+    tables, mask = read
     if keep.is_count:
-        return _counted(slab, keep, names)
+        return Kept.counted(block.groups, _counted(tables, block.rows(mask, False), keep))
     if keep.kind == "front":
-        rows, columns = _fronts(slab, so_far)
-        values = tuple(column[rows, columns] for column in slab.columns)
+        rows, columns = _fronts(block, tables, so_far)
+        values = tuple(table[rows, columns] for table in tables)
     else:
         bounds = so_far.limits()[0][block.groups]
-        rows, columns, least = smallest(slab.columns[0], keep.n, bounds, value_only=keep.value_only)
+        rows, columns, least = smallest(tables[0], keep.n, bounds, value_only=keep.value_only)
         values = (least,)
     positions = block.positions(rows, np.maximum(columns, 0))
     return Kept(block.groups[rows], values, np.where(columns < 0, NOWHERE, positions))
 
 
-def _counted(slab: Slab, keep: Keep, names: Sequence[str]) -> Kept:
-    """Count codes, or numbers by bin, in each row."""
-    groups = slab.block.groups
-    counts = np.zeros((len(groups), max(len(names), 1), keep.width), np.int64)
-    for row, counted in enumerate(slab.satisfied):
-        for line, name in enumerate(names):
-            counts[row, line] = np.bincount(slab.codes[name][row][counted], minlength=keep.width)
-        if not names:
-            values = slab.columns[0][row][counted]
-            kept = values[~np.isnan(values)].astype(np.float64)
-            places = np.searchsorted(keep.cuts, kept, side="right")
-            counts[row, 0] = np.bincount(places, minlength=keep.width)
-            counts[row, 0, -1] = values.size - kept.size
-    return Kept.counted(groups, counts)
+def _counted(tables: Sequence[Array], satisfied: Array, keep: Keep) -> Array:
+    """Return the counts of codes, or of numbers by bin, in each row of each table."""
+    counts = np.zeros((len(satisfied), len(tables), keep.width), np.int64)
+    for row, line in np.ndindex(*counts.shape[:2]):
+        values = tables[line][row][satisfied[row]]
+        if keep.kind == "bins":
+            places = np.searchsorted(keep.cuts, values.astype(np.float64), side="right")
+            places[np.isnan(values)] = keep.width - 1
+            values = places
+        counts[row, line] = np.bincount(values, minlength=keep.width)
+    return counts
 
 
-def _fronts(slab: Slab, so_far: Collected) -> tuple[Array, Array]:
+def _fronts(block: Block, tables: Sequence[Array], so_far: Collected) -> tuple[Array, Array]:
     """Return rows and columns of the points on each row's front."""
     rows, chosen = [], []
-    for row, group in enumerate(slab.block.groups.tolist()):
+    for row, group in enumerate(block.groups.tolist()):
         known = so_far.front(group)
         killers: list[Array] = []
         if known is not None:  # a few points, spread along the front
             few = spread(np.arange(len(known[1])), KILLERS)
             killers = [column[few] for column in known[0]]
-        chosen.append(front([column[row] for column in slab.columns], killers))
+        chosen.append(front([table[row] for table in tables], killers))
         rows.append(np.full(len(chosen[-1]), row))
     return np.concatenate(rows), np.concatenate(chosen)
 
@@ -205,13 +203,13 @@ def cloud(question: Question, n: int) -> dict[tuple[Any, ...], tuple[Array, ...]
 
 def _thinned(share: int, block: Block) -> list[tuple[int, list[Array]]]:
     """Return each group of a block with some of its valid configurations."""
-    slab = block.read()
-    if slab is None:
+    read = block.read()
+    if read is None:
         return []
     found = []
     per_group = max(1, share // len(block.groups))
     for row, group in enumerate(block.groups.tolist()):
-        columns = [column[row] for column in slab.columns]
+        columns = [table[row] for table in read[0]]
         valid = np.flatnonzero(~np.logical_or.reduce([np.isnan(c) for c in columns]))
         # An odd step, since axes often have an even number of values: it meets all of them.
         step = max(1, valid.size // per_group) | 1
