@@ -89,48 +89,24 @@ def test_results_are_those_of_the_function(values, corrected):
     np.testing.assert_equal(followed(*values, corrected=corrected).results, expected)
 
 
-def test_division_by_zero_is_infinite_as_in_the_compiled_code():
-    assert math.isinf(step_of("1", 2.0, 2.0, 3.0).value)
-
-
-def test_formulas_stand_in_symbols_and_in_numbers():
+def test_formulas_are_written_in_symbols_and_in_numbers():
     step = step_of("1", 1.0, 2.0, 5.0)
     assert (step.number, step.symbol.symbol, step.value) == ("1", "T_total", -6.0)
     assert step.operand.text == "#a * (b * 2 + b) / (#a - b)"
     assert step.operand.with_numbers == "1 * (2 * 2 + 2) / (1 - 2)"
-
-
-def test_nested_minima_are_written_as_one():
-    step = step_of("2", 1.0, 2.0, 5.0)
-    assert step.operand.text == "min(b, 7, N) ** 2"
+    assert step_of("2", 1.0, 2.0, 5.0).operand.text == "min(b, 7, N) ** 2"  # one minimum
+    assert math.isinf(step_of("1", 2.0, 2.0, 3.0).value)  # as in the compiled code
 
 
 def test_a_condition_has_both_sides_of_every_comparison():
-    (condition,) = [s for s in followed(4.0, 2.0, 5.0).steps if s.number == "3"]
+    condition = step_of("3", 4.0, 2.0, 5.0)
     assert condition.value is False
-    made = [
-        (c.left, c.operator, c.right, c.left_value, c.right_value, c.holds)
-        for c in condition.comparisons
-    ]
-    assert made == [
+    assert [tuple(vars(made).values()) for made in condition.comparisons] == [
         ("#a", "<", "b", 4.0, 2.0, False),
         ("b + 1", ">=", "N", 3.0, 5.0, False),
         ("0", "<", "#a", 0.0, 4.0, True),
         ("#a", "<=", "3", 4.0, 3.0, False),
     ]
-
-
-def test_steps_that_the_results_do_not_rest_on_are_marked():
-    steps = followed(1.0, 2.0, 5.0).steps
-    assert [s.used for s in steps if s.name == "_unused"] == [False]
-    corrected = next(s for s in steps if s.operand.text.startswith("max("))
-    assert not corrected.used  # the other of the two was chosen
-    other = followed(4.0, 2.0, 5.0).steps
-    assert next(s for s in other if s.operand.text.startswith("max(")).used
-
-
-def test_the_comment_beside_a_line_is_kept():
-    assert [s.comment for s in followed(1.0, 2.0, 5.0).steps if s.comment] == ["TOY-1"]
 
 
 def test_decisions_tell_why_a_value_was_chosen():
@@ -139,15 +115,21 @@ def test_decisions_tell_why_a_value_was_chosen():
     assert followed(4.0, 2.0, 0.0).decisions("r0")[-1].value
 
 
-def test_names_and_units_of_what_no_equation_names():
+def test_steps_have_names_units_and_comments__unused_ones_are_marked():
     steps = followed(1.0, 2.0, 5.0).steps
     by_name = {s.name: s for s in steps if s.name}
     assert by_name["ratio"].symbol.units == "1"
     assert by_name["latency"].symbol.symbol == "T_latency"
     assert by_name["_unused"].symbol == Symbol("_unused", "1", "")
-    last = steps[-1]
-    assert (last.symbol.symbol, last.operand.text) == ("r2", "T_latency + 0.5 * b")
-    assert (by_name["chosen"].kind, by_name["chosen"].operand.text) == ("choice", "T_total (1)")
+    assert not by_name["_unused"].used
+    assert (steps[-1].symbol.symbol, steps[-1].operand.text) == ("r2", "T_latency + 0.5 * b")
+    assert by_name["chosen"].kind == "choice"
+    assert by_name["chosen"].operand.text == "T_total (1)"
+    assert [s.comment for s in steps if s.comment] == ["TOY-1"]
+    # The second of two values is chosen only if the condition fails.
+    for x, is_used in ((1.0, False), (4.0, True)):
+        maxima = [s for s in followed(x, 2.0, 5.0).steps if s.operand.text.startswith("max(")]
+        assert [s.used for s in maxima] == [is_used]
 
 
 def sums(parts, n):
@@ -216,20 +198,11 @@ def test_what_is_written_means_what_was_computed(operand):
     assert meant == pytest.approx(float(operand.value), rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1e7, "1e7"), (9999999.0, "9999999"), (184012510.104, "184012510"), (7.68e10, "7.68e10"),
-        (-2.5e-9, "-2.5e-9"), (np.nan, "nan"), (np.inf, "inf"), (np.bool_(True), "true"),
-    ],
-)  # fmt: skip
-def test_numbers_read_as_on_paper(value, text):
-    assert formulas.literal(value) == text
-
-
-def test_units_multiply_and_divide():
-    cycles, rate = formulas.units_of("cycle"), formulas.units_of("B/s")
-    assert formulas.units_text(cycles) == "cycle"
-    assert formulas.units_text(rate) == "B/s"
-    assert formulas.units_text(formulas.units_of("1")) == "1"
-    assert formulas.units_text(formulas.units_of("")) == ""
+def test_numbers_and_units_are_written_as_on_paper():
+    texts = {
+        1e7: "1e7", 9999999.0: "9999999", 184012510.104: "184012510", 7.68e10: "7.68e10",
+        -2.5e-9: "-2.5e-9", np.nan: "nan", np.inf: "inf", np.bool_(True): "true",
+    }  # fmt: skip
+    assert {value: formulas.literal(value) for value in texts} == texts
+    for units in ("cycle", "B/s", "1", ""):
+        assert formulas.units_text(formulas.units_of(units)) == units
