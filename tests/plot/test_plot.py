@@ -1,4 +1,4 @@
-"""Pictures: what they show is what queries answer, and what they say is readable."""
+"""Pictures: what they show is what queries answer, and their texts are readable."""
 
 from __future__ import annotations
 
@@ -28,9 +28,16 @@ DATA = synthetic.dataset(
 )
 TREE = synthetic.three_kernels()
 ONE = {"device": "gtx_980", "model": "hong_kim"}
+OLD = {"device": "gtx_280", "model": "hong_kim"}  # without power, in one regime
 
 
-def legend_texts(figure: Figure) -> str:
+def heat(x="block_size", y="core_clock", data=DATA, select=ONE, **options) -> Figure:
+    return plot.heatmap(data, x, y, select=select, **options)
+
+
+def legend(figure: Figure) -> str:
+    """Return the legends' texts of a figure that is laid out, which warns of what does not fit."""
+    figure.draw_without_rendering()
     legends = [child for child in figure.get_children() if isinstance(child, Legend)]
     texts = [text.get_text() for legend in legends for text in legend.get_texts()]
     return "\n".join(texts).replace(draw.TIED, " ")
@@ -41,10 +48,85 @@ def star(axes) -> tuple[float, float]:
     return line.get_xdata()[0], line.get_ydata()[0]
 
 
-def drawn(figure: Figure) -> Figure:
-    """Lay the figure out, which is when labels that do not fit would warn."""
-    figure.draw_without_rendering()
-    return figure
+def words(axes) -> set[str]:
+    return {text.get_text() for text in axes.texts}
+
+
+def flat():
+    data = DATA.copy(deep=True)
+    data["execution_time"][:] = 1 + 1e-3 * (DATA["tile"] == 4).where(DATA["status"] == 0)
+    return data
+
+
+def small_regimes():
+    data = synthetic.dataset(core=tuple(np.linspace(0.5, 1.1, 60)), memory=MEMORY)
+    data["regime"][0, 1] = synthetic.REGIMES["hong_kim_eq24"]
+    data["regime"][0, 1, :, 30, :] = synthetic.REGIMES["hong_kim_eq22"]
+    return data
+
+
+TIME, OCCUPANCY = "execution_time", "occupancy"
+PICTURES = {
+    "heat map": (heat, ["no valid configuration (block too large)", "best: ", "tile 16", "MHz"]),
+    "one regime": (lambda: heat(y="tile", select=OLD), ["regime eq22 everywhere"]),
+    "regimes too small for a name": (
+        lambda: heat("core_clock", "memory_clock", small_regimes()), ["regime eq22"]),
+    "next to no difference": (
+        lambda: heat(y="tile", data=flat()), ["all valid cells are within 0.1 % of the best"]),
+    "no result": (
+        lambda: heat(y="tile", variable="energy", select=OLD), ["power: missing parameters"]),
+    "front": (lambda: plot.pareto_plot(DATA, select=ONE), ["Pareto front"]),
+    "fronts": (
+        lambda: plot.pareto_plot(DATA, (TIME, OCCUPANCY), ("min", "max")),
+        ["gtx_280, hong_kim; knee: ", "gtx_980, wang_chu; knee: "]),
+    "fronts of one device": (
+        lambda: plot.pareto_plot(DATA, colour="model"), ["no valid configuration for gtx_280"]),
+    "clocks": (
+        lambda: plot.clocks_plot(DATA, select=ONE),
+        ["smallest energy: here ", "% more", "within 5 % of the best"]),
+    "clocks without power": (lambda: plot.clocks_plot(DATA, select=OLD), ["missing parameters"]),
+    "occupancy": (
+        lambda: plot.occupancy_plot(DATA, select={"device": "gtx_980"}),
+        ["limited by warps", "hong_kim", "no valid configuration (block too large)"]),
+    "occupancy over threads": (
+        lambda: plot.occupancy_plot(DATA, "threads_per_block", select=ONE), ["block too large"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_legend__explains_the_picture(name):
+    make, expected = PICTURES[name]
+    texts = legend(make())
+    assert [text for text in expected if text not in texts] == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: heat(y="tile", select={}), "one device: select one of gtx_280, gtx"),
+        (lambda: heat(y="tile", select={"device": "gtx_980"}),
+         "a heat map shows one model: select one of hong_kim, wang_chu"),
+        (lambda: heat(y="tile", data=TREE, select={}), "one kernel: select one of black_scho"),
+        (lambda: heat("tile", "tile"), "two different axes"),
+        (lambda: heat("tiles", "tile"), "'tiles' is no dimension"),
+        (lambda: plot.clocks_plot(DATA), "a plot over the clocks shows one device"),
+        (lambda: plot.clocks_plot(synthetic.dataset(clocks="nominal"), select=ONE), "not swept"),
+        (lambda: plot.occupancy_plot(DATA), "an occupancy plot shows one device"),
+        (lambda: plot.pareto_plot(TREE), "a Pareto plot shows one kernel"),
+        (lambda: plot.pareto_plot(DATA, ["energy"]), "two objectives, not 1"),
+        (lambda: plot.pareto_plot(DATA, colour="tile"), "'device' or 'model', not 'tile'"),
+        (lambda: plot.save(heat(), "a.xyz"), "the suffix must be one of .*png"),
+        (lambda: plot.save(heat(), "missing/a.png"), "cannot save .*No such file or directory"),
+        (lambda: plot.show(heat()), "no screen"),
+    ],
+)  # fmt: skip
+def test_refused_in_one_line(make, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueryError, match=message):
+        make()
+
+
+# ---------------------------------------------------------------------------- maps
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=5))
@@ -76,25 +158,29 @@ def test_innermost__is_in_the_region_and_in_the_middle_of_a_square(rows):
     assert maps.innermost(square) == (4, 5)
 
 
-def test_heatmap__shows_the_best_over_the_rest():
-    figure = drawn(plot.heatmap(DATA, "block_size", "core_clock", select=ONE))
+def test_heatmap__shows_the_best_over_the_rest_and_borders_of_regimes():
+    figure = heat()
     axes = figure.axes[0]
     mesh = axes.collections[0].get_array()
     answer = best(DATA, by=("core_clock_ratio", "block_size"), select=ONE)
-    values = [row["execution_time"] for row in answer]
-    expected = np.array([np.nan if v is None else v for v in values]).reshape(mesh.shape)
+    expected = np.array(answer.column(TIME), float).reshape(mesh.shape)
     scale = np.nanmin(expected) / np.nanmin(mesh.filled(np.nan))
     assert np.allclose(mesh.filled(np.nan) * scale, expected, equal_nan=True)
     assert np.log10(scale) == pytest.approx(round(np.log10(scale)))
     x, y = star(axes)
-    top = best(DATA, select=ONE, by=())[0]
+    (top,) = best(DATA, select=ONE, by=())
     assert DATA["block_size"].values[x] == top["block_size"]
     assert DATA["core_clock_ratio"].values[y] == top["core_clock_ratio"]
     assert isinstance(mesh, np.ma.MaskedArray) and mesh.mask.any()
+    regimes = np.array([row["regime"] or "" for row in answer]).reshape(mesh.shape)
+    codes = np.unique(regimes, return_inverse=True)[1].reshape(regimes.shape)
+    borders = maps.borders(np.where(regimes == "", 0, codes))
+    lines = [c for c in axes.collections if isinstance(c, LineCollection)]
+    assert len(borders) > 5 and {len(line.get_segments()) for line in lines} == {len(borders)}
 
 
-def test_heatmap__says_what_it_shows():
-    figure = drawn(plot.heatmap(DATA, "block_size", "core_clock", select=ONE))
+def test_heatmap__has_titles_and_labels():
+    figure = heat()
     axes, bar = figure.axes
     assert figure.get_suptitle() == "Execution time of matrix_multiply on gtx_980 (hong_kim)"
     assert axes.get_title() == "smallest over tile, memory_clock_ratio"
@@ -103,175 +189,78 @@ def test_heatmap__says_what_it_shows():
     label = bar.get_ylabel().replace(draw.TIED, " ")
     assert label == "predicted execution time of the kernel [µs]"
     assert axes.get_yticklabels()[0].get_text() == "563"  # MHz, where the dimension is a ratio
-    texts = legend_texts(figure)
-    assert "no valid configuration (block too large)" in texts
-    assert "best: " in texts and "tile 16" in texts and "MHz" in texts
-    assert {text.get_text() for text in axes.texts} >= {"eq22", "eq23"}
+    assert words(axes) >= {"eq22", "eq23"}
+    empty = heat(y="tile", variable="energy", select=OLD)
+    assert "no configuration has a valid energy" in words(empty.axes[0])
+    options = {"variable": OCCUPANCY, "sense": "max", "select": ONE | {"kernel": "transpose"}}
+    (largest, _) = heat("layout", "block_size", TREE, **options).axes
+    assert [t.get_text() for t in largest.get_xticklabels()] == ["row", "column"]
+    assert "largest over" in largest.get_title()
+    text = draw.label("active warps over the most that a multiprocessor holds", "1")
+    assert min(map(len, text.split("\n"))) > 15
 
 
-def test_heatmap__draws_regime_borders_between_the_optima():
-    figure = plot.heatmap(DATA, "block_size", "core_clock", select=ONE)
-    answer = best(DATA, by=("core_clock_ratio", "block_size"), select=ONE)
-    regimes = np.array([row["regime"] or "" for row in answer]).reshape(len(CORE), -1)
-    codes = np.unique(regimes, return_inverse=True)[1].reshape(regimes.shape)
-    lines = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)]
-    assert len(maps.borders(np.where(regimes == "", 0, codes))) > 5
-    for line in lines:
-        assert len(line.get_segments()) == len(maps.borders(np.where(regimes == "", 0, codes)))
-
-
-def test_heatmap__of_one_regime_says_so():
-    select = {"device": "gtx_280", "model": "hong_kim"}
-    figure = plot.heatmap(DATA, "block_size", "tile", select=select)
-    assert "regime eq22 everywhere" in legend_texts(figure)
-
-
-def test_heatmap__regimes_too_small_for_a_name_stand_in_the_legend():
-    data = synthetic.dataset(core=tuple(np.linspace(0.5, 1.1, 60)), memory=MEMORY)
-    data["regime"][0, 1] = synthetic.REGIMES["hong_kim_eq24"]
-    data["regime"][0, 1, :, 30, :] = synthetic.REGIMES["hong_kim_eq22"]
-    figure = drawn(plot.heatmap(data, "core_clock", "memory_clock", select=ONE))
-    assert "regime eq22" in legend_texts(figure)
-
-
-def test_heatmap__wide_ranges_have_logarithmic_colours():
+def test_heatmap__colours_span_what_differs():
     wide = DATA.copy(deep=True)
-    wide["execution_time"] *= 10.0 ** (DATA["tile"] / 4)
-    figure = drawn(plot.heatmap(wide, "block_size", "tile", select=ONE))
-    assert isinstance(figure.axes[0].collections[0].norm, LogNorm)
-
-
-def test_heatmap__next_to_no_difference_does_not_look_like_one():
-    flat = DATA.copy(deep=True)
-    flat["execution_time"][:] = 1 + 1e-3 * (DATA["tile"] == 4).where(DATA["status"] == 0)
-    figure = drawn(plot.heatmap(flat, "block_size", "tile", select=ONE))
-    low, high = figure.axes[0].collections[0].get_clim()
+    wide[TIME] *= 10.0 ** (DATA["tile"] / 4)
+    assert isinstance(heat(y="tile", data=wide).axes[0].collections[0].norm, LogNorm)
+    low, high = heat(y="tile", data=flat()).axes[0].collections[0].get_clim()
     assert high == pytest.approx(1.05 * low)
-    assert "all valid cells are within 0.1 % of the best" in legend_texts(figure)
+    asked = heat(y="tile", where="block_size < 300 or tile == 4")
+    assert asked.axes[0].collections[0].get_array().mask.sum() > len(DATA["block_size"]) // 2
 
 
-def test_heatmap__without_any_result_says_why():
-    select = {"device": "gtx_280", "model": "hong_kim"}
-    figure = drawn(plot.heatmap(DATA, "block_size", "tile", variable="energy", select=select))
-    assert "no configuration has a valid energy" in {t.get_text() for t in figure.axes[0].texts}
-    assert "power: missing parameters" in legend_texts(figure)
+def test_clocks_plot__marks_both_optima():
+    figure = plot.clocks_plot(DATA, select=ONE)
+    for axes, variable in zip(figure.axes, (TIME, "energy"), strict=False):
+        (row,) = best(DATA, variable, by=(), select=ONE)
+        x, y = star(axes)
+        assert CORE[x] == row["core_clock_ratio"] and MEMORY[y] == row["memory_clock_ratio"]
+        assert axes.get_xlabel().replace(draw.TIED, " ") == "core clock [MHz]"
+    data = synthetic.dataset(clocks="MHz", core=(800.0, 1000.0), memory=(3000.0, 3505.0))
+    figure = plot.clocks_plot(data, select=ONE)
+    assert figure.axes[0].get_xticklabels()[0].get_text() == "800"
 
 
-def test_heatmap__of_a_largest_value_and_of_words():
-    figure = drawn(
-        plot.heatmap(
-            TREE, "layout", "block_size", variable="occupancy", sense="max",
-            select=ONE | {"kernel": "transpose"},
-        )
-    )  # fmt: skip
-    assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["row", "column"]
-    assert "largest over" in figure.axes[0].get_title()
-
-
-def test_heatmap__ignores_cells_that_are_not_asked_for():
-    figure = drawn(
-        plot.heatmap(DATA, "block_size", "tile", select=ONE, where="block_size < 300 or tile == 4")
-    )
-    assert figure.axes[0].collections[0].get_array().mask.sum() > len(DATA["block_size"]) // 2
-
-
-@pytest.mark.parametrize(
-    ("draw", "message"),
-    [
-        (
-            lambda: plot.heatmap(DATA, "block_size", "tile"),
-            "one device: select one of gtx_280, gtx",
-        ),
-        (
-            lambda: plot.heatmap(DATA, "block_size", "tile", select={"device": "gtx_980"}),
-            "a heat map shows one model: select one of hong_kim, wang_chu",
-        ),
-        (lambda: plot.heatmap(TREE, "block_size", "tile"), "one kernel: select one of black_scho"),
-        (lambda: plot.heatmap(DATA, "tile", "tile", select=ONE), "two different axes"),
-        (lambda: plot.heatmap(DATA, "tiles", "tile", select=ONE), "'tiles' is no dimension"),
-        (lambda: plot.clocks_plot(DATA), "a plot over the clocks shows one device"),
-        (lambda: plot.clocks_plot(synthetic.dataset(clocks="nominal"), select=ONE), "not swept"),
-        (lambda: plot.occupancy_plot(DATA), "an occupancy plot shows one device"),
-        (lambda: plot.pareto_plot(TREE), "a Pareto plot shows one kernel"),
-        (lambda: plot.pareto_plot(DATA, ["energy"]), "two objectives, not 1"),
-        (lambda: plot.pareto_plot(DATA, colour="tile"), "'device' or 'model', not 'tile'"),
-    ],
-)
-def test_pictures__refuse_what_one_picture_cannot_show(draw, message):
-    with pytest.raises(QueryError, match=message):
-        draw()
+# ---------------------------------------------------------------------------- fronts, occupancy
 
 
 def test_pareto_plot__draws_the_front():
-    figure = drawn(plot.pareto_plot(DATA, select=ONE))
+    figure = plot.pareto_plot(DATA, select=ONE)
     (axes,) = figure.axes
     rows = pareto(DATA, select=ONE, by=())
-    fronts = [line for line in axes.lines if len(line.get_xdata()) == len(rows)]
-    (front,) = [line for line in fronts if line.get_marker() == "o"]
-    scale = rows[0]["execution_time"] / front.get_xdata()[0]
-    assert np.allclose(front.get_xdata() * scale, rows.column("execution_time"))
-    (note,) = axes.texts
-    assert note.get_text().startswith("knee: ") and "block_size" in note.get_text()
-    assert "Pareto front" in legend_texts(figure)
-    assert figure.get_suptitle() == (
-        "Energy against execution time: matrix_multiply on gtx_980 (hong_kim)"
-    )
+    (front,) = [line for line in axes.lines
+                if len(line.get_xdata()) == len(rows) and line.get_marker() == "o"]  # fmt: skip
+    scale = rows[0][TIME] / front.get_xdata()[0]
+    assert np.allclose(front.get_xdata() * scale, rows.column(TIME))
+    (note,) = words(axes)
+    assert note.startswith("knee: ") and "block_size" in note
+    title = "Energy against execution time: matrix_multiply on gtx_980 (hong_kim)"
+    assert figure.get_suptitle() == title
     (cloud,) = [c for c in axes.collections if isinstance(c, PathCollection)]
     low = np.array([min(front.get_xdata()), min(front.get_ydata())])
     assert (cloud.get_offsets() >= low * (1 - 1e-6)).all()
 
 
-def test_pareto_plot__tells_devices_and_models_apart():
-    senses = ("min", "max")
-    figure = drawn(plot.pareto_plot(DATA, ("execution_time", "occupancy"), senses))
-    texts = legend_texts(figure)
-    assert "gtx_280, hong_kim; knee: " in texts and "gtx_980, wang_chu; knee: " in texts
+def test_pareto_plot__of_several_devices_and_models():
+    figure = plot.pareto_plot(DATA, (TIME, OCCUPANCY), ("min", "max"))
     clouds = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
     colours = {tuple(cloud.get_facecolor()[0][:3]) for cloud in clouds}
     assert len(clouds) == 4 and len(colours) == 2
-
-
-def test_pareto_plot__names_the_devices_without_power():
-    figure = drawn(plot.pareto_plot(DATA, colour="model"))
-    assert "on gtx_980" in figure.get_suptitle()
-    assert "no valid configuration for gtx_280" in legend_texts(figure)
-    empty = drawn(plot.pareto_plot(DATA, select={"device": "gtx_280"}))
-    assert [text.get_text() for text in empty.axes[0].texts] == ["no valid configuration"]
-
-
-def test_clocks_plot__marks_both_optima():
-    figure = drawn(plot.clocks_plot(DATA, select=ONE))
-    time, energy = figure.axes[:2]
-    for axes, variable in ((time, "execution_time"), (energy, "energy")):
-        (row,) = best(DATA, variable, by=(), select=ONE)
-        x, y = star(axes)
-        assert CORE[x] == row["core_clock_ratio"] and MEMORY[y] == row["memory_clock_ratio"]
-        assert axes.get_xlabel().replace(draw.TIED, " ") == "core clock [MHz]"
-    texts = legend_texts(figure)
-    assert "smallest energy: here " in texts and "% more" in texts
-    assert "within 5 % of the best" in texts
-
-
-def test_clocks_plot__of_a_device_without_power_and_of_clocks_in_mhz():
-    drawn(plot.clocks_plot(DATA, select={"device": "gtx_280", "model": "hong_kim"}))
-    data = synthetic.dataset(clocks="MHz", core=(800.0, 1000.0), memory=(3000.0, 3505.0))
-    figure = drawn(plot.clocks_plot(data, select=ONE))
-    assert figure.axes[0].get_xticklabels()[0].get_text() == "800"
+    assert "on gtx_980" in plot.pareto_plot(DATA, colour="model").get_suptitle()
+    empty = plot.pareto_plot(DATA, select={"device": "gtx_280"})
+    assert words(empty.axes[0]) == {"no valid configuration"}
 
 
 def test_occupancy_plot__shows_the_best_of_each_block_size():
-    figure = drawn(plot.occupancy_plot(DATA, select={"device": "gtx_980"}))
-    above, below = figure.axes
+    above, below = plot.occupancy_plot(DATA, select={"device": "gtx_980"}).axes
     for line, model in zip(above.lines[::2], synthetic.MODELS, strict=True):
         answer = best(DATA, by=("block_size",), select=ONE | {"model": model})
-        times = np.array([row["execution_time"] for row in answer if row["status"] == "valid"])
+        times = np.array([row[TIME] for row in answer if row["status"] == "valid"])
         assert np.allclose(line.get_ydata() / line.get_ydata()[0], times / times[0])
     heights = [bar.get_height() for bar in below.patches if bar.get_height() != 1]
-    occupancies = best(DATA, by=("block_size",), select=ONE, include=["occupancy"])
-    assert heights == [r["occupancy"] for r in occupancies if r["status"] == "valid"]
-    texts = legend_texts(figure)
-    assert "limited by warps" in texts and "hong_kim" in texts
-    assert "no valid configuration (block too large)" in texts
+    occupancies = best(DATA, by=("block_size",), select=ONE, include=[OCCUPANCY])
+    assert heights == [r[OCCUPANCY] for r in occupancies if r["status"] == "valid"]
     assert "[µs]" in above.get_ylabel()
 
 
@@ -279,49 +268,35 @@ def test_occupancy_plot__over_the_threads_of_kernels_without_a_block_size():
     data = synthetic.dataset(parameters={"tile": (4, 8, 16)})
     threads = data["tile"] ** 2 * (data["threads_per_block"] * 0 + 1)
     data["threads_per_block"] = threads.transpose(*data["threads_per_block"].dims).astype("f4")
-    figure = drawn(plot.occupancy_plot(data, select=ONE))
-    labels = [text.get_text() for text in figure.axes[1].get_xticklabels()]
-    assert labels == ["16", "64", "256"]
-    same = drawn(plot.occupancy_plot(DATA, "threads_per_block", select=ONE))
-    assert "no valid configuration (block too large)" in legend_texts(same)
+    _, below = plot.occupancy_plot(data, select=ONE).axes
+    assert [text.get_text() for text in below.get_xticklabels()] == ["16", "64", "256"]
+
+
+# ---------------------------------------------------------------------------- texts and files
 
 
 @pytest.mark.parametrize(
-    "draw",
+    "make",
     [
-        lambda data: plot.heatmap(data, "layout", "core_clock", select=ONE),
-        lambda data: plot.heatmap(data, "core_clock", "memory_clock", select=ONE),
+        lambda data: heat("layout", "core_clock", data),
+        lambda data: heat("core_clock", "memory_clock", data),
         lambda data: plot.pareto_plot(data, select=ONE),
         lambda data: plot.occupancy_plot(data, "layout", select=ONE),
-        lambda data: plot.histogram_plot(histogram(data, "execution_time", by=("layout",))),
+        lambda data: plot.histogram_plot(histogram(data, TIME, by=("layout",))),
     ],
     ids=["axis", "best", "knee", "occupancy", "groups"],
 )
-def test_words_from_files_are_no_formulas(draw, tmp_path):
+def test_words_from_files_are_no_formulas(make, tmp_path):
     data = synthetic.dataset(parameters={"layout": ("$\\nosuch$", "$x^$", "a$b")})
-    path = plot.save(draw(data), tmp_path / "a.svg")
-    assert "$\\nosuch$" in path.read_text() or "$x^$" in path.read_text()
+    text = plot.save(make(data), tmp_path / "a.svg").read_text()
+    assert "$\\nosuch$" in text or "$x^$" in text
 
 
 def test_save__writes_the_same_file_twice(tmp_path):
-    figure = plot.heatmap(DATA, "block_size", "tile", select=ONE)
+    figure = heat(y="tile")
     for suffix in ("png", "svg", "pdf"):
-        first = plot.save(figure, tmp_path / f"a.{suffix}").read_bytes()
-        assert first == plot.save(figure, tmp_path / f"b.{suffix}").read_bytes()
-        assert len(first) > 2000
-
-
-def test_save__errors_are_clear(tmp_path):
-    figure = plot.occupancy_plot(DATA, select=ONE)
-    with pytest.raises(QueryError, match="the suffix must be one of .*png"):
-        plot.save(figure, tmp_path / "a.xyz")
-    with pytest.raises(QueryError, match="cannot save .*No such file or directory"):
-        plot.save(figure, tmp_path / "missing" / "a.png")
-
-
-def test_show__needs_a_screen():
-    with pytest.raises(QueryError, match="no screen"):
-        plot.show(plot.occupancy_plot(DATA, select=ONE))
+        first, second = (plot.save(figure, tmp_path / f"{n}.{suffix}").read_bytes() for n in "ab")
+        assert first == second and len(first) > 2000
 
 
 def test_notebooks_display_pictures_without_pyplot():
@@ -329,15 +304,6 @@ def test_notebooks_display_pictures_without_pyplot():
         "import sys, sweep.plot; assert 'matplotlib' not in sys.modules;"
         "sweep.plot.heatmap; assert 'matplotlib.pyplot' not in sys.modules"
     )
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    picture = plot.occupancy_plot(DATA, select=ONE)
-    assert picture._repr_png_().startswith(b"\x89PNG")
-
-
-def test_label__is_balanced():
-    text = draw.label("active warps over the most that a multiprocessor holds", "1")
-    assert min(map(len, text.split("\n"))) > 15
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment)
+    assert heat()._repr_png_().startswith(b"\x89PNG")
