@@ -18,6 +18,7 @@ from sweep.runs.record import Source, layout_of, recorded_space, space_of
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space
 from sweep.store import (
+    ChunkWriter,
     Damage,
     Store,
     files_of,
@@ -27,8 +28,8 @@ from sweep.store import (
     open_or_create,
     open_store,
     place_of,
+    repair_files,
     repair_root,
-    repairing,
 )
 from sweep.store import verify as damages_of
 from sweep.store.root import DamagedRootError
@@ -342,13 +343,15 @@ def _repair(
 ) -> int:
     """Compute the damaged chunks of a store of this space again."""
     layout = layout_of(space)
-    keys = [damage.key for damage in damages]
-    with repairing(store, layout, keys, break_lock=break_lock) as repairs:
-        units = repairs.units()
+
+    def compute(writer: ChunkWriter, units: Sequence[Unit]) -> dict[Unit, dict[str, Any]]:
         summaries: dict[Unit, dict[str, Any]] = {}
-        job = Job.of(space, layout.record, writer=repairs.writer)
+        job = Job.of(space, layout.record, writer=writer)
         if units:
             prepare(job)
         execute(job, units, summaries.__setitem__, threads=threads)
-        repairs.complete((*unit, summaries[unit]) for unit in units)
+        return summaries
+
+    keys = [damage.key for damage in damages]
+    units = repair_files(store, layout, keys, compute, break_lock=break_lock)
     return sum(space[kernel].grid.box(chunk).n_points for kernel, chunk in units)

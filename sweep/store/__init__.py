@@ -46,7 +46,7 @@ from sweep.store.layout import (
 from sweep.store.lock import acquire_lock
 from sweep.store.reader import GroupIndex, StoredArray, StoredGroup, open_groups
 from sweep.store.root import inspect
-from sweep.store.verify import Damage, noted, repair_root, repairing, verify
+from sweep.store.verify import Damage, noted, repair_files, repair_root, verify
 from sweep.store.writer import ChunkWriter, Store, open_or_create
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ __all__ = [
     "open_store",
     "place_of",
     "recovered",
+    "repair_files",
     "repair_root",
-    "repairing",
     "static",
     "verify",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from sweep.store.buckets import REQUESTS, BucketFiles, Files, files_of
 from sweep.store.codec import chunk_key
 from sweep.store.creation import finished_flags, static_objects
 from sweep.store.index import INDEX_ARRAYS, index_arrays, index_files
-from sweep.store.journal import Entry, Unit, journal_entries, journal_key, rewrite_journal
+from sweep.store.journal import Unit, journal_entries, journal_key, rewrite_journal
 from sweep.store.layout import (
     CHUNK_INDEX,
     LOCK_KEY,
@@ -28,7 +28,7 @@ from sweep.store.layout import (
     group_document,
 )
 from sweep.store.local_files import explained
-from sweep.store.lock import Lock, acquire_lock
+from sweep.store.lock import acquire_lock
 from sweep.store.root import (
     DamagedRootError,
     StoreInfo,
@@ -275,77 +275,15 @@ def _beyond_repair(path: str | os.PathLike[str], what: str) -> StoreError:
     )
 
 
-@dataclass(frozen=True)
-class Repair:
-    """A store that is being repaired; made by :func:`repairing`.
-
-    Parameters
-    ----------
-    info : StoreInfo
-        The store.
-    layout : StoreLayout
-        What it contains.
-    keys : frozenset of str
-        The damaged files.
-    lock : StoreLock or Lease
-        The store's lock, held.
-    """
-
-    info: StoreInfo
-    layout: StoreLayout
-    keys: frozenset[str]
-    lock: Lock
-
-    @property
-    def writer(self) -> ChunkWriter:
-        """Writes the damaged chunks and ignores all others."""
-        return ChunkWriter.of(self.info.files, self.layout, self.info.binding, self.keys)
-
-    @property
-    def _journal_is_lost(self) -> bool:
-        """Whether the journal is damaged, so that every chunk has to be summarised again."""
-        return journal_key(self.info.files, self.info.binding) in self.keys
-
-    def units(self) -> list[Unit]:
-        """Return the units of work that write the damaged chunks, in order."""
-        if self._journal_is_lost:
-            return self.layout.units()
-        return sorted(set(_units_of(self.layout, self.keys).values()))
-
-    def complete(self, summaries: Iterable[Entry]) -> None:
-        """Write the journal and the index, if they are damaged, and remove the note.
-
-        Parameters
-        ----------
-        summaries : iterable of (group, number of the chunk, summary)
-            Of all chunks, where the journal is damaged.
-
-        Raises
-        ------
-        StoreError
-            If they cannot be written, or the store's lock is lost.
-        """
-        self.lock.check()
-        files, binding = self.info.files, self.info.binding
-        if self._journal_is_lost:
-            rewrite_journal(files, binding, summaries)
-        if any(key.partition("/")[0] in INDEX_ARRAYS for key in self.keys):
-            entries = journal_entries(files, binding, self.info.counts)
-            for key, content in index_files(index_arrays(self.layout, entries)):
-                if key in self.keys:
-                    files.put(key, content)
-        files.remove([NOTE_KEY])
-
-
-@contextlib.contextmanager
-def repairing(
+def repair_files(
     path: str | os.PathLike[str],
     layout: StoreLayout,
     keys: Iterable[str],
+    compute: Callable[[ChunkWriter, Sequence[Unit]], Mapping[Unit, Mapping[str, Any]]],
     *,
     break_lock: bool = False,
-) -> Iterator[Repair]:
-    """Lock a store while it is repaired; write its damaged metadata, coordinates and flags.
+) -> Sequence[Unit]:
+    """Write the damaged files of a store again.
 
     Parameters
     ----------
@@ -355,13 +293,23 @@ def repairing(
         What the store contains according to its own record.
     keys : iterable of str
         The damaged files.
+    compute : callable
+        Computes units of work again: writes their chunks with the writer, which ignores all but the
+        damaged ones, and returns the summary of each.
     break_lock : bool
         As in :func:`~sweep.store.open_or_create`.
+
+    Returns
+    -------
+    sequence of (group, number of the chunk)
+        The units of work that were computed: those that write the damaged chunks, or all if the
+        journal is damaged, because every chunk then has to be summarised again.
 
     Raises
     ------
     StoreError
-        If a run writes the store, or if this version of the package would write it otherwise.
+        If a run writes the store, if this version of the package would write it otherwise, or if
+        files cannot be written or the store's lock is lost.
     """
     info, damaged = inspect(path), frozenset(keys)
     if info.layout_sha256 != layout.fingerprint:
@@ -370,11 +318,25 @@ def repairing(
             f"'{path}' was computed by sweep {version}, whose results this version does not "
             "reproduce to the bit: repair it with that version, or use `sweep rerun`"
         )
+    files, binding = info.files, info.binding
     lock = acquire_lock(info.path, path, break_lock)
     try:
         objects = {**static_objects(layout, info.run), **finished_flags(layout)}
         for key in sorted(damaged & objects.keys(), key=lambda key: key.count("/")):
-            info.files.put(key, objects[key])  # a directory before what is in it
-        yield Repair(info, layout, damaged, lock)
+            files.put(key, objects[key])  # a directory before what is in it
+        units, is_lost = layout.units(), journal_key(files, binding) in damaged
+        if not is_lost:
+            units = sorted(set(_units_of(layout, damaged).values()))
+        summaries = compute(ChunkWriter.of(files, layout, binding, damaged), units)
+        lock.check()
+        if is_lost:
+            rewrite_journal(files, binding, ((*unit, summaries[unit]) for unit in units))
+        if any(key.partition("/")[0] in INDEX_ARRAYS for key in damaged):
+            entries = journal_entries(files, binding, info.counts)
+            for key, content in index_files(index_arrays(layout, entries)):
+                if key in damaged:
+                    files.put(key, content)
+        files.remove([NOTE_KEY])
     finally:
         lock.release()
+    return units

@@ -188,19 +188,16 @@ class Store:
         members = {**info.members, **{array.name: array.document() for array in index}}
         root = root_document(attributes, members)
         self._files.put(ROOT_DOCUMENT, encoded(root))
-        self._info = replace(info, document=root)
-        self._close_journal()
+        self._info, self._journal = replace(info, document=root), None
+        journal.close()
 
     def close(self) -> None:
         """Close the journal and release the lock; closing twice does no harm."""
-        self._close_journal()
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
         if self._lock is not None:
             self._lock.release()
-
-    def _close_journal(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
 
     def _open_journal(self) -> Journal:
         if self._journal is None:
