@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -33,120 +34,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# ---------------------------------------------------------------------------- plans
+# ---------------------------------------------------------------------------- plans and specs
 
-BAD_PLANS = {
-    "misspelt key": ({"precison": "float64"}, r"precison: unknown key; did you mean 'precision'\?"),
-    "misspelt axis": (
-        {"axes": {"blok_size": [64]}},
-        r"axes.blok_size: no kernel of the plan has .*; did you mean 'block_size'\?",
-    ),
-    "misspelt key of a range": (
-        {"axes": {"block_size": {"start": 64, "stop": 128, "setp": 64}}},
-        r"axes.block_size.setp: unknown key; did you mean 'step'\?",
-    ),
-    "misspelt model": (
-        {"models": ["hong_kin"]},
-        r"models: unknown 'hong_kin'; did you mean 'hong_kim'\?",
-    ),
-    "misspelt output": (
-        {"outputs": ["excution_time"]},
-        r"outputs: unknown variable 'excution_time'; did you mean 'execution_time'\?",
-    ),
-    "misspelt kernel of axes": (
-        {"kernel": {"sepa": {"block_size": [64]}}},
-        r"kernel.sepa: the plan has no such kernel; did you mean 'sepia'\?",
-    ),
-    "misspelt name in a constraint": (
-        {"constraints": ["blok_size > 64"]},
-        r"constraints: `blok_size > 64`: .* 'blok_size'; did you mean 'block_size'\?",
-    ),
-    "missing device": (
-        {"devices": ["gtx_208"]},
-        r"devices: no device 'gtx_208'; did you mean 'gtx_280'\?",
-    ),
-    "missing file": ({"devices": ["./mine.toml"]}, r"devices: mine.toml: no such file"),
+BAD = tomllib.loads((Path(__file__).parent / "bad_files.toml").read_text(encoding="utf-8"))
+BAD_PLANS = {name: (case["changes"], case["error"]) for name, case in BAD["plan"].items()} | {
     "no devices": ({"devices": None}, "devices is missing"),
-    "empty list of devices": ({"devices": []}, "devices is empty"),
-    "empty axis": ({"axes": {"block_size": []}}, r"axes.block_size: the axis is empty"),
     "value twice of many": (
         {"axes": {"block_size": [*range(1, 40_001), 40_000]}},
         "axes.block_size: the value 40000 stands twice",
     ),
     "words that NumPy cannot tell apart": (
         {"axes": {"layout": ["x", "x\0"]}},
-        r"axes.layout: 'x.*' holds a character that is not printable",
-    ),
-    "home of nobody": (
-        {"devices": ["~nosuchuser/x.toml"]},
-        "devices: ~nosuchuser/x.toml: no home directory is known for its '~'",
-    ),
-    "empty range": (
-        {"axes": {"block_size": {"start": 128, "stop": 64, "step": 32}}},
-        r"axes.block_size: the axis is empty, stop = 64 is below start = 128",
-    ),
-    "step of nothing": (
-        {"axes": {"block_size": {"start": 1, "stop": 2, "step": 1e-320}}},
-        r"axes.block_size: inf values, more than 10,000,000; is the step right\?",
-    ),
-    "value twice": ({"axes": {"block_size": [64, 64]}}, "axes.block_size: the value 64 stands twi"),
-    "mixed axis": (
-        {"axes": {"block_size": [64, "128"]}},
-        "axes.block_size: the axis mixes numbers and strings",
-    ),
-    "word for a number": (
-        {"axes": {"block_size": ["64"]}},
-        "axes.block_size = '64': the kernel file has values like",
+        "axes.layout: 'x...' holds a character that is not printable",
     ),
     "integer beyond float64": (
-        {"axes": {"block_size": [10**40]}},
-        r"axes.block_size: an integer beyond 2\*\*53",
-    ),
-    "clock in Hz": (
-        {"axes": {"core_clock": [1.3e9]}},
-        r"axes.core_clock = 1300000000.0: a clock must be 1 to 20000 MHz",
-    ),
-    "ratio in MHz": (
-        {"axes": {"core_clock_ratio": [1300]}},
-        r"axes.core_clock_ratio = 1300: .* 0.01 to 100 of nominal; for values in MHz write core_cl",
-    ),
-    "unit's suffix where none belongs": (
-        {"axes": {"core_clock_MHz": [1300]}},
-        r"axes.core_clock_MHz: .*; did you mean 'core_clock'\?",
-    ),
-    "both forms of a clock": (
-        {"axes": {"core_clock": [1300], "core_clock_ratio": [1.0]}},
-        "axes: give core_clock or core_clock_ratio, not both",
-    ),
-    "negative size": ({"axes": {"width": [-1]}}, r"axes.width = -1: a problem size is above 0"),
-    "import in a constraint": (
-        {"constraints": ["__import__('os')"]},
-        r"constraints: `__import__\('os'\)`: .* at column 1",
-    ),
-    "attribute in a constraint": (
-        {"constraints": ["block_size.real > 0"]},
-        r"constraints: `block_size.real > 0`: attribute access is not allowed at column 11",
+        {"axes": {"block_size": [10**40]}}, "axes.block_size: an integer beyond 2**53",
     ),
     "number of many digits": (
-        {"constraints": [f"{'9' * 3000} > 1"]},
-        r"constraints: .* longer than 2000 characters",
+        {"constraints": [f"{'9' * 3000} > 1"]}, "constraints: ... longer than 2000 characters",
     ),
     "constraints without end": (
         {"constraints": [f"{' + '.join(['block_size'] * 150)} > {i}" for i in range(110)]},
-        "constraints: .* more than 200000 characters together",
+        "constraints: ... more than 200000 characters together",
     ),
-    "unknown option": (
-        {"options": {"hong_kim": {"latency": "long"}}},
-        "options.hong_kim.latency: unknown option",
-    ),
-    "options of no table": ({"options": {"hong_kim": 3}}, "options.hong_kim = 3: needs a table"),
-    "newer schema": ({"schema": 2}, "schema = 2: this version reads schema = 1"),
-    "name with a path": ({"name": "../small"}, r"name = '../small': needs a word"),
-    "long name": ({"name": "a" * 101}, "name = 'a+': needs a word of at most 100 characters"),
-    "description of no text": ({"description": 3}, "description = 3: needs a text"),
-    "store of no path": ({"store": True}, "store = True: a path, or false for none"),
-    "chunks of nothing": ({"chunk_points": 0}, "chunk_points = 0: a whole number from 1 on"),
-}
+    "long name": ({"name": "a" * 101}, "name = 'a...': needs a word of at most 100 characters"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD_PLANS.values(), ids=BAD_PLANS)
@@ -154,7 +66,8 @@ def test_plan(folder, capsys, changes, message):
     write_plan(folder / "bad.toml", **changes)
     before = contents(folder)
     line = refused(capsys, "run", "bad.toml")
-    assert re.match(f"bad.toml: {message}", line), line
+    pattern = ".*".join(map(re.escape, f"bad.toml: {message}".split("...")))
+    assert re.match(pattern, line), line
     assert contents(folder) == before
 
 
@@ -175,38 +88,12 @@ def test_plan_that_is_no_plan(folder, capsys, text, message):
     assert refused(capsys, "run", "bad.toml").startswith(f"bad.toml: {message}")
 
 
-# ---------------------------------------------------------------------------- specs
-
-BAD_SPECS = {
-    "misspelt key": ("device", "sm_count = 4", "sm_cuont = 4", "did you mean 'sm_count'?"),
-    "wrong unit": (
-        "device", "core_nominal_MHz = 1000", "core_nominal_MHz = 1.3",
-        "outside the range 50 to 5000 MHz; if it is in GHz, write 1300",
-    ),
-    "wrong unit's suffix": (
-        "device", "memory_bandwidth_GBps = 128", "memory_bandwidth_MBps = 128000",
-        "memory_bandwidth is given in GB/s: write memory_bandwidth_GBps = 128",
-    ),
-    "negative count": (
-        "kernel", 'count = "tile"', "count = -1", "shared_access.tile_load.count = -1: ",
-    ),
-    "cyclic expression": (
-        "kernel", 'tiles = "ceil(n / tile)"', 'tiles = "cost + 1"', "cost",
-    ),
-    "hostile expression": (
-        "kernel", 'fp32 = "2 * n"', "fp32 = \"__import__('os')\"", "unknown function '__import__'",
-    ),
-    "attribute access": (
-        "kernel", 'fp32 = "2 * n"', 'fp32 = "n.real"', "attribute access is not allowed",
-    ),
-    "power of a billion digits": (
-        "kernel", 'fp32 = "2 * n"', 'fp32 = "10 ** 10 ** 9"', "fp32",
-    ),
-    "shadowed device attribute": ("kernel", "n = 1024", "sm_count = 1024", "sm_count"),
-}  # fmt: skip
+BAD_SPECS = [(kind, *case.values()) for kind in ("device", "kernel") for case in BAD[kind].values()]
 
 
-@pytest.mark.parametrize(("kind", "old", "new", "message"), BAD_SPECS.values(), ids=BAD_SPECS)
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "message"), BAD_SPECS, ids=[*BAD["device"], *BAD["kernel"]]
+)
 def test_spec(folder, capsys, kind, old, new, message):
     Path("bad.toml").write_text(spoilt({"device": DEVICE, "kernel": KERNEL}[kind], old, new))
     write_plan(folder / "small.toml", **{f"{kind}s": ["./bad.toml"], "axes": {}})

@@ -90,3 +90,18 @@ def journal(store: Path) -> list[dict[str, Any]]:
     """Return the journal's entries; a chunk is finished if and only if it has one."""
     text = (store / "chunk_index" / "journal.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()[1:]]
+
+
+class Stop(BaseException):
+    """Interrupts a run from its progress function."""
+
+
+def stop_after(chunks: int) -> Any:
+    """Return a progress function that stops a run after some chunks."""
+    calls = iter(range(chunks + 1))
+
+    def progress(*_: int) -> None:
+        if next(calls) == chunks:
+            raise Stop
+
+    return progress
