@@ -240,15 +240,15 @@ def keys_of(sections: Format) -> Iterator[Key]:
 def _key(section: str, name: str, entry: Mapping[str, Any]) -> Key:
     options = dict(entry)
     kind = next(kind for kind in _TYPES if kind in entry)
-    stands = options.pop(kind)
+    value = options.pop(kind)
     required = not options.pop("optional", False) and not {"default", "together"} & entry.keys()
     if kind in ("number", "integer", "expression"):
-        options["minimum"] = max(stands[0], -LARGEST_NUMBER)
-        options["maximum"] = [*stands, LARGEST_NUMBER][1]
+        options["minimum"] = max(value[0], -LARGEST_NUMBER)
+        options["maximum"] = [*value, LARGEST_NUMBER][1]
     elif kind in ("choice", "rows"):
-        options[{"choice": "choices", "rows": "columns"}[kind]] = stands
+        options[{"choice": "choices", "rows": "columns"}[kind]] = value
     else:
-        options["meaning"] = stands
+        options["meaning"] = value
     return Key(name, kind, section=section, required=required, **options)
 
 

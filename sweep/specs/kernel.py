@@ -248,7 +248,7 @@ def _check_instructions(report: Report, content: Content, has_stages: bool) -> N
     elif "stage" in content.file:
         return
     elif "instructions" not in content.file:
-        report.error("instructions", "missing: what a thread executes, in all or by class")
+        report.error("instructions", "missing: the instructions of a thread, in total or by class")
     elif "instructions" in content.tables:
         table = content.table("instructions")
         check_instructions(report, "instructions", table)

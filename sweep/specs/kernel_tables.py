@@ -166,7 +166,7 @@ def _why_not_values(values: Any) -> str:
         return "must be a list of numbers (up to 2**53), of words, or of true and false"
     if len(kinds) > 1:
         return f"mixes {' and '.join(sorted(kinds))}: all values must be of one kind"
-    return "holds a value twice" if len(set(values)) < len(values) else ""
+    return "contains a value twice" if len(set(values)) < len(values) else ""
 
 
 def _kind(value: Any) -> str:

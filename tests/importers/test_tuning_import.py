@@ -100,7 +100,7 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
 def test_import_tells_what_it_could_not_take_over(folder, capsys):
     assert main(["import", str(GEMM_T1)]) == 0
     said = capsys.readouterr().out
-    assert "LocalSize (block_size_x, block_size_y, 1) names what is no parameter" in said
+    assert "LocalSize (block_size_x, block_size_y, 1) contains names that are" in said
     assert "launch.threads_per_block" in load_kernel("gemm.toml").assumed()
 
 

@@ -255,7 +255,7 @@ def test_table_figure_and_misses_on_the_command_line(capsys):
 def test_bad_requests_are_refused_in_one_line(capsys):
     Path("a.csv").write_text("x,time_ms\n1,2\n")
     path = write_plan()
-    assert "does not tell the device" in refused(capsys, "validate", path, "a.csv")
+    assert "does not name the device" in refused(capsys, "validate", path, "a.csv")
     assert "no parameter in common" in refused(
         capsys, "validate", path, "a.csv", "--device", "rtx_a4000"
     )

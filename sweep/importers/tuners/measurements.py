@@ -315,7 +315,7 @@ def _devices(measured: Measurements, known: Mapping[str, str]) -> tuple[list[str
     keys = [known.get(str(name), str(name)) for name in names]
     if "" in keys:
         raise TuningError(
-            f"kernel '{measured.kernel}': the file does not tell the device of"
+            f"kernel '{measured.kernel}': the file does not name the device of"
             f" {int(np.count_nonzero(measured.device == ''))} rows: name it (--device)"
         )
     unique = list(dict.fromkeys(keys))  # several names may mean one device

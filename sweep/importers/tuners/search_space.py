@@ -109,7 +109,7 @@ def read_t1(source: Source) -> SearchSpace:
         name = entry.get("Name") if isinstance(entry, Mapping) else None
         name = check_name(name, "parameter", f"{where}.Name", TuningError)
         if name in parameters:
-            raise TuningError(f"{where}.Name: '{name}' stands twice")
+            raise TuningError(f"{where}.Name: '{name}' occurs twice")
         parameters[name] = _values(f"{where}.Values", entry.get("Values"))
     parsed = tuple(_conditions(source, conditions, parameters))
     name = str(general.get("BenchmarkName") or source.name)
@@ -143,26 +143,26 @@ def _conditions(
         raise source.error(f"{where}: {error}") from None
 
 
-def _values(where: str, given: Any) -> tuple[Value, ...]:
+def _values(where: str, values: Any) -> tuple[Value, ...]:
     """Return a parameter's values from a list or its text."""
-    if isinstance(given, str):
+    if isinstance(values, str):
         try:
-            given = listed(given)
+            values = listed(values)
         except ValueError:
-            shown = repr(given[:60])
+            shown = repr(values[:60])
             raise TuningError(
                 f"{where} = {shown}: needs a list of numbers, words, or True and False"
             ) from None
-    if not isinstance(given, list) or not given or len(given) > MOST_VALUES:
+    if not isinstance(values, list) or not values or len(values) > MOST_VALUES:
         raise TuningError(f"{where}: needs a list of at least one value, at most {MOST_VALUES}")
-    for value in given:
+    for value in values:
         is_number = isinstance(value, (int, float)) and abs(value) <= LARGEST
         if not is_number and not (isinstance(value, str) and is_word(value)):
             shown = repr(value)[:60] if not isinstance(value, int) else "a number beyond 2**53"
             raise TuningError(f"{where}: {shown} is neither a number, a word nor a boolean")
-    if len(set(given)) < len(given):
-        raise TuningError(f"{where} holds a value twice")
-    return tuple(given)
+    if len(set(values)) < len(values):
+        raise TuningError(f"{where} contains a value twice")
+    return tuple(values)
 
 
 # ---------------------------------------------------------------------------- values as Python text

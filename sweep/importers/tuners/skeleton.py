@@ -130,7 +130,7 @@ class _Launch:
         factors = [self._readable(local[axis]) for axis in AXES if axis in local]
         if local and not (factors and all(factors)):
             named = ", ".join(map(str, local.values()))[:200]
-            self.notes.append(f"LocalSize ({named}) names what is no parameter")
+            self.notes.append(f"LocalSize ({named}) contains names that are not parameters")
         return self._product("threads_per_block", factors, 256)
 
     def _blocks(self) -> str:

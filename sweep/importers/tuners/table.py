@@ -146,7 +146,7 @@ def read_clock_times(source: Source) -> ClockTimes:
 
 
 def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Return the header, and for each other line its number and its cells by column."""
+    """Return the header, and for each other line its number and its values by column."""
     try:
         records = [
             list(map(str.strip, r)) for r in csv.reader(io.StringIO(source.text), strict=True)
