@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from support.profile_texts import FOLDER, HEADER, INSTRUCTIONS, MATRIX, made, of, path, text
+from support.profile_texts import (
+    FOLDER,
+    HEADER,
+    INSTRUCTIONS,
+    MATRIX,
+    cases_of,
+    made,
+    of,
+    path,
+    text,
+)
 
 import sweep
 from sweep.importers.profiles.inputs import Given, inputs_of
@@ -134,73 +144,21 @@ def test_numbers__of_any_locale(values, expected):
     assert [launch.counters[name].number for name, *_ in rows] == expected
 
 
-@pytest.mark.parametrize(
-    ("unit", "seconds"),
-    [("nsecond", 5e-9), ("ns", 5e-9), ("usecond", 5e-6), ("us", 5e-6), ("msecond", 5e-3),
-     ("ms", 5e-3), ("second", 5), ("s", 5)],
-)  # fmt: skip
-def test_times__of_any_unit(unit, seconds):
-    found = of(INSTRUCTIONS, ("gpu__time_duration.sum", unit, "5"))
-    assert found.time == pytest.approx(seconds)
+CASES = cases_of("counter_cases")
 
 
-@pytest.mark.parametrize(
-    ("unit", "value", "size"),
-    [("byte/block", "49,152", 49152), ("Kbyte/block", "49.15", 49152),
-     ("Kbyte/block", "1.02", 1024), ("Kbyte/block", "32.77", 32768), ("KB", "8.000000", 8192),
-     ("byte/block", "100", 100)],
-)  # fmt: skip
-def test_sizes__of_any_unit(unit, value, size):
-    found = of(INSTRUCTIONS, ("launch__shared_mem_per_block_static", unit, value))
-    assert found.shared_memory == size
-
-
-@pytest.mark.parametrize("value", ["n/a", "nan", "", "inf", "<error>", "Low (2)"])
-def test_what_is_no_number__is_missing_by_name(value):
-    name = "lts__t_sectors_op_read.sum"
-    found = of(INSTRUCTIONS, (name, "sector", value),
-               ("smsp__inst_executed_op_global_ld.sum", "inst", "512"))  # fmt: skip
-    assert found.global_accesses[0].transactions == 4
-    assert f"{name} is '{value}': 4 sectors a load are assumed" in "\n".join(found.remarks)
-
-
-# ---------------------------------------------------------------------------- what is missing
-
-
-def test_missing__is_told_and_marked_as_assumed():
-    found = of(INSTRUCTIONS, ("lts__t_sectors_op_read.sum", "sector", "8,192"))
-    told = "\n".join(found.remarks)
-    for name in (
-        "smsp__inst_executed_op_global_ld.sum",
-        "smsp__inst_executed_op_global_st.sum",
-        "launch__registers_per_thread",
-        "launch__shared_mem_per_block_static",
-        "lts__t_sectors_op_write.sum",
-    ):
-        assert name in told
-    assert found.global_accesses[0] == ("loads", "load", 8192 / 4 / 256, 4) or (
-        found.global_accesses[0].count == 8192 / 4 / 256
-    )
-    assumed = {path for path, words in found.sources.items() if words.startswith("assumed: ")}
-    assert assumed >= {
-        "resources.registers_per_thread",
-        "resources.shared_memory_bytes",
-        "global_access.loads.count",
-        "global_access.loads.transactions",
-        "cache.l2_hit_rate",
-        "loops.outer",
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_counters__give_values_sources_and_remarks(case):
+    found = of(INSTRUCTIONS, *case["counters"])
+    values = vars(found) | {
+        f"{access.name}.{name}": value
+        for access in found.global_accesses
+        for name, value in vars(access).items()
     }
-    assert found.computation == 25600 / 256 - found.global_accesses[0].count
-
-
-def test_sectors__of_l1_where_those_of_l2_are_missing():
-    found = of(
-        INSTRUCTIONS,
-        ("smsp__inst_executed_op_global_ld.sum", "inst", "1,000"),
-        ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sector", "16,000"),
-    )
-    assert found.global_accesses[0].transactions == 16
-    assert any("op_ld.sum stands for it, hits of L1 included" in text for text in found.remarks)
+    assert {name: values[name] for name in case["values"]} == pytest.approx(case["values"])
+    remarks = "\n".join(found.remarks)
+    assert all(text in remarks for text in case.get("remarks", []))
+    assert all(text in found.sources[path] for path, text in case.get("sources", {}).items())
 
 
 def test_occupancy__that_was_not_achieved_is_told():
@@ -212,27 +170,10 @@ def test_occupancy__that_was_not_achieved_is_told():
     assert not any("occupancy" in text for text in found.remarks)
 
 
-def test_hit_rate__of_l2_itself_where_dram_is_missing():
+def test_hit_rate__is_0_where_dram_is_missing():
     found = inputs("ncu_details", kernel="vectorAdd")
     assert found.l2_hit_rate == 0
     assert "dram__sectors_write.sum is 'n/a': the L2 cache is assumed" in "\n".join(found.remarks)
-    counters = (("lts__t_sectors_op_read.sum", "sector", "8,192"),
-                ("lts__t_sector_hit_rate.pct", "%", "75.5"))  # fmt: skip
-    found = of(INSTRUCTIONS, *counters)
-    assert found.l2_hit_rate == 0.755
-    assert "lts__t_sector_hit_rate.pct" in found.sources["cache.l2_hit_rate"]
-
-
-def test_hit_rate__is_within_0_and_1():
-    found = of(
-        INSTRUCTIONS,
-        ("lts__t_sectors_op_read.sum", "sector", "1,000"),
-        ("lts__t_sectors_op_write.sum", "sector", "0"),
-        ("dram__sectors_read.sum", "sector", "1,100"),
-        ("dram__sectors_write.sum", "sector", "0"),
-    )
-    assert found.l2_hit_rate == 0
-    assert "-0.1 clipped to 0" in found.sources["cache.l2_hit_rate"]
 
 
 def test_given__goes_before_the_profile():

@@ -40,10 +40,15 @@ def of(*rows, **options):
 INSTRUCTIONS = ("smsp__inst_executed.sum", "inst", "25,600")
 
 
+def cases_of(name):
+    """Return the cases of a TOML file by name."""
+    folder = Path(__file__).parents[1] / "importers"
+    return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def bad_profiles():
     """Return content, arguments and message of wrong profiles by case."""
-    folder = Path(__file__).parents[1] / "importers"
-    cases = tomllib.loads((folder / "profile_cases.toml").read_text(encoding="utf-8"))
+    cases = cases_of("profile_cases")
     words = {
         "HEADER\n": HEADER,
         "INSTRUCTIONS\n": made(INSTRUCTIONS).removeprefix(HEADER),
