@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import compress, product
 from operator import getitem, mul
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,7 @@ def evaluate(plan: Plan | Space) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong.
     """
-    return _tree(plan, lambda space, plan: _labelled(space, plan, _Boxes(space, plan).array))
+    return _tree(plan, lambda space, plan: _labelled(space, plan, _in_boxes(space, plan)))
 
 
 def _tree(plan: Plan | Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:
@@ -181,55 +181,49 @@ def _labelled(space: KernelSpace, plan: Plan, array: Callable[[Variable], Any]) 
 # ---------------------------------------------------------------------------- Dask
 
 
-class _Boxes:
-    """The graph of one kernel: a task evaluates a box, every variable takes its part from it.
+def _in_boxes(space: KernelSpace, plan: Plan) -> Callable[[Variable], Any]:
+    """Return a function from a variable of one kernel to its Dask array with the grid's chunks.
 
-    What is computed together therefore evaluates each box once.
+    A task evaluates a box, and every variable takes its part from it: what is computed together
+    evaluates each box once.
     """
+    import dask.array as da
+    from dask.base import tokenize
+    from dask.highlevelgraph import HighLevelGraph
 
-    def __init__(self, space: KernelSpace, plan: Plan) -> None:
-        from dask.base import tokenize
+    grid = space.grid
+    if grid.n_chunks > limits.MAX_CHUNKS:
+        raise PlanError(
+            f"{plan.origin}: {space.kernel.key} has {grid.n_chunks:,} chunks, more than "
+            f"{limits.MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
+        )
+    specs = [space.kernel.sha256, *(device.sha256 for device in space.devices)]
+    token = tokenize(plan.digest(), space.kernel.key, specs)
+    boxes, wanted = f"{space.kernel.key}-{token}", variables(space, plan)
 
-        self.grid, self.n_models = space.grid, len(plan.models)
-        if self.grid.n_chunks > limits.MAX_CHUNKS:
-            raise PlanError(
-                f"{plan.origin}: {space.kernel.key} has {self.grid.n_chunks:,} chunks, more than "
-                f"{limits.MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
-            )
-        specs = [space.kernel.sha256, *(device.sha256 for device in space.devices)]
-        self.token = tokenize(plan.digest(), space.kernel.key, specs)
-        self.name = f"{space.kernel.key}-{self.token}"
-        wanted = variables(space, plan)
+    def evaluated(chunk: int) -> dict[str, Array]:
+        return evaluate_box(space, plan, grid.box(chunk), wanted)
 
-        def evaluated(chunk: int) -> dict[str, Array]:
-            return evaluate_box(space, plan, space.grid.box(chunk), wanted)
+    tasks = {(boxes, chunk): (evaluated, chunk) for chunk in range(grid.n_chunks)}
+    steps = [math.prod(grid.chunk_grid[i + 1 :]) for i in range(len(grid.names))]
 
-        self.graph = {(self.name, chunk): (evaluated, chunk) for chunk in range(self.grid.n_chunks)}
-
-    def array(self, variable: Variable) -> Any:
-        """Return one variable as a Dask array with the grid's chunks."""
-        import dask.array as da
-        from dask.highlevelgraph import HighLevelGraph
-
-        grid = self.grid
+    def array(variable: Variable) -> Any:
         own = [name in variable.dims for name in grid.names]
         model = (0,) if "model" in variable.dims else ()
-        name = f"{variable.name}-{self.token}"
-        graph = {}
+        name, graph = f"{variable.name}-{token}", {}
         # The first chunk along what the variable does not depend on.
         counts = (n if is_own else 1 for n, is_own in zip(grid.chunk_grid, own, strict=True))
-        steps = [math.prod(grid.chunk_grid[i + 1 :]) for i in range(len(own))]
         for place in product(*map(range, counts)):
-            chunk = sum(map(mul, place, steps))
-            index = (i for i, is_own in zip(place, own, strict=True) if is_own)
-            graph[name, *model, *index] = (getitem, (self.name, chunk), variable.name)
-        chunks: list[tuple[int, ...]] = [(self.n_models,)] if model else []
-        for size, length, is_own in zip(grid.chunk_shape, grid.shape, own, strict=True):
-            if is_own:
-                chunks.append(tuple(min(size, length - i) for i in range(0, length, size)))
-        parts: dict[str, Any] = {self.name: self.graph, name: graph}
-        layers = HighLevelGraph(parts, {self.name: set(), name: {self.name}})
+            chunk, index = sum(map(mul, place, steps)), compress(place, own)
+            graph[name, *model, *index] = (getitem, (boxes, chunk), variable.name)
+        chunks: list[tuple[int, ...]] = [(len(plan.models),)] if model else []
+        for size, length in compress(zip(grid.chunk_shape, grid.shape, strict=True), own):
+            chunks.append(tuple(min(size, length - i) for i in range(0, length, size)))
+        parts: dict[str, Any] = {boxes: tasks, name: graph}
+        layers = HighLevelGraph(parts, {boxes: set(), name: {boxes}})
         return da.Array(layers, name, tuple(chunks), dtype=variable.dtype)
+
+    return array
 
 
 # ---------------------------------------------------------------------------- reads

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,9 +258,5 @@ def measured_layout(dataset: xr.Dataset) -> StoreLayout:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without NumPy's types, for JSON."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
+    """Return a value as JSON has it, without NumPy's types."""
+    return json.loads(json.dumps(value, default=lambda number: number.tolist()))

@@ -59,35 +59,23 @@ def test_a_time_or_a_reason(everything):
         for kernel, results in found.items():
             timed = (results["status"][0, i] == STATUS["valid"]).any()
             # What `sweep list models --device NAME`, with `--kernel KERNEL`, prints.
-            assert timed or missing or lacks_number(kernel, name, model), (kernel, name)
+            if not timed and not missing:
+                assert "has no number for" in applicability(kernel, name, model)[1], (kernel, name)
             runs += timed
     assert runs > 20 * len(found)
 
 
-def lacks_number(kernel, device, model):
-    """Return whether a table of the device has no number for a class that the kernel has."""
-    return "has no number for" in applicability(kernel, device, model)[1]
-
-
 @pytest.mark.slow
-def test_finite_or_flagged(everything):
+def test_finite_or_flagged_and_higher_clocks_never_slower(everything):
     model, _, found = everything
-    codes = list(get_model(model).regimes.values())
+    codes, steps = list(get_model(model).regimes.values()), 0
     for kernel, results in found.items():
-        timed = results["status"] == STATUS["valid"]
-        assert (np.isfinite(results["execution_time"]) == timed).all(), kernel
-        assert (results["execution_time"][timed] > 0).all(), kernel
+        time, timed = results["execution_time"], results["status"] == STATUS["valid"]
+        assert (np.isfinite(time) == timed).all(), kernel
+        assert (time[timed] > 0).all(), kernel
         assert np.isin(results["regime"][timed], codes).all(), kernel
         assert not results["regime"][~timed].any(), kernel
         assert (results["bound"] > 0)[timed].all(), kernel
-
-
-@pytest.mark.slow
-def test_higher_clocks_are_never_slower(everything):
-    model, _, found = everything
-    steps = 0
-    for kernel, results in found.items():
-        time = results["execution_time"]
         for axis in (-2, -1):
             slow, fast = np.delete(time, -1, axis), np.delete(time, 0, axis)
             known = np.isfinite(slow) & np.isfinite(fast)
@@ -100,26 +88,13 @@ def test_higher_clocks_are_never_slower(everything):
 
 DOUBLE = """schema = 1
 name = "double"
-description = "a double, an element a thread"
-[source]
-default = "derived: made up"
-[sizes]
-n = 1024
-[parameters]
-block_size = [64, 2048]
-[launch]
-threads_per_block = "block_size"
-blocks = "ceil(n / block_size)"
-[resources]
-registers_per_thread = 10
-[instructions]
-fp64 = 1
-[[global_access]]
-name = "x"
-kind = "store"
-count = 1
-bytes = 8
-pattern = "coalesced"
+source = {default = "derived: made up"}
+sizes = {n = 1024}
+parameters = {block_size = [64, 2048]}
+launch = {threads_per_block = "block_size", blocks = "ceil(n / block_size)"}
+resources = {registers_per_thread = 10}
+instructions = {fp64 = 1}
+global_access = [{name = "x", kind = "store", count = 1, bytes = 8, pattern = "coalesced"}]
 """
 
 
@@ -131,27 +106,17 @@ def listed(capsys, device, kernel):
 
 
 @pytest.mark.slow
-def test_list_models__names_the_row_that_is_missing(tmp_path, capsys):
-    # Table 1 of Luo & Suda has no costs of double precision.
+def test_list_models__says_why_a_model_does_not_run(tmp_path, capsys):
     path = tmp_path / "double.toml"
     path.write_text(DOUBLE, encoding="utf-8")
     found = listed(capsys, "gtx_260", path)
     assert "1 of 2 configurations of double have a time" in found["hong_kim"]
-    text = found["luo_suda"]
-    assert text.startswith("does not run: 0 of 2 configurations of double have a time")
-    assert text.endswith("model.luo_suda.class_cost has no row for fp64.")
-
-
-@pytest.mark.slow
-def test_list_models__says_why_no_configuration_can_be(tmp_path, capsys):
-    path = tmp_path / "large.toml"
+    # Table 1 of Luo & Suda has no costs of double precision.
+    assert found["luo_suda"].startswith("does not run: 0 of 2 configurations of double have a time")
+    assert found["luo_suda"].endswith("model.luo_suda.class_cost has no row for fp64.")
     path.write_text(DOUBLE.replace("64, 2048", "1536, 2048"), encoding="utf-8")
     for text in listed(capsys, "gtx_280", path).values():
-        assert "0 of 2 configurations of large have a time (block_too_large 2). A block of" in text
-
-
-@pytest.mark.slow
-def test_list_models__lacking_parameters(capsys):
+        assert "0 of 2 configurations of double have a time (block_too_large 2). A block of" in text
     found = listed(capsys, "gt_640", "vector_add")
     assert found["hong_kim"] == "missing: mem_ld_cycles"
     # A DRAM latency is assumed for `combined` where none is known.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import sweep
 from sweep import query
 from sweep.evaluation import evaluate, limits, reducing
 from sweep.evaluation.launch import grid_axes
@@ -21,33 +20,32 @@ AXES = {
 OUTPUTS = ["execution_time", "cycles_per_instruction", "core_activity", "energy", "status"]
 
 
-def laid_out(models, **given):
-    plan = {
-        "kernels": ["vector_add"],
-        "devices": ["gtx_280", "gtx_980"],  # the first has no blocks of 1024 threads
-        "models": models,
-        "outputs": OUTPUTS,
-        "axes": AXES,
-    }
-    return resolve(Plan(**{**plan, **given}))
-
-
-@pytest.fixture(autouse=True)
-def as_if_large(monkeypatch):
-    """Tables box by box, several boxes a grid."""
-    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
-    monkeypatch.setattr(limits, "BLOCK", 100)
-    monkeypatch.setattr(limits, "LAUNCHES", 400)
-    monkeypatch.setattr(limits, "SIZES", 5)
-    monkeypatch.setattr(limits, "FEW", 0)
+def laid_out(model="hong_kim", kernel="vector_add", **more):
+    # The first device has no blocks of 1024 threads.
+    named = {"kernels": [kernel], "devices": ["gtx_280", "gtx_980"], "models": [model]}
+    return resolve(Plan(**{**named, "outputs": OUTPUTS, "axes": AXES, **more}))
 
 
 @pytest.fixture
 def forms(monkeypatch):
-    """Form of every pass that was used."""
+    """Form of every pass that was used, as if grids were large: several boxes with own tables."""
+    for name, value in {
+        "WHOLE_TABLES": 0,
+        "BLOCK": 100,
+        "LAUNCHES": 400,
+        "SIZES": 5,
+        "FEW": 0,
+    }.items():
+        monkeypatch.setattr(limits, name, value)
     seen, get = [], reducing.get_pass
     monkeypatch.setattr(reducing, "get_pass", lambda *key: seen.append(key[2]) or get(*key))
     return seen
+
+
+def check_same(space, results, question, *arguments, **options):
+    expected = getattr(query, question)(results, *arguments, **options)
+    found = getattr(query, question)(Planned(space, threads=2), *arguments, **options)
+    assert found.to_json() == expected.to_json()
 
 
 SLOW = [pytest.param(m, marks=pytest.mark.slow) for m in model_names() if m != "hong_kim"]
@@ -55,57 +53,44 @@ SLOW = [pytest.param(m, marks=pytest.mark.slow) for m in model_names() if m != "
 
 @pytest.mark.parametrize("model", ["hong_kim", *SLOW])
 def test_same_answers_as_results(model, forms):
-    space = laid_out([model])
-    results, planned = evaluate(space).compute(), Planned(space, threads=2)
+    space = laid_out(model)
+    results = evaluate(space).compute()
     for by in ([], ["device", "block_size"]):
         for sense in ("min", "max"):
-            options = {"by": by, "sense": sense}
-            expected = query.top(results, 20, **options)
-            assert query.top(planned, 20, **options).to_json() == expected.to_json()
+            check_same(space, results, "top", 20, by=by, sense=sense)
     assert set(forms) == {"sizes"}
 
 
 def test_groups_of_one_size(forms):
     """There the inner loop has nothing to run over."""
-    space = laid_out(["hong_kim"])
-    options = {"by": ["n"], "select": {"n": (1000, 100_000)}}
-    expected = query.best(evaluate(space).compute(), **options)
-    assert sweep.best(space, **options).to_json() == expected.to_json()
+    space = laid_out()
+    check_same(space, evaluate(space).compute(), "best", by=["n"], select={"n": (1000, 100_000)})
     assert set(forms) == {"rows"}
 
 
 def test_ties_go_to_the_first_configuration(forms):
     """Rows of another order than the grid's meet equal values in any order."""
-    space = laid_out(["hong_kim"])
+    space = laid_out()
     results = evaluate(space).compute()
     counts = np.unique(results["vector_add"]["core_activity"].values, return_counts=True)[1]
     assert counts.max() > 10
     for n in (1, 3, 50, 700):
-        options = {"objective": "core_activity", "sense": "max"}
-        expected = query.top(results, n, **options)
-        assert sweep.top(space, n, **options).to_json() == expected.to_json()
+        check_same(space, results, "top", n, objective="core_activity", sense="max")
     assert "sizes" in forms
 
 
 def test_grids_without_blocks_and_constraints(forms):
     """Sizes of which no block is left, and launches that a constraint excludes."""
-    space = laid_out(
-        ["hong_kim"],
-        axes={**AXES, "n": [1e-9, *range(1000, 20_000, 1000)]},
-        constraints=["block_size * elements_per_thread <= 2048"],
-    )
+    axes = {**AXES, "n": [1e-9, *range(1000, 20_000, 1000)]}
+    space = laid_out(axes=axes, constraints=["block_size * elements_per_thread <= 2048"])
     results = evaluate(space).compute()
     for by in ([], ["device", "elements_per_thread"]):
-        expected = query.top(results, 9, by=by)
-        assert sweep.top(space, 9, by=by).to_json() == expected.to_json()
+        check_same(space, results, "top", 9, by=by)
     assert "sizes" in forms
 
 
 def test_grid_axes():
-    def names(kernel, **given):
-        (space,) = laid_out(["hong_kim"], kernels=[kernel], **given).kernels
-        return list(grid_axes(space))
-
-    assert names("vector_add") == ["n"]
-    assert names("vector_add", constraints=["n % block_size == 0"]) == []
-    assert names("matrixmul_shared", axes={"n": [512, 1024]}) == []  # the loop's length, too
+    assert grid_axes(laid_out().kernels[0]) == ("n",)
+    assert grid_axes(laid_out(constraints=["n % block_size == 0"]).kernels[0]) == ()
+    loops = laid_out(kernel="matrixmul_shared", axes={"n": [512, 1024]})
+    assert grid_axes(loops.kernels[0]) == ()  # the loop's length depends on it, too

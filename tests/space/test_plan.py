@@ -61,10 +61,6 @@ def test_existing_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
     assert load_plan("quickstart") == shipped
 
 
-def test_shipped_plans_are_listed():
-    assert set(SHIPPED) <= set(list_plans())
-
-
 @pytest.mark.parametrize("name", list_plans())
 def test_shipped_plan(name):
     found = load_plan(name)
@@ -75,8 +71,9 @@ def test_shipped_plan(name):
 
 
 def test_quickstart_and_million_have_a_million_configurations():
-    assert resolve(load_plan("quickstart")).n_points >= 1_000_000
-    assert resolve(load_plan("million")).n_points >= 1_000_000
+    assert set(SHIPPED) <= set(list_plans())
+    for name in ("quickstart", "million"):
+        assert resolve(load_plan(name)).n_points >= 1_000_000
 
 
 # ---------------------------------------------------------------------------- axes
@@ -84,20 +81,14 @@ def test_quickstart_and_million_have_a_million_configurations():
 
 @pytest.mark.parametrize(
     ("axis", "values"),
-    [
-        ([64, 128], (64, 128)),
-        ((64, 128), (64, 128)),
-        (np.array([64, 128]), (64, 128)),
-        (64, (64,)),
-        ("row", ("row",)),
-        ([True, False], (True, False)),
-        ({"start": 32, "stop": 128, "step": 32}, (32, 64, 96, 128)),
-        ({"start": 32, "stop": 100, "step": 32}, (32, 64, 96)),
-        ({"start": 7, "stop": 7, "step": 1}, (7,)),
-        ({"start": 0.9, "stop": 1.2, "step": 0.1}, (0.9, 1.0, 1.1, 1.2)),
-    ],
+    [([64, 128], (64, 128)), ((64, 128), (64, 128)), (np.array([64, 128]), (64, 128)), (64, (64,)),
+     ("row", ("row",)), ([True, False], (True, False)),
+     ({"start": 32, "stop": 128, "step": 32}, (32, 64, 96, 128)),
+     ({"start": 32, "stop": 100, "step": 32}, (32, 64, 96)),
+     ({"start": 7, "stop": 7, "step": 1}, (7,)),
+     ({"start": 0.9, "stop": 1.2, "step": 0.1}, (0.9, 1.0, 1.1, 1.2))],
     ids=str,
-)
+)  # fmt: skip
 def test_values_of_an_axis(axis, values):
     found = axis_values("axis", axis)
     assert found == values
@@ -127,19 +118,14 @@ def test_dimensions_are_in_order():
     assert found["mat_tiled"]["tile"] == 17  # what the kernel file says
 
 
-def test_axis_goes_to_the_kernels_that_have_it():
-    found = dims(axes={"block_size": [64], "tile": [8, 16, 20]})
-    assert found == {
+def test_axes_go_to_the_kernels_that_have_them():
+    assert dims(axes={"block_size": [64], "tile": [8, 16, 20]}) == {
         "sepia": {"device": 2, "block_size": 1},
         "mat_tiled": {"device": 2, "tile": 3},
     }
-
-
-def test_axes_of_one_kernel_replace_the_common_ones():
     found = dims(kernel={"sepia": {"block_size": [64], "core_clock": [1300]}})
-    assert found["sepia"] == {
-        "device": 2, "block_size": 1, "core_clock": 1, "memory_clock_ratio": 2,
-    }  # fmt: skip
+    own = {"device": 2, "block_size": 1, "core_clock": 1, "memory_clock_ratio": 2}
+    assert found["sepia"] == own  # the axes of one kernel replace the common ones
     assert found["mat_tiled"]["core_clock_ratio"] == 3
 
 
@@ -154,11 +140,8 @@ def test_clocks_have_coordinates_in_mhz():
     assert ratio["core_clock"].dims == ("device", "core_clock_ratio")
     assert ratio["core_clock"].values.tolist() == [[1170, 1300, 1430], [630, 700, 770]]
     assert ratio["memory_clock"].attrs["units"] == "MHz"
-    nominal = evaluate(plan(kernels=["sepia"], axes={}))["sepia"]
-    assert (nominal["core_clock"].dims, nominal["core_clock"].values.tolist()) == (
-        ("device",),
-        [1300, 700],
-    )
+    nominal = evaluate(plan(kernels=["sepia"], axes={}))["sepia"]["core_clock"]
+    assert (nominal.dims, nominal.values.tolist()) == (("device",), [1300, 700])
     given_ = evaluate(plan(kernels=["sepia"], axes={"core_clock": [1300, 1400]}))["sepia"]
     assert given_["core_clock"].dims == ("core_clock",)
 
@@ -202,14 +185,16 @@ def test_forecast_without_running(monkeypatch):
 
 
 def test_forecast_of_two_models_and_of_few_outputs():
-    one = forecast(resolve(plan(outputs=["execution_time"])))
-    assert one.n_bytes == POINTS * (4 + 1)  # float32 and the status
-    two = forecast(resolve(plan(outputs=["execution_time"], models=["hong_kim", "wang_chu"],
-                                precision="float64")))  # fmt: skip
-    assert two.n_bytes == 2 * POINTS * (8 + 1)
-    assert two.n_evaluations == 2 * POINTS
-    launch = forecast(resolve(plan(outputs=["occupancy"])))
-    assert launch.n_bytes == POINTS * 1 + 4 * (2 * 5 + 2 * 2)  # no clocks: 5 and 2 parameters
+    def size(**changes):
+        found = forecast(resolve(plan(**changes)))
+        return found.n_evaluations, found.n_bytes
+
+    time = {"outputs": ["execution_time"]}
+    assert size(**time) == (POINTS, POINTS * (4 + 1))  # float32 and the status
+    two = size(**time, models=["hong_kim", "wang_chu"], precision="float64")
+    assert two == (2 * POINTS, 2 * POINTS * (8 + 1))
+    # No clocks: 5 and 2 parameters.
+    assert size(outputs=["occupancy"]) == (POINTS, POINTS * 1 + 4 * (2 * 5 + 2 * 2))
 
 
 def test_limit_and_disk(tmp_path):
@@ -219,24 +204,14 @@ def test_limit_and_disk(tmp_path):
         check_fits(expected, None, expected.n_bytes - 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("500MB", 500_000_000),
-        ("2 GiB", 2**31),
-        ("1e9", 10**9),
-        ("3kB", 3000),
-        ("0.5TB", 5 * 10**11),
-    ],
-)
-def test_sizes_in_words(text, size):
-    assert parse_bytes(text) == size
+SIZES = {"500MB": 500_000_000, "2 GiB": 2**31, "1e9": 10**9, "3kB": 3000, "0.5TB": 5 * 10**11}
 
 
-@pytest.mark.parametrize("text", ["", "much", "10 furlongs", "-1MB", "nan", "inf", "1e999"])
-def test_what_is_no_size(text):
-    with pytest.raises(PlanError, match=re.escape(f"'{text}' is not a size")):
-        parse_bytes(text)
+def test_sizes_in_words():
+    assert {text: parse_bytes(text) for text in SIZES} == SIZES
+    for text in ("", "much", "10 furlongs", "-1MB", "nan", "inf", "1e999"):
+        with pytest.raises(PlanError, match=re.escape(f"'{text}' is not a size")):
+            parse_bytes(text)
 
 
 @given(st.integers(0, 10**17))
