@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -268,8 +268,7 @@ def check_model_parameters(
     found = report or Report(label_of(path))
     section = f"model.{model}"
     keys = tuple(Key.from_parameter(parameter, section) for parameter in declared)
-    optional = tuple(replace(key, required=False) for key in keys)
     table = dict(device.model_parameters.get(model, {}))
-    check_section(found, Section(section, "", optional), table)
+    check_section(found, Section(section, "", keys), table)
     if report is None and found.errors:
         raise SpecError(str(found.errors[0]))

@@ -172,14 +172,14 @@ class Key:
 
     @classmethod
     def from_parameter(cls, parameter: Parameter, section: str) -> Key:
-        """Return the key for a parameter that a model declares."""
+        """Return the key for a parameter that a model declares; a file may lack it."""
         bounds = (parameter.minimum, parameter.maximum)
         return cls(
             parameter.key,
             "rows" if parameter.columns else "choice" if parameter.choices else "number",
             parameter.long_name,
             *bounds,
-            required=parameter.required,
+            required=False,
             choices=parameter.choices,
             columns=dict.fromkeys(parameter.columns, bounds),
             section=section,

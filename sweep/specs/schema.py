@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sweep.errors import SpecError, nearest
@@ -158,7 +157,7 @@ def _models(model_parameters: Mapping[str, Sequence[Parameter]]) -> Schema:
     if not model_parameters:
         return _mapping(_mapping(_MODEL_VALUE), propertyNames={"pattern": f"^{KEY_PATTERN}$"})
     tables = {
-        model: _object(replace(Key.from_parameter(p, ""), required=False) for p in parameters)
+        model: _object(Key.from_parameter(parameter, "") for parameter in parameters)
         for model, parameters in model_parameters.items()
     }
     return _mapping(False, properties=tables)
