@@ -71,21 +71,6 @@ def test_zhang_owens_table_2__gtx_285():
     assert names == ["blocks_per_sm", "registers", "shared_memory"]
 
 
-@pytest.mark.parametrize(
-    ("registers", "shared_memory", "expected"),
-    [
-        (7, 52, 1.0),  # Sepia
-        (9, 44, 1.0),  # SVM
-        (10, 88, 1.0),  # Mat. (naive)
-        (11, 36, 20 / 24),  # Blackscholes
-        (15, 60, 16 / 24),  # Linear
-    ],
-)
-def test_hong_kim_figure_20__quadro_fx_5600(registers, shared_memory, expected):
-    counts = occupancy(128, registers, shared_memory, PLENTY, limits=limits_for("1.0"), n_sm=16)
-    assert counts.occupancy == expected
-
-
 def test_hong_kim_table_2__five_blocks_of_80_on_16_multiprocessors():
     counts = occupancy(128, 11, 0, 80, limits=limits_for("1.0"), n_sm=16)
     assert (counts.limit_by_grid, counts.active_blocks_per_sm) == (5, 5)

@@ -343,20 +343,9 @@ def test_affine__known_cases():
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"x": 0.5},
-        {"y": np.nan},
-        {"base": np.inf},
-        {"z": 2.0**60},
-        {"block_x": 0},
-        {"block_y": -1},
-        {"block_x": 24},
-        {"block_y": 1.5},
-        {"threads": 32.5},
-        {"threads": -32},
-        {"warp_size": 0},
-    ],
-)
+    [{"x": 0.5}, {"y": np.nan}, {"base": np.inf}, {"z": 2.0**60}, {"block_x": 0}, {"block_y": -1},
+     {"block_x": 24}, {"block_y": 1.5}, {"threads": 32.5}, {"threads": -32}, {"warp_size": 0}],
+)  # fmt: skip
 def test_affine__nan_where_there_is_no_such_access(changed):
     good = Affine(0, 1, 32, 0, 32, 2, 64)
     affine = Affine(*np.transpose([good, good._replace(**changed)]).astype(float))

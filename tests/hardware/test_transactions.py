@@ -66,14 +66,12 @@ def test_addresses__programming_guide_figure(addresses, expected):
 
 @pytest.mark.parametrize(
     ("word_bytes", "expected"),
-    [
-        (1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64)]),
-        (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64)]),
-        (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128)]),
-        (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256)]),
-        (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512)]),
-    ],
-)
+    [(1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64)]),
+     (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64)]),
+     (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128)]),
+     (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256)]),
+     (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512)])],
+)  # fmt: skip
 def test_addresses__consecutive_words(word_bytes, expected):
     addresses = 1024 + word_bytes * LANES
     assert [transactions_of_addresses(addresses, word_bytes, r) for r in RULES] == expected
@@ -227,21 +225,9 @@ def test_patterns__every_element_is_its_own_simulation(pattern):
 
 @pytest.mark.parametrize(
     ("word_bytes", "stride", "lanes"),
-    [
-        (3, 1, 32),
-        (12, 1, 32),
-        (0, 1, 32),
-        (4, -1, 32),
-        (4, 1.5, 32),
-        (4, 1, -1),
-        (4, 1, 2.5),
-        (4, 1, 65),
-        (np.nan, 1, 32),
-        (4, np.nan, 32),
-        (4, 1, np.nan),
-        (4, 1, np.inf),
-    ],
-)
+    [(3, 1, 32), (12, 1, 32), (0, 1, 32), (4, -1, 32), (4, 1.5, 32), (4, 1, -1), (4, 1, 2.5),
+     (4, 1, 65), (np.nan, 1, 32), (4, np.nan, 32), (4, 1, np.nan), (4, 1, np.inf)],
+)  # fmt: skip
 def test_patterns__nan_where_there_is_no_such_access(word_bytes, stride, lanes):
     for part in access_transactions("strided", [4, word_bytes], [1, stride], [32, lanes], "line"):
         assert np.isfinite(part[0]) and np.isnan(part[1])
@@ -279,20 +265,6 @@ def test_bank_conflict_degree__counted(banks, lanes):
     for stride in range(1, 130):
         per_bank = Counter(i * stride % banks for i in range(lanes))
         assert bank_conflict_degree(stride, banks, lanes) == max(per_bank.values())
-
-
-def test_bank_conflict_degree__gcd_rule():
-    strides = np.arange(1, 100)
-    for banks in (16, 32):
-        degree = bank_conflict_degree(strides, banks, banks)
-        np.testing.assert_array_equal(degree, np.gcd(strides, banks))
-
-
-def test_bank_conflict_degree__cyclic_reduction():
-    # Zhang & Owens, Section 5.2: 512 equations; step k has stride 2**k and 512 / 2**k threads.
-    step = np.arange(1, 10)
-    degree = bank_conflict_degree(2**step, 16, np.minimum(512 // 2**step, 16))
-    assert degree.tolist() == [2, 4, 8, 16, 16, 8, 4, 2, 1]
 
 
 def test_bank_conflict_degree__broadcast_and_no_lanes():

@@ -32,53 +32,28 @@ def run(variant, inputs):
 
 # --- Table 2: the model applied to Figure 12 ------------------------------------------------------
 
-Mem_LD, Departure_del_uncoal, Departure_del_coal = 420.0, 10.0, 4.0
-Threads_per_block, Blocks, Active_blocks_per_SM, Active_SMs = 128.0, 80.0, 5.0, 16.0
-Comp_insts, Uncoal_Mem_insts, Coal_Mem_insts, Synch_insts = 27.0, 6.0, 0.0, 6.0
-Coal_per_mw, Uncoal_per_mw, Load_bytes_per_warp = 1.0, 32.0, 128.0
-Threads_per_warp, Issue_cycles, Freq, Mem_Bandwidth = 32.0, 4.0, 1e9, 80e9
-Weight_uncoal, Weight_coal = 1.0, 0.0
-N = 20.0
-Departure_delay, Mem_L, Mem_L_Coal = 320.0, 730.0, 420.0
-MWP_without_BW_full = 2.28125  # printed 2.28
-MWP_peak_BW = 28.515625
-MWP = 2.28125  # printed 2.28
-Comp_cycles, Mem_cycles, CWP, Rep = 132.0, 4380.0, 20.0, 1.0
-CWP_full = 34.1818181818181818  # printed 34.18
+FIGURE12 = GOLDEN["figure12"]  # to which test_equations__golden holds each equation
+PRINTED = {
+    "n": (20, 1), "weight_uncoal": (1, 1), "weight_coal": (0, 1), "departure_delay": (320, 1),
+    "mem_l_uncoal": (730, 1), "mem_l": (730, 1), "mwp_without_bw_full": (2.28, 0.01),
+    "bw_per_warp": (0.175e9, 0.001e9), "mwp": (2.28, 0.01), "comp_cycles": (132, 1),
+    "mem_cycles": (4380, 1), "cwp_full": (34.18, 0.01), "cwp": (20, 1), "rep": (1, 1),
+}  # fmt: skip
+Departure_delay, Mem_L, N, Rep, Comp_cycles, Mem_cycles = 320.0, 730.0, 20.0, 1.0, 132.0, 4380.0
+MWP, Uncoal_Mem_insts, Active_SMs = 2.28125, 6.0, 16.0
 Exec_cycles_app, Synch_cost, Final_Time = 38428.1875, 12300.0, 50728.1875
 
 
-@pytest.mark.parametrize(
-    ("equation", "arguments", "value", "printed", "unit"),
-    [
-        ("active_warps", (Active_blocks_per_SM, Threads_per_block, Threads_per_warp), N, 20, 1),
-        ("weight_uncoal", (Uncoal_Mem_insts, Coal_Mem_insts), 1, 1, 1),
-        ("weight_coal", (Coal_Mem_insts, Uncoal_Mem_insts), 0, 0, 1),
-        ("departure_delay", (Departure_del_uncoal, Uncoal_per_mw, Weight_uncoal,
-                             Departure_del_coal, Weight_coal), Departure_delay, 320, 1),
-        ("mem_l_uncoal", (Mem_LD, Uncoal_per_mw, Departure_del_uncoal), Mem_L, 730, 1),
-        ("mem_l", (Mem_L, Weight_uncoal, Mem_L_Coal, Weight_coal), Mem_L, 730, 1),
-        ("mwp_without_bw_full", (Mem_L, Departure_delay), MWP_without_BW_full, 2.28, 0.01),
-        ("bw_per_warp", (Freq, Load_bytes_per_warp, Mem_L), 128e9 / 730, 0.175e9, 0.001e9),
-        ("mwp", (MWP_without_BW_full, MWP_peak_BW, N), MWP, 2.28, 0.01),
-        ("comp_cycles", (Issue_cycles, Comp_insts + Uncoal_Mem_insts), Comp_cycles, 132, 1),
-        ("mem_cycles", (Mem_L, Uncoal_Mem_insts, Mem_L_Coal, Coal_Mem_insts), Mem_cycles, 4380, 1),
-        ("cwp_full", (Mem_cycles, Comp_cycles), CWP_full, 34.18, 0.01),
-        ("cwp", (CWP_full, N), CWP, 20, 1),
-        ("rep", (Blocks, Active_blocks_per_SM, Active_SMs), Rep, 1, 1),
-    ],
-)  # fmt: skip
-def test_table2_intermediates(equation, arguments, value, printed, unit):
-    result = EQUATIONS[equation](*arguments)
-    assert result == exact(value)
-    assert result == digits(printed, unit)
+@pytest.mark.parametrize("quantity", PRINTED)
+def test_table2_intermediates(quantity):
+    assert FIGURE12[quantity] == digits(*PRINTED[quantity])
 
 
 def test_table2_mwp_peak_bw():
-    bw_per_warp = hk.bw_per_warp(Freq, Load_bytes_per_warp, Mem_L)
-    assert hk.mwp_peak_bw(Mem_Bandwidth, bw_per_warp, Active_SMs) == exact(MWP_peak_BW)
+    bw_per_warp = hk.bw_per_warp(1e9, 128.0, Mem_L)
+    assert hk.mwp_peak_bw(80e9, bw_per_warp, Active_SMs) == exact(28.515625)
     # ERRATA: the paper prints 28.57, from the bandwidth of a warp rounded to 0.175 GB/s.
-    assert hk.mwp_peak_bw(Mem_Bandwidth, 0.175e9, Active_SMs) == digits(28.57, 0.01)
+    assert hk.mwp_peak_bw(80e9, 0.175e9, Active_SMs) == digits(28.57, 0.01)
 
 
 def test_table2_exec_cycles_app():
@@ -97,7 +72,7 @@ def test_table2_exec_cycles_app():
 
 
 def test_table2_synch_cost():
-    arguments = (Synch_insts, Active_blocks_per_SM, Rep)
+    arguments = (6.0, 5.0, Rep)
     assert hk.synch_cost(Departure_delay, MWP - 1, *arguments) == exact(Synch_cost)
     # ERRATA: printed 12288, with MWP rounded to 2.28.
     assert hk.synch_cost(Departure_delay, 2.28 - 1, *arguments) == digits(12288, 1)
@@ -112,11 +87,11 @@ def test_table2_final_time():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_table2_whole_model(variant):
-    found = run(variant, GOLDEN["figure12"])
+    found = run(variant, FIGURE12)
     assert found["execution_cycles"] == exact(Final_Time)
     assert found["synchronisation_cycles"] == exact(Synch_cost)
     assert found["memory_warp_parallelism"] == exact(MWP)
-    assert found["computation_warp_parallelism"] == exact(CWP)
+    assert found["computation_warp_parallelism"] == exact(N)
     assert found["regime"] == "eq23"  # "Since CWP is greater than MWP"
 
 

@@ -85,57 +85,41 @@ def test_scalar_body_is_vector_pass(results, model, variant):
     assert timed > 20
 
 
+# How a grid is cut, and the limits that decide it.
+CUTS = {
+    "chunks of 5": (5, {}),
+    "tables of each box, several calls of a pass": (100, {"WHOLE_TABLES": 0, "BLOCK": 16}),
+    "tables of parts of a box": (None, {"WHOLE_TABLES": 0, "LAUNCHES": 7, "CLOCKS_FORM": 10**9}),
+    "form clocks": (None, {"CLOCKS_FORM": 1}),
+    "form rows": (None, {"CLOCKS_FORM": 10**9}),
+}
+
+
 @every
-@pytest.mark.parametrize("chunk_points", [5, 64])
-def test_chunks(results, model, variant, chunk_points):
+@pytest.mark.parametrize("cut", CUTS)
+def test_however_it_is_cut(results, model, variant, cut, monkeypatch):
+    chunk_points, changed = CUTS[cut]
+    used = []
+    monkeypatch.setattr(chunk_module, "get_pass", lambda *key: used.append(key) or get_pass(*key))
+    for name, value in changed.items():
+        monkeypatch.setattr(limits, name, value)
     plan = plan_for(model, variant, chunk_points=chunk_points)
     for space in resolve(plan).kernels:
-        assert space.grid.n_chunks > 1
+        assert space.grid.n_chunks > 1 or chunk_points != 5
         same_bits(results[model, variant][space.kernel.key], assembled(space, plan))
+    if cut.startswith("form"):
+        assert {key[2] for key in used} == {cut.removeprefix("form ")}
 
 
-@every
-def test_blocks_and_tables_of_their_own(results, model, variant, monkeypatch):
-    # Large grids: tables box by box, several calls of a pass for a box.
-    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
-    monkeypatch.setattr(limits, "BLOCK", 16)
-    plan = plan_for(model, variant, chunk_points=100)
-    for space in resolve(plan).kernels:
-        same_bits(results[model, variant][space.kernel.key], assembled(space, plan))
-
-
-@every
-def test_tables_of_parts_of_a_box(results, model, variant, monkeypatch):
-    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
-    monkeypatch.setattr(limits, "LAUNCHES", 7)
-    monkeypatch.setattr(limits, "CLOCKS_FORM", 10**9)
-    plan = plan_for(model, variant)
-    for kernel, found in whole(plan).items():
-        assert results[model, variant][kernel]["status"].size > 7
-        same_bits(results[model, variant][kernel], found)
-
-
-@every
-def test_rows_form_is_clocks_form(results, model, variant, monkeypatch):
-    for pairs, form in ((1, "clocks"), (10**9, "rows")):
-        monkeypatch.setattr(limits, "CLOCKS_FORM", pairs)
-        used = []
-        monkeypatch.setattr(
-            chunk_module, "get_pass", lambda *key, used=used: used.append(key) or get_pass(*key)
-        )
-        for kernel, found in whole(plan_for(model, variant)).items():
-            same_bits(results[model, variant][kernel], found)
-        assert {key[2] for key in used} == {form}
-
-
-@every
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-def test_dask(results, model, variant, scheduler):
+@pytest.mark.parametrize("model", MODELS)
+def test_dask(results, model, scheduler):
     kernels = ("mat_tiled", "matrixmul_shared")
-    tree = evaluate(plan_for(model, variant, kernels=kernels, chunk_points=40))
+    tree = evaluate(plan_for(model, "corrected", kernels=kernels, chunk_points=40))
     with dask.config.set(scheduler=scheduler, num_workers=4):
         for kernel in kernels:
-            found, dataset = results[model, variant][kernel], tree[kernel].to_dataset().compute()
+            found = results[model, "corrected"][kernel]
+            dataset = tree[kernel].to_dataset().compute()
             same_bits(found, {name: dataset[name].values for name in found})
 
 
