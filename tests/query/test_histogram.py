@@ -21,13 +21,13 @@ import sweep
 from sweep import query
 from sweep.cli import main
 from sweep.compiler.passes import TILE
-from sweep.compiler.reductions import Counts, take_counts, take_histogram
+from sweep.compiler.reductions import Counts, take_histogram
 from sweep.errors import QueryError
 from sweep.evaluation import evaluate, limits
 from sweep.evaluation.planned import Planned
 from sweep.plot import histogram_plot
 from sweep.query.grid import grids_of_store
-from sweep.reduction import CODES, Keep
+from sweep.reduction import Keep
 from sweep.runs.running import run
 
 OWN = {"tile": [8, 32], "unroll": [1, 4], "block_size": [64, 256]}
@@ -52,17 +52,15 @@ def spaces(tmp_path_factory):
 
 
 def flat(results, kernel, name):
-    """Return a variable over all configurations of a kernel, as one table of columns."""
+    """Return a variable over all configurations of a kernel, and the labels of each."""
     dataset = results[kernel].to_dataset()
-    dims = dataset["status"].dims
-    shape = dataset["status"].shape
+    whole = dataset["status"]
     found = dataset[name]
     if found.dtype.kind == "f":  # a number counts where its configuration can be
-        found = found.where(dataset["status"] == 0)
-    spread = found.broadcast_like(dataset["status"]).transpose(*dims)
-    labels = {d: np.broadcast_to(dataset[d].values.reshape(
-        [-1 if e == d else 1 for e in dims]), shape).ravel() for d in dims}  # fmt: skip
-    return spread.values.ravel(), labels
+        found = found.where(whole == 0)
+    columns = [found, *(dataset[d] for d in whole.dims)]
+    spread = [c.broadcast_like(whole).transpose(*whole.dims).values.ravel() for c in columns]
+    return spread[0], dict(zip(whole.dims, spread[1:], strict=True))
 
 
 def brute(results, name, by, borders=None):
@@ -72,11 +70,8 @@ def brute(results, name, by, borders=None):
         values, labels = flat(results, kernel, name)
         columns = [np.full(values.size, kernel) if d == "kernel" else labels[d] for d in by]
         keys = list(zip(*(c.tolist() for c in columns), strict=True)) or [()] * values.size
-        groups = {}
-        for i, key in enumerate(keys):
-            groups.setdefault(key, []).append(i)
-        for key, at in groups.items():
-            mine = values[at]
+        for key in set(keys):
+            mine = values[[i for i, of in enumerate(keys) if of == key]]
             if borders is None:
                 counts = np.bincount(mine, minlength=256)
             else:
@@ -162,22 +157,19 @@ def test_shares_are_those_of_brute_force(spaces, asked, by):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", [None, (), ("device",), ("memory_clock_ratio", "model")])
+@pytest.mark.parametrize("by", [(), ("memory_clock_ratio", "model")])
 def test_summary_of_a_plan_is_that_of_its_store(spaces, by):
+    select = {"device": "gtx_980", "core_clock_ratio": (0.85, 1.05)}
     for space, results, path in spaces.values():
-        expected = query.summary(path, by=by).to_json()
-        assert query.summary(results, by=by).to_json() == expected
-        assert sweep.summary(space, by=by).to_json() == expected
-        selected = {"select": {"device": "gtx_980", "core_clock_ratio": (0.85, 1.05)}, "by": by}
-        expected = query.summary(path, **selected).to_json()
-        assert sweep.summary(space, **selected).to_json() == expected
+        expected = query.summary(path, by=by, select=select).to_json()
+        assert query.summary(results, by=by, select=select).to_json() == expected
+        assert sweep.summary(space, by=by, select=select).to_json() == expected
 
 
 def test_summary_without_regimes():
     axes = {"block_size": [64, 256], **CLOCKS}
     space = laid_out(kernels=["sepia"], models=["hong_kim"], outputs=["execution_time"], axes=axes)
-    results = evaluate(space).compute()
-    assert sweep.summary(space).to_json() == query.summary(results).to_json()
+    assert_same(sweep.summary, space, evaluate(space).compute())
 
 
 def test_compiled_passes_answer(spaces, monkeypatch):
@@ -226,12 +218,8 @@ def test_index_answers_without_reading(spaces, monkeypatch):
     assert not read
     query.histogram(path, "execution_time", 20)
     assert read
-
-
-def test_own_variables_of_a_model(spaces):
-    space, results, path = spaces["clocks"]
-    for data in (Planned(space), path):
-        assert_same(query.histogram, data, results, "memory_warp_parallelism", 5)
+    own = query.histogram(path, "memory_warp_parallelism", 5)
+    assert own.to_json() == query.histogram(results, "memory_warp_parallelism", 5).to_json()
 
 
 @given(
@@ -248,13 +236,6 @@ def test_pass_sorts_any_number(values, borders, dtype):
     expected = np.bincount(np.searchsorted(cuts, good, side="right"), minlength=len(cuts) + 1)
     assert state.counts[0, :-1].tolist() == expected.tolist()
     assert state.counts[0, -1] == np.isnan(row).sum()
-
-
-def test_pass_counts_codes():
-    rows = tuple(np.random.default_rng(1).integers(0, 256, (2, 999)).astype(np.uint8))
-    state = Counts(CODES, 2, TILE)
-    take_counts(state.arguments(), rows, 0, np.zeros(1, np.int64), 0, False)
-    assert (state.counts == [np.bincount(row, minlength=256) for row in rows]).all()
 
 
 # ---------------------------------------------------------------------------- questions
@@ -282,11 +263,9 @@ def test_wrong_questions_are_told(spaces, question, told):
 
 
 def test_one_value_has_a_bin_around_it(spaces):
-    _, results, _ = spaces["clocks"]
     select = {"kernel": "sepia", "device": "gtx_280", "model": "hong_kim", "block_size": 64,
               "core_clock_ratio": 1.0, "memory_clock_ratio": 1.0}  # fmt: skip
-    answer = query.histogram(results, select=select, bins=1)
-    (row,) = answer
+    (row,) = query.histogram(spaces["clocks"][1], select=select, bins=1)
     assert (row["count"], row["share"]) == (1, 1.0)
     assert row["lowest"] < row["highest"]
 

@@ -119,13 +119,9 @@ def test_pareto__is_brute_force(backed, by, objectives, senses):
     for points in grouped(flattened(ONE), by).values():
         valid = [p for p in points if is_valid(p, *objectives)]
         values = [tuple(s * p[o] for s, o in zip(signs, objectives, strict=True)) for p in valid]
-        for i, p in enumerate(values):
-            beaten = any(
-                all(a <= b for a, b in zip(q, p, strict=True)) and (q != p or j < i)
-                for j, q in enumerate(values)
-                if j != i
-            )
-            if not beaten:
+        unique = {value: i for i, value in reversed(list(enumerate(values)))}  # the first stays
+        for p, i in unique.items():
+            if not any(q != p and all(np.array(q) <= p) for q in unique):
                 expected.add(place(valid[i]))
     answer = pareto(backed, objectives, senses, by=by)
     assert {place(row) for row in answer} == expected
