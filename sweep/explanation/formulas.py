@@ -18,7 +18,6 @@ from sweep.models.base import Symbol
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "max": max, "min": min, "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt,
 }  # fmt: skip
-KEEP_UNITS = ("min", "max", "ceil", "floor", "abs")
 DIGITS = 6
 
 
@@ -151,7 +150,7 @@ def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
                                       float(right.value), value),)  # fmt: skip
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             value = FUNCTIONS[name](*values)
-            units = _common_units(operands) if name in KEEP_UNITS else None
+            units = _common_units(operands) if name != "sqrt" else None
         case ast.BinOp(op=ast.Mult() | ast.Div() as op):
             value = OPERATORS[type(op)][0](*values)
             if operands[0].units is not None or operands[1].units is not None:

@@ -115,6 +115,7 @@ def test_an_answers_row_is_explained_with_the_same_numbers():
                 axes=CLOCKS)  # fmt: skip
     space = resolve(plan)
     rows = [r for r in best(evaluate(space), by=("device", "model")) if r["execution_time"]]
+    assert len(rows) == 4
     for row in rows:
         results = explain(record_of(space), row.configuration).results
         assert np.float32(results["execution_time"]) == np.float32(row["execution_time"])
