@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweep.compiler.functions import OPERATORS
+from sweep.compiler.program import OPERATORS
 from sweep.errors import QueryError, SweepError
 from sweep.evaluation import evaluate, evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.explanation.explaining import explain
-from sweep.explanation.formulas import SIGNS
 from sweep.fields import STATUS
 from sweep.models import model_names
 from sweep.query import best
@@ -159,7 +158,7 @@ def test_every_equation_of_the_path_is_there_with_its_unit():
     "configuration", [usual("sepia"), usual("product"), usual("sepia", device="gtx_280")]
 )
 def test_conditions_have_both_sides_and_their_truth(configuration):
-    operators = {SIGNS[kind]: OPERATORS[kind] for kind in SIGNS}
+    operators = {sign: function for function, sign in OPERATORS.values()}
     compared = [c for found in explain(None, configuration)["Regime"].lines
                 for c in found.comparisons]  # fmt: skip
     assert compared and all(made.left and made.right for made in compared)
