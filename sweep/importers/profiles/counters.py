@@ -112,7 +112,7 @@ def decimal_sign(texts: Iterable[str]) -> str:
     witness: dict[str, str] = {}
     for text in texts:
         match = _NUMBER.fullmatch(text)
-        sign = _told(match["digits"], bool(match["exponent"])) if match else ""
+        sign = _required_sign(match["digits"], bool(match["exponent"])) if match else ""
         if sign:
             witness.setdefault(sign, text.strip())
     if len(witness) > 1:
@@ -121,7 +121,7 @@ def decimal_sign(texts: Iterable[str]) -> str:
     return next(iter(witness), ".")
 
 
-def _told(digits: str, exponent: bool) -> str:
+def _required_sign(digits: str, exponent: bool) -> str:
     """Return the decimal sign that a number requires, or ``""`` if it is ambiguous."""
     signs = [c for c in digits if c in ".,"]
     if not signs:

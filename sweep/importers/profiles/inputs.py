@@ -148,7 +148,7 @@ class _Reader:
         singles = [launch for launch in self.launches if not launch.is_mean]
         n_launches = len(singles) or max(launch.invocations for launch in self.launches)
         device = next((launch.device for launch in self.launches if launch.device), "")
-        block, grid = (self._sides(what) for what in ("block", "grid"))
+        block, grid = (self._sides(side) for side in ("block", "grid"))
         self.inputs = Inputs(self.launches[0].kernel, device, n_launches, block, grid)
         self._check_warps()
         self._resources()
@@ -187,24 +187,24 @@ class _Reader:
 
     # The launch
 
-    def _sides(self, what: str) -> tuple[int, int, int]:
+    def _sides(self, side: str) -> tuple[int, int, int]:
         """Return the three dimensions of the block or the grid."""
-        given = getattr(self.given, what)
+        given = getattr(self.given, side)
         if given is not None:
             return tuple(given)
-        shapes = {getattr(launch, what) for launch in self.launches} - {None}
+        shapes = {getattr(launch, side) for launch in self.launches} - {None}
         if len(shapes) > 1:
             sizes = sorted(math.prod(shape) for shape in shapes)
             raise ProfileError(
-                f"launches of '{bare_name(self.launches[0].kernel)}' differ in their {what}"
+                f"launches of '{bare_name(self.launches[0].kernel)}' differ in their {side}"
                 f" ({sizes[0]} to {sizes[-1]}): choose one with --launch"
             )
         if shapes:
             return shapes.pop()
-        counted = self._find(f"{what}_size")
+        counted = self._find(f"{side}_size")
         if counted is None:
             hint = NO_GEOMETRY[self.launches[0].tool]
-            raise ProfileError(f"no {what} of the launch: {hint} or give --{what} X,Y,Z")
+            raise ProfileError(f"no {side} of the launch: {hint} or give --{side} X,Y,Z")
         return round(counted.value), 1, 1
 
     def _check_warps(self) -> None:

@@ -250,14 +250,14 @@ def _shares_of_branches(graph: Graph, branches: Mapping[str, float]) -> dict[int
     return result
 
 
-def _refuse_unused(graph: Graph, wanted: Iterable[str], what: str, blocks: Iterable[int]) -> None:
+def _refuse_unused(graph: Graph, wanted: Iterable[str], place: str, blocks: Iterable[int]) -> None:
     """Refuse labels from the user that do not belong to one of some blocks."""
     listed = list(dict.fromkeys(label.name for n in blocks for label in graph.blocks[n].labels))
     keys = set(map(_key, listed))
     for name in wanted:
         if _key(name) not in keys:
             there_are = f" (there are {', '.join(listed[:12])})" if listed else " (there is none)"
-            raise PtxError(f"no {what} '{name}'{nearest(name, listed)}{there_are}")
+            raise PtxError(f"no {place} '{name}'{nearest(name, listed)}{there_are}")
 
 
 def _complete_trips(graph: Graph, trips: Mapping[str, float]) -> None:

@@ -224,13 +224,11 @@ class _Writer:
 
     def resources(self, registers: int | None, dynamic_shared: int | None) -> None:
         """Fill in the resources, and add the sizes that they need."""
-        what = "estimate, the most 32-bit registers that are live at once (a 64-bit one is two)"
-        source = f"derived: {what}" if registers is None else f"assumed: {_GIVEN}"
+        resources, estimate = self.tables["resources"], self.analysis.registers
+        resources["registers_per_thread"] = estimate if registers is None else registers
+        how = "estimate, the most 32-bit registers that are live at once (a 64-bit one is two)"
+        source = f"derived: {how}" if registers is None else f"assumed: {_GIVEN}"
         self.file.sources["resources.registers_per_thread"] = source
-        resources = self.tables["resources"]
-        resources["registers_per_thread"] = (
-            self.analysis.registers if registers is None else registers
-        )
         fixed = self.analysis.shared_bytes
         if self.analysis.has_dynamic_shared or dynamic_shared:
             why = f"{_GIVEN if dynamic_shared else 'none'}: the launch sets it"
