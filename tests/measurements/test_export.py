@@ -27,7 +27,7 @@ from sweep.importers.files import read_source
 from sweep.importers.tuners.exporting import Chosen, kernel_tuner_text, restriction_texts, t1_text
 from sweep.importers.tuners.formats import read_measurements
 from sweep.importers.tuners.measurements import MEASURED
-from sweep.importers.tuners.search_space import read_t1
+from sweep.importers.tuners.search_space import SearchSpace, read_t1
 from sweep.measurements.exporting import best_configurations, export
 from sweep.measurements.importing import read_measured
 from sweep.space import Plan, valid_configurations
@@ -71,19 +71,11 @@ def replayed(restrictions: Any) -> list[dict]:
     kernel_tuner = pytest.importorskip("kernel_tuner")
     Path("cache.json").write_bytes(gzip.decompress(CACHE.read_bytes()))
     cache = json.loads(Path("cache.json").read_text())
+    known = (cache["kernel_name"], "", cache["problem_size"], [], cache["tune_params"])
     results, _ = kernel_tuner.tune_kernel(
-        cache["kernel_name"],
-        "",
-        cache["problem_size"],
-        [],
-        cache["tune_params"],
-        restrictions=restrictions,
-        simulation_mode=True,
-        cache="cache.json",
-        strategy="brute_force",
-        quiet=True,
-        lang="CUDA",
-    )
+        *known, restrictions=restrictions, simulation_mode=True, cache="cache.json",
+        strategy="brute_force", quiet=True, lang="CUDA",
+    )  # fmt: skip
     return results
 
 
@@ -167,12 +159,15 @@ def test_t1_reads_back_as_the_same_configurations(predictions, capsys):
     done = export(predictions, "t1", n=60)
     assert done.path == Path("convolution_milo.T1.json") and done.notes == ()
     space = read_t1(read_source(done.path))
-    found = valid_configurations(space.parameters, space.conditions)
-    names = tuple(space.parameters)
-    listed = set(zip(*(found.column(name).tolist() for name in names), strict=True))
-    assert listed == set(top(predictions, 60, names))
+    assert listed(space) == sorted(top(predictions, 60, tuple(space.parameters)))
     assert main(["import", str(done.path), "--device", "rtx_a4000"]) == 0
     assert "convolution_milo_plan.toml" in capsys.readouterr().out
+
+
+def listed(space: SearchSpace) -> list[tuple]:
+    found = valid_configurations(space.parameters, space.conditions)
+    columns = (found.column(name).tolist() for name in space.parameters)
+    return sorted(zip(*columns, strict=True))
 
 
 def chosen(rows: list[tuple], **axes: tuple) -> Chosen:
@@ -197,10 +192,7 @@ def test_any_set_of_configurations_has_its_conditions(rows, axes):
         p = dict(zip(axes, row, strict=True))
         assert all(eval(text, {"__builtins__": {}}, p) for text in texts) == (row in rows)
     Path("t.json").write_text(t1_text(one)[0])
-    read = read_t1(read_source("t.json"))
-    found = valid_configurations(read.parameters, read.conditions)
-    listed = list(zip(*(found.column(name).tolist() for name in axes), strict=True))
-    assert sorted(listed) == sorted(rows)
+    assert listed(read_t1(read_source("t.json"))) == sorted(rows)
 
 
 # ---------------------------------------------------------------------------- Triton
@@ -230,10 +222,11 @@ def test_triton_keeps_the_best(predictions):
     tuned = module(done.path)
     assert tuned.top_k == 20
     rows = query.top(predictions, 400)
-    configs = [Config({name: row[name] for name in tuned.NAMES}) for row in reversed(list(rows))]
+    every = [{name: row[name] for name in tuned.NAMES} for row in rows]
+    configs = list(map(Config, reversed(every)))
     kept = pruned_as_triton_does(configs, {"image": object()}, tuned.prune_configs_by)
-    best = [{name: row[name] for name in tuned.NAMES} for row in rows[:20]]
-    assert sorted(map(str, (c.kwargs for c in kept))) == sorted(map(str, best))
+    best = every[:20]
+    assert sorted(str(c.kwargs) for c in kept) == sorted(map(str, best))
     assert tuned.perf_model(**best[0]) == rows[0]["execution_time"]
     assert tuned.perf_model(block_size_x=7) == math.inf
 
@@ -247,10 +240,8 @@ LABEL = 'x"""\nimport os\nos.mkdir("gone")\n"""'
 def results(dim: str = "a", device: str = "gtx_980", model: str = "hong_kim") -> xr.Dataset:
     """Return results as they may be in an untrusted store."""
     axes = {"model": [model], "device": [device], dim: [1, 2]}
-    data = {
-        "execution_time": (tuple(axes), np.array([[[1.0, 2.0]]]), {"units": "s"}),
-        "status": (tuple(axes), np.zeros((1, 1, 2), np.uint8)),
-    }
+    time, status = np.array([[[1.0, 2.0]]]), np.zeros((1, 1, 2), np.uint8)
+    data = {"execution_time": (tuple(axes), time, {"units": "s"}), "status": (tuple(axes), status)}
     return xr.Dataset(data, axes)
 
 
@@ -295,23 +286,18 @@ def test_csv_parquet_and_dataframe_hold_the_same(predictions):
 
 
 def test_configurations_count_once_whatever_else_is_swept():
-    data = sweep.evaluate(plan(axes={"core_clock_ratio": [0.7, 0.8, 1.0],
-                                     "image_width": [2048, 4096]})).load()  # fmt: skip
+    axes = {"core_clock_ratio": [0.7, 0.8, 1.0], "image_width": [2048, 4096]}
+    data = sweep.evaluate(plan(axes=axes)).load()
     found = best_configurations(data, 40)
     assert len(set(found.rows)) == len(found.rows) == 40
     assert "image_width" not in found.names
-    best = data["convolution_milo"]["execution_time"].min(
-        ["model", "device", "core_clock_ratio", "image_width"]
-    )
-    expected = np.sort(best.values[np.isfinite(best.values)])[:40]
-    assert found.seconds == expected.tolist()
+    best = data["convolution_milo"]["execution_time"].min(["model", "device", *axes]).values
+    assert found.seconds == np.sort(best[np.isfinite(best)])[:40].tolist()
 
 
-def test_a_list_of_configurations_exports_the_same(predictions):
-    stacked, grid = (
-        best_configurations(sweep.evaluate(plan(layout=layout)).load(), 25)
-        for layout in ("stacked", "grid")
-    )
+def test_a_list_of_configurations_exports_the_same():
+    layouts = (sweep.evaluate(plan(layout=layout)).load() for layout in ("stacked", "grid"))
+    stacked, grid = (best_configurations(data, 25) for data in layouts)
     assert (stacked.rows, stacked.seconds, stacked.names) == (grid.rows, grid.seconds, grid.names)
 
 
@@ -322,26 +308,23 @@ def test_fewer_than_asked_for_are_said(predictions):
     assert f"there are {done.rows} valid configurations, not 50" in done.notes
 
 
-def test_several_devices_models_or_kernels_are_refused():
-    data = sweep.evaluate(plan(devices=["rtx_a4000", "rtx_2080_ti"]))
-    with pytest.raises(QueryError, match="about one device: select one of rtx_a4000, rtx_2080_ti"):
-        export(data, "t1")
-    data = sweep.evaluate(plan(models=["hong_kim", "wang_chu"]))
-    with pytest.raises(QueryError, match="about one model: select one of hong_kim, wang_chu"):
-        export(data, "triton")
-    data = sweep.evaluate(plan(kernels=[str(KERNEL), "transpose"]))
-    with pytest.raises(QueryError, match="about one kernel"):
-        export(data, "kernel_tuner")
-
-
-def write_plan() -> None:
-    Path("conv.toml").write_text(
-        f'schema = 1\nkernels = ["{KERNEL}"]\ndevices = ["rtx_a4000"]\nmodels = ["hong_kim"]\n'
-    )
+@pytest.mark.parametrize(
+    ("more", "form", "message"),
+    [({"devices": ["rtx_a4000", "rtx_2080_ti"]}, "t1",
+      "about one device: select one of rtx_a4000, rtx_2080_ti"),
+     ({"models": ["hong_kim", "wang_chu"]}, "triton",
+      "about one model: select one of hong_kim, wang_chu"),
+     ({"kernels": [str(KERNEL), "transpose"]}, "kernel_tuner", "about one kernel")],
+)  # fmt: skip
+def test_several_devices_models_or_kernels_are_refused(more, form, message):
+    with pytest.raises(QueryError, match=message):
+        export(sweep.evaluate(plan(**more)), form)
 
 
 def test_command_line(folder, capsys):
-    write_plan()
+    Path("conv.toml").write_text(
+        f'schema = 1\nkernels = ["{KERNEL}"]\ndevices = ["rtx_a4000"]\nmodels = ["hong_kim"]\n'
+    )
     assert main(["export", "conv.toml", "t1", "-n", "10", "tile_size_x=2", "-o", "ten.json"]) == 0
     assert capsys.readouterr().out == "wrote ten.json: 10 configurations\n"
     assert read_t1(read_source("ten.json")).parameters["tile_size_x"] == (2,)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.refusals import refused
 
 import sweep
 from sweep.cli import main
@@ -87,13 +88,17 @@ def test_mix__that_made_the_times_is_found_again(model, tmp_path):
 # ---------------------------------------------------------------------------- measured
 
 
+def mapes(name, given, models):
+    answer = sweep.validate_clocks(FOLDER / name, device="gtx_titan_x", given=given, models=models)
+    return answer, dict(zip(answer.column("by"), answer.column("mape"), strict=True))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["applications.csv", "microbenchmarks.csv.gz"])
-def test_measured__models_beat_the_rules_that_know_one_time(name):
-    answer = sweep.validate_clocks(FOLDER / name, device="gtx_titan_x", given=[(975, 810)],
-                                   models=MODELS)  # fmt: skip
-    mape = dict(zip(answer.column("by"), answer.column("mape"), strict=True))
-    kernels = {"applications.csv": 25, "microbenchmarks.csv.gz": 140}[name]
+@pytest.mark.parametrize(
+    ("name", "kernels"), [("applications.csv", 25), ("microbenchmarks.csv.gz", 140)]
+)
+def test_measured__models_beat_the_rules_that_know_one_time(name, kernels):
+    answer, mape = mapes(name, [(975, 810)], MODELS)
     assert set(answer.column("kernels")) == {kernels}
     assert set(answer.column("predictions")) == {kernels * 30}
     for model in MODELS:
@@ -109,17 +114,13 @@ def test_measured__models_beat_the_rules_that_know_one_time(name):
      ((595, 810), {"combined": 3.8, "hong_kim": 9.3, "wang_chu": 9.2})],
 )  # fmt: skip
 def test_measured__from_one_pair_as_the_readme_says(given, expected):
-    answer = sweep.validate_clocks(APPLICATIONS, device="gtx_titan_x", given=[given],
-                                   models=list(expected))  # fmt: skip
-    mape = dict(zip(answer.column("by"), answer.column("mape"), strict=True))
+    mape = mapes("applications.csv", [given], list(expected))[1]
     assert {name: round(100 * mape[name], 1) for name in expected} == expected
 
 
 @pytest.mark.slow
 def test_measured__a_second_pair_helps_the_model_that_knows_l2():
-    given = [(975, 810), (595, 3505)]
-    answer = sweep.validate_clocks(APPLICATIONS, device="gtx_titan_x", given=given, models=MODELS)
-    mape = dict(zip(answer.column("by"), answer.column("mape"), strict=True))
+    mape = mapes("applications.csv", [(975, 810), (595, 3505)], MODELS)[1]
     assert mape["wang_chu"] < 0.02 < 0.03 < min(mape["hong_kim"], mape[SUM_RULE], mape[ROOF_RULE])
 
 
@@ -175,19 +176,13 @@ def table_in_readme():
 # ---------------------------------------------------------------------------- on the command line
 
 
-def run(capsys, *arguments):
-    code = main(["validate-clocks", *arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 @pytest.mark.slow
 def test_command__by_kernel(capsys):
-    code, out, err = run(
-        capsys, str(APPLICATIONS), "--device", "gtx_titan_x", "--given", "975/810", "--model",
-        "hong_kim", "--by-kernel", "--format", "json",
-    )  # fmt: skip
-    assert (code, err) == (0, "")
+    command = ["validate-clocks", str(APPLICATIONS), "--device", "gtx_titan_x", "--given",
+               "975/810", "--model", "hong_kim", "--by-kernel", "--format", "json"]  # fmt: skip
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
     rows = {(row["kernel"], row["by"]): row for row in json.loads(out)["rows"]}
     assert len(rows) == 25 * 5
     # Kernels limited by the core clock have more computation than those limited by DRAM.
@@ -217,7 +212,7 @@ BAD = {
     "nothing left": (
         GOOD,
         ["--given", "975/810,595/810"],
-        "kernel 'k' was measured at no further pair to judge by",
+        "at no further pair to judge by",
     ),
     "device": (GOOD, ["--device", "gtx_titan"], "did you mean 'gtx_titan_x'?"),
     "model": (GOOD, ["--model", "hong"], "models: unknown 'hong'; did you mean 'hong_kim'?"),
@@ -233,15 +228,13 @@ def test_bad_input__one_line_and_exit_code_2(case, capsys, tmp_path):
     options = {"--device": "gtx_titan_x", "--given": "975/810"}
     options |= dict(zip(arguments[::2], arguments[1::2], strict=True))
     words = [word for pair in options.items() for word in pair]
-    code, out, err = run(capsys, str(path), *words)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1 and message in err, err
+    assert message in refused(capsys, "validate-clocks", path, *words)
 
 
 @pytest.mark.slow
 def test_bad_input__clocks_that_the_device_does_not_have(capsys, tmp_path):
     path = tmp_path / "times.csv"
     path.write_text(GOOD + "k,1400,810,1\n", encoding="utf-8")
-    code, _, err = run(capsys, str(path), "--device", "gtx_titan_x", "--given", "975/810",
-                       "--model", "hong_kim")  # fmt: skip
-    assert code == 2 and "hong_kim has no time on gtx_titan_x at all clocks of the file" in err
+    words = ("--device", "gtx_titan_x", "--given", "975/810", "--model", "hong_kim")
+    error = refused(capsys, "validate-clocks", path, *words)
+    assert "hong_kim has no time on gtx_titan_x at all clocks of the file" in error
