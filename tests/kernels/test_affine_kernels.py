@@ -8,7 +8,7 @@ import jsonschema
 import numpy as np
 import pytest
 from support.launches import launched, space_of
-from support.spec_texts import KERNEL, spoilt
+from support.spec_texts import AFFINE, KERNEL, spoilt
 from support.warps import affine_bank_conflicts
 
 from sweep import specs
@@ -22,50 +22,11 @@ from sweep.specs import format_table
 DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
 CAPABILITIES = ("1.0", "1.3", "5.2")
 
-FILE = """\
-schema = 1
-name = "Affine"
-
-[source]
-default = "assumed: made up"
-
-[sizes]
-n = 1000
-
-[parameters]
-width = [8, 16, 32, 64]
-height = [1, 4, 8]
-step = [1, 2, 3]
-
-[launch]
-threads_per_block = "width * height"
-blocks = 100
-block_x = "width"
-
-[resources]
-registers_per_thread = 10
-
-[instructions]
-fp32 = 100
-
-[[global_access]]
-name = "a"
-kind = "load"
-count = 2
-bytes = 4
-GLOBAL
-
-[[shared_access]]
-name = "s"
-kind = "load"
-count = 3
-SHARED
-"""
 FLAT = 'pattern = "affine"\nx = 1\ny = "width"'
 
 
 def text_of(access=FLAT, shared=FLAT):
-    return FILE.replace("GLOBAL", access).replace("SHARED", shared)
+    return AFFINE.replace("GLOBAL", access).replace("SHARED", shared)
 
 
 def launch_of(text):

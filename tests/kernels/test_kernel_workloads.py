@@ -5,54 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.launches import launched
-from support.spec_texts import KERNEL, spoilt
+from support.spec_texts import KERNEL, STAGES, spoilt
 
 from sweep.fields import STATUS
 from sweep.hardware.occupancy_limits import compute_capabilities, l1_bytes_of
 
 BAD = STATUS["kernel_expression"]
 LAST_OF_LOAD = """stride = "1 if layout == 'row' else n"\n"""
-STAGES = """
-schema = 1
-name = "two stages"
-
-[source]
-default = "assumed: for this test"
-
-[launch]
-threads_per_block = 128
-blocks = 60
-
-[resources]
-registers_per_thread = 8
-
-[[stage]]
-name = "all"
-fp32 = 10
-barriers = 1
-
-[[stage]]
-name = "few"
-threads = THREADS
-fp32 = 4
-special = 2
-
-[[global_access]]
-name = "result"
-stage = "few"
-kind = "store"
-count = 3
-bytes = 4
-pattern = "coalesced"
-
-[[shared_access]]
-name = "column"
-stage = "few"
-kind = "load"
-count = 5
-pattern = "affine"
-x = 16
-"""
 
 
 def launch_of(text, device="gtx_980"):

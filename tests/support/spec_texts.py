@@ -1,11 +1,18 @@
-"""A complete device file and a complete kernel file, and a function that changes them."""
+"""Device and kernel files of tests, and a function that changes them.
+
+DEVICE and KERNEL are complete. AFFINE lacks the keys of its accesses, GLOBAL and SHARED, and
+STAGES the number of THREADS of its second stage.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "data" / "specs"
-DEVICE, KERNEL = ((FOLDER / f"{name}.toml").read_text("utf-8") for name in ("device", "kernel"))
+_FOLDER = Path(__file__).parents[1] / "data" / "specs"
+DEVICE, KERNEL, AFFINE, STAGES = (
+    (_FOLDER / name).read_text("utf-8")
+    for name in ("device.toml", "kernel.toml", "affine.toml.in", "stages.toml.in")
+)
 
 
 def spoilt(text: str, old: str, new: str) -> str:
