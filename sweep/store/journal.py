@@ -131,7 +131,7 @@ def rewrite_journal(files: Files, binding: str, entries: Iterable[Entry]) -> Non
 def _parts(files: BucketFiles, binding: str) -> list[str]:
     """Return the keys of the journal's objects in a bucket, in order."""
     start = f"{journal_key(files, binding)}/"
-    return sorted(key for key in files.keys(start) if key.endswith(".jsonl"))
+    return sorted(k for k in files.keys(start) if k[-14:-6].isdecimal() and k.endswith(".jsonl"))
 
 
 def _part(files: BucketFiles, binding: str, number: int) -> str:
