@@ -9,9 +9,7 @@ import http.client
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from email.utils import formatdate
-from pathlib import Path
 
 import pytest
 from support.clusters import free_address
@@ -41,7 +39,7 @@ SMALL = {
 LARGE = SMALL | {"devices": ["gt_8800", "gtx_280", "gtx_980"]}
 
 
-def make_container(address: str, name: str) -> None:
+def make_container(address: str, name):
     """Make a container, with the signature that the service asks for."""
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
     path = f"/{ACCOUNT}/{name}"
@@ -59,7 +57,7 @@ def make_container(address: str, name: str) -> None:
 
 
 @pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def url(monkeypatch):
     """A place in the emulator; credentials come from the environment alone."""
     address = free_address().removeprefix("tcp://")
     host, port = address.split(":")
@@ -88,7 +86,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.wait()
 
 
-def test_store__is_that_of_a_disk(url, tmp_path: Path):
+def test_store__is_that_of_a_disk(url, tmp_path):
     """Run, continued, asked, damaged, mended, extended, overwritten and locked."""
     run(plan(**SMALL), tmp_path / "small.zarr")
     assert run(plan(**SMALL), url).computed == 8
@@ -110,7 +108,7 @@ def test_store__is_that_of_a_disk(url, tmp_path: Path):
         tree["mat_tiled/execution_time"].load()
     refused = []
 
-    def progress(*_: int) -> None:
+    def progress(*_: int):
         if not refused:
             with pytest.raises(StoreError, match="is being written by process") as error:
                 run(plan(**LARGE), url, overwrite=True)

@@ -37,7 +37,7 @@ LONG = {
 
 
 @pytest.fixture
-def impatient(monkeypatch) -> None:
+def impatient(monkeypatch):
     """Requests that are repeated twice and waited for a moment only."""
     monkeypatch.setattr(buckets, "TIMEOUTS", {"connect_timeout": "1s", "timeout": "1s"})
     monkeypatch.setattr(buckets, "RETRIES", {"max_retries": 2})
@@ -105,7 +105,7 @@ def test_command_line(tmp_path, network):
         os.environ.pop(name)  # the fixture restores them
     url = f"s3://{BUCKET}/command/small.zarr"
 
-    def ask(*arguments: str) -> str:
+    def ask(*arguments: str):
         done = sweep(*arguments, cwd=tmp_path, **profile)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return done.stdout

@@ -7,7 +7,6 @@ import os
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from sweep.store import inspect, open_or_create, open_store
 
 
 @pytest.fixture
-def read_only(tmp_path: Path, monkeypatch) -> Iterator[Path]:
+def read_only(tmp_path, monkeypatch):
     """A directory with an unfinished store on a read-only file system."""
     place = tmp_path / "place"
     place.mkdir()
@@ -30,7 +29,7 @@ def read_only(tmp_path: Path, monkeypatch) -> Iterator[Path]:
         return
     real_open, real_mkdir = os.open, os.mkdir  # not permitted to mount: the same errors by hand
 
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     def open_only(path, flags, *args, **kwargs):
@@ -51,7 +50,7 @@ def mount(*arguments: str | Path) -> bool:
     return subprocess.run(["mount", *arguments], capture_output=True).returncode == 0
 
 
-def test_read_only__is_one_line_and_loses_nothing(read_only: Path) -> None:
+def test_read_only__is_one_line_and_loses_nothing(read_only):
     before = digest(read_only / "a.zarr")
     for path, overwrite in (("a.zarr", False), ("a.zarr", True), ("b.zarr", False)):
         with pytest.raises(StoreError, match=r"^cannot [^\n]*the file system is read-only$"):
@@ -62,18 +61,18 @@ def test_read_only__is_one_line_and_loses_nothing(read_only: Path) -> None:
 
 
 @pytest.fixture
-def file_limit() -> Iterator[None]:
+def file_limit():
     """No file may grow past 200 bytes: an error in the midst of a write, without privileges."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def limit_files(size: int) -> None:
+def limit_files(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
-def test_failing_write__leaves_the_store_resumable(tmp_path: Path, file_limit: None) -> None:
+def test_failing_write__leaves_the_store_resumable(tmp_path, file_limit):
     path = tmp_path / "a.zarr"
     with open_or_create(path, layout()) as store:
         write_chunk(store, "kernel_0", 0)
@@ -93,7 +92,7 @@ def test_failing_write__leaves_the_store_resumable(tmp_path: Path, file_limit: N
     assert digest(path) == reference(tmp_path)
 
 
-def test_failing_creation__leaves_nothing(tmp_path: Path, file_limit: None) -> None:
+def test_failing_creation__leaves_nothing(tmp_path, file_limit):
     limit_files(200)
     with pytest.raises(StoreError, match="cannot create"):
         open_or_create(tmp_path / "a.zarr", layout())
@@ -101,7 +100,7 @@ def test_failing_creation__leaves_nothing(tmp_path: Path, file_limit: None) -> N
     assert os.listdir(tmp_path) == []
 
 
-def test_failing_overwrite__keeps_the_old_store(tmp_path: Path, file_limit: None) -> None:
+def test_failing_overwrite__keeps_the_old_store(tmp_path, file_limit):
     start(tmp_path / "a.zarr")
     before = digest(tmp_path / "a.zarr")
     limit_files(200)
@@ -112,7 +111,7 @@ def test_failing_overwrite__keeps_the_old_store(tmp_path: Path, file_limit: None
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_full_disk__is_one_line(tmp_path: Path, monkeypatch) -> None:
+def test_full_disk__is_one_line(tmp_path, monkeypatch):
     path = tmp_path / "a.zarr"
     if is_mounted := mount("-t", "tmpfs", "-o", "size=400k", "tmpfs", tmp_path):
         filler = tmp_path / "filler"

@@ -43,7 +43,7 @@ def script(*arguments: str | Path) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_kill__at_every_change_of_a_file(tmp_path: Path, scenario: str) -> None:
+def test_kill__at_every_change_of_a_file(tmp_path, scenario):
     with script("exhaust", tmp_path, scenario) as process:
         output, _ = process.communicate()
     assert process.returncode == 0
@@ -51,7 +51,7 @@ def test_kill__at_every_change_of_a_file(tmp_path: Path, scenario: str) -> None:
 
 
 @pytest.mark.slow
-def test_kill__at_random_while_threads_write(tmp_path: Path) -> None:
+def test_kill__at_random_while_threads_write(tmp_path):
     chance = random.Random(20)
     with open_or_create(tmp_path / "reference.zarr", layout(**WIDE)) as store:
         for group, chunk in store.missing():
@@ -76,7 +76,7 @@ def test_kill__at_random_while_threads_write(tmp_path: Path) -> None:
     assert digest(path) == digest(tmp_path / "reference.zarr")
 
 
-def kill_after(process: subprocess.Popen[str], path: Path, count: int, fraction: float) -> None:
+def kill_after(process: subprocess.Popen[str], path, count: int, fraction: float):
     """Kill -9 a few milliseconds after the journal has ``count`` entries."""
     journal = path / "chunk_index" / "journal.jsonl"
     while process.poll() is None:
@@ -91,7 +91,7 @@ def kill_after(process: subprocess.Popen[str], path: Path, count: int, fraction:
 # The writers that are killed
 
 
-def write_with_threads(path: Path, log: Path) -> None:
+def write_with_threads(path, log: Path):
     """Write what is missing from three threads, noting each chunk before it is computed."""
     noted = os.open(log, os.O_WRONLY | os.O_APPEND)
 
@@ -111,7 +111,7 @@ def write_with_threads(path: Path, log: Path) -> None:
         store.complete()
 
 
-def exhaust(directory: Path, scenario: str) -> int:
+def exhaust(directory: Path, scenario) -> int:
     """Kill the scenario at its first change, its second, ... until one run gets through."""
     reference = directory / "reference.zarr"
     with open_or_create(reference, layout(groups=1)) as store:
@@ -136,7 +136,7 @@ def exhaust(directory: Path, scenario: str) -> int:
         shutil.rmtree(work)
 
 
-def prepare(path: Path, scenario: str) -> None:
+def prepare(path, scenario):
     """Set up what the scenario starts from."""
     if scenario == "resume":
         # As if killed: the lock stays, a half-written chunk and a torn line in the journal.
@@ -149,20 +149,20 @@ def prepare(path: Path, scenario: str) -> None:
             fill(store)
 
 
-def start_and_die(path: Path) -> None:
+def start_and_die(path):
     """Finish one chunk and leave like a killed run."""
     store = open_or_create(path, layout(groups=1))
     write_chunk(store, "kernel_0", 0)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run(path: Path, scenario: str) -> None:
+def run(path, scenario):
     """Write the whole store."""
     with open_or_create(path, layout(groups=1), overwrite=scenario == "overwrite") as store:
         fill(store)
 
 
-def resume(path: Path, scenario: str) -> None:
+def resume(path, scenario):
     """Give the same command again; check that nothing finished is written again."""
     done = summaries(path) if path.exists() else {}
     with open_or_create(path, layout(groups=1), overwrite=scenario == "overwrite") as store:
@@ -171,7 +171,7 @@ def resume(path: Path, scenario: str) -> None:
         fill(store)
 
 
-def check_leftovers(path: Path, before: dict[str, str]) -> None:
+def check_leftovers(path, before: dict[str, str]):
     """A killed run leaves nothing, a whole store of before, or one that can be resumed."""
     with place(path):
         pass
@@ -207,7 +207,7 @@ def in_child(action: Callable[[], None], killed_at: int = 0) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def arm(killed_at: int) -> None:
+def arm(killed_at: int):
     """Kill this process at its n-th changing call: before it, or in the middle of a write."""
     countdown: Iterator[int] = iter(range(killed_at - 1, -1, -1))
     for name in CHANGING_CALLS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from sweep.store.codec import Chunking
 DTYPES = ["float32", "float64", "uint8", "int64"]
 
 
-def content(kind: str, size: int, dtype: str, seed: int) -> np.ndarray:
+def content(kind, size, dtype: str, seed: int) -> np.ndarray:
     """Numbers that compress well, badly or not at all."""
     generator = np.random.default_rng(seed)
     if kind == "same":
@@ -46,7 +45,7 @@ def test_single_values__are_those_of_the_whole_chunk(dtype, kind, size):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("stored") / "a.zarr"
     indexed.write(path, {"one": indexed.grid((3, 2, 4, 5, 3), 14)}, seed=5)
     return path

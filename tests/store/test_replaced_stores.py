@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ OTHER = {"variant": "printed"}
 
 
 @pytest.fixture(params=["disk", "bucket"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch) -> Iterator[str]:
+def place(request, tmp_path, monkeypatch):
     buckets._client.cache_clear()
     monkeypatch.setattr(root, "LOOK_S", 0.0)
     yield str(tmp_path / "a.zarr") if request.param == "disk" else "memory://bucket/a.zarr"

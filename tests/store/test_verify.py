@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.runs import POINTS, plan
@@ -32,7 +29,7 @@ FEW = {
 
 
 @pytest.fixture(scope="module")
-def references(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, bytes]]]:
+def references(tmp_path_factory):
     """The files and the objects of a run that nothing disturbed."""
     path = tmp_path_factory.mktemp("reference") / "small.zarr"
     buckets._client.cache_clear()
@@ -40,66 +37,50 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
     buckets._client.cache_clear()
 
 
-def made(root: str, reference: dict[str, bytes]) -> str:
-    """Write a copy of the reference."""
+@pytest.fixture
+def store(references, tmp_path):
+    """A store of its own, on the disk."""
+    (tmp_path / "small.zarr").mkdir()
+    for key, content in next(iter(references.values())).items():
+        files_of(tmp_path / "small.zarr").put(key, content)
+    return tmp_path / "small.zarr"
+
+
+@pytest.fixture
+def remote(references):
+    """A store of its own, in the memory of this process."""
     buckets._client.cache_clear()
-    for key, content in reference.items():
-        if root == BUCKET:
-            files_of(root).put(key, content)
-        else:
-            Path(root, key).parent.mkdir(parents=True, exist_ok=True)
-            Path(root, key).write_bytes(content)
-    return root
+    for key, content in references[BUCKET].items():
+        files_of(BUCKET).put(key, content)
+    return BUCKET
 
 
-@pytest.fixture(params=["disk", "bucket"])
-def place(request, references, tmp_path: Path) -> str:
+@pytest.fixture(params=["store", "remote"])
+def place(request):
     """A store of its own, as a path or URL."""
-    on_disk, in_bucket = references.values()
-    if request.param == "disk":
-        return made(str(tmp_path / "small.zarr"), on_disk)
-    return made(BUCKET, in_bucket)
-
-
-@pytest.fixture
-def store(references, tmp_path: Path) -> Path:
-    """A store on the disk."""
-    return Path(made(str(tmp_path / "small.zarr"), next(iter(references.values()))))
-
-
-@pytest.fixture
-def remote(references) -> str:
-    """A store in the memory of this process."""
-    return made(BUCKET, references[BUCKET])
+    return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(scope="module")
-def reference(references) -> dict[str, str]:
+def reference(references):
     """The digest of a sound store."""
     return digest(next(iter(references)))
 
 
-def rewrite(store: str | Path, key: str, content: bytes) -> None:
-    if isinstance(store, str) and "://" in store:
-        files_of(store).put(key, content)
-    else:
-        Path(store, key).write_bytes(content)
-
-
-def flip(store: str | Path, key: str) -> None:
+def flip(store, key):
     content = files_of(store).get(key)
-    rewrite(store, key, content[:-1] + bytes([content[-1] ^ 4]))
+    files_of(store).put(key, content[:-1] + bytes([content[-1] ^ 4]))
 
 
-def truncate(store: str | Path, key: str) -> None:
-    rewrite(store, key, files_of(store).get(key)[:-3])
+def truncate(store, key):
+    files_of(store).put(key, files_of(store).get(key)[:-3])
 
 
-def empty(store: str | Path, key: str) -> None:
-    rewrite(store, key, b"")
+def empty(store, key):
+    files_of(store).put(key)
 
 
-def remove(store: str | Path, key: str) -> None:
+def remove(store, key):
     assert files_of(store).exists(key)
     files_of(store).remove([key])
 
@@ -110,20 +91,6 @@ PROBLEMS = {
     empty: "it is truncated",
     remove: "it is missing",
 }
-
-
-@pytest.fixture
-def boxes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What a run computes from now on."""
-    found: list[object] = []
-    evaluate_box = job.evaluate_box
-
-    def counting(space, given, box, *rest, **options):
-        found.append(box)
-        return evaluate_box(space, given, box, *rest, **options)
-
-    monkeypatch.setattr(job, "evaluate_box", counting)
-    return found
 
 
 def test_sound_store(place, capsys):
@@ -174,7 +141,7 @@ def test_metadata_and_journal__are_repaired(place, reference, key, how, problem)
         damaged = next(k for k in contents(place) if k.startswith("chunk_index/journal"))
         key = damaged if damaged.endswith("journal.jsonl") else damaged.rpartition("/")[0]
         if "://" in place:  # another object, which was cut short
-            rewrite(place, f"{damaged[:-7]}1.jsonl", b'{"sweep_jour')
+            files_of(place).put(f"{damaged[:-7]}1.jsonl", b'{"sweep_jour')
     how(place, damaged)
     (found,) = verify(place)
     assert found.key == key
@@ -194,7 +161,11 @@ def test_lost_directory__is_repaired(place, reference):
     assert digest(place) == reference
 
 
-def test_run__repairs_exactly_what_verify_found(place, reference, boxes):
+def test_run__repairs_exactly_what_verify_found(place, reference, monkeypatch):
+    evaluate_box, boxes = job.evaluate_box, []
+    monkeypatch.setattr(
+        job, "evaluate_box", lambda *args, **how: boxes.append(args) or evaluate_box(*args, **how)
+    )
     for key, how in ((CHUNK, flip), ("sepia/status/c.0.0.0.0.0", remove)):
         how(place, key)
     marks = {key: files_of(place).mark(key) for key in contents(place) if "/c." in key}
@@ -214,7 +185,7 @@ def test_unfinished_store__lacks_only_what_was_written(tmp_path):
 
     calls = iter(range(100))
 
-    def progress(*_: int) -> None:
+    def progress(*_: int):
         if next(calls) == 12:
             raise Stop
 
@@ -241,7 +212,7 @@ def test_repair__of_a_store_of_another_version_is_refused(store, capsys):
 def test_verify__of_a_read_only_store_notes_nothing(store, monkeypatch):
     flip(store, CHUNK)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise StoreError("cannot write: the file system is read-only")
 
     monkeypatch.setattr("sweep.store.local_files.LocalFiles.put", refuse)
@@ -270,7 +241,7 @@ def test_damaged_root__is_one_line(store, reference, capsys):
     assert "no store at" in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------------------- reading
+# Reading
 
 
 @pytest.mark.parametrize("how", [flip, truncate, remove], ids=lambda how: how.__name__)
@@ -297,7 +268,7 @@ def test_store_deleted_under_a_run__is_one_line(tmp_path):
     path = tmp_path / "a.zarr"
     calls = iter(range(100))
 
-    def progress(*_: int) -> None:
+    def progress(*_: int):
         if next(calls) == 2:
             os.rename(path, tmp_path / "b.zarr")
 
@@ -307,13 +278,13 @@ def test_store_deleted_under_a_run__is_one_line(tmp_path):
     assert json.loads((tmp_path / "b.zarr/zarr.json").read_text())
 
 
-# ---------------------------------------------------------------------------- locks in a bucket
+# Locks in a bucket
 
 
 def test_verify__of_a_store_that_is_being_written_notes_nothing(remote):
     remove(remote, CHUNK)
     owner = json.dumps({**this_process(), "token": "theirs"}).encode()
-    rewrite(remote, "chunk_index/lock", owner)
+    files_of(remote).put("chunk_index/lock", owner)
     (found,) = verify(remote)
     assert NOTE not in contents(remote)
     with pytest.raises(StoreError, match="is being written by process"):
@@ -325,7 +296,7 @@ def test_repair__takes_over_the_lock_of_a_dead_run(remote, reference, monkeypatc
     flip(remote, CHUNK)
     verify(remote)
     owner = {**this_process(), "host": "elsewhere", "boot": "another", "token": "theirs"}
-    rewrite(remote, "chunk_index/lock", json.dumps(owner).encode())
+    files_of(remote).put("chunk_index/lock", json.dumps(owner).encode())
     monkeypatch.setattr(lock, "LEASE_S", 1e6)
     assert run(plan(), remote, break_lock=True).computed == 2
     assert digest(remote) == reference
@@ -336,7 +307,7 @@ def test_repair__stops_where_its_lock_is_lost(remote, monkeypatch):
     flip(remote, CHUNK)
     (found,) = verify(remote)
 
-    def lost(self: object) -> None:
+    def lost(self: object):
         raise StoreError("this run was cut off too long and lost the store's lock")
 
     monkeypatch.setattr(lock.Lease, "check", lost)
@@ -346,20 +317,15 @@ def test_repair__stops_where_its_lock_is_lost(remote, monkeypatch):
     assert not inspect(remote).files.exists("chunk_index/lock")
 
 
-# ---------------------------------------------------------------------------- over a network
+# Over a network
 
 
 def test_network__where_every_fifth_request_fails(url, network):
     run(plan(**FEW), url)
     before, chunk = digest(url), "mat_tiled/execution_time/c.0.0.0.0"
     flip(url, chunk)
-    count, guard = iter(range(10**9)), threading.Lock()
-
-    def fault(method: str, path: str) -> str | None:
-        with guard:
-            return "503" if next(count) % 5 == 0 else None
-
-    network.fault = fault
+    count = iter(range(10**9))
+    network.fault = lambda *_: "503" if next(count) % 5 == 0 else None
     (found,) = verify(url)
     assert found.key == chunk
     assert run(plan(**FEW), url).computed > 0
