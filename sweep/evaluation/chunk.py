@@ -152,8 +152,9 @@ def blocks(box: Box) -> list[Box]:
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
     """Compile every pass that a run will need, before the clock starts."""
     for space in spaces:
-        # The form of a pass follows from the number of clocks.
-        stop = tuple(len(d) if d.is_clock else 1 for d in space.grid.dimensions)
+        # The form of a pass follows from the number of clocks in a chunk.
+        sizes = zip(space.grid.dimensions, space.grid.box(0).stop, strict=True)
+        stop = tuple(n if d.is_clock else 1 for d, n in sizes)
         evaluate_box(space, plan, Box((0,) * len(stop), stop))
 
 

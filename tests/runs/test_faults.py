@@ -14,7 +14,7 @@ import pytest
 from support import fault_processes
 from support.clusters import free_address
 from support.fault_processes import CHUNKS, SPACE, run_child, scheduler_child, worker_child
-from support.runs import journal
+from support.runs import finished_chunks, journal
 from support.store_samples import digest
 
 from sweep.runs.running import run
@@ -83,17 +83,10 @@ class Cluster:
         self.start()
 
 
-def finished(store: Path) -> int:
-    try:
-        return (store / "chunk_index" / "journal.jsonl").read_bytes().count(b"\n") - 1
-    except FileNotFoundError:
-        return 0
-
-
 def reaches(store: Path, chunks: int, process: Any) -> None:
     """Wait until the journal has this many chunks, or the run ends."""
     end = time.monotonic() + 120
-    while process.is_alive() and finished(store) < chunks:
+    while process.is_alive() and finished_chunks(store) < chunks:
         assert time.monotonic() < end, "the run stands still"
         time.sleep(0.001)
 
@@ -112,7 +105,7 @@ def test_run_killed_fifty_times(forked, reference, tmp_path):
     store, number, kills = tmp_path / "0.zarr", 0, 0
     while kills < KILLS:
         process = forked(run_child, store, None)
-        reaches(store, finished(store) + chance.randrange(60), process)
+        reaches(store, finished_chunks(store) + chance.randrange(60), process)
         time.sleep(chance.random() * 0.01)
         process.kill()
         process.join()
@@ -143,9 +136,8 @@ def test_run_workers_and_scheduler_killed_fifty_times(forked, reference, tmp_pat
                 number += 1
                 store = tmp_path / f"{number}.zarr"
             process = forked(run_child, store, cluster.address)
-        reaches(
-            store, finished(store) + (chance.randrange(80) if kills < KILLS else CHUNKS), process
-        )
+        more = chance.randrange(80) if kills < KILLS else CHUNKS
+        reaches(store, finished_chunks(store) + more, process)
         if kills >= KILLS or not process.is_alive():
             continue
         kills += 1

@@ -92,6 +92,14 @@ def journal(store: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()[1:]]
 
 
+def finished_chunks(store: Path) -> int:
+    """Return the number of chunks in the journal; 0 if there is none yet."""
+    try:
+        return (store / "chunk_index" / "journal.jsonl").read_bytes().count(b"\n") - 1
+    except FileNotFoundError:
+        return 0
+
+
 class Stop(BaseException):
     """Interrupts a run from its progress function."""
 
