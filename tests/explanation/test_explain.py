@@ -39,23 +39,19 @@ def usual(of: str, **changes: Any) -> dict[str, Any]:
 
 
 def cases(kind: str) -> Any:
-    return pytest.mark.parametrize("case", CASES["cases"][kind])
-
-
-def asked(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a case."""
-    found = usual(case["of"], **case.get("with", {}))
-    found.pop(case.get("without"), None)
-    return found
+    """Parametrise a test by the configurations of cases and what is expected of them."""
+    found = []
+    for case in CASES["cases"][kind]:
+        configuration = usual(case["of"], **case.get("with", {}))
+        configuration.pop(case.get("without"), None)
+        found.append((configuration, case))
+    return pytest.mark.parametrize(("configuration", "case"), found)
 
 
 def line(explanation: Any, section: str, name: str, number: str = "") -> Any:
     """Return the last line of a section with a name, and the number of an equation."""
     return [found for found in explanation[section].lines
             if found.name == name and (not number or found.number == number)][-1]  # fmt: skip
-
-
-# ---------------------------------------------------------------------------- the same numbers
 
 
 @pytest.mark.slow
@@ -121,18 +117,17 @@ def test_an_answers_row_is_explained_with_the_same_numbers():
         assert (results["regime"], results["bound"]) == (row["regime"], row["bound"])
 
 
-# ---------------------------------------------------------------------------- by hand
-
-
 @cases("by_hand")
-def test_by_hand(case):
-    assert line(explain(None, asked(case)), *case["line"]).value == pytest.approx(case["value"])
+def test_by_hand(configuration, case):
+    assert line(explain(None, configuration), *case["line"]).value == pytest.approx(case["value"])
 
 
 def test_results_by_hand():
-    found = explain(None, usual("sepia")).results
-    assert found["regime"] == "hong_kim_eq23"
-    assert found["execution_time"] == pytest.approx(0.136, abs=5e-4)
+    found = explain(None, usual("sepia"))
+    assert found.results["regime"] == "hong_kim_eq23"
+    assert found.results["execution_time"] == pytest.approx(0.136, abs=5e-4)
+    assert found.results["power_status"] == "missing_parameters"
+    assert "No power and energy: devices/quadro_fx_5600.toml lacks power.static_W" in str(found)
     clocked = explain(None, usual("clocked"))
     hit = line(clocked, "Inputs", "l2_hr").value
     latency, delay = (line(clocked, "Equations", f"agl_{name}").value for name in ("lat", "del"))
@@ -158,18 +153,15 @@ def test_every_equation_of_the_path_is_there_with_its_unit():
     "configuration", [usual("sepia"), usual("product"), usual("sepia", device="gtx_280")]
 )
 def test_conditions_have_both_sides_and_their_truth(configuration):
+    plan = Plan(("sepia",), ("gtx_280",), ("hong_kim",), variant="printed")
+    printed = str(explain(plan, {"block_size": 256}))
+    assert "Comp_cycles > Mem_cycles: " in printed and "HK-" not in printed
     operators = {sign: function for function, sign in OPERATORS.values()}
     compared = [c for found in explain(None, configuration)["Regime"].lines
                 for c in found.comparisons]  # fmt: skip
     assert compared and all(made.left and made.right for made in compared)
     for made in compared:
         assert operators[made.operator](made.left_value, made.right_value) == made.holds
-
-
-def test_the_printed_variant_shows_the_printed_conditions():
-    plan = Plan(("sepia",), ("gtx_280",), ("hong_kim",), variant="printed")
-    text = explain(plan, {"block_size": 256}).to_text()
-    assert "Comp_cycles > Mem_cycles: " in text and "HK-" not in text
 
 
 def test_inputs_say_where_they_come_from():
@@ -192,12 +184,9 @@ def test_inputs_say_where_they_come_from():
     assert least.formula == "the least of them: limited by warps"
 
 
-# ---------------------------------------------------------------------------- no result
-
-
 @cases("invalid")
-def test_an_invalid_configuration_has_a_reason(case):
-    found = explain(None, asked(case))
+def test_an_invalid_configuration_has_a_reason(configuration, case):
+    found = explain(None, configuration)
     assert (found.status, found.results) == (case["status"], {})
     assert case["words"] in " ".join(found[f"No time: {case['status']}"].notes)
     json.loads(found.to_json())
@@ -227,19 +216,10 @@ def test_outside_the_models_domain_the_number_that_failed_is_named():
     assert "wang_chu has no sense here: avr_inst (7a) = " in " ".join(found.sections[0].notes)
 
 
-def test_no_power_table_is_a_note_beside_a_valid_time():
-    found = explain(None, usual("sepia"))
-    assert found.results["power_status"] == "missing_parameters"
-    assert "No power and energy: devices/quadro_fx_5600.toml lacks power.static_W" in str(found)
-
-
-# ---------------------------------------------------------------------------- what may be asked
-
-
 @cases("wrong")
-def test_what_is_wrong_is_named(case):
+def test_what_is_wrong_is_named(configuration, case):
     with pytest.raises(SweepError) as caught:
-        explain(None, asked(case))
+        explain(None, configuration)
     assert case["words"] in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -274,9 +254,6 @@ def test_clocks_are_taken_in_either_form():
     assert others == [first, first]
     with pytest.raises(QueryError, match="core_clock_ratio is missing: one of 0.9, 1.1"):
         explain(plan, {})
-
-
-# ---------------------------------------------------------------------------- how it reads
 
 
 @pytest.mark.parametrize("model", model_names())

@@ -171,8 +171,6 @@ def test_every_model_is_followed_to_the_numbers_of_its_body(name, variant):
         np.testing.assert_equal(found.results, model.evaluate(variant, values))
 
 
-# ---------------------------------------------------------------------------- formulas
-
 NUMBERS = st.integers(-9, 9).map(lambda i: formulas.constant(np.float64(i)))
 SIGNS = st.sampled_from([ast.Add(), ast.Sub(), ast.Mult(), ast.Div()])
 NONE = ast.Constant(0)

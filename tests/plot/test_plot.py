@@ -126,9 +126,6 @@ def test_refused_in_one_line(make, message, tmp_path, monkeypatch):
         make()
 
 
-# ---------------------------------------------------------------------------- maps
-
-
 @given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_borders__lie_between_different_codes(codes):
     grid = np.array(codes)
@@ -222,9 +219,6 @@ def test_clocks_plot__marks_both_optima():
     assert figure.axes[0].get_xticklabels()[0].get_text() == "800"
 
 
-# ---------------------------------------------------------------------------- fronts, occupancy
-
-
 def test_pareto_plot__draws_the_front():
     figure = plot.pareto_plot(DATA, select=ONE)
     (axes,) = figure.axes
@@ -270,9 +264,6 @@ def test_occupancy_plot__over_the_threads_of_kernels_without_a_block_size():
     data["threads_per_block"] = threads.transpose(*data["threads_per_block"].dims).astype("f4")
     _, below = plot.occupancy_plot(data, select=ONE).axes
     assert [text.get_text() for text in below.get_xticklabels()] == ["16", "64", "256"]
-
-
-# ---------------------------------------------------------------------------- texts and files
 
 
 @pytest.mark.parametrize(
