@@ -25,6 +25,7 @@ REGIMES = {
 }
 DEVICES = {"gtx_280": (602.0, 1107.0), "gtx_980": (1126.0, 3505.0)}  # nominal MHz
 MODELS = ("hong_kim", "wang_chu")
+CLOCKS = ("core_clock", "memory_clock")
 CORE_RATIOS = (0.5, 0.7, 0.9, 1.0, 1.1)
 MEMORY_RATIOS = (0.6, 0.8, 1.0)
 
@@ -43,142 +44,105 @@ def dataset(
 ) -> xr.Dataset:
     """Return one kernel's results; ``clocks`` is ``ratio``, ``MHz`` or ``nominal``."""
     parameters = {"block_size": (64, 128, 192, 256, 2000)} if parameters is None else parameters
-    axes: dict[str, np.ndarray] = {
-        "model": np.array(models, dtype=object),
-        "device": np.array(devices, dtype=object),
-    }
-    for name, values in {**(sizes or {}), **parameters}.items():
-        kind = object if isinstance(values[0], str) else None
-        axes[name] = np.array(values, dtype=kind)
-    if clocks == "ratio":
-        axes |= {"core_clock_ratio": np.array(core), "memory_clock_ratio": np.array(memory)}
-    elif clocks == "MHz":
-        axes |= {"core_clock": np.array(core), "memory_clock": np.array(memory)}
-    grid = _Grid(axes)
-    nominal = np.array([DEVICES[name] for name in devices])
-    core_mhz, memory_mhz = _clocks(grid, clocks, nominal)
-    variables = _variables(grid, core_mhz, memory_mhz, seed)
-    coords: dict[str, Any] = {name: ((name,), values) for name, values in axes.items()}
-    for name, nominals in (("core_clock", nominal[:, 0]), ("memory_clock", nominal[:, 1])):
-        ratio = f"{name}_ratio"
-        if ratio in axes:
-            coords[name] = (("device", ratio), nominals[:, None] * axes[ratio])
-        elif name not in axes:
-            coords[name] = (("device",), nominals)
+    own = {**(sizes or {}), **parameters}
+    names = {"ratio": [f"{name}_ratio" for name in CLOCKS], "MHz": CLOCKS}.get(clocks, ())
+    axes = {
+        name: xr.DataArray(np.array(values, dtype=object if isinstance(values[0], str) else None),
+                           dims=name)
+        for name, values in {
+            "model": models, "device": devices, **own,
+            **dict(zip(names, (core, memory), strict=False)),
+        }.items()
+    }  # fmt: skip
+    mhz = []
+    coords = dict(axes)
+    for column, name in enumerate(CLOCKS):
+        clock = xr.DataArray([DEVICES[device][column] for device in devices], dims="device")
+        if clocks == "ratio":
+            clock = clock * axes[f"{name}_ratio"]
+        mhz.append(axes[name].astype(float) if clocks == "MHz" else clock)
+        coords.setdefault(name, clock)
+    variables = _variables(axes, list(own), *mhz, seed)
+    coords = {name: (array.dims, array.values) for name, array in coords.items()}
     result = xr.Dataset(variables, coords, {"kernel": kernel, "title": f"{kernel} (made up)"})
-    for name in ("core_clock", "memory_clock"):
+    for name in CLOCKS:
         result[name].attrs.update(units="MHz", long_name=name.replace("_", " "))
-    for name in set(parameters) | set(sizes or {}):
+    for name in own:
         result[name].attrs.update(units="1", long_name=name.replace("_", " "))
     return result
 
 
-class _Grid:
-    """Axes, and arrays over some of them with size 1 along the others."""
-
-    def __init__(self, axes: dict[str, np.ndarray]) -> None:
-        self.axes = axes
-        self.dims = tuple(axes)
-
-    def along(self, name: str, values: Any) -> np.ndarray:
-        axis = self.dims.index(name)
-        shape = [1] * len(self.dims)
-        shape[axis] = -1
-        return np.asarray(values).reshape(shape)
-
-    def variable(self, name: str, values: np.ndarray, dims: Sequence[str], **attrs: Any) -> Any:
-        kept = tuple(d for d in self.dims if d in dims)
-        shape = tuple(len(self.axes[d]) if d in kept else 1 for d in self.dims)
-        full = np.broadcast_to(values, shape).reshape([len(self.axes[d]) for d in kept])
-        field = COMMON_FIELDS.get(name)
-        known = field.attributes() if field is not None else {}
-        return (kept, np.array(full), known | attrs)
-
-
-def _clocks(grid: _Grid, clocks: str, nominal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return both clocks in MHz over the grid."""
-    found = []
-    for column, name in enumerate(("core_clock", "memory_clock")):
-        if clocks == "MHz":
-            found.append(grid.along(name, grid.axes[name]).astype(float))
-            continue
-        mhz = grid.along("device", nominal[:, column])
-        if clocks == "ratio":
-            mhz = mhz * grid.along(f"{name}_ratio", grid.axes[f"{name}_ratio"])
-        found.append(mhz)
-    return found[0], found[1]
-
-
-def _variables(grid: _Grid, core: np.ndarray, memory: np.ndarray, seed: int) -> dict[str, Any]:
+def _variables(
+    axes: Mapping[str, xr.DataArray], own: list[str], core: Any, memory: Any, seed: int
+) -> dict[str, Any]:
     """Return every variable of the documented layout."""
-    dims = grid.dims
-    launch = [d for d in dims if d not in ("model",) and "clock" not in d]
-    own = [d for d in dims if d not in ("model", "device") and "clock" not in d]
-    threads = np.full((1,) * len(dims), 256.0)
-    work = np.ones((1,) * len(dims))
+    threads, work = xr.DataArray(256.0), xr.DataArray(1.0)
     for name in own:
-        values = grid.axes[name]
-        if values.dtype.kind not in "iuf":
-            work = work * grid.along(name, 1.0 + 0.2 * np.arange(len(values)))
+        if axes[name].dtype.kind not in "iuf":
+            work = work * xr.DataArray(1.0 + 0.2 * np.arange(axes[name].size), dims=name)
         elif name == "block_size":
-            threads = grid.along(name, values.astype(float))
+            threads = axes[name].astype(float)
         else:
-            work = work * grid.along(name, 1.0 + np.abs(np.log2(values.astype(float) / 16)))
-    is_hong_kim = grid.along("model", grid.axes["model"] == "hong_kim")
-    is_big = grid.along("device", grid.axes["device"] == "gtx_980")
-    occupancy = np.clip(np.floor(1024 / threads) * threads / np.where(is_big, 2048, 1024), 0, 1)
-    status = np.where(threads > 1024, STATUS["block_too_large"], 0)
-    status = np.where(core / memory > 0.97, STATUS["clock_out_of_range"], status)
-    compute = 3e-2 * work * (1 + (threads / 192 - 1) ** 2) / core / np.where(is_big, 3, 1)
+            work = work * (1.0 + np.abs(np.log2(axes[name].astype(float) / 16)))
+    is_hong_kim, is_big = axes["model"] == "hong_kim", axes["device"] == "gtx_980"
+    occupancy = np.floor(1024 / threads) * threads / xr.where(is_big, 2048, 1024)
+    occupancy = occupancy.clip(0, 1)
+    status = xr.where(threads > 1024, STATUS["block_too_large"], 0)
+    status = xr.where(core / memory > 0.97, STATUS["clock_out_of_range"], status)
+    compute = 3e-2 * work * (1 + (threads / 192 - 1) ** 2) / core / xr.where(is_big, 3, 1)
     transfer = 2.2e-2 * work / memory * (2 - occupancy)
-    time = np.where(is_hong_kim, np.maximum(compute, transfer) * 1.1, compute + 0.6 * transfer)
-    generator = np.random.default_rng(seed)
-    shape = tuple(len(a) for a in grid.axes.values())
-    time = time * (1 + 0.01 * generator.random(shape))
-    bound = np.where(compute > transfer, BOUND["compute"], BOUND["memory"])
-    parts = np.select([compute > 1.3 * transfer, compute > transfer], [1, 2], 3)
-    regime = np.where(is_hong_kim, parts, np.where(parts == 3, 12, 10))
+    time = xr.where(is_hong_kim, np.maximum(compute, transfer) * 1.1, compute + 0.6 * transfer)
+    noise = np.random.default_rng(seed).random([axis.size for axis in axes.values()])
+    time = time * (1 + 0.01 * xr.DataArray(noise, dims=list(axes)))
+    is_compute = compute > transfer
+    bound = xr.where(is_compute, BOUND["compute"], BOUND["memory"])
+    parts = xr.where(compute > 1.3 * transfer, 1, xr.where(is_compute, 2, 3))
+    regime = xr.where(is_hong_kim, parts, xr.where(parts == 3, 12, 10))
     volt = np.maximum(0.85, 0.6 + 0.5 * core / 1126.0)
     power = 40 + 80 * volt**2 * core / 1126.0 + 25 * memory / 3505.0
     valid = status == 0
-    power_status = np.where(is_big, 0, POWER_STATUS["missing_parameters"])
-    power_status = np.where(valid, power_status, POWER_STATUS["no_time"])
-    time = np.where(valid, time, np.nan).astype(np.float32)
-    power = np.where(power_status == 0, power, np.nan).astype(np.float32)
-    occupied = np.where(threads > 1024, np.nan, occupancy).astype(np.float32)
-    variable, full = grid.variable, list(dims)
-    flags = {"flag_values": list(REGIMES.values()), "flag_meanings": " ".join(REGIMES)}
-    return {
-        "active_warps_per_sm": variable("active_warps_per_sm", occupied * 32, launch),
-        "assumed": variable(
-            "assumed", np.where(is_hong_kim & ~is_big, "clocks.core_min", ""), ["model", "device"]
+    power_status = xr.where(is_big, 0, POWER_STATUS["missing_parameters"])
+    power_status = xr.where(valid, power_status, POWER_STATUS["no_time"])
+    time = xr.where(valid, time, np.nan).astype("f4")
+    power = xr.where(power_status == 0, power, np.nan).astype("f4")
+    occupied = xr.where(threads > 1024, np.nan, occupancy).astype("f4")
+    parallelism = xr.where(valid, transfer / compute, np.nan).astype("f4")
+    launch = ["device", *own]
+    single = [name for name in axes if name != "model"]
+    full = list(axes)
+    found = {
+        "active_warps_per_sm": (occupied * 32, launch),
+        "assumed": (xr.where(is_hong_kim & ~is_big, "clocks.core_min", ""), ["model", "device"]),
+        "bound": (
+            xr.where(valid, xr.where(is_compute, BOUND["compute"], BOUND["memory"]), 0),
+            full,
         ),
-        "bound": variable("bound", np.where(valid, bound, 0).astype(np.uint8), full),
-        "energy": variable("energy", time * power, full),
-        "execution_time": variable("execution_time", time, full),
-        "hong_kim_memory_warp_parallelism": variable(
-            "hong_kim_memory_warp_parallelism",
-            np.where(valid, transfer / compute, np.nan).max(axis=0, keepdims=True).astype("f4"),
-            [d for d in dims if d != "model"],
-            model="hong_kim",
-            units="1",
-            long_name="memory warp parallelism",
-        ),
-        "occupancy": variable("occupancy", occupied, launch),
-        "occupancy_limiter": variable(
-            "occupancy_limiter", np.full(threads.shape, LIMITER["warps"], np.uint8), launch
-        ),
-        "power": variable("power", power, full),
-        "power_assumed": variable(
-            "power_assumed",
-            np.where(is_big, "power.static_W, power.core_voltage", ""),
-            ["device"],
-        ),
-        "power_status": variable("power_status", power_status.astype(np.uint8), full),
-        "regime": variable("regime", np.where(valid, regime, 0).astype(np.uint8), full, **flags),
-        "status": variable("status", status.astype(np.uint8), full),
-        "threads_per_block": variable("threads_per_block", threads.astype("f4"), launch),
+        "energy": (time * power, full),
+        "execution_time": (time, full),
+        "hong_kim_memory_warp_parallelism": (parallelism, single),
+        "occupancy": (occupied, launch),
+        "occupancy_limiter": (xr.full_like(threads, LIMITER["warps"]), launch),
+        "power": (power, full),
+        "power_assumed": (xr.where(is_big, "power.static_W, power.core_voltage", ""), ["device"]),
+        "power_status": (power_status, full),
+        "regime": (xr.where(valid, regime, 0), full),
+        "status": (status, full),
+        "threads_per_block": (threads.astype("f4"), launch),
     }
+    codes = ("bound", "occupancy_limiter", "power_status", "regime", "status")
+    attributes = {name: field.attributes() for name, field in COMMON_FIELDS.items()}
+    flags = {"flag_values": list(REGIMES.values()), "flag_meanings": " ".join(REGIMES)}
+    attributes["regime"] |= flags
+    attributes["hong_kim_memory_warp_parallelism"] = {
+        "model": "hong_kim", "units": "1", "long_name": "memory warp parallelism",
+    }  # fmt: skip
+    shape = {name: axis.size for name, axis in axes.items()}
+    result = {}
+    for name, (values, dims) in found.items():
+        values = values.expand_dims({d: shape[d] for d in dims if d not in values.dims})
+        values = values.transpose(*dims).astype("u1" if name in codes else values.dtype)
+        result[name] = (dims, values.values.copy(), attributes.get(name, {}))
+    return result
 
 
 def tree(**kernels: xr.Dataset) -> xr.DataTree:
