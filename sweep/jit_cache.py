@@ -20,7 +20,6 @@ import pickle
 import platform
 import stat
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -34,8 +33,6 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 
 from sweep import __version__
-
-__all__ = ["LARGEST", "cache_directory", "keep_on_disk"]
 
 LARGEST = 256 << 20
 """Bytes that the cache may take; beyond it the files that were not used for longest go."""
@@ -164,12 +161,8 @@ def _read(path: Path) -> bytes | None:
         if not _is_ours(path.parent.stat()):
             return None
         content = file.read()
-    header, digest, body = (
-        content[: len(HEADER)],
-        content[len(HEADER) :][:32],
-        content[len(HEADER) + 32 :],
-    )
-    return body if header == HEADER and hashlib.sha256(body).digest() == digest else None
+    start = HEADER + hashlib.sha256(content[len(HEADER) + 32 :]).digest()
+    return content[len(start) :] if content.startswith(start) else None
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -195,21 +188,15 @@ def _write(directory: Path, name: str, body: bytes) -> None:
 
 def _drop_oldest(directory: Path) -> None:
     """Remove the files that were not used for longest until the cache is small enough."""
-    files = sorted(_files(directory), key=lambda entry: entry[1], reverse=True)
+    files = []
+    for path in directory.iterdir():
+        with suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                files.append((status.st_mtime, status.st_size, path))
     total = 0
-    for path, _, size in files:
+    for _, size, path in sorted(files, reverse=True):
         total += size
         if total > LARGEST:
             with suppress(OSError):
-                os.unlink(path)
-
-
-def _files(directory: Path) -> Iterator[tuple[str, float, int]]:
-    """Yield path, time of last use and size of each file of the cache."""
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            with suppress(OSError):
-                # Rates of past runs are kept here too.
-                if entry.is_file(follow_symlinks=False) and not entry.name.endswith(".json"):
-                    status = entry.stat(follow_symlinks=False)
-                    yield entry.path, status.st_mtime, status.st_size
+                path.unlink()
