@@ -44,7 +44,7 @@ def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
 def test_second_process_compiles_nothing(tmp_path):
     together = [start(tmp_path) for _ in range(2)]  # neither waits, neither reads half a file
     first, other = (outcome(process) for process in together)
-    assert first[0] and other[0]
+    assert first[0] or other[0]  # the later of them may find what the other has compiled
     later = outcome(start(tmp_path))
     assert later == (0, first[1]) and other[1] == first[1]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".writing")]

@@ -34,19 +34,13 @@ CASES = {
     "random": lambda rng, n: list(rng.random((3, n))),
     "all on the front": sphere,
     "two of few values": lambda rng, n: [
-        rng.random(n),
-        rng.integers(0, 4, n) / 4,
-        rng.integers(0, 3, n) / 8,
-    ],
+        rng.random(n), rng.integers(0, 4, n) / 4, rng.integers(0, 3, n) / 8],
     "the first of few values": lambda rng, n: [rng.integers(0, 3, n) / 2, *rng.random((2, n))],
     "equal points": lambda rng, n: list(rng.integers(0, 12, (3, n)) / 16),
-    "one staircase, downwards": lambda rng, n: [
-        np.arange(n, dtype=float),
-        -np.arange(n, dtype=float),
-        np.arange(n, dtype=float),
-    ],
+    "one staircase, downwards": lambda rng, n: [sign * np.arange(n, dtype=float)
+                                                for sign in (1, -1, 1)],
     "the last beats all": lambda rng, n: [np.arange(n, 0, -1.0)] * 3,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("objectives", [2, 3])

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.warps import (
     affine_bank_conflicts,
     bank_conflicts_of_addresses,
@@ -15,39 +11,9 @@ from support.warps import (
 )
 
 from sweep.hardware.affine_accesses import Affine
-from sweep.hardware.memory_rules import WORD_BYTES, bank_conflict_degree
+from sweep.hardware.memory_rules import bank_conflict_degree
 
 LANES = np.arange(32)
-
-
-def by_hand(addresses, word_bytes, banks, bank_bytes):
-    """Return the largest number of distinct words in one bank."""
-    words_of = defaultdict(set)
-    for first in addresses:
-        for byte in range(first, first + word_bytes):
-            word = byte // bank_bytes
-            words_of[word % banks].add(word)
-    return max((len(words) for words in words_of.values()), default=0)
-
-
-@given(
-    st.lists(st.integers(0, 400), max_size=40),
-    st.sampled_from(WORD_BYTES),
-    st.sampled_from([1, 16, 17, 32]),
-    st.sampled_from([4, 8]),
-    st.randoms(),
-)
-def test_brute_force__distinct_words_of_a_bank(indices, word_bytes, banks, bank_bytes, random):
-    firsts = [word_bytes * index for index in indices]
-    expected = by_hand(firsts, word_bytes, banks, bank_bytes)
-    arguments = {"banks": banks, "bank_bytes": bank_bytes}
-    assert bank_conflicts_of_addresses(firsts, word_bytes, **arguments) == expected
-    # Neither the order of the lanes nor idle ones between them matter.
-    mixed = [(first, True) for first in firsts] + [(word_bytes * i, False) for i in range(7)]
-    random.shuffle(mixed)
-    addresses, active = zip(*mixed, strict=True)
-    found = bank_conflicts_of_addresses(addresses, word_bytes, active=active, **arguments)
-    assert found == expected
 
 
 @pytest.mark.parametrize("banks", [16, 32])

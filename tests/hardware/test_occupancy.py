@@ -60,17 +60,6 @@ def test_limits_for__unknown_capability():
 # Printed values
 
 
-def test_zhang_owens_table_2__gtx_285():
-    limits = limits_for("1.3")
-    counts = occupancy(64, [16, 30, 58], [348, 1088, 4284], PLENTY, limits=limits, n_sm=30)
-    assert counts.active_blocks_per_sm.tolist() == [8, 8, 3]
-    assert counts.active_warps_per_sm.tolist() == [16, 16, 6]
-    assert counts.limit_by_registers.tolist() == [16, 8, 4]
-    assert counts.limit_by_shared_memory.tolist() == [32, 10, 3]
-    names = [LIMITER.meaning(code) for code in counts.limiter]
-    assert names == ["blocks_per_sm", "registers", "shared_memory"]
-
-
 def test_hong_kim_table_2__five_blocks_of_80_on_16_multiprocessors():
     counts = occupancy(128, 11, 0, 80, limits=limits_for("1.0"), n_sm=16)
     assert (counts.limit_by_grid, counts.active_blocks_per_sm) == (5, 5)
@@ -261,17 +250,22 @@ def test_limiter__is_the_first_to_attain_the_minimum(
         (1024, 80, 0, 100, "registers", "registers"),
         (32, 256, 10**6, 100, "registers", "registers"),
         (32, 16, 49153, 100, "shared_memory", "shared_memory"),
-        (32, 16, 0, 0, "no_active_block", "none"),
-        (32, 16, 0, -4, "no_active_block", "none"),
-        (0, 16, 0, 100, "no_active_block", "none"),
-        (-32, 16, 0, 100, "no_active_block", "none"),
-        (32, -1, 0, 100, "no_active_block", "none"),
-        (32, 16, -1, 100, "no_active_block", "none"),
-        (math.nan, 16, 0, 100, "no_active_block", "none"),
-        (32, math.nan, 0, 100, "no_active_block", "none"),
-        (32, 16, math.nan, 100, "no_active_block", "none"),
-        (32, 16, 0, math.nan, "no_active_block", "none"),
-        (math.inf, 16, 0, 100, "no_active_block", "none"),
+        *[
+            (*given, "no_active_block", "none")
+            for given in (
+                (32, 16, 0, 0),
+                (32, 16, 0, -4),
+                (0, 16, 0, 100),
+                (-32, 16, 0, 100),
+                (32, -1, 0, 100),
+                (32, 16, -1, 100),
+                (math.nan, 16, 0, 100),
+                (32, math.nan, 0, 100),
+                (32, 16, math.nan, 100),
+                (32, 16, 0, math.nan),
+                (math.inf, 16, 0, 100),
+            )  # fmt: skip
+        ],
     ],
 )
 def test_status__why_a_launch_fails(threads, registers, shared_memory, blocks, status, limiter):

@@ -71,6 +71,10 @@ int many(int major, int minor, const long *p, int n, const int *threads, const i
 }
 """
 
+PROPERTIES = (
+    "max_threads_per_block", "max_threads_per_sm", "max_regs_per_block", "regs_per_sm",
+    "smem_per_sm_bytes", "smem_per_block_bytes", "smem_reserved_per_block_bytes",
+)  # fmt: skip
 FACTORS = {"warps": 1, "registers": 2, "shared_memory": 4, "blocks_per_sm": 8}
 
 
@@ -102,17 +106,7 @@ def calculator(tmp_path_factory):
 def ask(calculator, cc, threads, registers, shared):
     """Return NVIDIA's active blocks, four limits and limiting factors, or None if unsupported."""
     limits = limits_for(cc)
-    properties = np.array(
-        [
-            limits.max_threads_per_block,
-            limits.max_threads_per_sm,
-            limits.max_regs_per_block,
-            limits.regs_per_sm,
-            limits.smem_per_sm_bytes,
-            limits.smem_per_block_bytes,
-            limits.smem_reserved_per_block_bytes,
-        ]
-    ).astype(np.int64)
+    properties = np.array([getattr(limits, name) for name in PROPERTIES]).astype(np.int64)
     major, minor = (int(part) for part in cc.split("."))
     out = np.zeros((len(threads), 6), dtype=np.int32)
     arrays = (threads.astype(np.int32), registers.astype(np.int32), shared.astype(np.int64), out)

@@ -234,23 +234,6 @@ def test_combinations__are_those_that_occur():
 # ------------------------------------------------------------------------------ arrays of warps
 
 
-def test_addresses__of_many_warps_at_once():
-    generator = np.random.default_rng(3)
-    words = np.array(WORD_BYTES).reshape(5, 1)
-    addresses = words[..., None] * generator.integers(0, 90, (5, 3, 32))
-    active = generator.random((3, 32)) < 0.7
-    cost = simulate_transactions(addresses, words, RULES[:3], active)
-    passes, requests = simulate_bank_conflicts(addresses, words, BANK_RULES[1:], active)
-    assert cost.transactions.shape == passes.shape == requests.shape == (5, 3)
-    assert {part.dtype for part in cost} == {np.dtype(np.int64)}
-    for i, j in np.ndindex(5, 3):
-        single = simulate_transactions(addresses[i, j], WORD_BYTES[i], RULES[j], active[j])
-        assert [part[i, j] for part in cost] == list(single)
-        warp, word, rule = addresses[i, j], WORD_BYTES[i], BANK_RULES[j + 1]
-        alone = simulate_bank_conflicts(warp, word, rule, active[j])
-        assert (passes[i, j], requests[i, j]) == alone
-
-
 @pytest.mark.parametrize("function", [simulate_transactions, simulate_bank_conflicts])
 def test_addresses__without_lanes(function):
     rule = "line" if function is simulate_transactions else "half_warp"

@@ -6,8 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.warps import transactions_of_addresses
 
 from sweep.errors import SpecError
@@ -102,56 +100,6 @@ def test_addresses__wide_words_of_2_x_are_requested_in_parts():
     same = np.zeros(32, dtype=int)
     assert [transactions_of_addresses(same, w, "line")[0] for w in WORD_BYTES] == [1, 1, 1, 2, 4]
     assert [transactions_of_addresses(same, w, "sector")[0] for w in WORD_BYTES] == [1] * 5
-
-
-WORDS = st.sampled_from(WORD_BYTES)
-RULE = st.sampled_from(RULES)
-INDICES = st.lists(st.integers(0, 300), min_size=1, max_size=32)
-
-
-@given(INDICES, WORDS, RULE)
-def test_addresses__every_word_is_moved(indices, word_bytes, rule):
-    addresses = word_bytes * np.array(indices)
-    count, moved = transactions_of_addresses(addresses, word_bytes, rule)
-    touched = {address // 32 for address in addresses}
-    assert 1 <= count <= max(len(indices), 4)
-    assert moved >= 32 * len(touched)
-    assert moved % 32 == 0 and moved <= 128 * count
-    assert transactions_of_addresses(addresses + 1280, word_bytes, rule) == (count, moved)
-
-
-@given(INDICES, WORDS, st.randoms())
-def test_addresses__order_of_lanes_does_not_matter_to_sectors(indices, word_bytes, random):
-    shuffled = random.sample(indices, len(indices))
-    first, second = (
-        transactions_of_addresses(word_bytes * np.array(i), word_bytes, "sector")
-        for i in (indices, shuffled)
-    )
-    assert first == second == (len({w * word_bytes // 32 for w in indices}), first[1])
-
-
-@given(INDICES, WORDS)
-def test_addresses__segments_as_in_the_paper(indices, word_bytes):
-    """Follow the four printed steps with sets of byte addresses."""
-    expected = []
-    for start in range(0, len(indices), 16):
-        waiting = [i * word_bytes for i in indices[start : start + 16]]
-        while waiting:
-            size = {1: 32, 2: 64}.get(word_bytes, 128)
-            segment = range(waiting[0] - waiting[0] % size, waiting[0] - waiting[0] % size + size)
-            served = [address for address in waiting if address in segment]
-            touched = {address + byte for address in served for byte in range(word_bytes)}
-            while len(segment) > 32:
-                middle = len(segment) // 2
-                half = [h for h in (segment[:middle], segment[middle:]) if touched <= set(h)]
-                if not half:
-                    break
-                segment = half[0]
-            expected.append(len(segment))
-            waiting = [address for address in waiting if address not in served]
-    addresses = word_bytes * np.array(indices)
-    result = transactions_of_addresses(addresses, word_bytes, "segment")
-    assert result == (len(expected), sum(expected))
 
 
 # Patterns

@@ -317,7 +317,8 @@ def test_rules__give_the_papers_numbers_where_both_exist():
 
 def test_plan__derivations_can_be_turned_off():
     def status(derive):
-        plan = Plan(["vector_add"], ["a100_80gb"], list(model_names()), derive=derive)
+        plan = Plan(["vector_add"], ["a100_80gb"], list(model_names()), derive=derive,
+                    outputs=["status"])  # fmt: skip
         space = resolve(plan)
         found = evaluate(space)[space.kernels[0].kernel.key]["status"].values
         return {n: set(np.unique(found[i]).tolist()) for i, n in enumerate(model_names())}
