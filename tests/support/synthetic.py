@@ -113,10 +113,7 @@ def _variables(
     found = {
         "active_warps_per_sm": (occupied * 32, launch),
         "assumed": (xr.where(is_hong_kim & ~is_big, "clocks.core_min", ""), ["model", "device"]),
-        "bound": (
-            xr.where(valid, xr.where(is_compute, BOUND["compute"], BOUND["memory"]), 0),
-            full,
-        ),
+        "bound": (xr.where(valid, bound, 0), full),
         "energy": (time * power, full),
         "execution_time": (time, full),
         "hong_kim_memory_warp_parallelism": (parallelism, single),
