@@ -38,7 +38,7 @@ LONG = [
     ("n + " + "9" * (MAX_DIGITS + 1), 4, "digits"),
     ("9" * 1900 + "**" + "9" * 90, 0, "digits"),
 ]
-REFUSED = tomllib.loads((Path(__file__).parent / "refused.toml").read_text("utf-8"))["refused"]
+REFUSED = tomllib.loads((Path(__file__).parent / "cases.toml").read_text("utf-8"))["refused"]
 
 
 @pytest.mark.parametrize(("text", "position", "reason"), [*REFUSED, *LONG])
