@@ -95,31 +95,16 @@ def test_table2_whole_model(variant):
     assert found["regime"] == "eq23"  # "Since CWP is greater than MWP"
 
 
-# --- Sections 3.2 and 3.4.1 -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("case", "cycles"),
-    [
-        # One computation period is 1, one memory period 3 (Figures 5 to 8).
-        (1, hk.exec_cycles_cwp_greater(3.0, 8.0, 2.0, 1.0)),  # 8 warps of one period each
-        (2, hk.exec_cycles_cwp_greater(6.0, 4.0, 2.0, 1.0)),  # 4 warps of two periods each
-        (3, hk.exec_cycles_mwp_greater(3.0, 1.0, 8.0)),
-        (4, hk.exec_cycles_mwp_greater(3.0, 2.0, 4.0)),
-        (6, hk.exec_cycles_few_warps(3.0, 1.0, 1.0, 1.0, 1.0)),
-    ],
-)
-def test_section32__cases(case, cycles):
-    assert cycles == {1: 14, 2: 14, 3: 11, 4: 11, 6: 4}[case]
-
-
-def test_section32__case5_is_case4():
-    # Case 5: computation longer than memory; "the total execution cycles are the same".
+def test_section32__cases():
+    # One computation period is 1, one memory period 3 (Figures 5 to 8).
+    assert hk.exec_cycles_cwp_greater(3.0, 8.0, 2.0, 1.0) == 14  # 1: 8 warps of one period each
+    assert hk.exec_cycles_cwp_greater(6.0, 4.0, 2.0, 1.0) == 14  # 2: 4 warps of two periods each
+    assert hk.exec_cycles_mwp_greater(3.0, 1.0, 8.0) == 11  # 3
+    assert hk.exec_cycles_mwp_greater(3.0, 2.0, 4.0) == 11  # 4
+    # 5: computation longer than memory; "the total execution cycles are the same".
     assert hk.exec_cycles_mwp_greater(1.0, 1.0, 8.0) == 8 + 1
-
-
-def test_section341__rep():
-    assert hk.rep(40.0, 2.0, 4.0) == 5
+    assert hk.exec_cycles_few_warps(3.0, 1.0, 1.0, 1.0, 1.0) == 4  # 6
+    assert hk.rep(40.0, 2.0, 4.0) == 5  # Section 3.4.1
 
 
 # --- Every equation and the whole model against exact arithmetic ----------------------------------
@@ -223,5 +208,4 @@ def test_no_memory_instructions__issue_alone(variant):
 
 def test_equation26__printed_in_both_variants():
     # HK-2 is a note: the cost of barriers is kept as printed.
-    costs = [run(v, GOLDEN["figure12"])["synchronisation_cycles"] for v in VARIANTS]
-    assert costs == [Synch_cost, Synch_cost]
+    assert [run(v, FIGURE12)["synchronisation_cycles"] for v in VARIANTS] == [Synch_cost] * 2

@@ -277,14 +277,11 @@ def test_figure15__time_at_128_threads(figure15, kernel, seconds, unit):
     assert at(figure15, kernel, "execution_time", 128) == digits(seconds, unit)
 
 
-def test_figure15__svm_at_128_threads(figure15):
+def test_figure15__svm_and_linear_at_128_threads(figure15):
     assert at(figure15, "svm", "cycles_per_instruction", 128) == digits(4.0, 0.1)
     assert at(figure15, "svm", "regime", 128) == hk.REGIMES["hong_kim_eq24"]
     assert at(figure15, "svm", "hong_kim_memory_warp_parallelism", 128) == digits(11.67, 0.01)
     assert at(figure15, "svm", "hong_kim_computation_warp_parallelism", 128) == digits(8.36, 0.01)
-
-
-def test_figure15__linear_at_128_threads(figure15):
     assert at(figure15, "linear", "cycles_per_instruction", 128) == digits(68.1, 0.1)
 
 

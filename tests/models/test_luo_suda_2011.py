@@ -19,14 +19,8 @@ A, B, C, D, M = 3.0, 11.0, 0.5, 80.0, 32.0  # GTX 260, Section 3.4
 GTX_260_BW, N_SM, CORE_HZ, T_MEM = 111.9e9, 24.0, 1.242e9, 200.0  # Tables 1 and 2
 SERVICE = 24 * 32 * 4 / 111.9e9 * CORE_HZ  # of a coalesced float access, 128 bytes [cycle]
 
-TABLE_3 = {
-    "svm": 0.2623,
-    "matrix": 0.282,
-    "linear": 0.4584,
-    "sepia": 0.5297,
-    "blackscholes-7": 0.7662,
-    "blackscholes": 0.8697,
-}
+TABLE_3 = {"svm": 0.2623, "matrix": 0.282, "linear": 0.4584, "sepia": 0.5297,
+           "blackscholes-7": 0.7662, "blackscholes": 0.8697}  # fmt: skip
 
 
 def body(variant="corrected", **given):

@@ -48,11 +48,8 @@ def test_table2_minimum_dram_latency(memory):
     unit = 1 if memory == 400 else 0.1
     assert found == digits(TABLE_II[memory], unit)
     as_printed = wc.dm_lat_fit(222.78, 1.0, 277.32)
+    assert as_printed == exact(500.1)
     assert (as_printed == digits(TABLE_II[memory], unit)) == (memory == 400)
-
-
-def test_table2_first_row_to_one_more_digit():
-    assert wc.dm_lat_fit(222.78, 1.0, 277.32) == exact(500.1)
 
 
 TABLE_III = {400: (10.06, 76), 500: (9.76, 78.13), 600: (9.54, 79.8), 700: (9.31, 81.83),
@@ -73,16 +70,13 @@ def test_table3_dram_read_delay(memory):
     assert cycles * efficiency / 100 < 8
 
 
-def test_table3__linear_between_the_rows():
+def test_table3__linear_between_the_rows_and_outside_the_authors_later_fit():
     assert dm_del(450) == exact((10.06 + 9.76) / 2)
     assert dm_del(930) == exact(9.06 + 0.3 * (9.0 - 9.06))
-
-
-@pytest.mark.parametrize("memory", [200, 399, 1001, 3505])
-def test_table3__outside_the_authors_later_fit(memory):
-    assert dm_del(memory) == exact(805.03 / memory + 8.1762)
-    # A device without the fit keeps the nearest row.
-    assert dm_del(memory, np.nan, np.nan) == (10.06 if memory < 400 else 9.0)
+    for memory in (200, 399, 1001, 3505):
+        assert dm_del(memory) == exact(805.03 / memory + 8.1762)
+        # A device without the fit keeps the nearest row.
+        assert dm_del(memory, np.nan, np.nan) == (10.06 if memory < 400 else 9.0)
 
 
 def test_table5_gtx_980():
