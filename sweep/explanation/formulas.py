@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -54,12 +55,12 @@ class Operand:
     comparisons: tuple[Comparison, ...] = ()
     units: Units | None = None
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The formula as text."""
         return self.formula.id if isinstance(self.formula, ast.Name) else ast.unparse(self.formula)
 
-    @property
+    @cached_property
     def with_numbers(self) -> str:
         """The formula with numbers inserted, as text."""
         return ast.unparse(self.numbers)
