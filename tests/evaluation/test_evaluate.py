@@ -156,17 +156,20 @@ CLOCKS = ("core_clock_ratio", "memory_clock_ratio")
 
 def test_dimensions(results):
     sepia = results["sepia"]
-    assert sepia["execution_time"].dims == ("model", "device", "block_size", *CLOCKS)
-    assert sepia["occupancy"].dims == ("device", "block_size")
-    assert sepia["assumed"].dims == ("model", "device")
-    assert sepia["power_assumed"].dims == ("device",)
+    expected = {
+        "execution_time": ("model", "device", "block_size", *CLOCKS),
+        "occupancy": ("device", "block_size"),
+        "assumed": ("model", "device"),
+        "power_assumed": ("device",),
+        "core_clock": ("device", "core_clock_ratio"),
+        "width": (),  # a size that is not swept
+    }
+    assert {name: sepia[name].dims for name in expected} == expected
     own = [name for name in sepia.data_vars if name.startswith("hong_kim_")]
     assert "hong_kim_memory_warp_parallelism" in own
     for name in own:
         assert sepia[name].dims == ("device", "block_size", *CLOCKS)
         assert sepia[name].attrs["model"] == "hong_kim"
-    assert sepia.coords["core_clock"].dims == ("device", "core_clock_ratio")
-    assert sepia.coords["width"].ndim == 0  # a size that is not swept
     assert sepia["model"].values.tolist() == ["hong_kim"]
     assert sepia["device"].values.tolist() == ["gtx_280", "gtx_980"]
 
@@ -234,15 +237,15 @@ def test_power_that_is_missing_does_not_disqualify_a_time(results):
 
 
 def test_status_of_each_cause():
+    few = {"block_size": [128]}
     causes = {
-        "constraint": {"constraints": ["block_size != 128"]},
-        "clock_out_of_range": {"axes": {"block_size": [128], "core_clock": [2000]}},
-        "missing_parameters": {"models": ["wang_chu"], "devices": ["gtx_280"]},
+        "constraint": {"constraints": ["block_size != 128"], "axes": few},
+        "clock_out_of_range": {"axes": {**few, "core_clock": [2000]}},
+        "missing_parameters": {"models": ["wang_chu"], "devices": ["gtx_280"], "axes": few},
         "block_too_large": {"axes": {"block_size": [2000]}},
     }
     for cause, changes in causes.items():
-        given = plan(**{"kernels": ["sepia"], "axes": {"block_size": [128]}, **changes})
-        status = evaluate(given)["sepia/status"]
+        status = evaluate(plan(kernels=["sepia"], **changes))["sepia/status"]
         assert (status == STATUS[cause]).all(), cause
 
 
@@ -257,9 +260,7 @@ def test_time_says_on_which_assumptions_it_rests(results):
 def test_results_lie_as_chunks_are_stored():
     """Any other order would be copied by whatever encodes or summarises them."""
     axes = {"n": [2**24, 2**25, 2**26], "block_size": [64, 128, 256]}
-    space = resolve(
-        Plan(kernels=["vector_add"], devices=["gtx_980"], models=["hong_kim"], axes=axes)
-    )
+    space = resolve(Plan(["vector_add"], ["gtx_980"], ["hong_kim"], axes=axes))
     arrays = evaluate_box(space.kernels[0], space.plan, space.kernels[0].grid.whole)
     assert np.ptp(arrays["occupancy_limiter"], axis=1).max() == 0
     assert all(array.flags.c_contiguous for array in arrays.values())
