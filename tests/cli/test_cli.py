@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from support.refusals import refused
 from support.runs import CHUNKS, POINTS, command, environment, journal, plan, write_plan
 from support.store_samples import digest
 
@@ -60,7 +61,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ---------------------------------------------------------------------------- help
 
 
-def test_help_names_every_command():
+def test_version_and_help_of_every_command(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert (stop.value.code, capsys.readouterr().out) == (0, f"sweep {sweep.__version__}\n")
     text = build_parser().format_help()
     assert len(COMMANDS) == 25 and "sweep run quickstart" in text
     for name in COMMANDS:
@@ -79,34 +83,22 @@ def test_help_of_a_command(capsys, name):
     assert callable(getattr(importlib.import_module(f"sweep.cli.{module}"), function))
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["--version"])
-    assert stop.value.code == 0
-    assert capsys.readouterr().out == f"sweep {sweep.__version__}\n"
+HEAVY = {
+    "['--help'], ['run', '--help'], ['best', '--help'], ['plot', '--help']": {
+        "numpy", "numba", "xarray", "dask", "zarr", "matplotlib", "tqdm", "pandas"},
+    "['run', 'small.toml', '--no-report'],": {"xarray", "pandas", "dask", "zarr", "matplotlib"},
+}  # fmt: skip
 
 
 @pytest.mark.slow
-def test_help_imports_nothing_heavy(tmp_path):
-    """Under half a second, that is: the interpreter and argparse."""
-    code = (
-        "import sys\nfrom sweep.cli import main\n"
-        "for words in (['--help'], ['run', '--help'], ['best', '--help'], ['plot', '--help']):\n"
-        "    try:\n        main(words)\n    except SystemExit:\n        pass\n"
-        "heavy = {'numpy', 'numba', 'xarray', 'dask', 'zarr', 'matplotlib', 'tqdm', 'pandas'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_run_without_a_report_imports_no_xarray(tmp_path):
+@pytest.mark.parametrize(("commands", "heavy"), HEAVY.items(), ids=["help", "run"])
+def test_commands_import_nothing_heavy(tmp_path, commands, heavy):
     write_plan(tmp_path / "small.toml")
     code = (
-        "import sys\nfrom sweep.cli import main\nmain(['run', 'small.toml', '--no-report'])\n"
-        "heavy = {'xarray', 'pandas', 'dask', 'zarr', 'matplotlib'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        "import sys\nfrom sweep.cli import main\n"
+        f"for words in ({commands}):\n"
+        "    try:\n        main(words)\n    except SystemExit:\n        pass\n"
+        f"assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
                    stdout=subprocess.DEVNULL)  # fmt: skip
@@ -230,8 +222,7 @@ def test_explain(folder, said, store):
 
 def test_explain_refuses_a_row_that_is_not_there(capsys, store):
     for row, message in (("0", "--row 0: at least 1"), ("999", "the selection has")):
-        assert main(["explain", str(store), *HERE, "--row", row]) == 2
-        assert message in capsys.readouterr().err
+        assert message in refused(capsys, "explain", store, *HERE, "--row", row)
 
 
 # ---------------------------------------------------------------------------- pictures
@@ -269,9 +260,7 @@ def test_plot_that_cannot_be(folder, capsys, store):
         (("clocks", *HERE, "-o", "picture.xyz"), "the suffix must be one of"),
         (("clocks", *HERE, "-o", "nowhere/a.png"), "cannot save 'nowhere/a.png': No such file"),
     ):
-        assert main(["plot", str(store), *words]) == 2
-        error = capsys.readouterr().err
-        assert message in error and error.count("\n") == 1
+        assert message in refused(capsys, "plot", store, *words)
     assert os.listdir(folder) == []
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask
 import pytest
 from support.clusters import appears, end, slow_writes, started, wait_for, worker
-from support.runs import CHUNKS, POINTS, journal, plan, sweep, write_plan
+from support.runs import CHUNKS, POINTS, Stop, journal, plan, sweep, write_plan
 from support.store_samples import digest
 
 from sweep import __version__
@@ -151,9 +152,6 @@ def test_cluster_object_instead_of_an_address(local, tmp_path):
 
 @slow
 def test_interrupted_run_is_continued_elsewhere(cluster, local, tmp_path):
-    class Stop(BaseException):
-        pass
-
     def progress(done: int, *_: int) -> None:
         if done > POINTS // 3:
             raise Stop
@@ -240,66 +238,57 @@ def test_scheduler_file_that_never_comes(tmp_path, impatient):
     assert not (tmp_path / "a.zarr").exists()
 
 
-@slow
-def test_worker_killed_in_the_middle_of_a_chunk(local, tmp_path):
-    """The other one takes over its chunks."""
-    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=600)
-    with started(1, tmp_path, path=path) as (address, processes):
-        second = worker(address, tmp_path)
+@contextmanager
+def slow_worker(
+    folder: Path, at: int, seconds: float = 600, kill: int | None = None, second: bool = False
+) -> Iterator[str]:
+    """Yield the address of a scheduler whose worker stops at a write; a process is killed then."""
+    path, reached = slow_writes(folder / "slow", at=at, seconds=seconds)
+    with started(1, folder, path=path) as (address, processes):
+        others = [worker(address, folder)] if second else []
+        wait_for(address, 1 + len(others))
+        killer = threading.Thread(
+            target=lambda: (appears(reached), kill is not None and end(processes[kill]))
+        )
+        killer.start()
         try:
-            wait_for(address, 2)
-            killer = threading.Thread(target=lambda: (appears(reached), end(processes[1])))
-            killer.start()
-            run(plan(), tmp_path / "a.zarr", scheduler=address)
+            yield address
+        finally:
             killer.join()
-        finally:
-            end(second)
-    assert processes[1].returncode == -9
+            for process in others:
+                end(process)
+
+
+@slow
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "slow"])
+def test_worker_killed_in_the_middle_of_a_chunk_or_slow(local, tmp_path, killed):
+    """The other one takes over its chunks, and does not wait for a slow one."""
+    options = {"kill": 1} if killed else {"seconds": 5}
+    with slow_worker(tmp_path, at=3, second=True, **options) as address:
+        run(plan(), tmp_path / "a.zarr", scheduler=address)
     partial = list((tmp_path / "a.zarr").rglob("*.partial"))
-    assert len(partial) == 1  # the interrupted write, which a continued run removes
-    partial[0].unlink()
+    assert len(partial) == killed  # the interrupted write, which a continued run removes
+    for path in partial:
+        path.unlink()
     assert digest(tmp_path / "a.zarr") == local
 
 
 @slow
-def test_slow_worker_holds_nobody_up(local, tmp_path):
-    path, reached = slow_writes(tmp_path / "slow", at=3, seconds=5)
-    with started(1, tmp_path, path=path) as (address, _):
-        second = worker(address, tmp_path)
-        try:
-            wait_for(address, 2)
-            run(plan(), tmp_path / "a.zarr", scheduler=address)
-        finally:
-            end(second)
-    assert reached.exists()
-    assert digest(tmp_path / "a.zarr") == local
-
-
-@slow
-def test_last_worker_killed(local, tmp_path, impatient):
-    path, reached = slow_writes(tmp_path / "slow", at=150, seconds=600)
-    with started(1, tmp_path, path=path) as (address, processes):
-        killer = threading.Thread(target=lambda: (appears(reached), end(processes[1])))
-        killer.start()
-        with pytest.raises(SweepError, match="has had no workers for 2 s; the same command"):
-            run(plan(), tmp_path / "a.zarr", scheduler=address)
-        killer.join()
-    finished = run(plan(), tmp_path / "a.zarr")
-    assert finished.resumed > 0
-    assert digest(tmp_path / "a.zarr") == local
-
-
-@slow
-def test_scheduler_killed_and_the_run_continued(local, tmp_path, impatient):
-    path, reached = slow_writes(tmp_path / "slow", at=150, seconds=600)
-    with started(1, tmp_path, path=path) as (address, processes):
-        killer = threading.Thread(target=lambda: (appears(reached), end(processes[0])))
-        killer.start()
-        with pytest.raises(SweepError, match=r"^the Dask cluster failed: .*; the same command"):
-            run(plan(), tmp_path / "a.zarr", scheduler=address)
-        killer.join()
-    kept = len(journal(tmp_path / "a.zarr"))
-    assert 0 < kept < CHUNKS
+@pytest.mark.parametrize(
+    ("victim", "message"),
+    [(1, "has had no workers for 2 s; the same command"),
+     (0, r"^the Dask cluster failed: .*; the same command")],
+    ids=["last worker", "scheduler"],
+)  # fmt: skip
+def test_last_worker_or_scheduler_killed_and_the_run_continued(
+    local, tmp_path, impatient, victim, message
+):
+    with (
+        slow_worker(tmp_path, at=150, kill=victim) as address,
+        pytest.raises(SweepError, match=message),
+    ):
+        run(plan(), tmp_path / "a.zarr", scheduler=address)
+    assert 0 < len(journal(tmp_path / "a.zarr")) < CHUNKS
     with started(1, tmp_path) as (address, _):
         finished = run(plan(), tmp_path / "a.zarr", scheduler=address)
     assert finished.resumed > 0
