@@ -15,7 +15,7 @@ from support.synthetic import flattened, is_valid, place
 
 from sweep import store
 from sweep.errors import QueryError, StoreError
-from sweep.fields import POWER_STATUS, STATUS
+from sweep.fields import STATUS
 from sweep.query import best, blocks, pareto, summary, top
 
 TREE = synthetic.three_kernels()
@@ -29,8 +29,8 @@ def grouped(points: list[dict], by) -> dict[tuple, list[dict]]:
     return groups
 
 
-def stored(data: xr.Dataset, path) -> str:
-    """Write a dataset with small chunks and strings as the store has them."""
+def written(data: xr.Dataset, path) -> str:
+    """Write a dataset with small chunks and strings as a store has them, by xarray."""
     data = data.copy()
     for name in list(data.variables):
         if data[name].dtype.kind in "OU":
@@ -41,23 +41,40 @@ def stored(data: xr.Dataset, path) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="module", params=["memory", "blocks", "dask", "zarr", "zarr and dask"])
+def stored(data: xr.Dataset, path) -> str:
+    """Write a dataset into a store without an index."""
+    coordinates, variables = (
+        [store.static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
+        for arrays in (data.coords, data.data_vars)
+    )
+    group = store.GroupLayout(data.attrs["kernel"], data.attrs, coordinates, variables, 0)
+    layout = store.StoreLayout([group], {"identity": "made up"})
+    with store.open_or_create(path, layout) as created:
+        created.complete()
+    return str(path)
+
+
+BACKED = ["memory", "blocks", "dask", "store", "zarr", "zarr and dask"]
+
+
+@pytest.fixture(scope="module", params=BACKED)
 def backed(request, tmp_path_factory):
-    """The same results, held in each way that results can be held."""
-    if request.param == "memory":
-        yield ONE
-    elif request.param == "blocks":  # as large results: many blocks that end within an axis
-        with pytest.MonkeyPatch.context() as patch:
+    """The same results, kept in each way that results can be kept."""
+    path = tmp_path_factory.mktemp("results") / "one.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "memory":
+            yield ONE
+        elif request.param == "dask":
+            yield ONE.chunk({"device": 1, "block_size": (2, 3), "core_clock_ratio": (1, 4)})
+        elif request.param == "store":
+            yield stored(ONE, path)
+        elif request.param == "blocks":  # as large results: many blocks that end within an axis
             patch.setattr(blocks, "TARGET", 7)
             yield ONE
-    elif request.param == "dask":
-        yield ONE.chunk({"device": 1, "block_size": (2, 3), "core_clock_ratio": (1, 4)})
-    else:
-        path = stored(ONE, tmp_path_factory.mktemp("store") / "one.zarr")
-        chunks = {} if "dask" in request.param else None
-        with pytest.MonkeyPatch.context() as patch:
+        else:
             patch.setattr(blocks, "TARGET", 50)
-            yield xr.open_zarr(path, chunks=chunks, consolidated=False)
+            chunks = {} if "dask" in request.param else None
+            yield xr.open_zarr(written(ONE, path), chunks=chunks, consolidated=False)
 
 
 BY = [
@@ -132,6 +149,7 @@ def test_pareto__is_brute_force(backed, by, objectives, senses):
 
 
 def test_summary__counts_everything(backed):
+    assert best(backed).to_json() == best(ONE).to_json()
     for row in summary(backed):
         labels = ("device", "model")
         points = [p for p in flattened(ONE) if all(p[n] == row[n] for n in labels)]
@@ -195,14 +213,11 @@ def test_best__an_invalid_configuration_never_wins():
     data = ONE.copy(deep=True)
     data["execution_time"][:] = data["execution_time"].where(data["status"] == 0, 0.0)
     assert place(best(data, by=())[0]) == place(best(ONE, by=())[0])
-
-
-def test_best__missing_power_does_not_disqualify_a_time():
+    # Missing power does not disqualify a time.
     assert len(best(ONE, select={"device": "gtx_280"})) == 2
     for row in best(ONE, "energy", select={"device": "gtx_280"}):
         assert row["status"] == "power: missing_parameters"
         assert row["execution_time"] is None and row["kernel"] == "matrix_multiply"
-    assert POWER_STATUS["missing_parameters"] in ONE["power_status"].values
 
 
 def test_best__a_group_without_a_valid_configuration_says_why():
@@ -285,6 +300,8 @@ def test_queries__need_results():
         best(3)
     with pytest.raises(QueryError, match="no results"):
         best(xr.Dataset())
+    with pytest.raises(StoreError, match="no store at"):
+        best("other.zarr")
 
 
 def test_queries__refuse_answers_that_no_memory_holds(monkeypatch):
@@ -293,26 +310,3 @@ def test_queries__refuse_answers_that_no_memory_holds(monkeypatch):
         best(ONE, by=("model", "device", "core_clock_ratio"))
     with pytest.raises(QueryError, match="11 rows, more than 10: ask for fewer"):
         top(ONE, 11)
-
-
-def as_layout(tree: xr.DataTree) -> store.StoreLayout:
-    """Return a store's layout that holds a whole tree from the start."""
-    groups = []
-    for name, node in tree.children.items():
-        data = node.to_dataset()
-        coordinates, variables = (
-            [store.static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
-            for arrays in (data.coords, data.data_vars)
-        )
-        groups.append(store.GroupLayout(name, data.attrs, coordinates, variables, 0))
-    return store.StoreLayout(groups, {"identity": "made up"})
-
-
-def test_queries__take_the_path_of_a_store(tmp_path):
-    with store.open_or_create(tmp_path / "made_up.zarr", as_layout(TREE)) as created:
-        created.complete()
-    for question in (best, summary, lambda data: top(data, 3), lambda data: pareto(data, by=())):
-        in_memory, in_store = question(TREE), question(tmp_path / "made_up.zarr")
-        assert in_store.to_json() == in_memory.to_json()
-    with pytest.raises(StoreError, match="no store at"):
-        best(str(tmp_path / "other.zarr"))
