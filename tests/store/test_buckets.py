@@ -44,7 +44,7 @@ def impatient(monkeypatch):
     buckets._client.cache_clear()
 
 
-# ------------------------------------------------------------------------------ the same
+# The same
 
 
 @pytest.mark.parametrize("scheme", ["memory", "s3"])
@@ -61,11 +61,8 @@ def test_store__is_that_of_a_disk(tmp_path, url, scheme):
 
 
 def test_run__has_the_bytes_of_a_local_run_and_no_secrets(tmp_path, url):
-    few = plan(
-        kernels=["mat_tiled"],
-        outputs=["execution_time"],
-        axes={"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
-    )
+    axes = {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]}
+    few = plan(kernels=["mat_tiled"], outputs=["execution_time"], axes=axes)
     run(few, tmp_path / "a.zarr")
     finished = run(few, url)
     assert (finished.computed, str(finished.path)) == (8, url)
@@ -96,11 +93,9 @@ def test_command_line(tmp_path, network):
         f"[physics]\naws_access_key_id = nobody\naws_secret_access_key = {SECRET}\n"
     )
     (tmp_path / "config").write_text("[profile physics]\nregion = us-east-1\n")
-    profile = {
-        "AWS_PROFILE": "physics",
-        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "keys"),
-        "AWS_CONFIG_FILE": str(tmp_path / "config"),
-    }
+    profile = {"AWS_PROFILE": "physics"}
+    profile |= {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "keys")}
+    profile |= {"AWS_CONFIG_FILE": str(tmp_path / "config")}
     for name in KEYS:
         os.environ.pop(name)  # the fixture restores them
     url = f"s3://{BUCKET}/command/small.zarr"
@@ -147,7 +142,7 @@ def test_nothing_and_foreign_objects(url, network):
         open_or_create("s3://nowhere-at-all/a.zarr", layout())
 
 
-# ------------------------------------------------------------------------------ faults
+# Faults
 
 
 @pytest.mark.parametrize("wrong", ["500", "503", "late", "drop"])
@@ -163,30 +158,28 @@ def test_faults__of_every_third_request(tmp_path, url, network, wrong, monkeypat
     assert len(entries_of(url)) == len(set(entries_of(url))) == 6
 
 
-def test_faults__no_answer_in_time(tmp_path, url, network, impatient):
-    chance = random.Random(3)
-    network.fault = lambda *_: "hang" if chance.random() < 0.08 else None
-    with open_or_create(url, layout()) as store:
-        fill(store)
-    network.fault = lambda *_: None
-    assert network.failed > 0
-    assert digest(url) == reference(tmp_path)
-
-
-def test_faults__a_server_that_stays_away(tmp_path, url, network, impatient):
+def test_faults__a_server_that_hangs_or_stays_away(tmp_path, url, network, impatient):
     """One line, and the same command continues."""
+    chance = random.Random(3)
+
+    def hang(*_):
+        return "hang" if chance.random() < 0.08 else None
+
+    network.fault = hang
     store = open_or_create(url, layout())
     write_chunk(store, "kernel_0", 0)
+    assert network.failed > 0
     network.fault = lambda *_: "503"
     with pytest.raises(StoreError, match=r"^cannot write 's3://[^\n]*; the same command continues"):
         write_chunk(store, "kernel_0", 1)
     with pytest.raises(StoreError, match=r"^cannot open 's3://[^\n]*$"):
         open_store(url)
-    network.fault = lambda *_: None
+    network.fault = hang
     store.close()
     with open_or_create(url, layout()) as store:
         assert len(store.finished) == 1
         fill(store)
+    network.fault = lambda *_: None
     assert digest(url) == reference(tmp_path)
 
 
@@ -231,7 +224,7 @@ def test_chunk__is_there_whole_or_not_at_all(url, network):
         assert contents(url) == before
 
 
-# ------------------------------------------------------------------------------ kills
+# Kills
 
 CREATE = """
 import os, sys
@@ -276,11 +269,11 @@ def test_kill__of_a_run_and_continued(tmp_path, url, network):
 
     code = "from sweep.store import journal; journal.LEAST_S = 0.0"
     arguments = ["run", "long.toml", "--no-report", "--store", url]
+    *python, main = command()
     for _ in range(2):
-        process = subprocess.Popen(
-            [*command()[:-1], f"{code}; {command()[-1]}", *arguments], cwd=tmp_path,
-            env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        line = [*python, f"{code}; {main}", *arguments]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(line, cwd=tmp_path, env=environment(), **quiet)
         known = written()
         while process.poll() is None and written() < known + 1:
             time.sleep(0.01)

@@ -27,21 +27,19 @@ def read_only(tmp_path, monkeypatch):
         yield place
         subprocess.run(["umount", place], check=True)
         return
-    real_open, real_mkdir = os.open, os.mkdir  # not permitted to mount: the same errors by hand
+    real_open = os.open  # not permitted to mount: the same errors by hand
 
-    def fail(*_: object, **__: object):
+    def fail(*_, **__):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     def open_only(path, flags, *args, **kwargs):
-        return (
-            fail() if flags & (os.O_WRONLY | os.O_RDWR) else real_open(path, flags, *args, **kwargs)
-        )
+        writes = flags & (os.O_WRONLY | os.O_RDWR)
+        return fail() if writes else real_open(path, flags, *args, **kwargs)
 
     monkeypatch.setattr(os, "open", open_only)
     monkeypatch.setattr(os, "mkdir", fail)
     yield place
-    monkeypatch.setattr(os, "open", real_open)
-    monkeypatch.setattr(os, "mkdir", real_mkdir)
+    monkeypatch.undo()
 
 
 def mount(*arguments: str | Path) -> bool:
@@ -92,29 +90,23 @@ def test_failing_write__leaves_the_store_resumable(tmp_path, file_limit):
     assert digest(path) == reference(tmp_path)
 
 
-def test_failing_creation__leaves_nothing(tmp_path, file_limit):
-    limit_files(200)
-    with pytest.raises(StoreError, match="cannot create"):
-        open_or_create(tmp_path / "a.zarr", layout())
-    limit_files(-1)
-    assert os.listdir(tmp_path) == []
-
-
-def test_failing_overwrite__keeps_the_old_store(tmp_path, file_limit):
-    start(tmp_path / "a.zarr")
-    before = digest(tmp_path / "a.zarr")
-    limit_files(200)
-    with pytest.raises(StoreError, match="cannot create"):
-        open_or_create(tmp_path / "a.zarr", layout(), overwrite=True)
-    limit_files(-1)
-    assert digest(tmp_path / "a.zarr") == before
-    assert os.listdir(tmp_path) == ["a.zarr"]
+def test_failing_creation__leaves_nothing_or_the_old_store(tmp_path, file_limit):
+    path = tmp_path / "a.zarr"
+    for overwrite in (False, True):
+        before = digest(path)
+        limit_files(200)
+        with pytest.raises(StoreError, match="cannot create"):
+            open_or_create(path, layout(), overwrite=overwrite)
+        limit_files(-1)
+        assert digest(path) == before
+        assert os.listdir(tmp_path) == ["a.zarr"] * overwrite
+        if not overwrite:
+            start(path)
 
 
 def test_full_disk__is_one_line(tmp_path, monkeypatch):
     path = tmp_path / "a.zarr"
-    if is_mounted := mount("-t", "tmpfs", "-o", "size=400k", "tmpfs", tmp_path):
-        filler = tmp_path / "filler"
+    is_mounted, filler = mount("-t", "tmpfs", "-o", "size=400k", "tmpfs", tmp_path), tmp_path / "x"
     try:
         with open_or_create(path, layout()) as store:
             if is_mounted:
@@ -125,8 +117,7 @@ def test_full_disk__is_one_line(tmp_path, monkeypatch):
             with pytest.raises(StoreError, match=r"^cannot write [^\n]*the disk is full; the same"):
                 store.writer.write("kernel_0", "execution_time", (0, 0, 0), times("kernel_0", 2, 0))
             monkeypatch.undo()
-            if is_mounted:
-                filler.unlink()
+            filler.unlink(missing_ok=True)
             fill(store)
         assert not list(path.rglob("*.partial"))
         assert inspect(path).is_finished
