@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from sweep.fields import STATUS
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.parser import read_ptx
-from sweep.importers.ptx.stages import Cost, amounts, instruction_costs
+from sweep.importers.ptx.stages import STAGES, Cost, amounts, instruction_costs
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
 from sweep.specs.kernel import key_of
@@ -177,26 +179,21 @@ def test_registers__estimated_are_near_what_the_assembler_takes():
 
 
 @pytest.mark.parametrize(("name", "entry"), KERNELS)
-@pytest.mark.parametrize("stages", ["tasks", "barriers", "none"])
+@pytest.mark.parametrize("stages", STAGES)
 def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
     found, file = written(name, entry, stages=stages)
     sizes = {size: 3.0 for size in found.sizes}
     values = dict(sizes)
     for derived in file.derived:
         values[derived] = value(file.derived[derived], **values)
-    total = {}
-    if stages == "none":
-        paths = {path: e for path, e in file.expressions.items()
-                 if path.startswith("instructions.")}  # fmt: skip
-        total = {path.split(".")[1]: value(e, **values) for path, e in paths.items()}
-        total["barrier"] = value(file.expressions["synchronisation.barriers"], **values)
-    for stage in file.stages:
-        for key, expression in stage.expressions.items():
+    own = {path.partition(".")[2]: expression for path, expression in file.expressions.items()
+           if path.startswith(("instructions.", "synchronisation."))}  # fmt: skip
+    total = Counter()
+    for expressions in [stage.expressions for stage in file.stages] or [own]:
+        for key, expression in expressions.items():
             if key != "executions":
-                kind = "barrier" if key == "barriers" else key
-                total[kind] = total.get(kind, 0.0) + value(expression, **values)
-    expected = found.instructions(sizes)
-    assert {k: v for k, v in total.items() if v} == pytest.approx(expected)
+                total["barrier" if key == "barriers" else key] += value(expression, **values)
+    assert {k: v for k, v in total.items() if v} == pytest.approx(found.instructions(sizes))
     accesses = sum(value(a.count, **values) for a in (*file.global_accesses, *file.shared_accesses))
     assert accesses == pytest.approx(sum(found.accesses(sizes).values()))
     whole = computation_instructions(found, sizes) + memory_instructions(found, sizes)
@@ -205,50 +202,39 @@ def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
 
 def test_cutting__does_not_change_totals():
     for name, entry in KERNELS:
-        totals = [
-            analyse(fixture(name).entry(entry), stages=how).instructions({})
-            for how in ("tasks", "barriers", "none")
-        ]
-        assert totals[0] == pytest.approx(totals[1])
-        assert totals[0] == pytest.approx(totals[2])
+        kernel = fixture(name).entry(entry)
+        totals = [analyse(kernel, stages=how).instructions() for how in STAGES]
+        assert totals[0] == pytest.approx(totals[1]) and totals[0] == pytest.approx(totals[2])
 
 
 def test_barriers__cut_the_code_where_asked():
     found = analyse(fixture("matrix_tiled").entry(), stages="barriers")
     names = [stage.name for stage in parse_kernel(kernel_text(found), "k").stages]
     assert names == ["stretch_1", "stretch_2", "stretch_3", "stretch_4", "stretch_5"]
-    barriers = [
-        sum(amounts(stage.instructions).get("barrier", {}).values()) for stage in found.stages
-    ]
-    assert barriers == [0, 1, 1, 0, 0]
+    barriers = [amounts(stage.instructions).get("barrier", {}) for stage in found.stages]
+    assert [sum(amount.values()) for amount in barriers] == [0, 1, 1, 0, 0]
 
 
-def evaluated(kernels, models, folder):
-    """Evaluate kernel files with each kind of stages on a GTX 280; return the datasets."""
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernels", "models"),
+    [
+        (KERNELS, ["hong_kim"]),
+        ([("matrix_tiled", "matrix_tiled"), ("transpose", "transpose_plain")], [*model_names()]),
+    ],
+    ids=["all", "every_model"],
+)
+def test_kernel_files__are_evaluated(kernels, models, tmp_path):
     paths = []
     for number, (name, entry) in enumerate(kernels):
-        stages = ("tasks", "barriers", "none")[number % 3]
-        found = analyse(fixture(name).entry(entry), stages=stages, block=(256, 1, 1))
-        path = folder / f"{key_of(f'{name}_{number}')}.toml"
-        path.write_text(kernel_text(found, grid=(4096,)), encoding="utf-8")
-        paths.append(str(path))
+        found = analyse(fixture(name).entry(entry), stages=STAGES[number % 3], block=(256, 1, 1))
+        paths.append(str(tmp_path / f"{key_of(f'{name}_{number}')}.toml"))
+        Path(paths[-1]).write_text(kernel_text(found, grid=(4096,)), encoding="utf-8")
     results = sweep.evaluate(sweep.Plan(kernels=paths, devices=["gtx_280"], models=models))
     assert len(results.children) == len(kernels)
-    return [result.to_dataset().compute() for result in results.children.values()]
-
-
-@pytest.mark.slow
-def test_kernel_files__are_evaluated(tmp_path):
-    for dataset in evaluated(KERNELS, ["hong_kim"], tmp_path):
-        assert np.all(dataset["status"].values == STATUS["valid"])
-        assert np.all(dataset["execution_time"].values > 0)
-
-
-@pytest.mark.slow
-def test_kernel_files__are_evaluated_by_every_model(tmp_path):
-    kernels = [("matrix_tiled", "matrix_tiled"), ("transpose", "transpose_plain")]
-    for dataset in evaluated(kernels, list(model_names()), tmp_path):
-        assert dataset["execution_time"].size == len(model_names())
+    for result in results.children.values():
+        dataset = result.to_dataset().compute()
+        assert dataset["execution_time"].size == len(models)
         assert np.all(dataset["status"].values == STATUS["valid"])
         assert np.all(dataset["execution_time"].values > 0)
 
