@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.fuzz_inputs import tuner_files
+from support.mutations import mutated
 from support.refusals import contents, refused
-from support.tuning_files import CACHE, CONVOLUTION_T1, KTT, entry, measured, unpacked
+from support.tuning_files import CACHE, measured, unpacked
 
 from sweep.errors import SweepError, TuningError
 from sweep.importers.files import read_source
@@ -174,59 +176,15 @@ def test_a_pipe_is_no_file():
 
 # ---------------------------------------------------------------------------- any damage
 
-NODES = [None, True, [], {}, "", -1, 1e308, math.nan, "x", 0, [[1]], {"a": 1}, "1/0", "(((",
-         10**30, "x" * 3000, [1, 2, 3]]  # fmt: skip
-WORDS = [b"null", b"[]", b"{}", b"1e999", b"NaN", b'"', b",", b"\n", b"\x00", b"9" * 30, b"[["]
+FILES = {**tuner_files(), "gzip": [gzip.compress(b"x,time_ms\n1,2\n" * 30)]}
 
 
-def small_files() -> dict[str, bytes]:
-    """One small file of each format."""
-    ktt = json.loads(unpacked(KTT))
-    ktt["Results"] = ktt["Results"][:2] + ktt["Results"][-1:]
-    cache = json.loads(unpacked(CACHE))
-    cache["cache"] = dict(list(cache["cache"].items())[:3])
-    return {
-        "ktt": json.dumps(ktt).encode(),
-        "cache": json.dumps(cache).replace('}, "', '},\n"').encode(),
-        "t1": CONVOLUTION_T1.read_bytes(),
-        "t4": json.dumps({"results": [entry(1, 2.5), entry(2, 40, "us")]}).encode(),
-        "csv": b"x,y,time_ms,n\n1,2,3.5,4\n2,2,4.5,4\n3,2,error,4\n",
-        "gzip": gzip.compress(b"x,time_ms\n1,2\n" * 30),
-    }
-
-
-def places_in(node: object) -> list[tuple[object, object]]:
-    """Return every place in a JSON document: container and key."""
-    items = enumerate(node) if isinstance(node, list) else ()
-    found: list[tuple[object, object]] = []
-    for key, value in node.items() if isinstance(node, dict) else items:
-        found += [(node, key), *places_in(value)]
-    return found
-
-
-def damaged(content: bytes, rng: random.Random) -> bytes:
-    """Replace or drop a part of the document, or of its bytes."""
-    if content[:1] == b"{" and rng.random() < 0.6:
-        document = json.loads(content)
-        node, key = rng.choice(places_in(document))
-        if rng.random() < 0.3:
-            del node[key]
-        else:
-            node[key] = rng.choice(NODES)
-        return json.dumps(document).encode()
-    at = rng.randrange(len(content))
-    if rng.random() < 0.4:
-        return content[:at]
-    return content[:at] + rng.choice(WORDS) + content[at + rng.randrange(6) :]
-
-
-@pytest.mark.parametrize("kind", ["ktt", "cache", "t1", "t4", "csv", "gzip"])
+@pytest.mark.parametrize("kind", FILES)
 def test_any_damage_is_read_or_refused_never_a_traceback(kind):
-    rng = random.Random(kind)
-    content = small_files()[kind]
+    chance = random.Random(kind)
     refusals = 0
     for _ in range(150):
-        Path("damaged").write_bytes(damaged(content, rng))
+        Path("damaged").write_bytes(mutated(chance.choice(FILES[kind]), chance))
         try:
             source = read_source("damaged")
             if recognise(source) == "t1":
