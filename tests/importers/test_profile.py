@@ -91,42 +91,21 @@ def test_launches__one_or_the_mean():
 
 def test_kernels__are_chosen_by_name_or_part():
     launches = read_profile(text("ncu_details"))
-    assert [name.partition("(")[0] for name in kernels_of(launches)] == [
-        "vectorAdd",
-        "void matrixMulCUDA<32>",
-    ]
-    for name in (
-        MATRIX,
-        "matrixMul",
-        "void matrixMulCUDA<32>(float *, float *, float *, int, int)",
-    ):
+    names = kernels_of(launches)
+    assert [name.partition("(")[0] for name in names] == ["vectorAdd", "void matrixMulCUDA<32>"]
+    for name in (MATRIX, "matrixMul", names[1]):
         assert len(chosen(launches, name)) == 2
 
 
-SUMMARY = """==11== Profiling result:
-"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
-,%,ms,,us,us,us,
-"GPU activities",62.1,1.520000,4,380.0000,379.1000,381.2000,"k(int)"
-"GPU activities",37.9,0.930000,2,465.0000,460.0000,470.0000,"[CUDA memcpy HtoD]"
-"API calls",99.0,150.0000,1,150000.0,150000.0,150000.0,"cudaMalloc"
-"""
-TRACE_OF_COUNTERS = """==12== Metric result:
-"Device","Context","Stream","Kernel","Correlation_ID","inst_executed (Instructions Executed)"
-"GeForce GTX 980 (0)","1","7","k(int) [98]",98,25600
-"GeForce GTX 980 (0)","1","7","k(int) [101]",101,25800
-"""
-
-
 def test_nvprof__summary_and_trace_of_counters():
-    launches = [*read_profile(SUMMARY), *read_profile(TRACE_OF_COUNTERS)]
+    traced = read_profile(text("nvprof_counters"))
+    launches = [*read_profile(text("nvprof_summary")), *traced]
     assert kernels_of(launches) == ("k(int)",)
     given = Given(block=(128, 1, 1), grid=(64, 1, 1))
     found = inputs_of(chosen(launches), given)
     assert found.computation == 25700 / 256 and found.launches == 2
     assert found.time == pytest.approx(380e-6) and found.device == "GeForce GTX 980"
-    assert inputs_of(chosen(read_profile(TRACE_OF_COUNTERS), None, 2), given).computation == (
-        25800 / 256
-    )
+    assert inputs_of(chosen(traced, None, 2), given).computation == 25800 / 256
 
 
 # ---------------------------------------------------------------------------- notations

@@ -107,28 +107,7 @@ def test_variables__sizes_and_alignments():
 
 
 def test_directives__of_versions_up_to_9():
-    text = """.version 9.0
-        .target sm_100a
-        .address_size 64
-        .file 1 "a;b{.cu"
-        .alias f, g;
-        .pragma "nounroll";
-        .func (.reg .b32 r) f (.reg .b64 x) .noreturn ;
-        .visible .entry k(.param .align 8 .b8 s[48], .param .u64 .ptr .global .align 16 q)
-        .reqntid 16, 8 .minnctapersm 2 .maxnreg 64 .reqnctapercluster 2, 1, 1 .explicitcluster
-        .pragma "x";
-        {
-            .loc 1 5 3, function_name $L__info, inlined_at 1 2 3
-            .param .b32 retval0;
-            table: .branchtargets L1, L2;
-            proto: .callprototype (.param .b32 _) _ (.param .b64 _);
-            .pragma "used_bytes_mask 0x1";
-            brx.idx %r1, table;
-            L1: L2: ret;
-        }
-        .section .debug_str { $L__info: .b8 1,2 .b8 { } }
-    """
-    module = read_ptx(text)
+    module = fixture("version_9_0")
     entry = module.entry("k")
     assert entry.limits["reqntid"] == (16, 8) and entry.limits["maxnreg"] == (64,)
     assert [(p.bytes, p.points_to) for p in entry.parameters] == [(48, ""), (8, "global")]
