@@ -20,28 +20,9 @@ from support.tuning_files import CACHE, CONVOLUTION_T1, GEMM, GEMM_T1, KTT, entr
 
 DATA = Path(__file__).parents[1] / "data"
 
-MEASURED = """
-[measured]
-device = "gtx_980"
-core_clock_MHz = 1126
-memory_clock_MHz = 1753
-time_s = 1e-3
-"""
-FAMILY = """\
-schema = 1
-name = "family"
-kernels = ["sepia"]
-devices = ["gtx_980"]
-models = ["hong_kim"]
-constraints = ["block_size >= 64", "blocks * block_size < 2 ** 30"]
-outputs = ["execution_time", "occupancy"]
-chunk_points = 100
-precision = "float32"
-[axes]
-block_size = [64, 128, 256]
-core_clock_ratio = { start = 0.9, stop = 1.1, step = 0.1 }
-width = [1024, 2048]
-"""
+MEASURED, FAMILY = (
+    (DATA / "specs" / name).read_bytes() for name in ("measured.toml.in", "family.toml")
+)
 
 
 def spec_of(folder: str) -> Callable[[random.Random], bytes]:
@@ -60,7 +41,7 @@ def plan(case: Case) -> None:
     small = case.chance.random() < 0.7
     if small:
         write_plan(Path("base.toml"))
-        sound = case.chance.choice([FAMILY.encode(), Path("base.toml").read_bytes()])
+        sound = case.chance.choice([FAMILY, Path("base.toml").read_bytes()])
     else:
         sound = case.chance.choice(shipped).read_bytes()
     Path("plan.toml").write_bytes(mutated(sound, case.chance))
@@ -89,7 +70,7 @@ def device(case: Case) -> None:
 def kernel(case: Case) -> None:
     sound = kernel_text(case.chance)
     scaled = case.chance.random() < 0.2
-    Path("mine.toml").write_bytes(mutated(sound + scaled * MEASURED.encode(), case.chance))
+    Path("mine.toml").write_bytes(mutated(sound + scaled * MEASURED, case.chance))
     case.run("lint", "mine.toml")
     if scaled:
         case.run("scale", "mine.toml", "--model", "hong_kim", "--core-clock", "900,1000",

@@ -83,20 +83,10 @@ TRACES = Path("traces")
 
 
 class Case:
-    """One case: a folder, its commands, and what they did that they must not.
+    """One case: a folder, its commands, and the problems that they had.
 
-    Attributes
-    ----------
-    home : Path
-        The folder of the worker.
-    answers : list of str
-        What the questions to the sound store print.
-    chance : random.Random
-        Decides everything that is random.
-    told : str
-        What was mutated, for a message.
-    problems : list of str
-        What was wrong.
+    ``home`` is the folder of the worker, ``answers`` are those of the questions to the sound store;
+    ``chance`` decides everything that is random, and ``told`` says what was mutated.
     """
 
     def __init__(self, folder: Path, name: str, home: Path, answers: list[str]) -> None:
@@ -112,23 +102,10 @@ class Case:
         targets: Sequence[str] = (),
         any_code: bool = False,
     ) -> tuple[Any, str]:
-        """Run a command; check how it ends and what it leaves.
+        """Run a command; check how it ends and what it leaves; return exit code and output.
 
-        Parameters
-        ----------
-        *words
-            Its arguments.
-        codes : sequence of int
-            Exit codes that its contract knows.
-        targets : sequence of str
-            Beginnings of the paths, relative to the folder, that it may write.
-        any_code : bool
-            Whether it may write them however it ends; otherwise only with exit code 0.
-
-        Returns
-        -------
-        tuple of int and str
-            Exit code and output.
+        ``codes`` are the exit codes that it may have, ``targets`` the beginnings of the paths that it
+        may write: with exit code 0, or in ``any_code`` cases.
         """
         before = contents(self.folder)
         WATCH.start()
