@@ -184,7 +184,9 @@ def compiled_passes(plan):
     """Evaluate a plan in both forms and return the passes that it needed."""
     passes = {}
     get_pass = _passes.get_pass
+    _passes._built.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SWEEP_CACHE_DIR", "")  # code from disk cannot be inspected
         patch.setattr(
             "sweep.evaluation.chunk.get_pass", lambda *key: passes.setdefault(key, get_pass(*key))
         )
