@@ -16,8 +16,6 @@ import zarr
 from support.refusals import contents, refused
 from support.runs import plan, sweep, write_plan
 from support.spec_texts import DEVICE, KERNEL, spoilt
-from support.store_samples import digest
-from support.store_samples import start as start_other_store
 
 from sweep.cli import main
 from sweep.errors import PlanError
@@ -147,16 +145,6 @@ def test_no_configuration_can_be_valid__unless_on_another_device(folder):
         check_valid(resolve(plan(**given, devices=["gtx_280"])))
 
 
-def test_block_of_2000_threads_is_a_status():
-    space = resolve(plan())
-    status = evaluate_box(space["sepia"], space.plan, space["sepia"].grid.whole)["status"]
-    values = space["sepia"].grid.dimensions[1].values
-    too_large = status == STATUS["block_too_large"]
-    assert too_large[:, :, values.index(2000)].all()
-    assert too_large.sum() == too_large[:, :, values.index(2000)].size
-    assert (status == 0).sum() == status.size - too_large.sum()
-
-
 @pytest.mark.parametrize("store", [None, False])
 def test_larger_than_the_disk(folder, capsys, store):
     axes = {"block_size": {"start": 1, "stop": 200_000, "step": 1}}
@@ -206,16 +194,6 @@ def test_place_that_is_no_store_of_ours(folder, capsys, kind, flags):
     for command in (["info", place], ["best", place], ["rerun", place]):
         assert "place.zarr'" in refused(capsys, *command)
     assert contents(folder) == before
-
-
-def test_another_run_s_store(folder, capsys):
-    write_plan(folder / "small.toml")
-    start_other_store(folder / "small.zarr")
-    before = digest(folder / "small.zarr")
-    line = refused(capsys, "run", "small.toml")
-    assert line.startswith("'small.zarr' holds the results of another run, which differs in ")
-    assert line.endswith("or give --overwrite")
-    assert digest(folder / "small.zarr") == before
 
 
 def test_read_only_directory(folder, capsys, monkeypatch):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support.runs import environment, write_plan
+from support.runs import environment
 
 from sweep.cli import inspecting, main
 
@@ -89,12 +89,3 @@ def test_an_unforeseen_error_is_one_line_and_a_file(tmp_path, monkeypatch, capsy
     (trace,) = tmp_path.iterdir()
     assert trace.samefile(found[1]) and os.stat(trace).st_mode & 0o077 == 0
     assert "in broken" in trace.read_text()
-
-
-@pytest.mark.parametrize("command", ["plan", "run"])
-def test_home_of_an_unknown_user_is_one_line(tmp_path, capsys, command):
-    path = write_plan(tmp_path / "home.toml", kernels=["~nosuchuser/x.toml"], axes={})
-    assert main([command, str(path)]) == 2
-    error = capsys.readouterr().err
-    assert "~nosuchuser/x.toml" in error and error.count("\n") == 1
-    assert "unforeseen" not in error

@@ -179,22 +179,6 @@ def test_interrupted_run_continues(tmp_path, reference, computed, moments):
     assert digest(path) == digest(reference)
 
 
-def test_second_run_into_the_same_store_is_refused(tmp_path, reference):
-    path = tmp_path / "a.zarr"
-    refused = []
-
-    def progress(done: int, *_: int) -> None:
-        if 0 < done < POINTS and not refused:
-            for overwrite in (False, True):
-                with pytest.raises(StoreError, match="is being written by process") as error:
-                    run(plan(), path, overwrite=overwrite)
-                refused.append(str(error.value))
-
-    run(plan(), path, progress=progress)
-    assert len(refused) == 2
-    assert digest(path) == digest(reference)
-
-
 def test_different_plan_is_refused_unless_overwriting(tmp_path, reference):
     path = tmp_path / "a.zarr"
     run(plan(), path)
