@@ -20,9 +20,8 @@ from support.tuning_files import CACHE, CONVOLUTION_T1, GEMM, GEMM_T1, KTT, entr
 
 DATA = Path(__file__).parents[1] / "data"
 
-MEASURED, FAMILY = (
-    (DATA / "specs" / name).read_bytes() for name in ("measured.toml.in", "family.toml")
-)
+MEASURED = (DATA / "specs" / "measured.toml.in").read_bytes()
+FAMILY = (DATA / "specs" / "family.toml").read_bytes()
 
 
 def spec_of(folder: str) -> Callable[[random.Random], bytes]:

@@ -104,8 +104,8 @@ class Case:
     ) -> tuple[Any, str]:
         """Run a command; check how it ends and what it leaves; return exit code and output.
 
-        ``codes`` are the exit codes that it may have, ``targets`` the beginnings of the paths that it
-        may write: with exit code 0, or in ``any_code`` cases.
+        ``codes`` are the exit codes that it may have. It may write paths that begin with one of
+        ``targets``, with exit code 0 or, if ``any_code`` is set, with any.
         """
         before = contents(self.folder)
         WATCH.start()

@@ -31,7 +31,7 @@ NODES: list[Any] = [
 
 
 def mutated(content: bytes, chance: random.Random, most: int = 3) -> bytes:
-    """Return the content of a sound file after one to ``most`` mutations, some inside an archive."""
+    """Return the content of a file after one to ``most`` mutations, some inside an archive."""
     if content[:2] == b"\x1f\x8b" and chance.random() < 0.6:
         return gzip.compress(mutated(gzip.decompress(content), chance, most), 1, mtime=0)
     for _ in range(chance.randint(1, most)):
