@@ -85,14 +85,6 @@ def test_front__of_many_points(objectives):
     assert fronts.front(list(shares)).tolist() == expected
 
 
-def test_front__is_idempotent():
-    generator = np.random.default_rng(5)
-    columns = list(generator.random((3, 3000)))
-    chosen = fronts.front(columns)
-    again = fronts.front([column[chosen] for column in columns])
-    assert again.tolist() == list(range(len(chosen)))
-
-
 def test_knee__is_the_corner_of_the_front():
     x = np.array([1.0, 1.1, 1.3, 4.0, 16.0])
     y = np.array([40.0, 9.0, 2.0, 1.8, 1.7])
