@@ -29,48 +29,12 @@ def test_gcd_rule(banks):
     np.testing.assert_array_equal(of_block, degree)
 
 
-def test_prime_number_of_banks__has_no_conflicts():
-    # What Zhang & Owens suggest in Section 5.2.
-    addresses = 4 * np.arange(1, 17)[:, None] * np.arange(17)
-    assert (bank_conflicts_of_addresses(addresses, banks=17) == 1).all()
-
-
 def test_broadcast():
     assert bank_conflicts_of_addresses(np.zeros(32, int)) == 1
     assert bank_conflicts_of_addresses(4 * (LANES // 8)) == 1
     assert bank_conflicts_of_addresses(128 * (LANES // 16)) == 2
     assert bank_conflicts_of_addresses(LANES, 1) == 1  # four lanes in each word
     assert bank_conflicts_of_addresses(2 * LANES, 2) == 1
-
-
-# Zhang & Owens, Section 5.2: cyclic reduction of 512 equations, step k with stride 2**k and
-# 512 / 2**k threads.
-
-
-def addresses_of_step(step, *, padded):
-    """Return the words' addresses and the active lanes of the first half-warp."""
-    index = 2**step * np.arange(16)
-    if padded:
-        index = index + index // 16  # one word of padding in 16
-    return 4 * index, np.arange(16) < 512 // 2**step
-
-
-@pytest.mark.parametrize(
-    ("padded", "expected"),
-    [
-        (False, [2, 4, 8, 16, 16, 8, 4, 2, 1]),
-        # ERRATA: the paper claims that padding removes all conflicts; half of each step from the
-        # fifth on has two words in a bank.
-        (True, [1, 1, 1, 1, 2, 2, 2, 2, 1]),
-    ],
-    ids=["plain", "padded"],
-)
-def test_cyclic_reduction__nine_steps(padded, expected):
-    found = []
-    for step in range(1, 10):
-        addresses, active = addresses_of_step(step, padded=padded)
-        found.append(int(bank_conflicts_of_addresses(addresses, banks=16, active=active)))
-    assert found == expected
 
 
 def test_three_threads_in_a_bank_are_three_transactions():

@@ -168,16 +168,6 @@ REGISTERS = st.integers(0, 255)
 SHARED = st.integers(0, 50_000)
 
 
-@given(CAPABILITY, THREADS, REGISTERS, SHARED, st.integers(1, 32), st.integers(1, 4096))
-def test_occupancy__more_use_never_raises_active_blocks(
-    cc, threads, registers, shared, more, extra
-):
-    base = active_blocks(cc, threads, registers, shared)
-    assert active_blocks(cc, threads, registers + more, shared) <= base
-    assert active_blocks(cc, threads, registers, shared + extra) <= base
-    assert active_blocks(cc, threads + more, registers, shared) <= base
-
-
 @given(CAPABILITY, THREADS, REGISTERS, SHARED, st.integers(1, 10_000), st.integers(1, 200))
 def test_occupancy__resources_are_not_exceeded(cc, threads, registers, shared, blocks, n_sm):
     limits = limits_for(cc)
