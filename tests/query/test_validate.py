@@ -116,8 +116,11 @@ MEASURED = "device,x,y,time_s\n" + "".join(
 )  # fmt: skip
 
 
+AT_BASE = {"core_clock_ratio": 1.0}
+
+
 def test_a_small_case_by_hand():
-    answer = query.validate(predicted(), rows_of(MEASURED), select={"core_clock_ratio": 1.0})
+    answer = query.validate(predicted(), rows_of(MEASURED), select=AT_BASE)
     model, occupancy, random = answer
     assert [row["ranking"] for row in answer] == ["hong_kim", "(occupancy)", "(random)"]
     # predicted 10 20 40 20 40 and none; measured 3 1 2 8 7, and 6 without a prediction
@@ -136,11 +139,9 @@ def test_a_small_case_by_hand():
     text = "7 configurations with a measured time, 1 of them not among the predictions"
     assert text in answer.notes[0]
     assert "no time for 1 that ran (registers 1)" in answer.notes[1]
-
-
-def test_worst_misses_are_told_with_their_parameters():
-    pairs = query.paired(predicted(), rows_of(MEASURED), select={"core_clock_ratio": 1.0})
-    worst = query.misses(pairs, 2)
+    upper_case = rows_of(MEASURED.replace("x,y,", "X,Y,"))
+    assert query.validate(predicted(), upper_case, select=AT_BASE).rows == answer.rows
+    worst = query.misses(query.paired(predicted(), rows_of(MEASURED), select=AT_BASE), 2)
     assert [(row["x"], row["y"]) for row in worst] == [(2, 10), (4, 10)]
     assert worst[0]["ratio"] == pytest.approx(0.175 * 20 / 1)
     assert worst[0]["measured"] == 1.0 and worst[0]["predicted"] == 20.0
@@ -162,51 +163,29 @@ def test_worst_misses_are_told_with_their_parameters():
 )  # fmt: skip
 def test_measurements_that_do_not_fit_are_refused(text, select, pattern):
     with pytest.raises(QueryError, match=pattern):
-        query.validate(predicted(), rows_of(text), select={"core_clock_ratio": 1.0, **select})
-
-
-def test_names_match_whatever_their_case():
-    text = MEASURED.replace("x,y,", "X,Y,")
-    answer = query.validate(predicted(), rows_of(text), select={"core_clock_ratio": 1.0})
-    assert answer[0]["configurations"] == 5
+        query.validate(predicted(), rows_of(text), select=AT_BASE | select)
 
 
 # ---------------------------------------------------------------------------- a real space
 
 
-def write_plan(layout: str = "grid", models: str = '["hong_kim"]') -> str:
+def write_plan(layout: str = "grid") -> str:
     Path("conv.toml").write_text(
-        f'schema = 1\nname = "conv"\nkernels = ["{KERNEL}"]\nmodels = {models}\n'
+        f'schema = 1\nname = "conv"\nkernels = ["{KERNEL}"]\nmodels = ["hong_kim"]\n'
         f'devices = ["rtx_a4000", "rtx_2080_ti"]\nlayout = "{layout}"\n'
     )
     return "conv.toml"
 
 
-@pytest.fixture(scope="module")
-def validated(tmp_path_factory) -> dict[str, str]:
-    """What `sweep validate` says about a grid and a list of predictions."""
-    import contextlib
-    import io
-
-    said = {}
-    folder = tmp_path_factory.mktemp("validated")
-    with contextlib.chdir(folder):
-        for layout in ("grid", "stacked"):
-            out = io.StringIO()
-            arguments = [write_plan(layout), str(CACHE), "--format", "json", "-o", f"{layout}.svg"]
-            with contextlib.redirect_stdout(out):
-                assert main(["validate", *arguments]) == 0
-            assert Path(f"{layout}.svg").stat().st_size > 1000
-            said[layout] = out.getvalue()
-    return said
-
-
-def test_both_layouts_of_predictions_validate_alike(validated):
-    assert validated["grid"] == validated["stacked"]
-
-
-def test_a_real_space_agrees_with_its_own_definition(validated):
-    rows = {row["ranking"]: row for row in json.loads(validated["grid"])["rows"]}
+def test_a_real_space_agrees_with_its_own_definition(capsys):
+    found = {}
+    for layout in ("grid", "stacked"):
+        arguments = [write_plan(layout), str(CACHE), "--format", "json", "-o", f"{layout}.svg"]
+        assert main(["validate", *arguments]) == 0
+        assert Path(f"{layout}.svg").stat().st_size > 1000
+        found[layout] = capsys.readouterr().out
+    assert found["grid"] == found["stacked"]
+    rows = {row["ranking"]: row for row in json.loads(found["grid"])["rows"]}
     assert rows["hong_kim"]["device"] == "rtx_a4000"
     times = measured(CACHE)
     seconds = times.seconds[times.valid]
