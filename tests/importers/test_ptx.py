@@ -15,6 +15,7 @@ from support.ptx_texts import (
     fixture,
     memory_instructions,
     value,
+    with_derived,
 )
 
 import sweep
@@ -183,9 +184,7 @@ def test_registers__estimated_are_near_what_the_assembler_takes():
 def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
     found, file = written(name, entry, stages=stages)
     sizes = {size: 3.0 for size in found.sizes}
-    values = dict(sizes)
-    for derived in file.derived:
-        values[derived] = value(file.derived[derived], **values)
+    values = with_derived(file, sizes)
     own = {path.partition(".")[2]: expression for path, expression in file.expressions.items()
            if path.startswith(("instructions.", "synchronisation."))}  # fmt: skip
     total = Counter()

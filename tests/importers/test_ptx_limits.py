@@ -6,7 +6,7 @@ import math
 import time
 
 import pytest
-from support.ptx_texts import HEAD, kernel, memory_instructions, value
+from support.ptx_texts import HEAD, kernel, memory_instructions, value, with_derived
 
 from sweep.importers.ptx.analysis import MOST_NOTES, analyse
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text
@@ -108,17 +108,12 @@ def test_many_open_loops__are_refused():
     body = "".join(f"L{i}: add.s32 %r1, %r1, 1; @%p1 bra L{i};\n" for i in range(201))
     with pytest.raises(PtxError, match="line 213: more than 200 loops have no constant trip count"):
         kernel(body)
-    found = kernel(body.replace("L200", "X").replace("@%p1 bra X", "bra Y; Y:"))
-    file = parse_kernel(kernel_text(found), "k")  # a long sum is written in parts
-    assert len(file.sizes) == 201
-    values = dict.fromkeys(file.sizes, 2.0)
-    for name in file.derived:
-        values[name] = value(file.derived[name], **values)
-    none = parse_kernel(kernel_text(kernel(body.replace("L200", "X").replace(
-        "@%p1 bra X", "bra Y; Y:"), stages="none")), "k")  # fmt: skip
-    for name in none.derived:
-        values[name] = value(none.derived[name], **values)
-    assert value(none.expressions["instructions.integer"], **values) == 401
+    body = body.replace("L200", "X").replace("@%p1 bra X", "bra Y; Y:")
+    assert len(parse_kernel(kernel_text(kernel(body)), "k").sizes) == 201
+    # A long sum is written in parts.
+    file = parse_kernel(kernel_text(kernel(body, stages="none")), "k")
+    values = with_derived(file, dict.fromkeys(file.sizes, 2.0))
+    assert value(file.expressions["instructions.integer"], **values) == 401
 
 
 def test_nested_open_loops__multiply():
@@ -131,9 +126,7 @@ def test_nested_open_loops__multiply():
     for how in ("tasks", "none"):
         found = kernel(body, stages=how)
         file = parse_kernel(kernel_text(found), "k")
-        values = {"trip_A": 5.0, "trip_B": 7.0}
-        for name in file.derived:
-            values[name] = value(file.derived[name], **values)
+        values = with_derived(file, {"trip_A": 5.0, "trip_B": 7.0})
         loads = sum(value(a.count, **values) for a in file.global_accesses)
         # The test of B is executed once more than its body.
         assert loads == 5 * 7

@@ -46,6 +46,14 @@ def function(body):
     return read_ptx(f"{HEAD}{body}\n}}\n").entry()
 
 
+def with_derived(file, sizes):
+    """Return values of sizes and of the derived names of a kernel file."""
+    values = dict(sizes)
+    for name in file.derived:
+        values[name] = value(file.derived[name], **values)
+    return values
+
+
 def memory_instructions(found, sizes=None):
     """Return accesses per thread to global memory."""
     return sum(n for s, n in found.accesses(sizes).items() if s.space == "global")
