@@ -227,17 +227,13 @@ def test_chunk__is_there_whole_or_not_at_all(url, network):
 # Kills
 
 CREATE = """
-import os, sys
+import itertools, os, sys
 sys.path[:0] = {paths!r}
-from support.store_samples import layout, summaries
+from support.store_samples import layout
 from sweep.store import buckets, open_or_create
-write, count = buckets.BucketFiles.write, 0
-def deadly(self, key, *parts, **how):
-    global count
-    count += 1
-    if count == {at}:
-        os._exit(9)
-    return write(self, key, *parts, **how)
+write, count = buckets.BucketFiles.write, itertools.count(1)
+def deadly(*args, **how):
+    return os._exit(9) if next(count) == {at} else write(*args, **how)
 buckets.BucketFiles.write = deadly
 open_or_create({url!r}, layout(), overwrite={overwrite})
 """

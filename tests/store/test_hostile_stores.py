@@ -78,19 +78,15 @@ def test_root__is_repaired_from_its_arrays_where_that_is_possible(tmp_path, part
     before = digest(path)
     root = json.loads((path / "zarr.json").read_text())
     attributes, members = root["attributes"], root["consolidated_metadata"]["metadata"]
-    if part == "record":
-        (spec,) = {**attributes["record"]["kernels"]}.values()
-        spec["text"] = spec["text"].replace("1", "2", 1)
-    elif part == "run":
-        attributes["run"]["created"] = "never"
-    elif part == "title":
-        attributes["title"] += "!"
-    elif part == "metadata":
-        members["sepia/execution_time"]["shape"][0] += 1
-    elif part == "checksums":
-        attributes["checksums"]["consolidated_metadata"] = "0" * 64
-    else:
-        del members["sepia/execution_time"]["chunk_grid"], members["sepia/status"]
+    changed, name, value = {
+        "record": (attributes["record"]["kernels"]["sepia"], "text", "key = 'sepia'"),
+        "run": (attributes["run"], "created", "never"),
+        "title": (attributes, "title", "another"),
+        "metadata": (members["sepia/execution_time"], "shape", [9, 9]),
+        "checksums": (attributes["checksums"], "consolidated_metadata", "0" * 64),
+        "arrays": (members, "sepia/status", {}),
+    }[part]
+    changed[name] = value
     (path / "zarr.json").write_text(json.dumps(root))
     (found,) = verify_run(path)
     assert found.key == "zarr.json"

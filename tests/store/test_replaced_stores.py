@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.extending import extend
 from sweep.runs.running import run
-from sweep.store import buckets, open_groups, open_or_create, open_store, root
+from sweep.store import buckets, files_of, open_groups, open_or_create, open_store, root
 from sweep.store.buckets import BucketFiles
 
 REPLACED = r"^'[^\n]*a\.zarr' was replaced by another store meanwhile; open it again$"
@@ -30,26 +31,17 @@ def place(request, tmp_path, monkeypatch):
     buckets._client.cache_clear()
 
 
-def test_worker_that_outlived_its_run__writes_nothing_into_another_store(place):
+@pytest.mark.parametrize("other", [OTHER, {}], ids=["other", "same"])
+def test_worker_that_outlived_its_run__writes_nothing_into_another_store(place, other):
+    """But it may write into a store of the same plan, begun anew: the bytes are the same."""
     with open_or_create(place, layout()) as store:
         write_chunk(store, "kernel_0", 0)
         left = pickle.loads(pickle.dumps(store.writer))
-    with open_or_create(place, layout(**OTHER), overwrite=True) as store:
+    with open_or_create(place, layout(**other), overwrite=True) as store:
         fill(store)
     before = digest(place)
-    with pytest.raises(StoreError, match=REPLACED):
+    with pytest.raises(StoreError, match=REPLACED) if other else nullcontext():
         left.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
-    assert digest(place) == before
-
-
-def test_worker_that_outlived_its_run__may_write_into_the_same_store(place):
-    """The run was killed and another one of the same plan began anew: the bytes are the same."""
-    with open_or_create(place, layout()) as store:
-        left = pickle.loads(pickle.dumps(store.writer))
-    with open_or_create(place, layout(), overwrite=True) as store:
-        fill(store)
-    before = digest(place)
-    left.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
     assert digest(place) == before
 
 
@@ -59,30 +51,27 @@ def test_reader_of_an_overwritten_store(place):
     times = tree["sepia/execution_time"][0, 0, 0].load()
     assert groups["sepia"].data_vars["execution_time"].read().ndim == times.ndim + 3
     run(plan(**OTHER), place, overwrite=True)
-    with pytest.raises(StoreError, match=REPLACED):
-        tree["sepia/execution_time"].load()
-    with pytest.raises(StoreError, match=REPLACED):
-        best(tree, select={"kernel": "mat_tiled"})
-    with pytest.raises(StoreError, match=REPLACED):
-        _ = groups["sepia"].data_vars["execution_time"].read()
+    for question in (
+        lambda: tree["sepia/execution_time"].load(),
+        lambda: best(tree, select={"kernel": "mat_tiled"}),
+        lambda: groups["sepia"].data_vars["execution_time"].read(),
+    ):
+        with pytest.raises(StoreError, match=REPLACED):
+            question()
     assert len(best(place, by=["kernel"])) == 2
 
 
-def test_reader_of_an_extended_store(place):
-    """Whose devices have other numbers now."""
+@pytest.mark.parametrize("how", ["extended", "deleted"])
+def test_reader_of_another_store(place, how):
+    """Whose devices have other numbers now, or that was deleted and made anew."""
     run(plan(), place)
     tree = open_store(place)
-    extend(place, plan(devices=["gt_8800", "gtx_280", "gtx_980"]))
-    with pytest.raises(StoreError, match=REPLACED):
-        tree["sepia/execution_time"].load()
-
-
-def test_reader_of_a_store_that_was_deleted_and_made_anew(tmp_path):
-    path = tmp_path / "a.zarr"
-    run(plan(), path)
-    tree = open_store(path)
-    shutil.rmtree(path)
-    run(plan(**OTHER), path)
+    if how == "extended":
+        extend(place, plan(devices=["gt_8800", "gtx_280", "gtx_980"]))
+    else:
+        files_of(place).remove([*files_of(place).keys()])
+        shutil.rmtree(place, ignore_errors=True)
+        run(plan(**OTHER), place)
     with pytest.raises(StoreError, match=REPLACED):
         tree["sepia/execution_time"].load()
 
