@@ -88,7 +88,7 @@ class _Scope:
         stem = word.partition(".")[0]
         scope: _Scope | None = self
         while scope is not None:
-            found = scope.registers.get(stem) or scope._member(stem)
+            found = scope.registers.get(stem) or (scope._member(stem) if scope.families else None)
             if found is not None:
                 return found
             scope = scope.outer
