@@ -42,6 +42,7 @@ from sweep.store import (
 )
 from sweep.store.codec import COMPRESSION_LEVEL
 from sweep.store.creation import static_objects
+from sweep.store.layout import NUMBERS
 
 TIMES = ("kernel_0", "execution_time", (0, 0, 0))
 """The first chunk of the times."""
@@ -177,14 +178,11 @@ def test_write__takes_any_order_process_and_values(tmp_path, kind):
     np.testing.assert_array_equal(read, values)
 
 
-DTYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"]
-
-
 @st.composite
 def grids(draw):
     shape = tuple(draw(st.lists(st.integers(1, 7), max_size=4)))
     chunks = tuple(draw(st.integers(1, size + 2)) for size in shape)
-    return shape, chunks, draw(st.sampled_from(DTYPES))
+    return shape, chunks, draw(st.sampled_from(NUMBERS))
 
 
 @given(grids())

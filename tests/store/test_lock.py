@@ -252,7 +252,7 @@ def test_lease__that_is_renewed_is_respected(url, hasty):
 
 
 def test_lease__is_broken_on_demand(tmp_path, url):
-    """And then it is its former owner that stops, before it enters anything more."""
+    """Then its former owner stops before it writes to the journal."""
     first = open_or_create(url, layout())
     write_chunk(first, "kernel_0", 0)
     files_of(url).put(LOCK_KEY, lease())
