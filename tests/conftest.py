@@ -40,6 +40,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+@pytest.fixture
+def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Passes are compiled in this test: machine code from disk cannot be inspected."""
+    from sweep.compiler import passes
+
+    monkeypatch.setenv("SWEEP_CACHE_DIR", "")
+    passes._built.cache_clear()
+    yield
+    passes._built.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def bucket_server() -> Iterator[str]:
     """The address of an S3 server with one bucket."""

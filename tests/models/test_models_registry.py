@@ -184,9 +184,7 @@ def compiled_passes(plan):
     """Evaluate a plan in both forms and return the passes that it needed."""
     passes = {}
     get_pass = _passes.get_pass
-    _passes._built.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SWEEP_CACHE_DIR", "")  # code from disk cannot be inspected
         patch.setattr(
             "sweep.evaluation.chunk.get_pass", lambda *key: passes.setdefault(key, get_pass(*key))
         )
@@ -201,7 +199,7 @@ def compiled_passes(plan):
 @machine_code
 @models
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_pass_is_vectorised(model, variant):
+def test_pass_is_vectorised(model, variant, compiled_anew):
     for compiled in compiled_passes(plan_for(model, variant, kernels=["micro_coalesced"])).values():
         for assembly in compiled.inspect_asm().values():
             assert re.search(r"\bv?divpd\b", assembly), "no packed division"
@@ -210,7 +208,7 @@ def test_pass_is_vectorised(model, variant):
 @pytest.mark.slow
 @machine_code
 @pytest.mark.parametrize("model", [m for m in model_names() if SEQUENCES[m]])
-def test_pass_is_vectorised__ten_stages(model):
+def test_pass_is_vectorised__ten_stages(model, compiled_anew):
     # Cyclic reduction has a stage for each of its steps.
     plan = Plan(["cyclic_reduction"], ["gtx_285"], [model], axes={"core_clock_ratio": [0.9, 1]})
     stages = len(load_kernel("cyclic_reduction").stages)

@@ -213,9 +213,8 @@ def test_cut_box_covers_it_once():
     assert (seen[box.slices] == 1).all()
 
 
-def test_reducing_pass_is_vectorised(monkeypatch):
+def test_reducing_pass_is_vectorised(compiled_anew):
     """The loop over a tile divides several numbers at a time."""
-    monkeypatch.setenv("SWEEP_CACHE_DIR", "")  # compiled code from disk cannot be inspected
     sweep.best(laid_out(kernels=["sepia"], models=["hong_kim"], axes=CLOCKS, variant="printed"))
     compiled = get_pass("hong_kim", "printed", "clocks", ("execution_time",), 0, "smallest")
     (text,) = compiled.inspect_asm().values()
