@@ -252,12 +252,27 @@ def combinations(*arguments: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
         if array.size == 1:
             table = np.column_stack([table, np.full(len(table), array.item())])
             continue
-        values, inverse = np.unique(array, return_inverse=True)
-        number = place * len(values) + inverse.reshape(array.shape)
-        kept, inverse = np.unique(number, return_inverse=True)
-        place = inverse.reshape(number.shape)
+        values, inverse = _distinct(array)
+        kept, place = _distinct(place * len(values) + inverse)
         table = np.column_stack([table[kept // len(values)], values[kept % len(values)]])
     return table, place
+
+
+def _distinct(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct numbers in rising order, and the place of each number among them.
+
+    Whole numbers of a small range are marked in a table, in a fifth of the time of sorting.
+    """
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        lowest = numbers.min(initial=0)
+        span = numbers.max(initial=0) - lowest
+    if span < 4 * numbers.size and (numbers == np.floor(numbers)).all():
+        offsets = (numbers - lowest).astype(np.int64)
+        occurs = np.zeros(int(span) + 1, bool)
+        occurs[offsets] = True
+        return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[offsets]
+    values, places = np.unique(numbers, return_inverse=True)
+    return values, places.reshape(numbers.shape)
 
 
 def distinct_blocks(
