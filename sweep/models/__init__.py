@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sweep.hardware.derived import DeviceFacts, Value
     from sweep.models.base import Model
 
+__all__ = ["GROUP", "MODULES", "derived_parameters", "get_model", "model_names", "stated_facts"]
+
 GROUP = "sweep.models"
 """The entry point group of models from other packages."""
 

@@ -302,8 +302,8 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
         axes.text(0.5, 0.5, "no predicted time", ha="center", transform=axes.transAxes)
         return
     x, y = pair.measured[timed], pair.predicted[timed]
-    regimes = pair.others.get("regime", np.full(len(timed), ""))[timed]
-    _draw_points(axes, x, y, regimes, pair.model)
+    regimes = np.full(len(timed), "") if pair.regimes is None else pair.regimes
+    _draw_points(axes, x, y, regimes[timed], pair.model)
     ends = np.array([x.min(), x.max()])
     axes.plot(ends, ends, "-", color=draw.GREY, linewidth=1.0, label="equal")
     after_scaling = ends / scale_factor(y, x)

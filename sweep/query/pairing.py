@@ -28,9 +28,12 @@ class Paired:
         Their measured times [s].
     predicted : array
         Their predicted times [s], NaN where the model gives none.
-    others : mapping of str to array
-        What else was predicted, as far as it is there: ``occupancy``, and the names of ``status``,
-        ``regime`` and ``bound``.
+    statuses : array
+        Names of the predictions' statuses.
+    occupancy : array or None
+        Their predicted occupancy.
+    regimes, bounds : array or None
+        Names of the predictions' regimes and bounds.
     optimum : float
         The smallest measured time [s], whether predicted or not.
     outside : int
@@ -45,7 +48,10 @@ class Paired:
     columns: Mapping[str, Array]
     measured: Array
     predicted: Array
-    others: Mapping[str, Array]
+    statuses: Array
+    occupancy: Array | None
+    regimes: Array | None
+    bounds: Array | None
     optimum: float
     outside: int
     failed: int
@@ -132,8 +138,11 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 model=model,
                 columns={name: column[chosen] for name, column in columns.items()},
                 measured=times[chosen],
-                predicted=read.pop("execution_time").astype(np.float64),
-                others=read,
+                predicted=read["execution_time"].astype(np.float64),
+                statuses=read["status"],
+                occupancy=read.get("occupancy"),
+                regimes=read.get("regime"),
+                bounds=read.get("bound"),
                 optimum=float(times[valid].min()),
                 outside=int(np.count_nonzero(valid & ~inside)),
                 failed=int(np.count_nonzero(np.isfinite(of_failed))),

@@ -99,10 +99,9 @@ def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[
 
 def _baselines(one: Paired) -> Iterator[dict[str, Any]]:
     """Yield the rows of two rankings without a model: by occupancy, largest first, and random."""
-    occupancy = one.others.get("occupancy")
-    if occupancy is not None:
-        known = np.isfinite(occupancy)
-        score = np.where(known, -occupancy.astype(np.float64), np.inf)
+    if one.occupancy is not None:
+        known = np.isfinite(one.occupancy)
+        score = np.where(known, -one.occupancy.astype(np.float64), np.inf)
         yield _ranking_row(one, "(occupancy)", score, known)
     every = np.ones(len(one.measured), bool)
     row = _ranking_row(one, "(random)", np.zeros(len(every)), every)
@@ -121,7 +120,7 @@ def _notes(models: Sequence[Paired]) -> Iterator[str]:
         parts = []
         missing = ~np.isfinite(one.predicted)
         if missing.any():
-            counts = Counter(one.others["status"][missing].tolist()).most_common()
+            counts = Counter(one.statuses[missing].tolist()).most_common()
             why = ", ".join(f"{word} {n:,}" for word, n in counts)
             parts.append(f"no time for {int(missing.sum()):,} that ran ({why})")
         if one.failed:
@@ -159,8 +158,9 @@ def misses(pairs: Sequence[Paired], n: int = 5) -> Answer:
         worst = timed[np.argsort(-np.abs(np.log(ratio[timed])), kind="stable")[:n]]
         varied = {k: column for k, column in one.columns.items() if len(np.unique(column)) > 1}
         names |= dict.fromkeys(varied)
-        found = dict(one.others, measured=one.measured, predicted=one.predicted, ratio=ratio)
-        columns = varied | {name: found[name] for name in shown if name in found}
+        found = (one.measured, one.predicted, ratio, one.regimes, one.bounds)
+        known = {k: column for k, column in zip(shown, found, strict=True) if column is not None}
+        columns = varied | known
         of = {"kernel": one.kernel, "device": one.device, "model": one.model}
         rows += [of | {k: column[at].item() for k, column in columns.items()} for at in worst]
     coordinates = ("kernel", "device", "model", *names)
