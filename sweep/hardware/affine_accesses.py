@@ -29,6 +29,7 @@ from sweep.hardware.warp_simulation import (
     LARGEST_ADDRESS,
     Cost,
     bank_passes,
+    combinations,
     rows_of,
     warp_transactions,
 )
@@ -228,51 +229,6 @@ def _expand(blocks: NDArray[np.int64]) -> _Warps:
         code=code[:, 0],
         block=block,
     )
-
-
-def combinations(*arguments: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct combinations of arguments that broadcast.
-
-    Parameters
-    ----------
-    *arguments : array_like of numbers
-        Arguments, of shapes that broadcast.
-
-    Returns
-    -------
-    table : ndarray, shape (n, arguments)
-        The combinations.
-    place : ndarray of int
-        Where in the table each element's combination stands; of the broadcast shape.
-    """
-    arrays = [np.asarray(argument, np.float64) for argument in arguments]
-    table = np.zeros((1, 0))
-    place = np.zeros((1,) * max(array.ndim for array in arrays), np.int64)
-    for array in arrays:  # one by one: a number for every combination so far stays small
-        if array.size == 1:
-            table = np.column_stack([table, np.full(len(table), array.item())])
-            continue
-        values, inverse = _distinct(array)
-        kept, place = _distinct(place * len(values) + inverse)
-        table = np.column_stack([table[kept // len(values)], values[kept % len(values)]])
-    return table, place
-
-
-def _distinct(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct numbers in rising order, and the place of each number among them.
-
-    Whole numbers of a small range are marked in a table, in a fifth of the time of sorting.
-    """
-    with np.errstate(invalid="ignore"):  # infinity less infinity
-        lowest = numbers.min(initial=0)
-        span = numbers.max(initial=0) - lowest
-    if span < 4 * numbers.size and (numbers == np.floor(numbers)).all():
-        offsets = (numbers - lowest).astype(np.int64)
-        occurs = np.zeros(int(span) + 1, bool)
-        occurs[offsets] = True
-        return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[offsets]
-    values, places = np.unique(numbers, return_inverse=True)
-    return values, places.reshape(numbers.shape)
 
 
 def distinct_blocks(
