@@ -45,7 +45,7 @@ from sweep.runs.summaries import summarise
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Space
 from sweep.space.grid import CHUNK_POINTS
-from sweep.store import open_or_create
+from sweep.store.writer import open_or_create
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from tqdm import tqdm
 from sweep import query
 from sweep.cli.parser import chosen, two_numbers
 from sweep.errors import QueryError
-from sweep.store import inspect, is_store, is_url, place_of
+from sweep.store.buckets import is_store, is_url, place_of
+from sweep.store.root import inspect
 
 if TYPE_CHECKING:
     from sweep.runs.record import Source

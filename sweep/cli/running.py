@@ -25,7 +25,7 @@ from sweep.runs.forecasting import (
 from sweep.runs.record import recorded_space, space_of
 from sweep.runs.workers import Workers
 from sweep.space import Space
-from sweep.store import files_of, is_url, place_of
+from sweep.store.buckets import files_of, is_url, place_of
 
 if TYPE_CHECKING:
     from sweep.runs.predicting import Cost

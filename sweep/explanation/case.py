@@ -26,7 +26,7 @@ from sweep.runs.record import Source, recorded_space, space_of
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.plan import check_clocks
 from sweep.specs import Device
-from sweep.store import is_store
+from sweep.store.buckets import is_store
 
 SAME = 1e-6
 """Relative difference below which two clocks count as equal, since printed clocks are rounded."""

@@ -23,7 +23,8 @@ from sweep.importers.tuners.table import Columns
 from sweep.models import model_names
 from sweep.specs import list_devices, load_device
 from sweep.specs.kernel import key_of
-from sweep.store import GroupLayout, StoreLayout, open_or_create, static
+from sweep.store.layout import GroupLayout, StoreLayout, static
+from sweep.store.writer import open_or_create
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -22,7 +22,7 @@ from sweep.query.blocks import Block, blocks_of
 from sweep.query.grid import Array
 from sweep.query.question import KernelPart
 from sweep.reduction import NOWHERE, Collected, Keep, Kept
-from sweep.store import GroupIndex
+from sweep.store.reader import GroupIndex
 
 Answers = tuple[list[Kept], Iterator[Block]]
 

@@ -21,7 +21,7 @@ from sweep.query.grid import AbsentError, Array, grids_of
 from sweep.query.question import SENSES, Question, ask, check_rows
 from sweep.query.reduce import reduce
 from sweep.reduction import BEST, CODES, Keep
-from sweep.store import UNWRITTEN_CODE
+from sweep.store.layout import UNWRITTEN_CODE
 
 BINS = 30
 MOST_BINS = 10_000

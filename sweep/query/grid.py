@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from sweep.errors import QueryError, nearest
 from sweep.fields import COMMON_FIELDS, STACKED
 from sweep.reduction import Reducible
-from sweep.store import UNWRITTEN_CODE, StoredGroup, files_of, is_url, open_groups
+from sweep.store.buckets import files_of, is_url
+from sweep.store.layout import UNWRITTEN_CODE
+from sweep.store.reader import GroupIndex, StoredGroup, open_groups
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from sweep.store import GroupIndex
 
 Array = NDArray[Any]
 Index = Mapping[str, slice | Array]

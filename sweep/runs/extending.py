@@ -20,22 +20,14 @@ from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, space_of
 from sweep.runs.running import Finished, Progress, compute_missing
 from sweep.space import Dimension, KernelSpace, Space
-from sweep.store import (
-    Store,
-    StoredArray,
-    StoreLayout,
-    acquire_lock,
-    chunk_key,
-    exchange,
-    extension_path,
-    files_of,
-    inspect,
-    is_url,
-    open_groups,
-    open_or_create,
-    place_of,
-    recovered,
-)
+from sweep.store.buckets import extension_path, files_of, is_url, place_of
+from sweep.store.codec import chunk_key
+from sweep.store.creation import exchange, recovered
+from sweep.store.layout import StoreLayout
+from sweep.store.lock import acquire_lock
+from sweep.store.reader import StoredArray, open_groups
+from sweep.store.root import inspect
+from sweep.store.writer import Store, open_or_create
 
 __all__ = ["extend"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sweep.errors import PlanError
 from sweep.evaluation import obstacles, variables
 from sweep.space import Space
-from sweep.store import free_bytes
+from sweep.store.buckets import free_bytes
 
 __all__ = [
     "Forecast",

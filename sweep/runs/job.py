@@ -13,7 +13,7 @@ from sweep.reduction import Reduction
 from sweep.runs.record import space_of
 from sweep.runs.summaries import summarise
 from sweep.space import Space
-from sweep.store import ChunkWriter
+from sweep.store.writer import ChunkWriter
 
 __all__ = ["Job", "Share", "Unit", "Work"]
 

@@ -14,7 +14,8 @@ from sweep.errors import StoreError
 from sweep.evaluation import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
-from sweep.store import GroupLayout, StoreLayout, Units, Variable, inspect, static
+from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
+from sweep.store.root import inspect
 
 __all__ = ["Source", "layout_of", "record_of", "recorded_space", "space_of", "texts_of"]
 

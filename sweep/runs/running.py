@@ -17,22 +17,12 @@ from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, recorded_space, space_of
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space
-from sweep.store import (
-    ChunkWriter,
-    Damage,
-    Store,
-    files_of,
-    inspect,
-    is_url,
-    noted,
-    open_or_create,
-    open_store,
-    place_of,
-    repair_files,
-    repair_root,
-)
-from sweep.store import verify as damages_of
-from sweep.store.root import DamagedRootError
+from sweep.store import open_store
+from sweep.store.buckets import files_of, is_url, place_of
+from sweep.store.root import DamagedRootError, inspect
+from sweep.store.verify import Damage, noted, repair_files, repair_root
+from sweep.store.verify import verify as damages_of
+from sweep.store.writer import ChunkWriter, Store, open_or_create
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -31,7 +31,8 @@ from sweep.runs.rates import Rates, Sample, clock_pairs, processor, settings_of
 from sweep.runs.record import layout_of, record_of, space_of
 from sweep.runs.workers import Workers, cluster
 from sweep.space import KernelSpace, Plan, Space
-from sweep.store import files_of, open_or_create
+from sweep.store.buckets import files_of
+from sweep.store.writer import open_or_create
 
 __all__ = ["calibrate"]
 

@@ -1,9 +1,8 @@
 """Stores of results: zarr format 3 on disk, written so that any kill leaves them resumable.
 
-:func:`open_or_create` gives a :class:`Store` to write, :func:`open_store` an ``xarray.DataTree``
-for people, :func:`open_groups` what this package itself reads and :func:`inspect`
-the root record. Plain xarray and zarr open the results as well, without this
-package.
+:func:`open_store` gives an ``xarray.DataTree`` for people, :func:`~sweep.store.root.inspect` the
+root record. This package writes with :func:`~sweep.store.writer.open_or_create` and reads with
+:func:`~sweep.store.reader.open_groups`. Plain xarray and zarr open the results without it.
 
 Layout on disk::
 
@@ -25,65 +24,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sweep.store.buckets import (
-    extension_path,
-    files_of,
-    free_bytes,
-    is_store,
-    is_url,
-    place_of,
-)
-from sweep.store.codec import chunk_key
-from sweep.store.creation import exchange, recovered
-from sweep.store.layout import (
-    UNWRITTEN_CODE,
-    GroupLayout,
-    StoreLayout,
-    Units,
-    Variable,
-    static,
-)
-from sweep.store.lock import acquire_lock
-from sweep.store.reader import GroupIndex, StoredArray, StoredGroup, open_groups
 from sweep.store.root import inspect
-from sweep.store.verify import Damage, noted, repair_files, repair_root, verify
-from sweep.store.writer import ChunkWriter, Store, open_or_create
 
 if TYPE_CHECKING:
     import xarray
-
-__all__ = [
-    "ChunkWriter",
-    "Damage",
-    "GroupIndex",
-    "GroupLayout",
-    "Store",
-    "StoreLayout",
-    "StoredArray",
-    "StoredGroup",
-    "UNWRITTEN_CODE",
-    "Units",
-    "Variable",
-    "acquire_lock",
-    "chunk_key",
-    "exchange",
-    "extension_path",
-    "files_of",
-    "free_bytes",
-    "inspect",
-    "is_store",
-    "is_url",
-    "noted",
-    "open_groups",
-    "open_or_create",
-    "open_store",
-    "place_of",
-    "recovered",
-    "repair_files",
-    "repair_root",
-    "static",
-    "verify",
-]
 
 
 def open_store(
@@ -103,14 +47,14 @@ def open_store(
     -------
     xarray.DataTree
         Unfinished stores open too: what is not written yet reads as NaN, codes as 255.
-        :func:`inspect` says which it is.
+        :func:`~sweep.store.root.inspect` says which it is.
 
     Raises
     ------
     StoreError
-        As :func:`inspect`; on reading, if a chunk is missing from a finished store or damaged.
+        As ``inspect``; on reading, if a chunk is missing from a finished store or damaged.
     """
-    inspect(path)  # a mistake is reported without waiting for imports
+    info = inspect(path)  # a mistake is reported without waiting for imports
     from sweep.store.zarr_adapter import open_tree
 
-    return open_tree(path, chunks)
+    return open_tree(info, chunks)

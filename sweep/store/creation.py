@@ -130,7 +130,7 @@ def recovered(root: Path, *, break_lock: bool = False) -> None:
     root : Path
         The place of the store.
     break_lock : bool
-        As in :func:`~sweep.store.open_or_create`; for a store in a bucket.
+        As in :func:`~sweep.store.writer.open_or_create`; for a store in a bucket.
 
     Raises
     ------

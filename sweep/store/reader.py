@@ -316,7 +316,7 @@ def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
     Raises
     ------
     StoreError
-        As :func:`sweep.store.inspect`; on reading, if a chunk is missing or damaged.
+        As :func:`sweep.store.root.inspect`; on reading, if a chunk is missing or damaged.
     """
     info = inspect(path)
     own: dict[str, dict[str, StoredArray]] = {name: {} for name in ("", *info.counts)}

@@ -297,7 +297,7 @@ def repair_files(
         Computes units of work again: writes their chunks with the writer, which ignores all but the
         damaged ones, and returns the summary of each.
     break_lock : bool
-        As in :func:`~sweep.store.open_or_create`.
+        As in :func:`~sweep.store.writer.open_or_create`.
 
     Returns
     -------

@@ -25,7 +25,7 @@ from sweep.models import model_names
 from sweep.runs.running import run
 from sweep.space import list_plans
 from sweep.specs import list_devices, list_kernels
-from sweep.store import inspect
+from sweep.store.root import inspect
 
 (_COMMANDS,) = (a.choices for a in build_parser()._actions if isinstance(a.choices, dict))
 COMMANDS = tuple(_COMMANDS)

@@ -180,7 +180,7 @@ def test_lists_answer_like_grids():
 def test_index_answers_without_reading(spaces, monkeypatch):
     _, results, path = spaces["clocks"]
     grids_of_store.cache_clear()
-    from sweep.store import StoredArray
+    from sweep.store.reader import StoredArray
 
     read = []
     whole = StoredArray.read

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from support import synthetic
 from support.synthetic import flattened, is_valid, place
 
-from sweep import store
 from sweep.errors import QueryError, StoreError
 from sweep.fields import STATUS
 from sweep.query import best, blocks, pareto, summary, top
+from sweep.store.layout import GroupLayout, StoreLayout, static
+from sweep.store.writer import open_or_create
 
 TREE = synthetic.three_kernels()
 ONE = synthetic.dataset()
@@ -44,12 +45,12 @@ def written(data: xr.Dataset, path) -> str:
 def stored(data: xr.Dataset, path) -> str:
     """Write a dataset into a store without an index."""
     coordinates, variables = (
-        [store.static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
+        [static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
         for arrays in (data.coords, data.data_vars)
     )
-    group = store.GroupLayout(data.attrs["kernel"], data.attrs, coordinates, variables, 0)
-    layout = store.StoreLayout([group], {"identity": "made up"})
-    with store.open_or_create(path, layout) as created:
+    group = GroupLayout(data.attrs["kernel"], data.attrs, coordinates, variables, 0)
+    layout = StoreLayout([group], {"identity": "made up"})
+    with open_or_create(path, layout) as created:
         created.complete()
     return str(path)
 

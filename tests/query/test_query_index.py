@@ -18,7 +18,9 @@ from sweep.fronts import front
 from sweep.query import best, pareto, summary, top
 from sweep.query.blocks import Block
 from sweep.runs import summaries
-from sweep.store import inspect, open_groups, open_store
+from sweep.store import open_store
+from sweep.store.reader import open_groups
+from sweep.store.root import inspect
 
 BY = (None, (), ("device",), ("model", "tile"), ("kernel",), ("block_size", "device"),
       ("core_clock", "model", "device"))  # fmt: skip

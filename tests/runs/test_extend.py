@@ -21,17 +21,11 @@ from sweep.runs.extending import extend
 from sweep.runs.record import layout_of
 from sweep.runs.running import rerun, run, verify
 from sweep.space import resolve
-from sweep.store import (
-    buckets,
-    extension_path,
-    inspect,
-    lock,
-    open_or_create,
-    open_store,
-    place_of,
-)
-from sweep.store.buckets import BucketFiles, ObjectPath
+from sweep.store import buckets, lock, open_store
+from sweep.store.buckets import BucketFiles, ObjectPath, extension_path, place_of
 from sweep.store.lock import LOCK_KEY, this_process
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 PLACE = "memory://bucket/a.zarr"
 

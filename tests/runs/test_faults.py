@@ -18,7 +18,7 @@ from support.runs import finished_chunks, journal
 from support.store_samples import digest
 
 from sweep.runs.running import run
-from sweep.store import inspect
+from sweep.store.root import inspect
 
 pytestmark = pytest.mark.slow
 

@@ -33,7 +33,8 @@ from sweep.runs.forecasting import forecast
 from sweep.runs.running import rerun, run, store_path
 from sweep.space import resolve
 from sweep.specs import load_device, load_kernel
-from sweep.store import inspect, lock, open_store, writer
+from sweep.store import lock, open_store, writer
+from sweep.store.root import inspect
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from support.runs import command, environment, finished_chunks, journal, sweep, 
 from support.store_samples import digest
 
 from sweep.query import best
-from sweep.store import inspect
+from sweep.store.root import inspect
 
 pytestmark = pytest.mark.slow
 

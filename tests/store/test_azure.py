@@ -20,7 +20,8 @@ from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.extending import extend
 from sweep.runs.running import run, verify
-from sweep.store import buckets, files_of, open_store, root
+from sweep.store import buckets, open_store, root
+from sweep.store.buckets import files_of
 
 pytestmark = [
     pytest.mark.slow,

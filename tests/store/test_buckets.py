@@ -17,15 +17,10 @@ from support.store_samples import contents, digest, fill, layout, reference, sum
 from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.running import rerun, run
-from sweep.store import (
-    buckets,
-    files_of,
-    inspect,
-    journal,
-    open_or_create,
-    open_store,
-)
-from sweep.store.buckets import delete
+from sweep.store import buckets, journal, open_store
+from sweep.store.buckets import delete, files_of
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 LONG = {
     "kernels": ["sepia"],
@@ -230,7 +225,8 @@ CREATE = """
 import itertools, os, sys
 sys.path[:0] = {paths!r}
 from support.store_samples import layout
-from sweep.store import buckets, open_or_create
+from sweep.store import buckets
+from sweep.store.writer import open_or_create
 write, count = buckets.BucketFiles.write, itertools.count(1)
 def deadly(*args, **how):
     return os._exit(9) if next(count) == {at} else write(*args, **how)

@@ -13,7 +13,9 @@ import pytest
 from support.store_samples import digest, fill, layout, reference, start, times, write_chunk
 
 from sweep.errors import StoreError
-from sweep.store import inspect, open_or_create, open_store
+from sweep.store import open_store
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 
 @pytest.fixture

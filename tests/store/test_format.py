@@ -29,20 +29,13 @@ from support.store_samples import (
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 
 from sweep.errors import StoreError
-from sweep.store import (
-    UNWRITTEN_CODE,
-    GroupLayout,
-    StoreLayout,
-    Variable,
-    free_bytes,
-    inspect,
-    open_or_create,
-    open_store,
-    static,
-)
+from sweep.store import open_store
+from sweep.store.buckets import free_bytes
 from sweep.store.codec import COMPRESSION_LEVEL
 from sweep.store.creation import static_objects
-from sweep.store.layout import NUMBERS
+from sweep.store.layout import NUMBERS, UNWRITTEN_CODE, GroupLayout, StoreLayout, Variable, static
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 TIMES = ("kernel_0", "execution_time", (0, 0, 0))
 """The first chunk of the times."""

@@ -21,10 +21,13 @@ from sweep.errors import StoreError
 from sweep.query import best, top
 from sweep.runs.running import repair, run
 from sweep.runs.running import verify as verify_run
-from sweep.store import inspect, open_groups, open_or_create, open_store, verify
+from sweep.store import open_store
 from sweep.store.codec import Chunking
 from sweep.store.lock import is_alive_here, this_process
-from sweep.store.root import root_document
+from sweep.store.reader import open_groups
+from sweep.store.root import inspect, root_document
+from sweep.store.verify import verify
+from sweep.store.writer import open_or_create
 
 FEW = {"kernels": ["sepia"], "outputs": ["execution_time"], "axes": {"block_size": [64, 128]}}
 

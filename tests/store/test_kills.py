@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 from support.store_samples import digest, fill, layout, summaries, times, write_chunk
 
-from sweep.store import inspect, open_or_create
 from sweep.store.creation import place
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 CHANGING_CALLS = ("open", "write", "replace", "rename", "mkdir", "unlink", "rmdir", "ftruncate")
 SCENARIOS = ("create", "resume", "overwrite")

@@ -17,14 +17,17 @@ import pytest
 from support.store_samples import digest, fill, layout, reference, write_chunk
 
 from sweep.errors import StoreError
-from sweep.store import files_of, inspect, lock, open_or_create
+from sweep.store import lock
+from sweep.store.buckets import files_of
 from sweep.store.lock import LOCK_KEY, Lease, StoreLock, process_start, this_process
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 HOLDER = """
 import sys, pathlib
 sys.path[:0] = {paths!r}
 from support.store_samples import layout, write_chunk
-from sweep.store import open_or_create
+from sweep.store.writer import open_or_create
 store = open_or_create({path!r}, layout())
 write_chunk(store, *store.missing()[0])
 print("held", flush=True)

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import indexed
 
-from sweep.store import open_groups, open_store
+from sweep.store import open_store
 from sweep.store.codec import Chunking
+from sweep.store.reader import open_groups
 
 DTYPES = ["float32", "float64", "uint8", "int64"]
 

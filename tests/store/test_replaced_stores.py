@@ -15,8 +15,10 @@ from sweep.errors import StoreError
 from sweep.query import best
 from sweep.runs.extending import extend
 from sweep.runs.running import run
-from sweep.store import buckets, files_of, open_groups, open_or_create, open_store, root
-from sweep.store.buckets import BucketFiles
+from sweep.store import buckets, open_store, root
+from sweep.store.buckets import BucketFiles, files_of
+from sweep.store.reader import open_groups
+from sweep.store.writer import open_or_create
 
 REPLACED = r"^'[^\n]*a\.zarr' was replaced by another store meanwhile; open it again$"
 OTHER = {"variant": "printed"}

@@ -15,8 +15,10 @@ from sweep.errors import StoreError
 from sweep.query import best, top
 from sweep.runs import job
 from sweep.runs.running import repair, run, verify
-from sweep.store import buckets, files_of, inspect, lock, open_store
+from sweep.store import buckets, lock, open_store
+from sweep.store.buckets import files_of
 from sweep.store.lock import this_process
+from sweep.store.root import inspect
 
 CHUNK = "sepia/execution_time/c.0.1.2.0.0"
 NOTE = "chunk_index/damaged.json"

@@ -10,9 +10,11 @@ import zarr
 from support.store_samples import digest, fill, layout, reference, start, write_chunk
 
 from sweep.errors import StoreError
-from sweep.store import inspect, open_or_create, open_store
+from sweep.store import open_store
 from sweep.store.creation import place
 from sweep.store.journal import journal_header, journal_line
+from sweep.store.root import inspect
+from sweep.store.writer import open_or_create
 
 
 @pytest.fixture

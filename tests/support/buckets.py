@@ -125,7 +125,7 @@ class Network:
 
 def entries_of(url: str) -> list[tuple[str, int]]:
     """Return group and chunk number of every journal entry, in order."""
-    from sweep.store import files_of
+    from sweep.store.buckets import files_of
 
     files, found = files_of(url), []
     for key in sorted(key for key in files.keys() if key.startswith("chunk_index/journal-")):

@@ -11,8 +11,9 @@ from sweep.evaluation import Variable
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS
 from sweep.runs.summaries import summarise
 from sweep.space import Box, Dimension, Grid, Plan
-from sweep.store import GroupLayout, StoreLayout, Units, open_or_create, static
-from sweep.store import Variable as Stored
+from sweep.store.layout import GroupLayout, StoreLayout, Units, static
+from sweep.store.layout import Variable as Stored
+from sweep.store.writer import open_or_create
 
 MODELS = ("hong_kim", "wang_chu")
 DEVICES = ("gtx_280", "gtx_980", "gt_8800")

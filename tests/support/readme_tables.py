@@ -21,7 +21,7 @@ README = ROOT / "README.md"
 
 RETURNED = {
     "Finished": "sweep.runs.running",
-    "Damage": "sweep.store",
+    "Damage": "sweep.store.verify",
     "Imported": "sweep.measurements.importing",
     "Profiled": "sweep.measurements.scaling",
     "Exported": "sweep.measurements.exporting",

@@ -9,18 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep.store import (
-    GroupLayout,
-    Store,
-    StoreLayout,
-    Variable,
-    files_of,
-    inspect,
-    open_or_create,
-    static,
-)
+from sweep.store.buckets import files_of
 from sweep.store.journal import journal_entries
-from sweep.store.root import root_document
+from sweep.store.layout import GroupLayout, StoreLayout, Variable, static
+from sweep.store.root import inspect, root_document
+from sweep.store.writer import Store, open_or_create
 
 VERSION = {"sweep_version": "0"}
 MODELS = ["hong_kim", "wang_chu"]
