@@ -9,16 +9,8 @@ from pathlib import Path
 import pytest
 
 from sweep.errors import SweepError
-from sweep.expressions import (
-    FUNCTIONS,
-    MAX_DIGITS,
-    MAX_LENGTH,
-    MAX_NESTING,
-    Expression,
-    ExpressionError,
-    check_total,
-)
-from sweep.expressions.syntax import MAX_TOTAL
+from sweep.expressions import FUNCTIONS, Expression, ExpressionError, check_total
+from sweep.expressions.syntax import MAX_DIGITS, MAX_LENGTH, MAX_NESTING, MAX_TOTAL
 
 
 def value_of(text):
