@@ -92,7 +92,7 @@ def picture(
         engine = figure.get_layout_engine()
         assert engine is not None
         engine.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
 
 
 def _is_wide(values: Array, decades: float = DECADES) -> bool:
