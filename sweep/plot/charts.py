@@ -132,7 +132,7 @@ def _draw_steps(axes: Axes, answer: Answer, groups: Mapping[str, list[Row]]) -> 
         axes.stairs(shares, edges / factor, color=draw.colour_of(i), label=name, linewidth=1.4)
     widths = np.diff(edges)
     if len(widths) > 1 and edges[0] > 0 and not np.allclose(widths, widths[0]):
-        draw.make_log(axes, "x")
+        draw.scale_axis(axes, "x")
     variable = answer.title.removeprefix("histogram of ").split(" ")[0].rstrip(",")
     axes.set_xlabel(draw.label(draw.words(variable), unit))
 
@@ -313,8 +313,8 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
               label=f"{len(best)} best predicted")  # fmt: skip
     fastest = int(np.argmin(x))
     axes.plot(x[fastest], y[fastest], **draw.STAR, ms=11, mec="black", label="fastest measured")
-    draw.make_log(axes, "x")
-    draw.make_log(axes, "y")
+    draw.scale_axis(axes, "x")
+    draw.scale_axis(axes, "y")
     axes.legend(markerscale=1.0, fontsize=6)
 
 

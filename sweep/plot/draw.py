@@ -14,6 +14,7 @@ from typing import Any, Literal
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -52,7 +53,7 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
-        self.savefig(buffer, format="png", dpi=110)
+        _write_png(self, buffer, 110)
         return buffer.getvalue()
 
 
@@ -112,18 +113,16 @@ def norm_of(values: Array) -> Normalize:
     return Normalize(low, max(high, low + (LEAST_SPAN * abs(low) or 1.0)))
 
 
-def scale_axis(axes: Axes, axis: str, values: Array) -> bool:
-    """Make an axis logarithmic if its values spread over more than two decades, and say so."""
-    if not _is_wide(values):
-        return False
-    make_log(axes, axis)
-    return True
+def scale_axis(axes: Axes, axis: str, values: Array | None = None) -> bool:
+    """Make an axis logarithmic, given values only if they are wide; return whether it is.
 
-
-def make_log(axes: Axes, axis: str) -> None:
-    """Make an axis logarithmic."""
-    axes.set(**{f"{axis}scale": "log"})
-    log_ticks(getattr(axes, f"{axis}axis"))
+    Wide values spread over more than two decades.
+    """
+    is_log = values is None or _is_wide(values)
+    if is_log:
+        axes.set(**{f"{axis}scale": "log"})
+        log_ticks(getattr(axes, f"{axis}axis"))
+    return is_log
 
 
 def set_ticks(axes: Axes, axis: str, values: Sequence[Any]) -> None:
@@ -266,14 +265,30 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160) -> P
     known = sorted(figure.canvas.get_supported_filetypes())
     if target.suffix.removeprefix(".").lower() not in known:
         raise QueryError(f"cannot save '{target}': the suffix must be one of {', '.join(known)}")
-    # Dates and versions would make two files of the same picture differ.
-    blank = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
+    # Dates would make two files of the same picture differ.
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
-        with style():
-            figure.savefig(target, dpi=dpi, metadata=blank.get(target.suffix.lower()))
+        if target.suffix.lower() == ".png":
+            _write_png(figure, target, dpi)
+        else:
+            with style():
+                figure.savefig(target, dpi=dpi, metadata=undated.get(target.suffix.lower()))
     except OSError as error:
         raise QueryError(f"cannot save '{target}': {error.strerror or error}") from None
     return target
+
+
+def _write_png(figure: Figure, target: Path | io.BytesIO, dpi: float) -> None:
+    """Write a finished picture as a png; ``savefig`` would lay it out a second time."""
+    canvas, own_dpi = figure.canvas, figure.dpi
+    try:
+        with style():
+            figure.dpi = dpi
+            # The version of matplotlib would make two files of the same picture differ.
+            FigureCanvasAgg(figure).print_png(target, metadata={"Software": None})
+    finally:
+        figure.dpi = own_dpi
+        figure.set_canvas(canvas)
 
 
 def show(figure: Figure) -> None:

@@ -35,13 +35,16 @@ LINES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class Front:
-    """One front: labels, rows, the knee's place among them; points and cloud as axes show them."""
+    """One front: labels, rows, the knee's place among them; points and cloud as axes show them.
+
+    ``points`` and ``dots`` have a row for each objective.
+    """
 
     labels: dict[str, Any]
     rows: list[Row]
     knee: int
-    points: list[Array]
-    dots: list[Array]
+    points: Array
+    dots: Array
 
 
 def pareto_plot(
@@ -92,16 +95,15 @@ def pareto_plot(
     names = [subject.grid.resolve(name) for name in objectives]
     units = [subject.grid.units(name) for name in names]
     scales = [scaled(answer.column(n), unit) for n, unit in zip(names, units, strict=True)]
+    factors = np.array([[factor] for factor, _ in scales])
     fronts = []
     for key, group in groupby(answer, key=lambda row: tuple(row[dim] for dim in by)):
         rows = list(group)
-        columns = [np.array([row[name] for row in rows]) for name in names]
-        at = knee(*(SENSES[sense] * column for sense, column in zip(senses, columns, strict=True)))
-        points, dots = (
-            [column / factor for column, (factor, _) in zip(part, scales, strict=True)]
-            for part in (columns, clouds[key])
-        )
-        fronts.append(Front(dict(zip(by, key, strict=True)), rows, at, points, dots))
+        points = np.array([[row[name] for row in rows] for name in names])
+        at = knee(*(SENSES[sense] * column for sense, column in zip(senses, points, strict=True)))
+        labels = dict(zip(by, key, strict=True))
+        dots = np.array(clouds[key]) / factors
+        fronts.append(Front(labels, rows, at, points / factors, dots))
     varied = [dim for dim in by if len({front.labels[dim] for front in fronts}) > 1]
     colour = colour or ("model" if varied == ["model"] else "device")
     title = f"{draw.words(names[1]).capitalize()} against {draw.words(names[0])}: {subject.place()}"
@@ -130,7 +132,10 @@ def pareto_plot(
             handles.append(handle)
         if fronts:
             handles.append(draw.entry("knee of a front", **KNEE, ms=9))
-            text = f"dominated configurations (a sample{_beyond(axes, fronts)})"
+            everything = np.hstack([front.dots for front in fronts])
+            beyond = 100 * (1 - _within(axes, everything).shape[1] / everything.shape[1])
+            text = f"; {beyond:.0f} % lie farther off" if beyond >= 1 else ""
+            text = f"dominated configurations (a sample{text})"
             handles.append(draw.entry(text, marker="o", ms=3, color="#777777"))
         else:
             axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
@@ -169,7 +174,7 @@ def _draw(
         else:
             look["linestyle"] = LINES[index % len(LINES)]
     dots = _within(axes, front.dots)
-    x, y = (column[:: max(1, len(column) // share)] for column in dots)
+    x, y = dots[:, :: max(1, dots.shape[1] // share)]
     axes.scatter(x, y, s=6, color=look["color"], alpha=0.16, lw=0, rasterized=True, zorder=2)
     # The border between what the front dominates and what it does not. Points come best first in
     # x, so that it turns at the next point's x, whatever the senses.
@@ -181,20 +186,10 @@ def _draw(
     return draw.entry(named, marker="o", mec="white", **look)
 
 
-def _within(axes: Axes, dots: Sequence[Array]) -> list[Array]:
+def _within(axes: Axes, dots: Array) -> Array:
     """Return the configurations within the axes."""
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    x, y = dots
-    inside = (x >= left) & (x <= right) & (y >= bottom) & (y <= top)
-    return [x[inside], y[inside]]
-
-
-def _beyond(axes: Axes, fronts: Sequence[Front]) -> str:
-    """Return how many configurations of the sample lie beyond the axes, in words."""
-    everything = sum(len(front.dots[0]) for front in fronts)
-    inside = sum(len(_within(axes, front.dots)[0]) for front in fronts)
-    share = 100 * (1 - inside / everything)
-    return f"; {share:.0f} % lie farther off" if share >= 1 else ""
+    low, high = np.array([axes.get_xlim(), axes.get_ylim()]).T[..., np.newaxis]
+    return dots[:, ((dots >= low) & (dots <= high)).all(axis=0)]
 
 
 def _annotate(
@@ -205,7 +200,7 @@ def _annotate(
     lines = [f"knee: {value}", *(", ".join(place[i : i + 2]) for i in range(0, len(place), 2))]
     axes.annotate(
         "\n".join(lines),
-        (front.points[0][front.knee], front.points[1][front.knee]),
+        tuple(front.points[:, front.knee]),
         xytext=(x, y),
         textcoords="axes fraction",
         ha="left" if senses[0] == "min" else "right",

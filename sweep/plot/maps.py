@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import ListedColormap, LogNorm
+from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
 from sweep.fields import COMMON_FIELDS
 from sweep.plot import draw
-from sweep.plot.subject import Axis, Subject
+from sweep.plot.subject import Subject
 from sweep.query import Row
 from sweep.query.answer import scaled
 
@@ -68,14 +67,13 @@ def heatmap(
     """
     single = [dim for dim in ("device", "model") if dim not in (x, y)]
     subject = Subject(data, "a heat map", [variable], [sense], select, where, single)
-    found = best_map(subject, subject.axis(x), subject.axis(y), variable, sense)
-    over = subject.varied(found.x.dim, found.y.dim)
-    title = f"{draw.words(found.variable).capitalize()} of {subject.place((x, y))}"
+    shown = Map(subject, x, y, variable, sense)
+    title = f"{draw.words(shown.variable).capitalize()} of {subject.place((x, y))}"
     with draw.picture(7.4, 5.4, title=title) as (figure, panels):
-        handles = draw_map(panels[0, 0], found, subject, over)
-        if over:
+        handles = shown.draw(panels[0, 0])
+        if shown.over:
             best = "smallest" if sense == "min" else "largest"
-            draw.subtitle(panels[0, 0], f"{best} over {', '.join(over)}", 5.6)
+            draw.subtitle(panels[0, 0], f"{best} over {', '.join(shown.over)}", 5.6)
         draw.legend(figure, handles)
     return figure
 
@@ -111,140 +109,177 @@ def clocks_plot(
     if not all({clock, f"{clock}_ratio"} & set(subject.grid.dims) for clock in clocks):
         kernel = subject.grid.kernel
         raise QueryError(f"the clocks of kernel '{kernel}' were not swept: no such axes")
-    x, y = map(subject.axis, clocks)
-    over = subject.varied(x.dim, y.dim)
-    time, energy = (best_map(subject, x, y, name) for name in SMALLEST)
+    maps = [Map(subject, *clocks, name) for name in SMALLEST]
     title = f"Time and energy over the clocks: {subject.place()}"
     with draw.picture(11.0, 5.4, 1, 2, title=title) as (figure, panels):
-        for axes, side, found, other in zip(
-            panels[0], ("left", "right"), (time, energy), (energy, time), strict=True
+        for axes, side, shown, other in zip(
+            panels[0], ("left", "right"), maps, maps[::-1], strict=True
         ):
-            shown = [SMALLEST[found.variable], ", ".join(over)]
-            draw.subtitle(axes, " over ".join(filter(None, shown)), 4.2)
-            handles = draw_map(axes, found, subject, over)
-            handles[1:1] = _mark_other(axes, found, other, subject) + _frame_close(axes, found)
+            parts = [SMALLEST[shown.variable], ", ".join(shown.over)]
+            draw.subtitle(axes, " over ".join(filter(None, parts)), 4.2)
+            handles = shown.draw(axes)
+            handles[1:1] = shown.compare(axes, other)
             draw.legend(figure, handles, f"outside lower {side}", 0.5)
     return figure
 
 
-@dataclass(frozen=True)
 class Map:
-    """The best value in each cell: arrays of shape (y, x), NaN where there is none.
+    """The best value of a variable in each cell of two axes, over everything else.
 
-    ``statuses`` and ``regimes`` are words, empty where there is no answer; ``best`` is the best
-    cell and ``row`` the answer's row there.
-    """
+    Parameters
+    ----------
+    subject : Subject
+        The results.
+    x, y : str
+        The axes.
+    variable, sense : str
+        What is shown, and whether the smallest (``"min"``) or the largest is the best.
 
-    x: Axis
-    y: Axis
-    variable: str
-    sense: str
-    values: Array
-    statuses: Array
-    regimes: Array
-    best: tuple[int, int] | None
-    row: Row
-
-
-def best_map(subject: Subject, x: Axis, y: Axis, variable: str, sense: str = "min") -> Map:
-    """Return the best of a variable over everything but two axes.
+    Attributes
+    ----------
+    values, statuses, regimes : array, shape (y, x)
+        Values, NaN where there is none; words, empty where there is no answer.
+    best : tuple of int, optional
+        The best cell.
+    row : Row
+        The answer's row there.
+    over : list of str
+        The dimensions over which each cell holds the best.
 
     Raises
     ------
     QueryError
         Both axes are the same, or there would be more cells than a picture shows.
     """
-    if x.dim == y.dim:
-        raise QueryError(f"a map needs two different axes, not '{x.name}' twice")
-    shape = (len(y.keys), len(x.keys))
-    if shape[0] * shape[1] > MAX_CELLS:
-        raise QueryError(f"{shape[0]} x {shape[1]} cells are more than a map shows: select fewer")
-    rows = np.full(shape, {}, object)
-    for row in subject.best(variable, (y.dim, x.dim), sense=sense):
-        rows[y.keys.index(row[y.dim]), x.keys.index(row[x.dim])] = row
-    name = subject.grid.resolve(variable)
-    values = np.array([row.get(name) for row in rows.flat], float).reshape(shape)
-    statuses, regimes = (
-        np.array([row.get(key) or "" for row in rows.flat], object).reshape(shape)
-        for key in ("status", "regime")
-    )
-    best = None
-    if not np.isnan(values).all():
-        place = np.nanargmin(values if sense == "min" else -values)
-        best = divmod(int(place), shape[1])
-    return Map(x, y, name, sense, values, statuses, regimes, best, rows[best] if best else {})
 
+    def __init__(self, subject: Subject, x: str, y: str, variable: str, sense: str = "min") -> None:
+        self.subject, self.x, self.y, self.sense = subject, subject.axis(x), subject.axis(y), sense
+        across, up = self.x, self.y
+        if across.dim == up.dim:
+            raise QueryError(f"a map needs two different axes, not '{x}' twice")
+        shape = (len(up.keys), len(across.keys))
+        if shape[0] * shape[1] > MAX_CELLS:
+            text = f"{shape[0]} x {shape[1]} cells are more than a map shows: select fewer"
+            raise QueryError(text)
+        rows = np.full(shape, {}, object)
+        for row in subject.best(variable, (up.dim, across.dim), sense=sense):
+            rows[up.keys.index(row[up.dim]), across.keys.index(row[across.dim])] = row
+        self.variable = subject.grid.resolve(variable)
+        self.over = subject.varied(across.dim, up.dim)
+        self.values = np.array([row.get(self.variable) for row in rows.flat], float).reshape(shape)
+        self.statuses, self.regimes = (
+            np.array([row.get(key) or "" for row in rows.flat], object).reshape(shape)
+            for key in ("status", "regime")
+        )
+        self.best: tuple[int, int] | None = None
+        if not np.isnan(self.values).all():
+            place = np.nanargmin(self.values if sense == "min" else -self.values)
+            self.best = divmod(int(place), shape[1])
+        self.row: Row = rows[self.best or (0, 0)]
 
-def draw_map(axes: Axes, found: Map, subject: Subject, over: Sequence[str]) -> list[Any]:
-    """Draw a map with its colour bar, regime borders and optimum; return the legend's entries.
+    def draw(self, axes: Axes) -> list[Any]:
+        """Draw the map with its colour bar, regimes and optimum; return the legend's entries."""
+        grid, best = self.subject.grid, self.best
+        finite = self.values[np.isfinite(self.values)].tolist()
+        factor, unit = scaled(finite, grid.units(self.variable))
+        values = np.ma.masked_invalid(self.values / factor)
+        mesh = axes.pcolormesh(
+            *_edges(values),
+            values,
+            norm=draw.norm_of(self.values / factor),
+            cmap="viridis_r" if self.sense == "min" else "viridis",  # the best is bright
+            rasterized=values.size > 5000,
+        )
+        axes.set(xlabel=self.x.label, ylabel=self.y.label)
+        draw.set_ticks(axes, "x", self.x.shown)
+        draw.set_ticks(axes, "y", self.y.shown)
+        axes.spines[:].set_visible(False)
+        if finite:
+            text = self.subject.label(self.variable, unit)
+            bar = axes.figure.colorbar(mesh, ax=axes, label=text, pad=0.02)
+            if isinstance(mesh.norm, LogNorm):
+                draw.log_ticks(bar.ax.yaxis)
+        else:
+            box = {"boxstyle": "round,pad=0.6", "facecolor": "white", "edgecolor": draw.GREY}
+            y, x = ((n - 1) / 2 for n in values.shape)
+            text = f"no configuration has a valid {draw.words(self.variable)}"
+            axes.text(x, y, text, ha="center", va="center", bbox=box, zorder=5)
+        # The occupancy, say, does not depend on the model's case.
+        field = COMMON_FIELDS.get(self.variable)
+        regimes = self._draw_regimes(axes) if not field or field.depends == "model" else []
+        handles: list[Any] = []
+        if best is not None:
+            axes.plot(best[1], best[0], **BEST, ms=13, clip_on=False, zorder=6)
+            value = draw.quantity(self.values[best], grid.units(self.variable))
+            dims = (self.x.dim, self.y.dim, *self.over)
+            at = ", ".join(self.subject.coordinates(self.row, dims))
+            handles = [draw.entry(f"best: {value} at {at}", **BEST, ms=11)]
+            size = abs(self.values[best])
+            spread = np.nanmax(np.abs(self.values - self.values[best]))
+            if self.values.size > 1 and spread < draw.LEAST_SPAN * size:  # too little for colours
+                close = f"within {100 * spread / size:.1g} % of the best" if spread else "equal"
+                handles.append(draw.entry(f"all valid cells are {close}"))
+        return [*handles, *regimes, *self._draw_invalid(axes)]
 
-    Each cell is the best over the dimensions ``over``; the legend names the optimum's.
-    """
-    grid, best = subject.grid, found.best
-    finite = found.values[np.isfinite(found.values)].tolist()
-    factor, unit = scaled(finite, grid.units(found.variable))
-    values = np.ma.masked_invalid(found.values / factor)
-    mesh = axes.pcolormesh(
-        *_edges(values),
-        values,
-        norm=draw.norm_of(found.values / factor),
-        cmap="viridis_r" if found.sense == "min" else "viridis",  # the best is bright
-        rasterized=values.size > 5000,
-    )
-    axes.set(xlabel=found.x.label, ylabel=found.y.label)
-    draw.set_ticks(axes, "x", found.x.shown)
-    draw.set_ticks(axes, "y", found.y.shown)
-    axes.spines[:].set_visible(False)
-    # The occupancy, say, does not depend on the model's case.
-    field = COMMON_FIELDS.get(found.variable)
-    if finite:
-        text = subject.label(found.variable, unit)
-        bar = axes.figure.colorbar(mesh, ax=axes, label=text, pad=0.02)
-        if isinstance(mesh.norm, LogNorm):
-            draw.log_ticks(bar.ax.yaxis)
-    else:
-        box = {"boxstyle": "round,pad=0.6", "facecolor": "white", "edgecolor": draw.GREY}
-        y, x = ((n - 1) / 2 for n in values.shape)
-        text = f"no configuration has a valid {draw.words(found.variable)}"
-        axes.text(x, y, text, ha="center", va="center", bbox=box, zorder=5)
-    regimes = _draw_regimes(axes, found, subject) if not field or field.depends == "model" else []
-    handles: list[Any] = []
-    if best is not None:
-        axes.plot(best[1], best[0], **BEST, ms=13, clip_on=False, zorder=6)
-        value = draw.quantity(found.values[best], grid.units(found.variable))
-        at = ", ".join(subject.coordinates(found.row, (found.x.dim, found.y.dim, *over)))
-        handles = [draw.entry(f"best: {value} at {at}", **BEST, ms=11)]
-        size = abs(found.values[best])
-        spread = np.nanmax(np.abs(found.values - found.values[best]))
-        if found.values.size > 1 and spread < draw.LEAST_SPAN * size:  # too little for colours
-            close = f"within {100 * spread / size:.1g} % of the best" if spread else "equal"
-            handles.append(draw.entry(f"all valid cells are {close}"))
-    return [*handles, *regimes, *_draw_invalid(axes, found)]
+    def compare(self, axes: Axes, other: Map) -> list[Any]:
+        """Mark the other map's optimum and frame what is close to one's own; return the entries."""
+        handles: list[Any] = []
+        if self.best is None:
+            return handles
+        least = self.values[self.best]
+        if other.best not in (None, self.best) and np.isfinite(here := self.values[other.best]):
+            axes.plot(*other.best[::-1], **OTHER, linestyle="none", zorder=6, clip_on=False)
+            value = draw.quantity(here, self.subject.grid.units(self.variable))
+            more = f"{100 * (here / least - 1):.0f} % more"
+            text = f"{SMALLEST[other.variable]}: here {value}, {more}"
+            handles.append(draw.entry(text, **OTHER))
+        close = self.values <= CLOSE * least
+        lines = borders(np.where(np.isnan(self.values), 0, 1 + close))
+        if lines.size:
+            axes.add_collection(LineCollection(list(lines), **FRAME))
+            handles.append(draw.entry(f"within {100 * (CLOSE - 1):.0f} % of the best", **FRAME))
+        return handles
 
+    def _draw_invalid(self, axes: Axes) -> list[Any]:
+        """Hatch the cells without a valid configuration; return the legend's entries."""
+        invalid = (self.statuses != "valid") & (self.statuses != "")
+        if not invalid.any():
+            return []
+        look = {key: draw.INVALID[key] for key in ("hatch", "edgecolor", "linewidth")}
+        cells = np.ma.masked_array(np.zeros(invalid.shape), ~invalid)
+        colours = ListedColormap([draw.INVALID["facecolor"]])
+        axes.pcolor(*_edges(invalid), cells, cmap=colours, **look)
+        return [draw.invalid_patch(self.statuses[invalid])]
 
-def _mark_other(axes: Axes, found: Map, other: Map, subject: Subject) -> list[Any]:
-    """Mark the optimum of the other map, and name its cost; return the legend's entries."""
-    if found.best is None or other.best is None or found.best == other.best:
-        return []
-    here, least = found.values[other.best], found.values[found.best]
-    if not np.isfinite(here):
-        return []
-    axes.plot(other.best[1], other.best[0], **OTHER, linestyle="none", zorder=6, clip_on=False)
-    value = draw.quantity(here, subject.grid.units(found.variable))
-    more = f"{100 * (here / least - 1):.0f} % more"
-    return [draw.entry(f"{SMALLEST[other.variable]}: here {value}, {more}", **OTHER)]
-
-
-def _frame_close(axes: Axes, found: Map) -> list[Any]:
-    """Frame the cells that are nearly as good as the best one; return the legend's entries."""
-    if found.best is None:
-        return []
-    close = found.values <= CLOSE * found.values[found.best]
-    lines = borders(np.where(np.isnan(found.values), 0, 1 + close))
-    if not lines.size:
-        return []
-    axes.add_collection(LineCollection(list(lines), **FRAME))
-    return [draw.entry(f"within {100 * (CLOSE - 1):.0f} % of the best", **FRAME)]
+    def _draw_regimes(self, axes: Axes) -> list[Any]:
+        """Draw borders where the regime changes and name the regimes; small ones in the legend."""
+        model = self.subject.model
+        colours = _regime_colours(self.subject)
+        present = [name for name in colours if (self.regimes == name).any()]
+        if not present:
+            return []
+        codes = sum(code * (self.regimes == name) for code, name in enumerate(present, 1))
+        for width, colour in ((3.2, "white"), (1.3, "black")):
+            lines = LineCollection(list(borders(codes)), colors=colour, linewidths=width)
+            axes.add_collection(lines)
+        if len(present) == 1:
+            return [draw.entry(f"regime {draw.regime_label(present[0], model)} everywhere")]
+        handles = []
+        figure: Any = axes.figure
+        cell = axes.get_position().width * figure.get_figwidth() * 72 / codes.shape[1]
+        letters = iter("abcdefghijklmnopqrstuvwxyz")
+        for code, name in enumerate(present, 1):
+            row, column, length = innermost(codes == code)
+            text = draw.regime_label(name, model)
+            if len(text) * POINTS_PER_CHARACTER > length * cell * 0.8:
+                letter = next(letters)
+                handles.append(draw.entry(f"{letter}: regime {text}"))
+                text = letter
+            is_bright = np.dot(to_rgb(colours[name]), (0.299, 0.587, 0.114)) > 0.55
+            box = {"boxstyle": "round,pad=0.25", "facecolor": colours[name], "edgecolor": "white"}
+            axes.text(column, row, text, ha="center", va="center", fontweight="bold",
+                      color="black" if is_bright else "white", bbox=box, zorder=5)  # fmt: skip
+        return handles
 
 
 def _edges(cells: Array) -> tuple[Array, Array]:
@@ -253,48 +288,7 @@ def _edges(cells: Array) -> tuple[Array, Array]:
     return np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
 
 
-def _draw_invalid(axes: Axes, found: Map) -> list[Any]:
-    """Hatch the cells without a valid configuration; return the legend's entries."""
-    invalid = (found.statuses != "valid") & (found.statuses != "")
-    if not invalid.any():
-        return []
-    look = {key: draw.INVALID[key] for key in ("hatch", "edgecolor", "linewidth")}
-    cells = np.ma.masked_array(np.zeros(invalid.shape), ~invalid)
-    colours = ListedColormap([draw.INVALID["facecolor"]])
-    axes.pcolor(*_edges(invalid), cells, cmap=colours, **look)
-    return [draw.invalid_patch([str(status) for status in found.statuses[invalid]])]
-
-
-def _draw_regimes(axes: Axes, found: Map, subject: Subject) -> list[Any]:
-    """Draw borders where the regime changes and name the regimes; small ones in the legend."""
-    colours = _regime_colours(subject)
-    present = [name for name in colours if (found.regimes == name).any()]
-    if not present:
-        return []
-    codes = sum(code * (found.regimes == name) for code, name in enumerate(present, 1))
-    for width, colour in ((3.2, "white"), (1.3, "black")):
-        axes.add_collection(LineCollection(list(borders(codes)), colors=colour, linewidths=width))
-    if len(present) == 1:
-        return [draw.entry(f"regime {draw.regime_label(present[0], subject.model)} everywhere")]
-    handles = []
-    figure: Any = axes.figure
-    cell = axes.get_position().width * figure.get_figwidth() * 72 / codes.shape[1]
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    for code, name in enumerate(present, 1):
-        row, column = innermost(codes == code)
-        text = draw.regime_label(name, subject.model)
-        room = run_length(codes == code, row, column) * cell * 0.8
-        if len(text) * POINTS_PER_CHARACTER > room:
-            letter = next(letters)
-            handles.append(draw.entry(f"{letter}: regime {text}"))
-            text = letter
-        box = {"boxstyle": "round,pad=0.25", "facecolor": colours[name], "edgecolor": "white"}
-        axes.text(column, row, text, ha="center", va="center", fontweight="bold",
-                  color=_text_colour(colours[name]), bbox=box, zorder=5)  # fmt: skip
-    return handles
-
-
-def _regime_colours(subject: Subject) -> Mapping[str, str]:
+def _regime_colours(subject: Subject) -> dict[str, str]:
     """Return a colour for each of a model's regimes, the same in every picture."""
     if "regime" not in subject.grid.variables:
         return {}
@@ -302,12 +296,6 @@ def _regime_colours(subject: Subject) -> Mapping[str, str]:
     known = [name for name in known if not name.startswith(("none", "not computed", "unknown"))]
     own = [name for name in known if name.startswith(f"{subject.model}_")]
     return {name: draw.colour_of(i) for i, name in enumerate(own or known)}
-
-
-def _text_colour(background: str) -> str:
-    """Return black or white, whichever is more readable on a colour."""
-    red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
-    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "white"
 
 
 def borders(codes: Array) -> Array:
@@ -333,20 +321,18 @@ def borders(codes: Array) -> Array:
     return np.concatenate([upright(codes), upright(codes.T)[..., ::-1]])
 
 
-def innermost(mask: Array) -> tuple[int, int]:
-    """Return the cell of a region that is farthest from its edge, of several the most central."""
-    inner = np.asarray(mask, bool)
+def innermost(mask: Array) -> tuple[int, int, int]:
+    """Return the cell of a region that is farthest from its edge, of several the most central.
+
+    The third number is how many of the region's cells lie side by side in a row around it.
+    """
+    region = inner = np.asarray(mask, bool)
     while inner.any():
         mask, padded = inner, np.pad(inner, 1)
         inner = mask & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
     rows, columns = np.nonzero(mask)
     best = int(np.argmin((rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2))
-    return int(rows[best]), int(columns[best])
-
-
-def run_length(mask: Array, row: int, column: int) -> int:
-    """Return how many cells of a region lie side by side in a row around a cell."""
-    line = np.asarray(mask[row], bool)
-    outside = np.concatenate([[-1], np.flatnonzero(~line), [line.size]])
-    after = int(np.searchsorted(outside, column))
-    return int(outside[after] - outside[after - 1] - 1)
+    row, column = int(rows[best]), int(columns[best])
+    outside = np.flatnonzero(np.pad(~region[row], 1, constant_values=True))
+    after = int(np.searchsorted(outside, column + 1))
+    return row, column, int(outside[after] - outside[after - 1] - 1)

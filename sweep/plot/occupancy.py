@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -76,28 +78,22 @@ def occupancy_plot(
         draw.set_ticks(below, "x", list(place))
         handles += _hatch_invalid((above, below), place, series)
         for model, rows in untimed.items():
-            status = _commonest_status(rows)
+            statuses = Counter(str(row["status"]) for row in rows.values()).most_common(1)
+            status = draw.words(statuses[0][0]) if statuses else "not asked for"
             handles.append(draw.entry(f"{model}: no valid configuration ({status})"))
         draw.legend(figure, handles)
     return figure
 
 
 def _is_timed(row: Row) -> bool:
-    return row["execution_time"] is not None
-
-
-def _time(row: Row) -> float:
-    return float(row["execution_time"]) if _is_timed(row) else float("inf")
-
-
-def _commonest_status(rows: Series) -> str:
-    """Return why nothing is valid, as the most rows have it."""
-    counts = Counter(draw.words(str(row["status"])) for row in rows.values())
-    return counts.most_common(1)[0][0] if counts else "not asked for"
+    return row["execution_time"] < math.inf
 
 
 def _series(subject: Subject, x: str, model: str | None) -> Series:
-    """Return the best row for each value of a dimension or of ``threads_per_block``."""
+    """Return the best row for each value of a dimension or of ``threads_per_block``, in order.
+
+    The time is infinite where there is none.
+    """
     grid = subject.grid
     by: Sequence[str] = (x,)
     if x not in grid.axes:
@@ -111,9 +107,11 @@ def _series(subject: Subject, x: str, model: str | None) -> Series:
         value = row[x] if row[x] is not None else _value_at(subject, x, row)
         if value != value:
             continue  # an invalid launch has no such number, hence no place along the axis
-        if value not in found or _time(row) < _time(found[value]):
+        if row["execution_time"] is None:
+            row["execution_time"] = math.inf
+        if value not in found or row["execution_time"] < found[value]["execution_time"]:
             found[value] = row
-    return found
+    return {value: found[value] for value in sorted(found)}
 
 
 def _value_at(subject: Subject, x: str, row: Row) -> Any:
@@ -133,16 +131,19 @@ def _draw_times(
 ) -> list[Any]:
     """Draw the times of each model, a star at the smallest; return the legend's entries."""
     rows = [row for rows in series.values() for row in rows.values() if _is_timed(row)]
-    times = np.array([_time(row) for row in rows])
+    times = np.array([row["execution_time"] for row in rows])
     factor, unit = scaled(times.tolist(), "s")
     handles = []
     for i, (model, of_model) in enumerate(series.items()):
-        points = {place[value]: _time(of_model[value]) / factor for value in place
-                  if value in of_model and _is_timed(of_model[value])}  # fmt: skip
+        points = {
+            place[v]: row["execution_time"] / factor
+            for v, row in of_model.items()
+            if _is_timed(row)
+        }
         look: dict[str, Any] = {"marker": MARKERS[i % 5], "label": model}
         handles += axes.plot([*points], [*points.values()], color=draw.colour_of(i), **look)
         if points:
-            best = min(points, key=lambda at: points[at])
+            best = min(points, key=points.__getitem__)
             axes.plot(best, points[best], **draw.STAR, mec=draw.colour_of(i), ms=13, mew=1.4,
                       zorder=5, clip_on=False)  # fmt: skip
     axes.set_ylabel(subject.label("execution_time", unit, 28))
@@ -155,10 +156,10 @@ def _draw_times(
     if over:
         draw.subtitle(axes, f"each point: smallest time over {', '.join(over)}", 5.8)
     if rows:
-        fastest = min(rows, key=_time)
+        fastest = min(rows, key=itemgetter("execution_time"))
         text = "fastest"
         if where := ", ".join(subject.coordinates(fastest, subject.varied())):
-            text += f": {draw.quantity(_time(fastest), 's')} at {where}"
+            text += f": {draw.quantity(times.min(), 's')} at {where}"
         handles.append(draw.entry(text, **draw.STAR, ms=11, mec="black"))
     return handles
 

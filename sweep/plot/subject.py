@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +13,9 @@ from sweep.query import Answer, Row, best
 from sweep.query.question import ask
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """One axis of a picture: the grid's dimension, its values and how they are shown."""
 
-    name: str
     dim: str
     keys: list[Any]
     shown: list[Any]
@@ -113,7 +110,7 @@ class Subject:
             coordinate = grid.coordinates[name]
             index = (self.part.selection.indices[d] for d in coordinate.dims)
             shown = coordinate.values[np.ix_(*index)].reshape(-1, len(keys))[0].tolist()
-        return Axis(name, dim, keys, shown, self.label(name))
+        return Axis(dim, keys, shown, self.label(name))
 
     def label(self, name: str, unit: str | None = None, width: int = 48) -> str:
         """Return the label of an axis that shows a variable or a coordinate."""

@@ -145,14 +145,14 @@ def test_borders__lie_between_different_codes(codes):
 def test_innermost__is_in_the_region_and_in_the_middle_of_a_square(rows):
     mask = np.array(rows)
     if mask.any():
-        row, column = maps.innermost(mask)
+        row, column, length = maps.innermost(mask)
         assert mask[row, column]
         line = "".join("x" if inside else " " for inside in mask[row])
         left, right = line[: column + 1].rsplit(" ", 1)[-1], line[column:].split(" ", 1)[0]
-        assert maps.run_length(mask, row, column) == len(left) + len(right) - 1
+        assert length == len(left) + len(right) - 1
     square = np.zeros((9, 9), bool)
     square[2:7, 3:8] = True
-    assert maps.innermost(square) == (4, 5)
+    assert maps.innermost(square) == (4, 5, 5)
 
 
 def test_heatmap__shows_the_best_over_the_rest_and_borders_of_regimes():
