@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from sweep import plot as plots
 from sweep import query
+from sweep.cli.parser import call_with
 from sweep.cli.questions import open_data, selection_of, show
 from sweep.errors import QueryError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["compare", "compare_models", "plot", "reproduce", "save_figure"]
 
 
 def save_figure(figure: Figure, path: str, form: str) -> None:
@@ -27,18 +26,11 @@ def plot(arguments: argparse.Namespace) -> int:
     """Draw results into a file or a window."""
     data = open_data(arguments.data)
     select = selection_of(arguments, data)
-    if arguments.kind == "heatmap":
-        if not (arguments.x and arguments.y):
-            raise QueryError("a heatmap needs two dimensions: -x DIM -y DIM")
-        figure = plots.heatmap(
-            data, arguments.x, arguments.y, variable=arguments.variable, select=select
-        )
-    elif arguments.kind == "pareto":
-        figure = plots.pareto_plot(data, select=select)
-    elif arguments.kind == "clocks":
-        figure = plots.clocks_plot(data, select=select)
-    else:
-        figure = plots.occupancy_plot(data, arguments.x or None, select=select)
+    if arguments.kind == "heatmap" and not (arguments.x and arguments.y):
+        raise QueryError("a heatmap needs two dimensions: -x DIM -y DIM")
+    kinds = {"heatmap": plots.heatmap, "pareto": plots.pareto_plot,
+             "clocks": plots.clocks_plot, "occupancy": plots.occupancy_plot}  # fmt: skip
+    figure = call_with(kinds[arguments.kind], arguments, data, select=select)
     if arguments.show:
         plots.show(figure)
         return 0
@@ -57,10 +49,7 @@ def compare(arguments: argparse.Namespace) -> int:
         shown = query.changed_table(found, arguments.n, arguments.tolerance)
     show(shown, arguments.format)
     if arguments.output:
-        figure = plots.changes_plot(
-            before, after, arguments.objective, tolerance=arguments.tolerance
-        )
-        plots.save(figure, arguments.output)
+        plots.save(call_with(plots.changes_plot, arguments, before, after), arguments.output)
         print(f"figure: {arguments.output}", file=sys.stderr)
     return 1 if any(row["verdict"] == "slower" for row in answer) else 0
 
@@ -69,8 +58,8 @@ def compare_models(arguments: argparse.Namespace) -> int:
     """Show for which kernels models agree on the best configuration and ranking, with a figure."""
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
-    show(query.compare_models(data, arguments.objective, select=select), arguments.format)
-    figure = plots.models_plot(data, arguments.objective, select=select)
+    show(call_with(query.compare_models, arguments, data, select=select), arguments.format)
+    figure = call_with(plots.models_plot, arguments, data, select=select)
     save_figure(figure, arguments.output, arguments.format)
     return 0
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweep.cli.parser import chosen
+from sweep.cli.parser import call_with
 from sweep.errors import SweepError
 
 if TYPE_CHECKING:
     from sweep.importers.ptx.analysis import Analysis
 
-__all__ = ["profile", "ptx"]
-
 MOST_REMARKS = 100
-TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 def ptx(arguments: argparse.Namespace) -> int:
@@ -34,22 +30,10 @@ def ptx(arguments: argparse.Namespace) -> int:
     text = read_source(path, LARGEST_TEXT).text
     costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
     try:
-        analysis = analyse(
-            read_ptx(text).entry(arguments.entry),
-            trips=_pairs("--trip", arguments.trip),
-            branches=_pairs("--branch", arguments.branch),
-            block=_sides("--block", arguments.block),
-            stages=arguments.stages,
-        )
+        analysis = call_with(analyse, arguments, read_ptx(text).entry(arguments.entry))
     except SweepError as error:
         raise SweepError(f"{path}: {error}") from None
-    kernel = kernel_text(
-        analysis,
-        source=path.name,
-        grid=_sides("--grid", arguments.grid),
-        costs=costs,
-        **chosen(arguments, "registers", "dynamic_shared"),
-    )
+    kernel = call_with(kernel_text, arguments, analysis, source=path.name, costs=costs)
     return _deliver(arguments, kernel, path.name, _remarks(analysis))
 
 
@@ -74,28 +58,9 @@ def profile(arguments: argparse.Namespace) -> int:
     from sweep.importers.profiles.inputs import Given
     from sweep.measurements.scaling import read_profile
 
-    found = read_profile(
-        arguments.files,
-        given=Given(
-            _sides("--block", arguments.block),
-            _sides("--grid", arguments.grid),
-            **chosen(arguments, "registers", "shared_memory", "outer"),
-        ),
-        time=_seconds(arguments.measured_time) if arguments.measured_time else None,
-        **chosen(arguments, "kernel", "launch", "device", "core_clock", "memory_clock"),
-    )
+    given = call_with(Given, arguments)
+    found = call_with(read_profile, arguments, arguments.files, given=given)
     return _deliver(arguments, found.text, found.key, found.remarks)
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds of a time with its unit: ``1.23ms``."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([a-zµ]+)\s*", text)
-    if match is None or match[2] not in TIME_UNITS or float(match[1]) <= 0:
-        raise SweepError(
-            f"a time of '{text}': must be a number above 0 and one of {', '.join(TIME_UNITS)},"
-            " such as 1.23ms"
-        )
-    return float(match[1]) * TIME_UNITS[match[2]]
 
 
 def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str]) -> int:
@@ -120,32 +85,3 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise SweepError(f"{path}: is there already; --overwrite replaces it")
     write_whole(path, text)
-
-
-def _sides(option: str, text: str | None) -> tuple[int, int, int] | None:
-    """Return the three sides of a block or grid; omitted ones are 1."""
-    if text is None:
-        return None
-    parts = text.replace("x", ",").split(",")
-    if len(parts) > 3 or not all(re.fullmatch(r"[1-9][0-9]{0,9}", part) for part in parts):
-        raise SweepError(f"{option} {text}: must be one to three whole numbers, such as 16,16")
-    x, y, z = (*(int(part) for part in parts), 1, 1)[:3]
-    return x, y, z
-
-
-def _pairs(option: str, words: Sequence[str]) -> dict[str, float]:
-    """Return the numbers of ``LABEL=NUMBER`` words by label."""
-    result: dict[str, float] = {}
-    for word in words:
-        label, equals, text = word.partition("=")
-        try:
-            number = float(text)
-        except ValueError:
-            equals = ""
-            number = 0.0
-        if not label or not equals:
-            raise SweepError(f"{option} {word}: must be LABEL=NUMBER")
-        if label in result:
-            raise SweepError(f"{option} {word}: the label is given twice")
-        result[label] = number
-    return result

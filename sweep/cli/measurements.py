@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sweep.cli.figures import save_figure
-from sweep.cli.parser import chosen, two_numbers
-from sweep.cli.questions import names_in, open_data, show
-from sweep.errors import SweepError
-
-__all__ = ["export", "import_", "scale", "validate", "validate_clocks"]
+from sweep.cli.parser import call_with
+from sweep.cli.questions import open_data, show
 
 
 def import_(arguments: argparse.Namespace) -> int:
@@ -19,11 +16,9 @@ def import_(arguments: argparse.Namespace) -> int:
     from sweep.importers.tuners.table import Columns
     from sweep.measurements.importing import import_files
 
-    columns = Columns(
-        list(names_in(arguments.parameters)), arguments.time or "", arguments.unit or ""
-    )
-    options = chosen(arguments, "kernel", "device", "layout", "overwrite")
-    imported = import_files(arguments.files, arguments.output, columns=columns, **options)
+    columns = call_with(Columns, arguments)
+    folder = arguments.output
+    imported = call_with(import_files, arguments, arguments.files, folder, columns=columns)
     print("\n".join([*imported.lines, *(f"wrote {path}" for path in imported.files)]))
     return 0
 
@@ -34,14 +29,8 @@ def export(arguments: argparse.Namespace) -> int:
     from sweep.measurements.exporting import export as write
 
     data = open_data(arguments.data)
-    done = write(
-        data,
-        arguments.form,
-        arguments.output,
-        n=arguments.n,
-        select=query.parse_selection(arguments.select, data),
-        where=arguments.where,
-    )
+    select = query.parse_selection(arguments.select, data)
+    done = call_with(write, arguments, data, arguments.form, arguments.output, select=select)
     for note in done.notes:
         print(f"note: {note}")
     print(f"wrote {done.path}: {done.rows:,} configurations")
@@ -76,14 +65,7 @@ def validate_clocks(arguments: argparse.Namespace) -> int:
     """Print the errors of predictions at other clocks."""
     from sweep.measurements.clock_validation import validate_clocks
 
-    answer = validate_clocks(
-        arguments.times,
-        given=[_pair("--given", word) for word in arguments.given.split(",")],
-        anchor=_pair("--anchor", arguments.anchor) if arguments.anchor else None,
-        models=names_in(arguments.model),
-        **chosen(arguments, "device", "variant", "by_kernel"),
-    )
-    return show(answer, arguments.format)
+    return show(call_with(validate_clocks, arguments, arguments.times), arguments.format)
 
 
 def scale(arguments: argparse.Namespace) -> int:
@@ -91,38 +73,5 @@ def scale(arguments: argparse.Namespace) -> int:
     from sweep import query
     from sweep.measurements.scaling import scale
 
-    answer = scale(
-        arguments.kernel,
-        models=names_in(arguments.model),
-        core_clock=_clocks("--core-clock", arguments.core_clock),
-        memory_clock=_clocks("--memory-clock", arguments.memory_clock),
-        select=query.parse_selection(arguments.select),
-        variant=arguments.variant,
-    )
-    return show(answer, arguments.format)
-
-
-def _pair(option: str, text: str) -> tuple[float, float]:
-    problem = f"{option} {text}: must be core and memory clock in MHz, such as 975/810"
-    return two_numbers(text, "/", problem)
-
-
-def _clocks(option: str, text: str | None) -> Any:
-    """Return clocks in the form of a plan: a list, or a range with a step."""
-    if text is None:
-        return None
-    parts = text.split(":")
-    try:
-        if len(parts) == 1:
-            return [_number(part) for part in text.split(",")]
-        start, stop, step = map(_number, parts)
-    except ValueError:
-        raise SweepError(
-            f"{option} {text}: must be MHz, such as 700,800, or LOW:HIGH:STEP"
-        ) from None
-    return {"start": start, "stop": stop, "step": step}
-
-
-def _number(text: str) -> float | int:
-    value = float(text)
-    return int(value) if value.is_integer() else value
+    select = query.parse_selection(arguments.select)
+    return show(call_with(scale, arguments, select=select), arguments.format)

@@ -7,13 +7,12 @@ import importlib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sweep import __version__
-from sweep.errors import SweepError
-
-__all__ = ["build_parser", "chosen", "parse", "two_numbers"]
+from sweep.cli import values
 
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
 
@@ -43,33 +42,22 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(f"unrecognised argument '{unknown}'")
     if words:
         arguments.select = [*arguments.select, *words]
-    for option, (low, *more) in arguments.ranges.items():
-        number = getattr(arguments, option.strip("-").replace("-", "_"))
-        if number is not None and not low <= number <= (more[0] if more else number):
-            shown = f"{number:g}" if isinstance(number, float) else number
-            problem = f"outside the range {more[1]}" if more else f"at least {low}"
-            raise SweepError(f"{option} {shown}: {problem}")
+    for name, (convert, *details) in arguments.converters.items():
+        if (given := getattr(arguments, name)) is not None:
+            setattr(arguments, name, convert(given, *details))
     return arguments
 
 
-def chosen(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return some of the arguments by name, to pass on as keywords."""
-    return {name: getattr(arguments, name) for name in names}
+def call_with(
+    function: Callable[..., Any], arguments: argparse.Namespace, *given: Any, **more: Any
+) -> Any:
+    """Call a function with the arguments of its parameters' names, where they have a value.
 
-
-def two_numbers(text: str, separator: str, problem: str) -> tuple[float, float]:
-    """Return two numbers with a separator between them.
-
-    Raises
-    ------
-    SweepError
-        The text is something else; the message is ``problem``.
+    ``given`` are its first parameters, and ``more`` take precedence over the arguments.
     """
-    try:
-        first, second = map(float, text.split(separator))
-    except ValueError:
-        raise SweepError(problem) from None
-    return first, second
+    wanted = list(signature(function).parameters)[len(given) :]
+    named = {name: value for name, value in vars(arguments).items() if name in wanted}
+    return function(*given, **{k: v for k, v in named.items() if v is not None} | more)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -85,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
         text = command["text"]
         description = command.get("description", f"{text[0].upper()}{text[1:]}.")
         sub = commands.add_parser(name, help=text, description=description)
-        sub.set_defaults(command=partial(_call, command["function"]), ranges={})
+        sub.set_defaults(command=partial(_call, command["function"]), converters={})
         _add(sub, _flattened(command["arguments"], table["shared"]))
         if computing := command.get("computing"):
             group = sub.add_argument_group("to compute a plan, where DATA is one")
@@ -116,8 +104,7 @@ def _add(parser: Any, described: Iterable[Mapping[str, Any]]) -> None:
     for argument in described:
         options = dict(argument)
         words = options.pop("usage").split()
-        if bounds := options.pop("range", None):
-            parser.get_default("ranges")[words[0]] = bounds
+        convert, bounds = options.pop("convert", ""), options.pop("range", ())
         flags = [word for word in words if word.startswith("-")]
         names = flags or words[:1]
         if placeholder := " ".join(words[len(names) :]):
@@ -127,4 +114,7 @@ def _add(parser: Any, described: Iterable[Mapping[str, Any]]) -> None:
         kind = options.pop("type", "int" if placeholder == "N" else None)
         if kind:
             options["type"] = TYPES[kind]
-        parser.add_argument(*names, **options)
+        action = parser.add_argument(*names, **options)
+        if convert or bounds:
+            details = getattr(values, convert or "within"), words[0], *bounds
+            parser.get_default("converters")[action.dest] = details

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from sweep import query
-from sweep.cli.parser import chosen, two_numbers
+from sweep.cli.parser import call_with
 from sweep.errors import QueryError
 from sweep.store.buckets import is_store, is_url, place_of
 from sweep.store.root import inspect
@@ -19,21 +19,6 @@ from sweep.store.root import inspect
 if TYPE_CHECKING:
     from sweep.runs.record import Source
     from sweep.runs.workers import Workers
-
-__all__ = [
-    "best",
-    "explain",
-    "histogram",
-    "info",
-    "names_in",
-    "open_data",
-    "pareto",
-    "planned",
-    "progress_bar",
-    "selection_of",
-    "show",
-    "top",
-]
 
 COMPUTING = ("scheduler", "scheduler_file", "workers", "threads")
 """The arguments of :class:`sweep.runs.workers.Workers`, in order."""
@@ -104,7 +89,7 @@ def planned(plan: Source, workers: Workers) -> Iterator[Any]:
 @contextmanager
 def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
     """Yield what a question is about: a store, or a plan and the workers that compute it."""
-    options = chosen(arguments, *COMPUTING)
+    options = {name: getattr(arguments, name) for name in COMPUTING}
     if is_store(arguments.data):
         for name, value in options.items():
             if value is not None:
@@ -121,46 +106,34 @@ def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
 
 
 def _answer(
-    arguments: argparse.Namespace, question: Callable[..., query.Answer], *details: Any, **more: Any
+    arguments: argparse.Namespace, question: Callable[..., query.Answer], **more: Any
 ) -> query.Answer:
     """Return the answer to a question with the condition, selection and groups of the arguments."""
     with _asked(arguments) as data:
         select = query.parse_selection(arguments.select, data)
-        if arguments.by is not None:
-            more["by"] = names_in(arguments.by)
-        if arguments.include:
-            more["include"] = names_in(arguments.include)
-        return question(data, *details, where=arguments.where, select=select, **more)
+        answer: query.Answer = call_with(question, arguments, data, select=select, **more)
+        return answer
 
 
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group."""
-    sense = "max" if arguments.max else "min"
-    return show(_answer(arguments, query.best, arguments.objective, sense=sense), arguments.format)
+    return show(_answer(arguments, query.best), arguments.format)
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the N best configurations."""
-    sense = "max" if arguments.max else "min"
-    answer = _answer(arguments, query.top, arguments.n, arguments.objective, sense=sense)
-    return show(answer, arguments.format)
+    return show(_answer(arguments, query.top), arguments.format)
 
 
 def pareto(arguments: argparse.Namespace) -> int:
     """Show the Pareto fronts."""
-    names, senses = [], []
-    for word in arguments.objectives.split(","):
-        name, _, sense = word.strip().partition(":")
-        if sense not in ("", "min", "max"):
-            raise QueryError(f"--objectives: '{word}': write VARIABLE, VARIABLE:min or :max")
-        names.append(name)
-        senses.append(sense or "min")
-    return show(_answer(arguments, query.pareto, names, senses), arguments.format)
+    names, senses = zip(*arguments.objectives, strict=True)
+    answer = _answer(arguments, query.pareto, objectives=names, senses=senses)
+    return show(answer, arguments.format)
 
 
 def info(arguments: argparse.Namespace) -> int:
     """Show what results hold."""
-    arguments.include = None
     answer = _answer(arguments, query.summary)
     if arguments.format == "table" and is_store(arguments.data):
         print(_about(arguments.data))
@@ -171,13 +144,7 @@ def histogram(arguments: argparse.Namespace) -> int:
     """Count configurations by bin, or by meaning."""
     if arguments.include:
         raise QueryError("--include: a histogram has no further variables")
-    options: dict[str, Any] = {"log": arguments.log}
-    if arguments.bins is not None:
-        options["bins"] = arguments.bins
-    if arguments.range is not None:
-        problem = f"--range '{arguments.range}': two numbers in base units, LOW:HIGH"
-        options["within"] = two_numbers(arguments.range, ":", problem)
-    answer = _answer(arguments, query.histogram, arguments.variable, **options)
+    answer = _answer(arguments, query.histogram)
     if arguments.figure is not None:
         from sweep.plot import histogram_plot, save
 
@@ -211,11 +178,6 @@ def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
     chosen = ((name, getattr(arguments, name, None)) for name in ("kernel", "device", "model"))
     words = [f"{name}={value}" for name, value in chosen if value is not None]
     return query.parse_selection([*arguments.select, *words], data)
-
-
-def names_in(text: str | None) -> tuple[str, ...]:
-    """Return the names in a list with commas."""
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def show(answer: query.Answer, form: str) -> int:

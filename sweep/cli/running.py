@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweep.cli.parser import chosen
+from sweep.cli.parser import call_with
 from sweep.cli.questions import COMPUTING, planned, progress_bar
-from sweep.errors import PlanError, SweepError
+from sweep.errors import SweepError
 from sweep.runs import extending, running
 from sweep.runs.forecasting import (
     check_fits,
@@ -20,7 +19,6 @@ from sweep.runs.forecasting import (
     counted,
     forecast,
     human_bytes,
-    parse_bytes,
 )
 from sweep.runs.record import recorded_space, space_of
 from sweep.runs.workers import Workers
@@ -29,10 +27,6 @@ from sweep.store.buckets import files_of, is_url, place_of
 
 if TYPE_CHECKING:
     from sweep.runs.predicting import Cost
-
-__all__ = ["extend", "parse_bandwidth", "plan", "rerun", "run"]
-
-BANDWIDTH = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([kMGT]i?)?(B|bit)/s")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,30 +49,21 @@ def rerun(arguments: argparse.Namespace) -> int:
 def extend(arguments: argparse.Namespace) -> int:
     """Grow a store to a larger plan."""
     space, path = space_of(arguments.plan), _place(arguments.target)
-    limit = parse_bytes(arguments.limit) if arguments.limit else None
     print(forecast(space).to_line())
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
     with _progress(space) as progress:
-        finished = extending.extend(
-            path,
-            space,
-            limit=limit,
-            progress=progress,
-            **chosen(arguments, "break_lock", "threads"),
-        )
+        finished = call_with(extending.extend, arguments, path, space, progress=progress)
     print(_outcome(finished))
     arguments.interrupted = ""
     return 0
 
 
 def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
-    computing = chosen(arguments, *COMPUTING)
-    workers = Workers(*computing.values())
-    limit = parse_bytes(arguments.limit) if arguments.limit else None
+    workers = Workers(*(getattr(arguments, name) for name in COMPUTING))
     expected = forecast(space)
     if arguments.dry_run:
         print(expected.to_text())
-        check_fits(expected, path, limit)
+        check_fits(expected, path, arguments.limit)
         check_valid(space)
         print("dry run: nothing was computed")
         return 0
@@ -87,14 +72,8 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         without = " without --overwrite" if arguments.overwrite else ""
         arguments.interrupted = f"; the same command{without} continues '{path}'"
     with _progress(space) as progress:
-        finished = running.run(
-            space,
-            path,
-            limit=limit,
-            progress=progress,
-            **chosen(arguments, "overwrite", "break_lock"),
-            **(computing if path is not None else {}),
-        )
+        unstored = {} if path is not None else dict.fromkeys(COMPUTING)
+        finished = call_with(running.run, arguments, space, path, progress=progress, **unstored)
     print(_outcome(finished))
     arguments.interrupted = ""
     if not arguments.no_report:
@@ -152,8 +131,7 @@ def plan(arguments: argparse.Namespace) -> int:
     from sweep.runs.rates import load_rates, save_rates
     from sweep.runs.sampling import calibrate
 
-    bandwidth = parse_bandwidth(arguments.bandwidth) if arguments.bandwidth is not None else None
-    resources = Resources(arguments.workers, arguments.threads, arguments.cores, bandwidth)
+    resources = call_with(Resources, arguments)
     space = space_of(arguments.plan)
     check_valid(space)
     if arguments.calibrate:
@@ -165,27 +143,6 @@ def plan(arguments: argparse.Namespace) -> int:
     else:
         print(_cost_table(cost, resources.workers is not None))
     return 0
-
-
-def parse_bandwidth(text: str) -> float:
-    """Return a bandwidth in bytes per second: ``"10GB/s"``, ``"500 MiB/s"``, ``"10Gbit/s"``.
-
-    >>> parse_bandwidth("10Gbit/s")
-    1250000000.0
-
-    Raises
-    ------
-    PlanError
-        It is none, or not above zero.
-    """
-    found = BANDWIDTH.fullmatch(text.strip())
-    number = float(found[1]) if found else 0.0
-    if found is None or not 0 < number < float("inf"):
-        raise PlanError(
-            f"--bandwidth '{text}': a number above 0 with its unit, such as 10GB/s, 500MiB/s or "
-            "10Gbit/s"
-        )
-    return parse_bytes(f"{number}{found[2] or ''}") / (8 if found[3] == "bit" else 1)
 
 
 def _cost_table(cost: Cost, on_workers: bool) -> str:

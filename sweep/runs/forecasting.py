@@ -11,21 +11,6 @@ from sweep.evaluation import obstacles, variables
 from sweep.space import Space
 from sweep.store.buckets import free_bytes
 
-__all__ = [
-    "Forecast",
-    "KernelForecast",
-    "check_fits",
-    "check_valid",
-    "counted",
-    "forecast",
-    "human_bytes",
-    "parse_bytes",
-]
-
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
-         "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40, "PI": 2**50}  # fmt: skip
-
-
 MAX_CHUNKS = 1_000_000
 """Largest number of units of work: each has several files and takes memory in the scheduler."""
 
@@ -237,26 +222,3 @@ def human_bytes(n: float) -> str:
             break
         n, unit = n / 1000, larger
     return f"{n:,.0f} {unit}" if unit == "B" or n > 999 else f"{n:.3g} {unit}"
-
-
-def parse_bytes(text: str) -> int:
-    """Return a size in bytes: ``"500MB"``, ``"2 GiB"``, ``"1e9"``.
-
-    >>> parse_bytes("2 GiB")
-    2147483648
-
-    Raises
-    ------
-    PlanError
-        It is not a size.
-    """
-    word = text.strip().upper().removesuffix("B")
-    number = word.rstrip("KMGTPI ")
-    unit = word[len(number):].strip()  # fmt: skip
-    try:
-        size = int(float(number) * UNITS[unit])
-        if size < 0:
-            raise ValueError
-        return size
-    except (ValueError, KeyError, OverflowError):
-        raise PlanError(f"'{text}' is not a size: write 500MB, 2GiB or a number") from None

@@ -12,8 +12,7 @@ from support.round_rates import rates, sample
 from support.runs import CHUNKS, POINTS, plan, write_plan
 
 from sweep import __version__
-from sweep.cli import main
-from sweep.cli.running import parse_bandwidth
+from sweep.cli import main, values
 from sweep.errors import PlanError
 from sweep.evaluation import variables
 from sweep.runs import execute as executing
@@ -308,4 +307,4 @@ def test_bad_numbers_are_one_line(argument, message, calibrated, capsys):
     [("10GB/s", 1e10), ("500 MiB/s", 500 * 2**20), ("1e9B/s", 1e9), ("8kbit/s", 1000.0)],
 )
 def test_units_of_bandwidth(text, rate):
-    assert parse_bandwidth(text) == rate
+    assert values.bandwidth(text, "--bandwidth") == rate

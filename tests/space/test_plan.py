@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from support.runs import POINTS, SMALL, plan, write_plan
 
 from sweep import Plan
+from sweep.cli.values import size as size_of
 from sweep.errors import PlanError
 from sweep.evaluation import evaluate
-from sweep.runs.forecasting import check_fits, forecast, human_bytes, parse_bytes
+from sweep.runs.forecasting import check_fits, forecast, human_bytes
 from sweep.space import Dimension, Grid, list_plans, load_plan, parse_plan, resolve
 from sweep.space.plan import axis_values
 
@@ -208,14 +209,14 @@ SIZES = {"500MB": 500_000_000, "2 GiB": 2**31, "1e9": 10**9, "3kB": 3000, "0.5TB
 
 
 def test_sizes_in_words():
-    assert {text: parse_bytes(text) for text in SIZES} == SIZES
+    assert {text: size_of(text) for text in SIZES} == SIZES
     for text in ("", "much", "10 furlongs", "-1MB", "nan", "inf", "1e999"):
         with pytest.raises(PlanError, match=re.escape(f"'{text}' is not a size")):
-            parse_bytes(text)
+            size_of(text)
 
 
 @given(st.integers(0, 10**17))
 def test_words_for_a_size(size):
     text = human_bytes(size)
     assert "e" not in text
-    assert parse_bytes(text.replace(",", "")) == pytest.approx(size, rel=6e-3, abs=0.5)
+    assert size_of(text.replace(",", "")) == pytest.approx(size, rel=6e-3, abs=0.5)
