@@ -74,7 +74,7 @@ def test_figure13__tasks_cost_what_table1_says():
     """On a GTX 260: loads 200; stores to shared memory, barriers and so on by class; mad too."""
     costs = instruction_costs(load_device("gtx_260"))
     found = analyse(fixture("figure13").entry(), trips={"OUTERLOOP": 3})
-    tasks = [costs.of_stage(found.graph, stage) for stage in found.stages]
+    tasks = [costs.of_stage(stage) for stage in found.stages]
     shared, barrier = costs.classes["shared"], costs.classes["barrier"]
     rest = costs.classes["fp32"] + costs.classes["integer"] + costs.classes["control"]
     # The end of an iteration precedes the next one's first load.
@@ -106,7 +106,7 @@ def test_costs__of_an_inner_loop_by_hand():
     # fma 65, three additions of constants and a comparison, a branch; executed 2000 times.
     compare, branch = costs.classes["integer"], costs.classes["control"]
     inner = 65 + 2 * 22 + compare + branch
-    assert (2000 * inner, 2000 * 200) in [costs.of_stage(found.graph, s) for s in found.stages]
+    assert (2000 * inner, 2000 * 200) in [costs.of_stage(s) for s in found.stages]
     comment = f"in cycles of one execution: computation {inner:.6g}, memory 200."
     assert comment in kernel_text(found, costs=costs)
 
@@ -125,7 +125,9 @@ def test_compiled_kernels__are_counted_right(case):
         for s, n in found.accesses(sizes).items()
     ]
     assert sorted(accesses) == case["accesses"]
-    loops = [[c.label.name, c.trips or "unknown", c.origin, c.depth] for c in found.graph.loops]
+    loops = [
+        [c.label.name, c.trips or "unknown", c.origin, c.header.depth] for c in found.graph.loops
+    ]
     assert loops == case.get("loops", [])
     assert not found.unknown and not found.notes
     stages = [value(stage.expressions["executions"], **sizes) for stage in file.stages]

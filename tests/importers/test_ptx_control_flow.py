@@ -32,57 +32,55 @@ def bodies(draw, most=9):
 
 def reached_without(found, avoided):
     """Return the blocks that are reachable from the first without passing a given block."""
-    seen, waiting = set(), [0] if avoided != 0 else []
+    seen, waiting = {avoided}, found.blocks[:1]
     while waiting:
         block = waiting.pop()
         if block not in seen:
             seen.add(block)
-            waiting += [s for s in found.blocks[block].successors if s != avoided]
-    return seen
+            waiting += block.successors
+    return seen - {avoided}
 
 
 @given(bodies())
 def test_dominators__are_what_every_path_passes(body):
     found = graph(body)
-    reached = reached_without(found, None)
-    assert set(found.order) == reached
-    for first in range(len(found.blocks)):
+    reached = set(found.blocks)
+    assert reached == reached_without(found, None)
+    for before in found.blocks:  # in topological order
+        forward = [s for s in before.successors if not s.dominates(before)]
+        assert all(before.number < s.number or (before, s) in found.irreducible for s in forward)
+    for first in found.blocks:
         without = reached_without(found, first)
-        for second in range(len(found.blocks)):
-            expected = first in reached and second in reached and second not in without
-            assert found.dominates(first, second) == expected
-    for block in reached - {0}:
-        strict = [d for d in reached if d != block and found.dominates(d, block)]
-        closest = [d for d in strict if all(found.dominates(other, d) for other in strict)]
-        assert closest == [found.idom[block]]
+        assert {block for block in found.blocks if not first.dominates(block)} == without
+    for block in found.blocks[1:]:
+        strict = [d for d in reached - {block} if d.dominates(block)]
+        closest = [d for d in strict if all(other.dominates(d) for other in strict)]
+        assert closest == [block.idom]
 
 
 @given(bodies())
 def test_loops__are_the_natural_ones(body):
     found = graph(body)
     members = {}
-    for block in found.order:
-        for header in found.blocks[block].successors:
-            if not found.dominates(header, block):
+    for block in found.blocks:
+        for header in block.successors:
+            if not header.dominates(block):
                 continue
             loop, waiting = members.setdefault(header, {header}), [block]
             while waiting:
                 inner = waiting.pop()
                 if inner not in loop:
                     loop.add(inner)
-                    waiting += [p for p in found.blocks[inner].predecessors if found.rank[p] >= 0]
+                    waiting += inner.predecessors
     assert {loop.header for loop in found.loops} == set(members)
     for loop in found.loops:
         blocks = members[loop.header]
-        assert {b for b in found.order if found.is_inside(b, loop.number)} == blocks
-        exits = {(b, s) for b in blocks for s in found.blocks[b].successors if s not in blocks}
-        assert set(loop.exits) == exits
-        around = [o for o in found.loops if loop.header in members[o.header]]
-        assert loop.depth == len(around)
-    order = found.linear_order
-    assert sorted(order) == sorted(found.order)
-    for blocks in members.values():
-        places = [order.index(block) for block in blocks]
+        assert {block for block in found.blocks if block in loop} == blocks
+        assert set(loop.exits) == {b for b in blocks if set(b.successors) - blocks}
+        assert loop.header.depth == sum(loop.header in around for around in members.values())
+        parents = [o for o in found.loops if o is not loop and loop.header in members[o.header]]
+        assert loop.parent is min(parents, key=lambda o: len(members[o.header]), default=None)
+        places = [found.blocks.index(block) for block in blocks]
         assert max(places) - min(places) == len(blocks) - 1  # in one piece
 
 
@@ -91,15 +89,15 @@ def live_by_paths(f):
     found = control_flow(f)
     live = {}
 
-    def before(number, index):
-        return live.get((number, index), frozenset())
+    def before(block, index):
+        return live.get((block, index), frozenset())
 
     changed, most = True, 0
     while changed:
         changed, most = False, 0
-        for number in found.order:
-            code = found.blocks[number].instructions
-            after = frozenset().union(*(before(s, 0) for s in found.blocks[number].successors))
+        for block in found.blocks:
+            code = block.instructions
+            after = frozenset().union(*(before(s, 0) for s in block.successors))
             for index in reversed(range(len(code))):
                 reads, writes = code[index].reads_and_writes()
                 kept = after if code[index].predicate else after - set(writes)
@@ -107,11 +105,11 @@ def live_by_paths(f):
                 widths = [sum(r.width for r in live) for live in (here, after | set(writes))]
                 most = max(most, *widths)
                 after = here
-                changed |= before(number, index) != here
-                live[number, index] = here
+                changed |= before(block, index) != here
+                live[block, index] = here
             if not code:
-                changed |= before(number, 0) != after
-                live[number, 0] = after
+                changed |= before(block, 0) != after
+                live[block, 0] = after
     return most
 
 
@@ -136,12 +134,10 @@ def test_live_registers__widths_and_predicates():
 @given(bodies(), st.sampled_from(STAGES))
 def test_code_of_any_shape__is_counted_and_written(body, stages):
     found = kernel(body, stages=stages)
-    graph_ = found.graph
-    reached = [graph_.blocks[number] for number in graph_.order]
-    assert {block.share for block in reached} == {1.0}
+    assert {block.share for block in found.graph.blocks} == {1.0}
     # With one iteration each, loops with a test at their end execute every instruction once.
     total = sum(found.instructions().values())
-    assert total >= sum(len(block.instructions) for block in reached)
+    assert total >= sum(len(block.instructions) for block in found.graph.blocks)
     kernel_text(found)
 
 

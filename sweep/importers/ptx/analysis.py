@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweep.errors import nearest
-from sweep.importers.ptx.control_flow import Graph, Loop, control_flow
+from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executions, nest
 from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
-from sweep.importers.ptx.registers import Block, Values, live_registers
+from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Table, Unknown, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
 
@@ -63,35 +63,33 @@ class Analysis:
     registers: int
     shared_bytes: int
     has_dynamic_shared: bool
-    block: Block | None
+    block: Sides | None
     unknown: tuple[Unknown, ...]
     notes: tuple[str, ...]
 
     @property
     def sizes(self) -> dict[str, float]:
         """Unknown trip counts by name, each with its default of one iteration."""
-        return self.graph.sizes
+        return {loop.size: 1.0 for loop in self.graph.loops if loop.trips is None}
 
     def instructions(self, sizes: Mapping[str, float] | None = None) -> dict[str, float]:
         """Return dynamic instructions per thread by class, including ``barrier``.
 
         Unknown trip counts are 1 unless ``sizes`` sets them.
         """
-        return self._totals([stage.instructions for stage in self.stages], sizes)
+        return _totals([stage.instructions for stage in self.stages], sizes)
 
     def accesses(self, sizes: Mapping[str, float] | None = None) -> dict[Shape, float]:
         """Return dynamic memory accesses per thread by shape, with the same ``sizes``."""
-        return self._totals([stage.accesses for stage in self.stages], sizes)
+        return _totals([stage.accesses for stage in self.stages], sizes)
 
-    def _totals(
-        self, tables: Sequence[Table[K]], sizes: Mapping[str, float] | None
-    ) -> dict[K, float]:
-        known = self.sizes | dict(sizes or {})
-        result: dict[K, float] = {}
-        for table in tables:
-            for (key, passage), number in table.items():
-                result[key] = result.get(key, 0.0) + number * self.graph.value(passage, known)
-        return result
+
+def _totals(tables: Sequence[Table[K]], sizes: Mapping[str, float] | None) -> dict[K, float]:
+    result: dict[K, float] = {}
+    for table in tables:
+        for (key, passage), number in table.items():
+            result[key] = result.get(key, 0.0) + number * executions(passage, sizes or {})
+    return result
 
 
 def analyse(
@@ -99,7 +97,7 @@ def analyse(
     *,
     trips: Mapping[str, float] | None = None,
     branches: Mapping[str, float] | None = None,
-    block: Block | None = None,
+    block: Sides | None = None,
     stages: str = "tasks",
 ) -> Analysis:
     """Return the analysis of a kernel's execution by one thread.
@@ -135,7 +133,9 @@ def analyse(
     graph = control_flow(expanded)
     values = Values(expanded, outside, block)
     find_trips(graph, values)
-    _count_blocks(graph, trips or {}, branches or {})
+    taken = _shares_of_branches(graph, branches or {})
+    _complete_trips(graph, trips or {})
+    _set_shares(graph, taken)
     parts, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
     shared_bytes, has_dynamic_shared = _shared_memory(expanded, outside)
     notes = [*_notes(graph, stages, how), *remarks, *not_followed]
@@ -156,7 +156,7 @@ def analyse(
     )
 
 
-def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Block | None) -> None:
+def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Sides | None) -> None:
     for label, trip in trips.items():
         if not 0 <= trip <= 2**53:
             raise PtxError(f"trip count {label} = {trip:g}: outside the range 0 to 2**53")
@@ -187,12 +187,11 @@ def _shared_memory(function: Function, outside: tuple[Variable, ...]) -> tuple[i
 
 def _notes(graph: Graph, wanted: str, how: str) -> list[str]:
     notes = []
-    dead = sum(len(b.instructions) for b in graph.blocks if graph.rank[b.number] < 0)
-    if dead:
-        notes.append(f"{dead} instructions are never reached and not counted")
+    if graph.n_dead:
+        notes.append(f"{graph.n_dead} instructions are never reached and not counted")
     for before, after in graph.irreducible[:MOST_JUMPS]:
-        label = next((label.name for label in graph.blocks[after].labels), "a block")
-        last = graph.blocks[before].instructions[-1:]
+        label = next((label.name for label in after.labels), "a block")
+        last = before.instructions[-1:]
         line = f" in line {last[0].line}" if last else ""
         notes.append(f"the jump to {label}{line} repeats code with several entries: counted once")
     if how != wanted:
@@ -200,59 +199,41 @@ def _notes(graph: Graph, wanted: str, how: str) -> list[str]:
     return notes
 
 
-def _count_blocks(graph: Graph, trips: Mapping[str, float], branches: Mapping[str, float]) -> None:
-    """Set the execution count of every block: shares, passages and sizes of unknown trip counts."""
-    taken = _shares_of_branches(graph, branches)
-    _complete_trips(graph, trips)
-    _set_shares(graph, taken)
-    for block in graph.blocks:
-        block.passage = block.loop, _is_tested(graph, block.number, block.loop)
-    for loop in graph.loops:
-        # The passage of its header determines how often a loop is entered.
-        loop.entered = loop.parent, _is_tested(graph, loop.header, loop.parent)
-
-
-def _is_tested(graph: Graph, block: int, loop: int | None) -> bool:
-    """Return whether a block of a loop is executed before the loop's last test ends."""
-    test = graph.loops[loop].test if loop is not None else None
-    return test is not None and (block == test or not graph.dominates(test, block))
-
-
 def _key(name: str) -> str:
     """Return a label without ``$``, which a shell would interpret."""
     return name.removeprefix("$")
 
 
-def _shares_of_branches(graph: Graph, branches: Mapping[str, float]) -> dict[int, float]:
+def _shares_of_branches(graph: Graph, branches: Mapping[str, float]) -> dict[Block, float]:
     """Return the share of taken branches of each block for which the user gives it."""
     by_label = {_key(name): value for name, value in branches.items()}
     named = {
-        block.number: label.name
+        block: label.name
         for block in graph.blocks
         for label in block.labels
         if _key(label.name) in by_label
     }
-    result: dict[int, float] = {}
-    targets: dict[int, None] = {}
-    for number in graph.order:
-        branch, successors = graph.blocks[number].branch, graph.blocks[number].successors
-        if branch is None or not branch.predicate or len(successors) != 2:
+    result: dict[Block, float] = {}
+    targets: dict[Block, None] = {}
+    for block in graph.blocks:
+        branch = block.branch
+        if branch is None or not branch.predicate or len(block.successors) != 2:
             continue
-        target = successors[0]
-        if not graph.dominates(target, number):
+        target = block.successors[0]
+        if not target.dominates(block):
             targets[target] = None
             if target in named:
-                result[number] = by_label[_key(named[target])]
+                result[block] = by_label[_key(named[target])]
         elif target in named:
             reason = f"the branch to '{named[target]}' repeats a loop: give its trip count"
             raise PtxError(reason, branch.line)
-    _refuse_unused(graph, branches, "conditional branch to", targets)
+    _refuse_unused(branches, "conditional branch to", targets)
     return result
 
 
-def _refuse_unused(graph: Graph, wanted: Iterable[str], place: str, blocks: Iterable[int]) -> None:
+def _refuse_unused(wanted: Iterable[str], place: str, blocks: Iterable[Block]) -> None:
     """Refuse labels from the user that do not belong to one of some blocks."""
-    listed = list(dict.fromkeys(label.name for n in blocks for label in graph.blocks[n].labels))
+    listed = list(dict.fromkeys(label.name for block in blocks for label in block.labels))
     keys = set(map(_key, listed))
     for name in wanted:
         if _key(name) not in keys:
@@ -262,11 +243,11 @@ def _refuse_unused(graph: Graph, wanted: Iterable[str], place: str, blocks: Iter
 
 def _complete_trips(graph: Graph, trips: Mapping[str, float]) -> None:
     """Set the user's trip counts, and name those that are unknown."""
-    _refuse_unused(graph, trips, "loop at", (loop.header for loop in graph.loops))
+    _refuse_unused(trips, "loop at", (loop.header for loop in graph.loops))
     by_label = {_key(name): value for name, value in trips.items()}
     names: dict[str, str] = {}
     for loop in graph.loops:
-        labels = [_key(label.name) for label in graph.blocks[loop.header].labels]
+        labels = [_key(label.name) for label in loop.header.labels]
         found = [by_label[label] for label in labels if label in by_label]
         if found:
             loop.trips, loop.origin = found[-1], "given"
@@ -289,28 +270,28 @@ def _size_name(loop: Loop, names: dict[str, str]) -> str:
     return names[label]
 
 
-def _set_shares(graph: Graph, taken: Mapping[int, float]) -> None:
+def _set_shares(graph: Graph, taken: Mapping[Block, float]) -> None:
     """Set the share of each block, in the order of the control flow."""
-    graph.blocks[graph.order[0]].share = 1.0
-    for number in graph.order[1:]:
-        block = graph.blocks[number]
+    jumps = set(graph.irreducible)
+    graph.blocks[0].share = 1.0
+    for block in graph.blocks[1:]:
         total = 0.0
         for before in block.predecessors:
-            if 0 <= graph.rank[before] < graph.rank[number]:  # no back edge
-                total += _share_of_edge(graph, taken, before, number)
+            if before.number < block.number and (before, block) not in jumps:  # no back edge
+                total += _share_of_edge(taken, before, block)
         # No block is executed more often than the code that leads to it.
-        block.share = min(total, graph.blocks[graph.idom[number]].share)
+        block.share = min(total, block.idom.share if block.idom else 1.0)
 
 
-def _share_of_edge(graph: Graph, taken: Mapping[int, float], before: int, after: int) -> float:
+def _share_of_edge(taken: Mapping[Block, float], before: Block, after: Block) -> float:
     """Return the share of one block's executions that continue in another."""
     part = 1.0
     if before in taken:
-        part = taken[before] if graph.blocks[before].successors[0] == after else 1 - taken[before]
+        part = taken[before] if before.successors[0] is after else 1 - taken[before]
     source = before
-    for loop in graph.nest(graph.blocks[before].loop):
-        if graph.is_inside(after, loop):
+    for loop in nest(before.loop):
+        if after in loop:
             break
         # Every entry of a loop leaves it again, at this exit or another.
-        source = graph.loops[loop].header
-    return graph.blocks[source].share * part
+        source = loop.header
+    return source.share * part

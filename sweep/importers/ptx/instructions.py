@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sweep.importers.ptx.module import ISA, Instruction
-from sweep.importers.ptx.registers import UNKNOWN, WARP, Block, Value, Values
+from sweep.importers.ptx.registers import UNKNOWN, WARP, Sides, Value, Values
 
 LARGEST_WORD = 16
 """Size of the widest access per thread in kernel files [bytes]."""
@@ -249,7 +249,7 @@ def _unknown(instruction: Instruction) -> Meaning:
 
 
 def shapes_of(
-    instruction: Instruction, meaning: Meaning, values: Values, block: Block | None
+    instruction: Instruction, meaning: Meaning, values: Values, block: Sides | None
 ) -> tuple[Shape, ...]:
     """Return the accesses of an instruction; none if it reads constants.
 
@@ -304,7 +304,7 @@ def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
     return Shape(space, direction, word, words, "coalesced", origin=origin)
 
 
-def _shape(shape: Shape, value: Value, size: int, block: Block | None) -> Shape:
+def _shape(shape: Shape, value: Value, size: int, block: Sides | None) -> Shape:
     """Return an access with the pattern that follows from its address."""
     if not value.is_affine:
         return shape._replace(assumed="the address is no linear function of the thread's index")

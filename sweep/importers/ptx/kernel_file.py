@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from sweep.importers.ptx.analysis import Analysis
-from sweep.importers.ptx.control_flow import Amount, Graph, Passage
+from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
 from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.stages import InstructionCosts, Stage, amounts
 from sweep.specs.kernel import KernelFile, Value, toml
@@ -94,18 +94,16 @@ class Formulas:
         Names of a kernel file's ``[derived]`` with their expressions, in order.
     """
 
-    def __init__(self, graph: Graph, derived: dict[str, Value]) -> None:
-        self.graph = graph
+    def __init__(self, derived: dict[str, Value]) -> None:
         self.derived = derived
         self._passages: dict[Passage, tuple[float, str]] = {}
 
     def _passage(self, passage: Passage) -> tuple[float, str]:
         """Return the execution count of a passage: a number, and the name to multiply it with."""
-        number, is_test = passage
-        if number is None:
+        loop, is_test = passage
+        if loop is None:
             return 1.0, ""
         if passage not in self._passages:
-            loop = self.graph.loops[number]
             factor, name = self._passage(loop.entered)
             if loop.trips is not None:
                 factor *= loop.trips + is_test
@@ -164,7 +162,7 @@ class _Writer:
         self.file = file
         names = ("sizes", "parameters", "derived", "launch", "resources")
         self.tables: dict[str, dict[str, Value]] = {name: {} for name in names}
-        self.formulas = Formulas(analysis.graph, self.tables["derived"])
+        self.formulas = Formulas(self.tables["derived"])
         self.is_staged = analysis.how != "none"
 
     def assume(self, table: str, name: str, value: float | list[int], why: str) -> None:
@@ -185,7 +183,7 @@ class _Writer:
                 how = "the most that the text allows" if loop.origin == "most" else loop.origin
                 trips = f"{toml(loop.trips)} iterations, {how}"
             place = f"{loop.label.name} (line {loop.label.line})"
-            yield f"Loop at {place}, depth {loop.depth}: {trips}."
+            yield f"Loop at {place}, depth {loop.header.depth}: {trips}."
         if len(loops) > MOST_LOOPS:
             yield f"There are {len(loops)} loops in all."
         yield from (f"Note: {note}." for note in analysis.notes)
@@ -194,7 +192,7 @@ class _Writer:
             rest = sum(one.count for one in unknown[MOST_UNKNOWN:])
             yield f"{rest} more unknown instructions are counted likewise."
         if self.costs is not None:
-            costs = [self.costs.of_stage(analysis.graph, stage) for stage in analysis.stages]
+            costs = [self.costs.of_stage(stage) for stage in analysis.stages]
             computation, memory = map(sum, zip(*costs, strict=True))
             if computation + memory:
                 share = computation / (computation + memory)
@@ -270,9 +268,8 @@ class _Writer:
     def _costs(self, stage: Stage) -> Iterator[str]:
         """Yield the costs of a stage's tasks as a comment."""
         if self.costs is not None:
-            graph, sizes = self.analysis.graph, self.analysis.sizes
-            often = stage.share * graph.value(stage.passage, sizes) or 1.0
-            computation, memory = (cost / often for cost in self.costs.of_stage(graph, stage))
+            often = stage.share * executions(stage.passage, {}) or 1.0
+            computation, memory = (cost / often for cost in self.costs.of_stage(stage))
             yield (
                 f"On {self.costs.device}, in cycles of one execution: computation"
                 f" {computation:.6g}, memory {memory:.6g}."
@@ -306,19 +303,17 @@ class _Writer:
 
     def loops(self) -> None:
         """Add the loop with most global accesses, as the phases of Wang & Chu."""
-        graph, sizes = self.analysis.graph, self.analysis.sizes
-        weights: dict[int, float] = {}
-        for (loop, is_test), number in self._accesses("global", ("load", "store")):
-            if loop is not None:
-                executed = number * graph.value((loop, is_test), sizes)
-                weights[loop] = weights.get(loop, 0.0) + executed
+        weights: dict[Loop, float] = {}
+        for passage, number in self._accesses("global", ("load", "store")):
+            if loop := passage[0]:
+                weights[loop] = weights.get(loop, 0.0) + number * executions(passage, {})
         if not weights:
             return
-        best = max(weights, key=lambda loop: (weights[loop], graph.loops[loop].depth))
+        best = max(weights, key=lambda loop: (weights[loop], loop.header.depth))
         outer: Amount = {(best, False): 1.0}
         inner: Amount = {}
         for passage, number in self._accesses("shared", ("load",)):
-            if best in graph.nest(passage[0]):
+            if best in nest(passage[0]):
                 inner[passage] = inner.get(passage, 0.0) + number
         values: dict[str, Value] = {"outer": self.formulas.value(outer)}
         if inner:
@@ -334,14 +329,14 @@ class _Writer:
                     yield passage, number
 
 
-def _loop_names(graph: Graph) -> list[str]:
+def _loop_names(graph: Graph) -> dict[Loop, str]:
     """Return a name for every loop: its label, numbered if several loops have it."""
     times: dict[str, int] = {}
-    names = []
+    names = {}
     for loop in graph.loops:
         label = loop.label.name
         times[label] = times.get(label, 0) + 1
-        names.append(label if times[label] == 1 else f"{label} ({times[label]})")
+        names[loop] = label if times[label] == 1 else f"{label} ({times[label]})"
     return names
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from sweep.importers.ptx.control_flow import Graph
+from sweep.importers.ptx.control_flow import Block, Graph
 from sweep.importers.ptx.module import (
     Address,
     Function,
@@ -39,7 +39,7 @@ WARP = 32
 MAX_STEPS = 10_000_000
 """Largest number of pairs of register and block in the estimate of live registers."""
 
-Block = tuple[int, int, int]
+Sides = tuple[int, int, int]
 """Threads of a block in x, y and z."""
 
 
@@ -196,7 +196,7 @@ class Values:
     """
 
     def __init__(
-        self, function: Function, variables: Iterable[Variable] = (), block: Block | None = None
+        self, function: Function, variables: Iterable[Variable] = (), block: Sides | None = None
     ) -> None:
         self._parameters = {variable.name: variable for variable in function.parameters}
         self._found: dict[Register, Value] = {}
@@ -318,38 +318,38 @@ def live_registers(graph: Graph) -> int:
     int
         The estimate; 0 for code without registers.
     """
-    uses: dict[int, list[tuple[list[Register], list[Register]]]] = {}
-    written: dict[int, set[Register]] = {}
-    readers: dict[Register, list[int]] = {}
-    for number in graph.order:
-        uses[number] = []
-        above = written[number] = set()
-        for instruction in graph.blocks[number].instructions:
+    uses: dict[Block, list[tuple[list[Register], list[Register]]]] = {}
+    written: dict[Block, set[Register]] = {}
+    readers: dict[Register, list[Block]] = {}
+    for block in graph.blocks:
+        uses[block] = []
+        above = written[block] = set()
+        for instruction in block.instructions:
             read, writes = _used(instruction)
             if instruction.predicate:
                 read += writes
             for name in read:
-                if name not in above and readers.setdefault(name, [])[-1:] != [number]:
-                    readers[name].append(number)
+                if name not in above and readers.setdefault(name, [])[-1:] != [block]:
+                    readers[name].append(block)
             above.update(writes)
-            uses[number].append((read, writes))
-    live = _live_at_end(graph, readers, written)
-    return max(_peak(uses[number], live[number]) for number in graph.order)
+            uses[block].append((read, writes))
+    live = _live_at_end(readers, written)
+    return max(_peak(uses[block], live[block]) for block in graph.blocks)
 
 
 def _live_at_end(
-    graph: Graph, readers: dict[Register, list[int]], written: dict[int, set[Register]]
-) -> list[list[Register]]:
+    readers: dict[Register, list[Block]], written: dict[Block, set[Register]]
+) -> dict[Block, list[Register]]:
     """Return for each block the registers that are live at its end.
 
     Each register is followed backwards from the blocks that read it to those that write it.
     """
-    live: list[list[Register]] = [[] for _ in graph.blocks]
+    live: dict[Block, list[Register]] = {block: [] for block in written}
     steps = 0
     for name, waiting in readers.items():
         while waiting and steps < MAX_STEPS:
-            for before in graph.blocks[waiting.pop()].predecessors:
-                if graph.rank[before] < 0 or live[before] and live[before][-1] is name:
+            for before in waiting.pop().predecessors:
+                if live[before] and live[before][-1] is name:
                     continue
                 live[before].append(name)
                 steps += 1

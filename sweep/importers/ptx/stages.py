@@ -19,10 +19,10 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
-from sweep.importers.ptx.control_flow import Amount, Graph, Passage
+from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executions
 from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
 from sweep.importers.ptx.module import Instruction
-from sweep.importers.ptx.registers import Block, Values
+from sweep.importers.ptx.registers import Sides, Values
 from sweep.models import stated_facts
 from sweep.specs import Device
 
@@ -95,7 +95,7 @@ class Stage:
 
     Attributes
     ----------
-    loop : int or None
+    loop : Loop or None
         The innermost loop that contains it.
     passage : Passage
         The passage of its first instruction.
@@ -115,7 +115,7 @@ class Stage:
         Whether a barrier ends it.
     """
 
-    loop: int | None
+    loop: Loop | None
     passage: Passage
     instructions: Table[str] = field(default_factory=_table)
     accesses: Table[Shape] = field(default_factory=_table)
@@ -138,26 +138,25 @@ class Stage:
 
 
 class _Cutter:
-    def __init__(self, graph: Graph, values: Values, block: Block | None, how: str) -> None:
-        self.graph = graph
+    def __init__(self, values: Values, sides: Sides | None, how: str) -> None:
         self.values = values
-        self.block = block
+        self.sides = sides
         self.how = how
         self.stages: list[Stage] = []
         self.unknown: dict[str, Unknown] = {}
         self.remarks: dict[str, str] = {}
 
-    def add(self, instruction: Instruction, number: int) -> None:
+    def add(self, instruction: Instruction, block: Block) -> None:
         """Add an instruction of a block."""
         meaning = meaning_of(instruction)
         shapes: tuple[Shape, ...] = ()
         kind = meaning.kind
         if meaning.direction:
-            shapes = shapes_of(instruction, meaning, self.values, self.block)
+            shapes = shapes_of(instruction, meaning, self.values, self.sides)
             kind = shapes[0].space if shapes else "move"
         self._note(instruction, meaning, kind)
-        stage = self._stage(number, is_memory=kind == "global")
-        passage, share = self.graph.blocks[number].passage, self.graph.blocks[number].share
+        stage = self._stage(block, is_memory=kind == "global")
+        passage, share = block.passage, block.share
         stage.share = max(stage.share, share)
         if not shapes:
             stage.instructions[kind, passage] += share
@@ -173,9 +172,8 @@ class _Cutter:
         stage.has_memory |= kind == "global"
         stage.has_barrier |= kind == "barrier"
 
-    def _stage(self, number: int, *, is_memory: bool) -> Stage:
+    def _stage(self, block: Block, *, is_memory: bool) -> Stage:
         """Return the stage of the next instruction of a block."""
-        block = self.graph.blocks[number]
         loop = None if self.how == "none" else block.loop
         last = self.stages[-1] if self.stages else None
         is_over = last is not None and (
@@ -198,7 +196,7 @@ class _Cutter:
 
 
 def cut_into_stages(
-    graph: Graph, values: Values, block: Block | None, how: str
+    graph: Graph, values: Values, sides: Sides | None, how: str
 ) -> tuple[list[Stage], str, tuple[Unknown, ...], tuple[str, ...]]:
     """Return the code as a sequence of stages, and the unknown instructions.
 
@@ -208,7 +206,7 @@ def cut_into_stages(
         The control-flow graph with the execution count of each block.
     values : Values
         The values of the registers.
-    block : tuple of int or None
+    sides : tuple of int or None
         Width, height and depth of a block, if known.
     how : str
         One of `STAGES`.
@@ -225,13 +223,12 @@ def cut_into_stages(
         The limits of the counts.
     """
     for attempt in STAGES[STAGES.index(how) :]:
-        cutter = _Cutter(graph, values, block, attempt)
-        for number in graph.linear_order:
+        cutter = _Cutter(values, sides, attempt)
+        for block in graph.blocks:
             if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
                 break  # merging periods would leave more than half of them
-            if graph.blocks[number].share > 0.0:
-                for instruction in graph.blocks[number].instructions:
-                    cutter.add(instruction, number)
+            for instruction in block.instructions if block.share > 0.0 else ():
+                cutter.add(instruction, block)
         stages = _close_periods(cutter.stages) if attempt == "tasks" else cutter.stages
         if len(stages) <= MAX_STAGES:
             break
@@ -297,16 +294,16 @@ class InstructionCosts:
         )
 
     def of_stage(
-        self, graph: Graph, stage: Stage, sizes: Mapping[str, float] | None = None
+        self, stage: Stage, sizes: Mapping[str, float] | None = None
     ) -> tuple[float, float]:
         """Return the costs of a stage's computation and memory task in all executions [cycle].
 
         Unknown trip counts are 1 unless ``sizes`` sets them.
         """
-        known = graph.sizes | dict(sizes or {})
         costs = {True: 0.0, False: 0.0}
         for (key, passage), number in stage.costs.items():
-            costs[key.kind == "global"] += number * graph.value(passage, known) * self.cost_of(key)
+            often = number * executions(passage, sizes or {})
+            costs[key.kind == "global"] += often * self.cost_of(key)
         return costs[False], costs[True]
 
 
