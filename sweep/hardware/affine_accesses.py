@@ -20,17 +20,15 @@ from sweep.hardware.memory_rules import (
     LINE_BYTES,
     RULES,
     WORD_BYTES,
-    bank_layout,
     check_choice,
     codes_of,
-    merged,
 )
 from sweep.hardware.warp_simulation import (
     LARGEST_ADDRESS,
     Cost,
     bank_passes,
     combinations,
-    rows_of,
+    distinct_rows,
     warp_transactions,
 )
 
@@ -111,13 +109,8 @@ def affine_transactions(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike) 
     SpecError
         If a rule is unknown.
     """
-
-    def simulate(warps: _Warps) -> NDArray[np.int64]:
-        header = (warps.word_bytes, warps.code)
-        return warp_transactions(rows_of(warps.addresses, warps.active, LINE_BYTES, header))
-
     given = (affine, word_bytes, codes_of(rule, RULES))
-    sums, n_warps = _over_blocks(*given, LINE_BYTES, simulate)
+    sums, n_warps = _over_blocks(*given, LINE_BYTES, warp_transactions)
     return Cost(*np.moveaxis(sums / np.maximum(n_warps, 1.0)[..., None], -1, 0))
 
 
@@ -146,27 +139,10 @@ def affine_bank_passes(
     SpecError
         If a rule is unknown.
     """
-
-    def simulate(warps: _Warps) -> NDArray[np.int64]:
-        banks, bank_bytes, together = bank_layout(warps.word_bytes, warps.code)
-        together = merged(together, warps.word_bytes, warps.code, warps.addresses, warps.active)
-        header = (warps.word_bytes, banks, bank_bytes, together)
-        return bank_passes(rows_of(warps.addresses, warps.active, banks * bank_bytes, header))
-
     given = (affine, word_bytes, codes_of(rule, BANK_RULES))
-    sums, n_warps = _over_blocks(*given, BANKS_BYTES, simulate)
+    sums, n_warps = _over_blocks(*given, BANKS_BYTES, bank_passes)
     warps = np.maximum(n_warps, 1.0)
     return sums[..., 0] / warps, sums[..., 1] / warps
-
-
-class _Warps(NamedTuple):
-    """All warps of some blocks, one row each."""
-
-    addresses: NDArray[np.int64]
-    active: NDArray[np.bool_]
-    word_bytes: NDArray[np.int64]
-    code: NDArray[np.int64]
-    block: NDArray[np.int64]  # which block a warp belongs to
 
 
 def _over_blocks(
@@ -174,7 +150,7 @@ def _over_blocks(
     word_bytes: ArrayLike,
     code: NDArray[np.int64],
     period: int,
-    simulate: Callable[[_Warps], NDArray[np.int64]],
+    simulate: Callable[..., NDArray[np.int64]],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the sums of a simulation's results over the warps of each block, and their number.
 
@@ -190,8 +166,8 @@ def _over_blocks(
     sums = np.zeros((len(blocks), 3))
     step = max(1, WARPS_AT_ONCE // max(1, int(n_warps.max(initial=1))))
     for start in range(0, len(blocks), step):
-        warps = _expand(blocks[start : start + step])
-        np.add.at(sums, start + warps.block, simulate(warps))
+        block, *warps = _expand(blocks[start : start + step])
+        np.add.at(sums, start + block, simulate(*warps))
     result = np.full((len(table), 3), np.nan)
     result[valid] = sums[form]
     number = np.ones(len(table))
@@ -213,8 +189,8 @@ def _is_valid(table: NDArray[Any]) -> NDArray[np.bool_]:
     return valid
 
 
-def _expand(blocks: NDArray[np.int64]) -> _Warps:
-    """Return the addresses of all lanes of some blocks."""
+def _expand(blocks: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    """Return the block of each warp, then its lanes' addresses, which take part, word and rule."""
     n_warps = -(-blocks[:, THREADS] // blocks[:, WARP_SIZE])
     block = np.repeat(np.arange(len(blocks)), n_warps)
     within = np.arange(len(block)) - np.repeat(np.cumsum(n_warps) - n_warps, n_warps)
@@ -222,13 +198,9 @@ def _expand(blocks: NDArray[np.int64]) -> _Warps:
     lane = np.arange(int(blocks[:, WARP_SIZE].max()))
     thread = within[:, None] * warp_size + lane
     column, row, layer = thread % width, thread // width % height, thread // (width * height)
-    return _Warps(
-        addresses=word_bytes * (base + x * column + y * row + z * layer),
-        active=(lane < warp_size) & (thread < threads),
-        word_bytes=word_bytes[:, 0],
-        code=code[:, 0],
-        block=block,
-    )
+    addresses = word_bytes * (base + x * column + y * row + z * layer)
+    active = (lane < warp_size) & (thread < threads)
+    return block, addresses, active, word_bytes[:, 0], code[:, 0]
 
 
 def distinct_blocks(
@@ -256,10 +228,7 @@ def distinct_blocks(
     words = period // blocks[:, SIZE]
     found[:, BASE] %= words
     found[:, STRIDES] = _strides(blocks, words)
-    # As bytes, rows are compared as a whole: sorting them by columns would take far longer.
-    whole = np.ascontiguousarray(found).view(np.dtype((np.void, found.shape[1] * 8)))[:, 0]
-    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
-    return found[first], place
+    return distinct_rows(found)
 
 
 def _extents(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -333,18 +302,11 @@ def access_transactions(
     """
     check_choice("access pattern", pattern, PATTERNS)
     strides = np.asarray(1 if stride is None or pattern != "strided" else stride, np.float64)
-    strides = _at_most(strides, LINE_BYTES)  # which keeps the table small
+    # Farther apart than a line, lanes share nothing, and all cost the same: the table stays small.
+    strides = np.where(strides == np.floor(strides), np.minimum(strides, LINE_BYTES), np.nan)
     table, place = combinations(word_bytes, strides, lanes, codes_of(rule, RULES))
     result = _costs(pattern, *table.T[..., None])[place]
     return result[..., 0], result[..., 1], result[..., 2]
-
-
-def _at_most(strides: NDArray[Any], far: ArrayLike) -> NDArray[Any]:
-    """Bound whole strides: farther apart than a line, lanes share nothing, and all cost the same.
-
-    Others, which no access has, stay as they are.
-    """
-    return np.where(strides == np.floor(strides), np.minimum(strides, far), strides)
 
 
 def _costs(
@@ -356,7 +318,7 @@ def _costs(
     in_line = LINE_BYTES / np.where(valid, words, 1.0)  # words of 128 bytes
     if pattern in ("broadcast", "uncoalesced"):
         steps = 0.0 * steps if pattern == "broadcast" else in_line
-    steps = np.where(valid, _at_most(steps, in_line), np.nan)
+    steps = np.where(valid, np.minimum(steps, in_line), np.nan)
     base = np.zeros(1)
     is_start = np.ones((len(words), 1), bool)
     if pattern == "misaligned":

@@ -52,9 +52,13 @@ LINE = 128.0
 
 def issue_cycles(device: DeviceFacts) -> float | None:
     """Threads of a warp over lanes of an SM: cycles to issue one warp instruction."""
-    lanes = device.number("chip.lanes_per_sm")
-    warp = device.number("chip.warp_size")
-    return None if not lanes or not warp else warp / lanes
+    return _lanes(device, "chip.lanes_per_sm")
+
+
+def _lanes(device: DeviceFacts, *paths: str) -> float | None:
+    """Return the cycles in which the first of some kinds of lanes takes a warp."""
+    lanes, warp = device.number(*paths), device.number("chip.warp_size")
+    return warp / lanes if lanes and warp else None
 
 
 def dram_latency(device: DeviceFacts) -> float | None:
@@ -73,14 +77,9 @@ def dram_latency(device: DeviceFacts) -> float | None:
 
 def service(device: DeviceFacts, size: float) -> float | None:
     """Return the cycles in which one SM's share of the bandwidth moves ``size`` bytes."""
-    numbers = [
-        device.number(path)
-        for path in ("chip.sm_count", "clocks.core_nominal", "chip.memory_bandwidth")
-    ]
-    if not all(numbers):
-        return None
-    n_sm, core, bandwidth = (float(n) for n in numbers if n is not None)
-    return size * n_sm * core / bandwidth
+    paths = ("chip.sm_count", "clocks.core_nominal", "chip.memory_bandwidth")
+    n_sm, core, bandwidth = (device.number(path) for path in paths)
+    return size * n_sm * core / bandwidth if n_sm and core and bandwidth else None
 
 
 def departure_del_coal(device: DeviceFacts) -> float | None:
@@ -147,11 +146,11 @@ def dram_share(stated: Mapping[str, float]) -> float:
     return min(max((whole - on_chip) / whole, 0.0), 1.0)
 
 
-_LANES_OF_TYPE = {
-    "sp": "chip.lanes_per_sm",
-    "int": "chip.integer_lanes_per_sm",
-    "sf": "chip.special_lanes_per_sm",
-    "dp": "chip.fp64_lanes_per_sm",
+_TYPES = {  # what lanes they have, and where their latency is measured
+    "sp": ("chip.lanes_per_sm", ""),
+    "int": ("chip.integer_lanes_per_sm", "microbenchmark.integer_latency"),
+    "sf": ("chip.special_lanes_per_sm", "microbenchmark.exp2_latency"),
+    "dp": ("chip.fp64_lanes_per_sm", "microbenchmark.fp64_latency"),
 }
 
 
@@ -162,20 +161,11 @@ def type_latencies(device: DeviceFacts) -> Value | None:
     single precision, at least their own issue latency.
     """
     base = instruction_latency(device)
-    warp = device.number("chip.warp_size")
-    if base is None or not warp:
-        return None
-    measured = {
-        "int": device.number("microbenchmark.integer_latency"),
-        "dp": device.number("microbenchmark.fp64_latency"),
-        "sf": device.number("microbenchmark.exp2_latency"),
-    }
     rows = []
-    for kind, path in _LANES_OF_TYPE.items():
-        lanes = device.number(path)
-        if lanes:
-            issue = warp / lanes
-            rows.append((kind, 1.0, issue, max(measured.get(kind) or base, issue)))
+    for kind, (lanes, measured) in _TYPES.items():
+        issue = _lanes(device, lanes)
+        if base is not None and issue is not None:
+            rows.append((kind, 1.0, issue, max(device.number(measured) or base, issue)))
     return tuple(rows) or None
 
 
@@ -188,12 +178,6 @@ def dram_read_share(device: DeviceFacts) -> float | None:
 
 # Integers have lanes of their own; on 8.6, 8.9 and 12.x the count of lanes includes them.
 OWN_INTEGER_LANES = ("7.0", "7.2", "7.5", "8.0", "9.0", "10.0", "10.3", "11.0")
-
-
-def _lanes(device: DeviceFacts, *paths: str) -> float | None:
-    """Return the cycles in which the first of some kinds of lanes takes a warp."""
-    lanes, warp = device.number(*paths), device.number("chip.warp_size")
-    return warp / lanes if lanes and warp else None
 
 
 def issue_slots(device: DeviceFacts) -> float | None:
@@ -285,7 +269,7 @@ def launch_cycles(device: DeviceFacts) -> float | None:
     return device.number("microbenchmark.block_launch") or memory_latency(device)
 
 
-def memory_latency(device: DeviceFacts) -> float | None:
+def memory_latency(device: DeviceFacts) -> float:
     """DRAM latency by micro-benchmark or paper, else the middle of the 400 to 800 cycles of guides.
 
     NVIDIA's programming guides state that range for compute capabilities 1.x to 3.x.
@@ -299,7 +283,4 @@ def cache_latency(device: DeviceFacts) -> float | None:
     GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
     """
     found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
-    latency = memory_latency(device)
-    if found or latency is None:
-        return found
-    return 0.45 * latency if device.number("chip.l2") else latency
+    return found or memory_latency(device) * (0.45 if device.number("chip.l2") else 1.0)

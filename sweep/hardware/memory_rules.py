@@ -145,49 +145,38 @@ def check_choice(what: str, given: str, known: Sequence[str]) -> None:
         raise SpecError(f"unknown {what} '{given}': allowed are {', '.join(known)}{hint}")
 
 
-def bank_layout(word_bytes: NDArray[Any], code: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Return banks, bytes of a bank, and lanes that are served together, by word and rule."""
-    is_half_warp = code == BANK_RULES.index("half_warp")
-    is_wide = (code == BANK_RULES.index("wide_bank")) & (word_bytes >= 8)
-    banks = np.where(is_half_warp, 16, 32)
-    bank_bytes = np.where(is_wide, 8, 4)
-    together = np.minimum(32, banks * bank_bytes // word_bytes)
-    return banks, bank_bytes, np.where(is_half_warp, HALF_WARP, together)
-
-
-def merged(
-    together: NDArray[Any],
-    word_bytes: NDArray[Any],
-    code: NDArray[Any],
-    addresses: NDArray[np.int64],
-    active: ArrayLike | None,
-) -> NDArray[Any]:
-    """Return the lanes that are served together where requests may merge.
+def bank_layout(
+    addresses: NDArray[Any], active: NDArray[Any], word_bytes: NDArray[Any], code: NDArray[Any]
+) -> tuple[NDArray[Any], ...]:
+    """Return banks, bytes of a bank, and lanes that are served together, for each warp.
 
     Rule ``merging``: if each lane wants the same word as its neighbour (lane xor 1), or as the one
     after that (lane xor 2), two requests of words of 8 or 16 bytes are one.
 
     Parameters
     ----------
-    together : array
-        Lanes that are served together without merging [1].
+    addresses, active : array, shape (warps, lanes)
+        Byte address of each lane's word, and which lanes take part.
     word_bytes, code : array
-        Size of a warp's words and place of its rule in `BANK_RULES`; broadcast over the warps.
-    addresses, active : array, shape (..., lanes)
-        As for :func:`simulate_bank_conflicts`.
+        Size of a warp's words and place of its rule in `BANK_RULES`.
     """
-    may = (code == BANK_RULES.index("merging")) & (word_bytes >= 8)
-    if not np.any(may):
-        return together
-    takes_part = np.broadcast_to(True if active is None else np.asarray(active), addresses.shape)
-    lane = np.arange(addresses.shape[-1])
-    merges = np.zeros(addresses.shape[:-1], bool)
-    for distance in (1, 2):
-        other = lane ^ distance
-        there = np.minimum(other, max(len(lane) - 1, 0))
-        alone = (other != there) | ~takes_part | ~takes_part[..., there]
-        merges |= (alone | (addresses == addresses[..., there])).all(axis=-1)
-    return np.where(may & merges, 2 * together, together)
+    is_half_warp, is_wide_bank, is_merging = (
+        code == BANK_RULES.index(rule) for rule in ("half_warp", "wide_bank", "merging")
+    )
+    banks = np.where(is_half_warp, 16, 32)
+    bank_bytes = np.where(is_wide_bank & (word_bytes >= 8), 8, 4)
+    together = np.where(is_half_warp, HALF_WARP, np.minimum(32, banks * bank_bytes // word_bytes))
+    may_merge = is_merging & (word_bytes >= 8)
+    if np.any(may_merge):
+        lane = np.arange(addresses.shape[1])
+        merges = np.zeros(len(addresses), bool)
+        for distance in (1, 2):
+            other = lane ^ distance
+            there = np.minimum(other, len(lane) - 1)
+            alone = (other != there) | ~active | ~active[:, there]
+            merges |= (alone | (addresses == addresses[:, there])).all(axis=1)
+        together = np.where(may_merge & merges, 2 * together, together)
+    return banks, bank_bytes, together
 
 
 def bank_conflict_degree(

@@ -22,11 +22,6 @@ from sweep.errors import SpecError
 
 Array = NDArray[Any]
 
-# GP100 distributes the warps of a block over two partitions, all later chips over four. For the
-# sake of programs moving between the chips of the Pascal family, NVIDIA's calculator refuses on
-# GP100 a block that four partitions could not hold.
-_CHECKED_PARTITIONS = {"6.0": 4.0}
-
 
 @dataclass(frozen=True, eq=False)
 class Limits:
@@ -47,7 +42,10 @@ class Limits:
         Warps are allocated in multiples of this: per block (1.x), over the partitions of the
         multiprocessor (later).
     check_granularity : ndarray
-        The multiple to which the launch check of the registers rounds a block's warps.
+        The multiple to which the launch check of the registers rounds a block's warps. GP100
+        distributes the warps of a block over two partitions, all later chips over four. For the
+        sake of programs moving between the chips of the Pascal family, NVIDIA's calculator refuses
+        on GP100 a block that four partitions could not hold.
     fermi : ndarray of bool
         Whether some register counts are allocated in units of 128 (2.x).
     smem_per_sm_bytes, smem_per_block_bytes : ndarray
@@ -81,19 +79,11 @@ class Limits:
 
 @cache
 def _table() -> dict[str, dict[str, float]]:
-    """Return the limits by compute capability, as :class:`Limits` names them."""
-    table: dict[str, dict[str, float]] = {}
+    """Return the limits by compute capability, as :class:`Limits` names them, and ``l1_kb``."""
     text = files("sweep.hardware").joinpath("occupancy_limits.csv").read_text(encoding="utf-8")
-    for row in csv.DictReader(text.splitlines()):
-        key, granularity = row["cc"], float(row["warp_alloc_granularity"])
-        table[key] = {f.name: float(row[f.name]) for f in fields(Limits) if f.name in row} | {
-            "reg_per_block_style": float(row["reg_alloc_style"] == "block"),
-            "check_granularity": _CHECKED_PARTITIONS.get(key, granularity),
-            "fermi": float(key.startswith("2.")),
-            "warp_size": 32.0,
-            "l1_bytes": 1024.0 * float(row["l1_kb"]),
-        }
-    return table
+    names = ("l1_kb", *(f.name for f in fields(Limits)))
+    rows = csv.DictReader(text.splitlines())
+    return {row["cc"]: {name: float(row[name]) for name in names} for row in rows}
 
 
 def compute_capabilities() -> tuple[str, ...]:
@@ -108,7 +98,7 @@ def l1_bytes_of(compute_capability: str) -> float:
     read-only cache; on 5.x and 6.x the unified L1 and texture cache; from 7.0 on what L1 and shared
     memory have together. A device without compute capability, given as an empty text, has 0.
     """
-    return _limits_of(compute_capability)["l1_bytes"] if compute_capability else 0.0
+    return 1024.0 * _limits_of(compute_capability)["l1_kb"] if compute_capability else 0.0
 
 
 OwnLimits = Mapping[str, float]

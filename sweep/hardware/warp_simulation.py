@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.hardware.memory_rules import HALF_WARP, LINE_BYTES
+from sweep.hardware.memory_rules import HALF_WARP, LINE_BYTES, bank_layout
 from sweep.jit import compilable, compiled
+
+Array = NDArray[Any]
 
 SECTOR_BYTES = 32
 STRICT, SEGMENT, LINE, SECTOR, LINE64 = range(5)  # the places of their names in RULES
@@ -27,7 +29,6 @@ INACTIVE = -(2**62)
 
 PATIENCE = 4000
 """Distinct warps of a process up to which interpreting them is quicker than compiling."""
-
 
 LARGEST_ADDRESS = 2**61
 
@@ -45,44 +46,47 @@ class Cost(NamedTuple):
         Sectors of 32 bytes that the words touch, whatever the rule [1].
     """
 
-    transactions: NDArray[Any]
-    bytes: NDArray[Any]
-    sectors: NDArray[Any]
+    transactions: Array
+    bytes: Array
+    sectors: Array
 
 
-def rows_of(
-    addresses: ArrayLike, active: ArrayLike | None, period: ArrayLike, header: tuple[ArrayLike, ...]
-) -> NDArray[np.int64]:
+def rows_of(addresses: Array, active: Array, period: ArrayLike, *header: ArrayLike) -> Array:
     """Return warps as rows: what describes the access, then the addresses.
 
     Parameters
     ----------
-    addresses : array_like of int, shape (..., lanes)
+    addresses : array of int, shape (warps, lanes)
         Byte address of each lane's word.
-    active : array_like of bool or None
-        Which lanes take part; all if not given.
+    active : array of bool
+        Which lanes take part.
     period : array_like of int
         Where to move all of a warp's addresses by this many bytes changes nothing [byte]; the
         first lane in use is then moved to the beginning, so that equal warps become equal rows.
-    header : tuple of array_like of int
+    *header : array_like of int
         At most :data:`HEADER` integers for each warp.
 
     Returns
     -------
     ndarray of int64, shape (warps, HEADER + lanes)
     """
-    lanes = np.asarray(addresses, dtype=np.int64)
-    takes_part = np.ones(lanes.shape, bool) if active is None else np.asarray(active, bool)
-    takes_part = np.broadcast_to(takes_part, lanes.shape)
-    leading = lanes.shape[:-1]
-    rows = np.zeros((*leading, HEADER + lanes.shape[-1]), np.int64)
+    rows = np.zeros((len(addresses), HEADER + addresses.shape[1]), np.int64)
     for i, column in enumerate(header):
-        rows[..., i] = column
-    if lanes.size:
-        first = np.take_along_axis(lanes, takes_part.argmax(axis=-1)[..., None], axis=-1)
-        moved = lanes - first // np.asarray(period)[..., None] * np.asarray(period)[..., None]
-        rows[..., HEADER:] = np.where(takes_part, moved, INACTIVE)
-    return rows.reshape(-1, rows.shape[-1])
+        rows[:, i] = column
+    first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
+    step = np.reshape(period, (-1, 1))
+    rows[:, HEADER:] = np.where(active, addresses - first // step * step, INACTIVE)
+    return rows
+
+
+def distinct_rows(rows: Array) -> tuple[Array, Array]:
+    """Return each distinct row of a table once, and the place of each row among them.
+
+    As bytes, rows are compared as a whole: sorting them by columns would take far longer.
+    """
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8)))[:, 0]
+    distinct, place = np.unique(whole, return_inverse=True)
+    return distinct.view(np.int64).reshape(-1, rows.shape[1]), place
 
 
 class Rows:
@@ -111,19 +115,14 @@ class Rows:
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return three integers for each row."""
-        results = np.zeros((len(rows), 3), np.int64)
-        if not len(rows):
-            return results
-        # As bytes, rows are compared as a whole: sorting them by columns would take far longer.
-        whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8)))[:, 0]
-        distinct, inverse = np.unique(whole, return_inverse=True)
-        found = results[: len(distinct)].copy()
+        distinct, place = distinct_rows(rows)
+        results = np.zeros((len(distinct), 3), np.int64)
         if self.interpreted.cache_info().misses + len(distinct) <= PATIENCE:
             for i, row in enumerate(distinct):
-                found[i] = self.interpreted(row.tobytes())
+                results[i] = self.interpreted(row.tobytes())
         else:
-            self.compiled(distinct.view(np.int64).reshape(len(distinct), -1), found)
-        return found[inverse]
+            self.compiled(distinct, results)
+        return results[place]
 
 
 # Loops over the lanes of one warp
@@ -286,12 +285,18 @@ def one_warp_in_banks(row: Any) -> Any:
     return passes, requests, worst
 
 
-warp_transactions = Rows(one_warp)
-"""Transactions, bytes and sectors of warps; a row begins with the word's size and the rule."""
+_transactions, _passes = Rows(one_warp), Rows(one_warp_in_banks)
 
-bank_passes = Rows(one_warp_in_banks)
-"""Passes, requests and worst degree of warps; a row begins with the word's size, the banks, the
-bytes of a bank and the lanes of a request."""
+
+def warp_transactions(addresses: Array, active: Array, word_bytes: Array, code: Array) -> Array:
+    """Return transactions, bytes and sectors of each warp; ``code`` is the place in `RULES`."""
+    return _transactions(rows_of(addresses, active, LINE_BYTES, word_bytes, code))
+
+
+def bank_passes(addresses: Array, active: Array, word_bytes: Array, code: Array) -> Array:
+    """Return passes, requests and the worst of them of each warp; ``code`` is of `BANK_RULES`."""
+    layout = banks, bank_bytes, _ = bank_layout(addresses, active, word_bytes, code)
+    return _passes(rows_of(addresses, active, banks * bank_bytes, word_bytes, *layout))
 
 
 def combinations(*arguments: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

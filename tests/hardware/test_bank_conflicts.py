@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.warps import (
-    affine_bank_conflicts,
-    bank_conflicts_of_addresses,
-    simulate_bank_conflicts,
-)
+from support.warps import affine_bank_conflicts, simulate_bank_conflicts
 
 from sweep.hardware.affine_accesses import Affine
 from sweep.hardware.memory_rules import bank_conflict_degree
@@ -16,31 +12,33 @@ from sweep.hardware.memory_rules import bank_conflict_degree
 LANES = np.arange(32)
 
 
+def passes(addresses, word_bytes=4, rule="warp"):
+    """Return the passes of a warp of one request."""
+    found, requests = simulate_bank_conflicts(addresses, word_bytes, rule)
+    assert np.all(requests == 1)
+    return found
+
+
 @pytest.mark.parametrize("banks", [16, 32])
 def test_gcd_rule(banks):
     # As many lanes as banks: gcd(s, B) (Zhang & Owens, Section 4.2).
-    strides = np.arange(1, 130)
-    addresses = 4 * strides[:, None] * np.arange(banks)
-    degree = bank_conflicts_of_addresses(addresses, banks=banks)
+    strides, rule = np.arange(1, 130), {16: "half_warp", 32: "warp"}[banks]
+    degree = passes(4 * strides[:, None] * np.arange(banks), rule=rule)
     np.testing.assert_array_equal(degree, np.gcd(strides, banks))
     np.testing.assert_array_equal(degree, bank_conflict_degree(strides, banks, banks))
-    rule = "half_warp" if banks == 16 else "warp"
     of_block = affine_bank_conflicts(Affine(0, strides, 0, 0, 64, 1, 64), 4, rule)
     np.testing.assert_array_equal(of_block, degree)
 
 
 def test_broadcast():
-    assert bank_conflicts_of_addresses(np.zeros(32, int)) == 1
-    assert bank_conflicts_of_addresses(4 * (LANES // 8)) == 1
-    assert bank_conflicts_of_addresses(128 * (LANES // 16)) == 2
-    assert bank_conflicts_of_addresses(LANES, 1) == 1  # four lanes in each word
-    assert bank_conflicts_of_addresses(2 * LANES, 2) == 1
+    assert passes(np.zeros(32, int)) == passes(4 * (LANES // 8)) == 1
+    assert passes(128 * (LANES // 16)) == 2
+    assert passes(LANES, 1) == passes(2 * LANES, 2) == 1  # four and two lanes in each word
 
 
 def test_three_threads_in_a_bank_are_three_transactions():
     # Section 4.2: "if 3 threads read from different locations in the same bank".
-    addresses = [0, 64, 128, *range(4, 56, 4)]
-    assert bank_conflicts_of_addresses(addresses, banks=16) == 3
+    assert passes([0, 64, 128, *range(4, 56, 4)], rule="half_warp") == 3
 
 
 # The examples of the CUDA C Programming Guide for words of 8 and 16 bytes

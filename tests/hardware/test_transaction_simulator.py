@@ -191,9 +191,9 @@ def random_rows(n, seed, kind):
     active = generator.random((n, 32)) < 0.8
     if kind == "banks":
         banks = generator.choice([16, 17, 32], n)
-        header = (words, banks, generator.choice([4, 8], n), generator.choice([8, 16, 32], n))
-        return rows_of(addresses, active, 1, header)
-    return rows_of(addresses, active, 128, (words, generator.integers(0, len(RULES), n)))
+        layout = (banks, generator.choice([4, 8], n), generator.choice([8, 16, 32], n))
+        return rows_of(addresses, active, 1, words, *layout)
+    return rows_of(addresses, active, 128, words, generator.integers(0, len(RULES), n))
 
 
 @pytest.mark.parametrize("kind", ["transactions", "banks"])
@@ -217,7 +217,8 @@ def test_rows__each_distinct_warp_once():
         return len(seen), 0, 0
 
     table = Rows(function)
-    rows = rows_of([[0, 4], [1280, 1284], [4, 0], [128, 132]], None, 128, (4,))
+    addresses = np.array([[0, 4], [1280, 1284], [4, 0], [128, 132]])
+    rows = rows_of(addresses, addresses >= 0, 128, 4)
     np.testing.assert_array_equal(table(rows)[[0, 1, 3]], table(rows)[[3, 0, 1]])
     assert sorted(seen) == [(0, 4), (4, 0)]
     assert len(table(rows[:0])) == 0
@@ -231,14 +232,9 @@ def test_combinations__are_those_that_occur():
     np.testing.assert_array_equal(table[place], expected)
 
 
-# ------------------------------------------------------------------------------ arrays of warps
-
-
-@pytest.mark.parametrize("function", [simulate_transactions, simulate_bank_conflicts])
-def test_addresses__without_lanes(function):
-    rule = "line" if function is simulate_transactions else "half_warp"
-    for addresses, active in (([], None), ([0, 4], [False, False]), (np.zeros((2, 0)), None)):
-        assert all(np.all(part == 0) for part in function(addresses, 4, rule, active))
+def test_addresses__without_active_lanes():
+    for rule in BANK_RULES:
+        assert simulate_bank_conflicts([0, 4], 4, rule, [False, False]) == (0, 0)
 
 
 # ------------------------------------------------------------------------------- affine patterns
@@ -336,6 +332,13 @@ def test_affine__nan_where_there_is_no_such_access(changed):
         assert np.isfinite(part[0]) and np.isnan(part[1])
     for part in (*affine_transactions(good, [4, 3], "line"),):
         assert np.isfinite(part[0]) and np.isnan(part[1])
+
+
+def test_affine__unknown_rule():
+    affine = Affine(0, 1, 0, 0, 32, 1, 32)
+    for function, kind in ((affine_transactions, "transaction"), (affine_bank_passes, "bank")):
+        with pytest.raises(SpecError, match=f"unknown {kind} rule 'wrap': allowed are"):
+            function(affine, 4, "wrap")
 
 
 def test_affine__no_threads_and_absurdly_many():

@@ -5,40 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.hardware.affine_accesses import affine_bank_passes
-from sweep.hardware.memory_rules import BANK_RULES, LINE_BYTES, RULES, bank_layout, codes_of, merged
-from sweep.hardware.warp_simulation import Cost, bank_passes, rows_of, warp_transactions
+from sweep.hardware.memory_rules import BANK_RULES, RULES, codes_of
+from sweep.hardware.warp_simulation import Cost, bank_passes, warp_transactions
 
 
 def simulate_transactions(addresses, word_bytes, rule, active=None):
     """Return what the accesses of many warps to global memory cost, from each lane's address."""
-    lanes = np.atleast_1d(np.asarray(addresses)).astype(np.int64)
-    header = (np.asarray(word_bytes, np.int64), codes_of(rule, RULES))
-    found = warp_transactions(rows_of(lanes, active, LINE_BYTES, header))
-    return Cost(*(found[:, i].reshape(lanes.shape[:-1]) for i in range(3)))
+    return Cost(*_of_warps(warp_transactions, addresses, active, word_bytes, codes_of(rule, RULES)))
 
 
 def simulate_bank_conflicts(addresses, word_bytes, rule, active=None):
     """Return passes and requests of the accesses of many warps to shared memory."""
-    lanes = np.atleast_1d(np.asarray(addresses)).astype(np.int64)
-    words, code = np.asarray(word_bytes, np.int64), codes_of(rule, BANK_RULES)
-    banks, bank_bytes, together = bank_layout(words, code)
-    header = (words, banks, bank_bytes, merged(together, words, code, lanes, active))
-    found = bank_passes(rows_of(lanes, active, banks * bank_bytes, header))
-    return tuple(found[:, i].reshape(lanes.shape[:-1]) for i in (0, 1))
+    return _of_warps(bank_passes, addresses, active, word_bytes, codes_of(rule, BANK_RULES))[:2]
+
+
+def _of_warps(simulate, addresses, active, *columns):
+    """Return the three results of a simulation, of the shape of the warps."""
+    lanes = np.asarray(addresses, np.int64)
+    shape = lanes.shape[:-1]
+    takes_part = np.broadcast_to(True if active is None else np.asarray(active), lanes.shape)
+    table = [part.reshape(-1, lanes.shape[-1]) for part in (lanes, takes_part)]
+    table += [np.broadcast_to(np.asarray(column, np.int64), shape).ravel() for column in columns]
+    return tuple(np.moveaxis(simulate(*table).reshape(*shape, 3), -1, 0))
 
 
 def transactions_of_addresses(addresses, word_bytes, rule, active=None):
     """Return the transactions of one warp's access, and the bytes that they move."""
     cost = simulate_transactions(addresses, word_bytes, rule, active)
     return int(cost.transactions), int(cost.bytes)
-
-
-def bank_conflicts_of_addresses(addresses, word_bytes=4, *, banks=32, bank_bytes=4, active=None):
-    """Return the most words in one bank where all lanes of a warp are served together."""
-    lanes = np.atleast_1d(np.asarray(addresses)).astype(np.int64)
-    header = (word_bytes, banks, bank_bytes, max(lanes.shape[-1], 1))
-    found = bank_passes(rows_of(lanes, active, banks * bank_bytes, header))
-    return found[:, 2].reshape(lanes.shape[:-1])
 
 
 def affine_bank_conflicts(affine, word_bytes, rule):
