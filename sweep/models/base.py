@@ -174,6 +174,25 @@ def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:
     return {i.symbol: Symbol(i.printed, i.units, i.meaning) for i in inputs}
 
 
+def counted(symbol: str, printed: str, meaning: str, origin: str) -> Input:
+    """Return an input that is a number of something in each part of the kernel (a sequence).
+
+    Parameters
+    ----------
+    symbol, printed, meaning, origin : str
+        As for :class:`Input`.
+    """
+    return Input(symbol, printed, "1", meaning, origin, sequence=True)
+
+
+def regimes(model: str, first: int, *cases: str) -> dict[str, int]:
+    """Return the permanent codes of a model's cases by stored name: ``first`` and those after it.
+
+    New cases come last, as no code may change.
+    """
+    return {f"{model}_{case}": first + i for i, case in enumerate(cases)}
+
+
 class Finding(NamedTuple):
     """A section that a model adds to the explanation of a configuration.
 

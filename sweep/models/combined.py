@@ -52,7 +52,7 @@ import numpy as np
 from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
 
@@ -62,36 +62,33 @@ INPUTS = (
     provided("active_sm", "active SMs", "SMs that have work"),
     provided("n_sm", "SMs", "SMs of the device"),
     provided("warps_per_block", "W_b", "warps of a block"),
-    Input("instructions", "n", "1", "instructions of a warp, memory accesses included",
-          "kernel instructions", sequence=True),
-    Input("fp32", "n_fp32", "1", "single-precision instructions of a warp", "kernel instructions",
-          sequence=True),
-    Input("integer", "n_int", "1", "integer instructions of a warp", "kernel instructions",
-          sequence=True),
-    Input("special", "n_special", "1", "special functions and conversions of a warp",
-          "kernel instructions", sequence=True),
-    Input("fp64", "n_fp64", "1", "double-precision instructions of a warp", "kernel instructions",
-          sequence=True),
-    Input("accesses", "n_ls", "1", "accesses of a warp to shared and global memory",
-          "kernel accesses", sequence=True),
-    Input("wavefronts", "n_wave", "1", "passes of a warp's accesses through shared memory",
-          "kernel shared accesses and banks", sequence=True),
-    Input("l1_sectors", "n_L1", "1", "time of accesses in the first-level cache, in sectors",
-          "kernel access patterns by the device's rule", sequence=True),
-    Input("l2_sectors", "n_L2", "1", "sectors that it does not serve",
-          "the same, less what L1 serves", sequence=True),
-    Input("dram_sectors", "n_DRAM", "1", "sectors that L2 does not serve either",
-          "the same, less what L2 serves", sequence=True),
-    Input("chain", "n_chain", "1", "arithmetic instructions that a warp waits for",
-          "kernel instructions", sequence=True),
-    Input("shared_loads", "n_shared", "1", "loads from shared memory that a warp waits for",
-          "kernel shared accesses", sequence=True),
+    counted("instructions", "n", "instructions of a warp, memory accesses included",
+            "kernel instructions"),
+    counted("fp32", "n_fp32", "single-precision instructions of a warp", "kernel instructions"),
+    counted("integer", "n_int", "integer instructions of a warp", "kernel instructions"),
+    counted("special", "n_special", "special functions and conversions of a warp",
+            "kernel instructions"),
+    counted("fp64", "n_fp64", "double-precision instructions of a warp", "kernel instructions"),
+    counted("accesses", "n_ls", "accesses of a warp to shared and global memory",
+            "kernel accesses"),
+    counted("wavefronts", "n_wave", "passes of a warp's accesses through shared memory",
+            "kernel shared accesses and banks"),
+    counted("l1_sectors", "n_L1", "time of accesses in the first-level cache, in sectors",
+            "kernel access patterns by the device's rule"),
+    counted("l2_sectors", "n_L2", "sectors that it does not serve",
+            "the same, less what L1 serves"),
+    counted("dram_sectors", "n_DRAM", "sectors that L2 does not serve either",
+            "the same, less what L2 serves"),
+    counted("chain", "n_chain", "arithmetic instructions that a warp waits for",
+            "kernel instructions"),
+    counted("shared_loads", "n_shared", "loads from shared memory that a warp waits for",
+            "kernel shared accesses"),
     Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
           "kernel loads, over those under way at once, by the device's latencies",
           ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
-    Input("dram_loads", "n_miss", "1", "loads from DRAM that a warp waits for",
-          "kernel loads, over those under way at once", sequence=True),
-    Input("barriers", "n_bar", "1", "barriers of a warp", "kernel stages", sequence=True),
+    counted("dram_loads", "n_miss", "loads from DRAM that a warp waits for",
+            "kernel loads, over those under way at once"),
+    counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
     of_device("integer_cycles", "t_int", "cycle", "integer instruction, per SM"),
@@ -256,12 +253,7 @@ def exec_cycles_printed(blocks, warps_per_block, active_sm, demand):
 
 # --- The model ------------------------------------------------------------------------------------
 
-REGIMES = {
-    "combined_arithmetic": 70,
-    "combined_load_store": 71,
-    "combined_memory": 72,
-    "combined_latency": 73,
-}
+REGIMES = regimes("combined", 70, "arithmetic", "load_store", "memory", "latency")
 ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 
 
@@ -269,6 +261,24 @@ ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 def is_latency_bound(warps, demand, wait):
     """Too few warps: those that are served cannot cover the waiting of one."""
     return warps * demand < wait
+
+
+def printed_time(blocks, warps_per_block, active_sm, longest):
+    """Return the throughput bound, in which nobody waits."""
+    return exec_cycles_printed(blocks, warps_per_block, active_sm, longest), False
+
+
+def corrected_time(
+    active_blocks, schedulers, N, rounds, left, has_tail, N_tail, all_a, all_s, all_m, all_z,
+    serial, serial_tail,
+):  # fmt: skip
+    """Join (5) to (13), with the errata applied."""
+    D = demand(all_a, all_s, all_m)
+    all_own = own_lanes(all_a, schedulers)
+    T = with_barriers(round_cycles(N, D, all_z, all_own), serial, active_blocks)
+    T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z, all_own), serial_tail,
+                                      max(left, 1.0))  # fmt: skip
+    return exec_cycles(rounds, T, T_tail), is_latency_bound(N, D, all_z)
 
 
 def body(
@@ -321,15 +331,13 @@ def body(
             a = s = m = z = own = 0.0
 
     longest = demand_printed(all_a, all_s, all_m)
-    D = demand(all_a, all_s, all_m) if corrected else longest
-    all_own = own_lanes(all_a, schedulers)
-    T = with_barriers(round_cycles(N, D, all_z, all_own), serial, active_blocks)
-    T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z, all_own), serial_tail,
-                                      max(left, 1.0))  # fmt: skip
-    bounded = exec_cycles_printed(blocks, warps_per_block, active_sm, D)
-    cycles = exec_cycles(rounds, T, T_tail) if corrected else bounded
-
-    waits = is_latency_bound(N, D, all_z) if corrected else False
+    if corrected:
+        cycles, waits = corrected_time(
+            active_blocks, schedulers, N, rounds, left, has_tail, N_tail, all_a, all_s, all_m,
+            all_z, serial, serial_tail,
+        )  # fmt: skip
+    else:
+        cycles, waits = printed_time(blocks, warps_per_block, active_sm, longest)
     by_arithmetic = all_a >= longest
     by_load_store = all_s >= longest
     # The load-store pipeline serves shared memory and L1: the one with more to do.

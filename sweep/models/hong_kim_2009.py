@@ -53,7 +53,7 @@ from sweep.models.terms import (
     parameter,
     provided,
 )
-from sweep.models.workload import Array, Workload
+from sweep.models.workload import Array, Workload, mean
 
 INPUTS = (
     provided("n", "N", "active warps on an SM", "active_warps_per_sm"),
@@ -305,14 +305,11 @@ REGIMES = {"hong_kim_eq22": 10, "hong_kim_eq23": 11, "hong_kim_eq24": 12, "hong_
 EQ22, EQ23, EQ24, NO_MEMORY = map(float, REGIMES.values())
 
 
-def parallelism(
-    n, active_blocks_per_sm, active_sm, n_sm, blocks, comp_insts, uncoal_mem_insts, coal_mem_insts,
-    uncoal_per_mw, load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth, mem_ld,
-    departure_del_uncoal, departure_del_coal,
+def latencies(
+    uncoal_mem_insts, coal_mem_insts, uncoal_per_mw, mem_ld, departure_del_uncoal,
+    departure_del_coal,
 ):  # fmt: skip
-    """Join (5) to (21): counts, latencies, degrees of parallelism and rounds."""
-    mem_insts = uncoal_mem_insts + coal_mem_insts
-    total_insts = comp_insts + mem_insts
+    """Join (10) to (15): latencies of accesses, and the distance of their departures."""
     Weight_uncoal = weight_uncoal(uncoal_mem_insts, coal_mem_insts)
     Weight_coal = weight_coal(coal_mem_insts, uncoal_mem_insts)
     Mem_L_Uncoal = mem_l_uncoal(mem_ld, uncoal_per_mw, departure_del_uncoal)
@@ -321,69 +318,14 @@ def parallelism(
     Departure_delay = departure_delay(
         departure_del_uncoal, uncoal_per_mw, Weight_uncoal, departure_del_coal, Weight_coal
     )
-    MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
-    MWP_Without_BW = mwp_without_bw(MWP_full, n)
-    BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
-    MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
-    MWP = mwp(MWP_Without_BW, MWP_peak_BW, n)
-    Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
-    Comp_cycles = comp_cycles(issue_cycles, total_insts)
-    CWP_full = cwp_full(Mem_cycles, Comp_cycles)
-    CWP = cwp(CWP_full, n)
-    Rep = rep(blocks, active_blocks_per_sm, active_sm)
-    overlapped = MWP - 1.0
-    issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
-    return (mem_insts, total_insts, Mem_L, Departure_delay, MWP_Without_BW, MWP_peak_BW, MWP,
-            Mem_cycles, Comp_cycles, CWP, Rep, overlapped, issued)  # fmt: skip
+    return Mem_L_Uncoal, Mem_L_Coal, Mem_L, Departure_delay
 
 
-def total_time(
-    Exec, Synch, regime, bound, mem_insts, Comp_cycles, n, Rep, Departure_delay, Mem_L, MWP_peak_BW
-):
-    """Apply the guard for kernels without memory instructions, and add the barriers (27)."""
-    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
-    no_memory = mem_insts == 0.0
-    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
-    Synch = 0.0 if no_memory else Synch
-    regime = NO_MEMORY if no_memory else regime
-    bound = COMPUTE if no_memory else bound
-    memory_busy = 0.0 if no_memory else memory_busy
-    Total = exec_cycles_with_synch(Exec, Synch)
-    bound = SYNCHRONISATION if Synch > Exec else bound
-    return Exec, Synch, regime, bound, memory_busy, Total
-
-
-def results(Total, CPI, Comp_cycles, memory_busy, issued, regime, bound, MWP, CWP, Rep, Synch):
-    """Return the results of either variant."""
-    used = issued / Total
-    core_activity = min(1.0, Comp_cycles * used)
-    memory_activity = min(1.0, memory_busy * used)
-    return {
-        "execution_cycles": Total,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_warp_parallelism": MWP,
-        "computation_warp_parallelism": CWP,
-        "rounds": Rep,
-        "synchronisation_cycles": Synch,
-    }
-
-
-def printed(
-    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
-    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
-    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
+def printed_time(
+    n, MWP, CWP, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay, overlapped,
+    synch_insts, active_blocks_per_sm, Rep,
 ):  # fmt: skip
-    """Join the equations as the paper has them."""
-    (mem_insts, total_insts, Mem_L, Departure_delay, MWP_Without_BW, MWP_peak_BW, MWP, Mem_cycles,
-     Comp_cycles, CWP, Rep, overlapped, issued) = parallelism(
-        n, active_blocks_per_sm, active_sm, n_sm, blocks, comp_insts, uncoal_mem_insts,
-        coal_mem_insts, uncoal_per_mw, load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth,
-        mem_ld, departure_del_uncoal, departure_del_coal,
-    )  # fmt: skip
+    """Join (22) to (26) as the paper has them."""
     T22 = exec_cycles_app_22(Mem_cycles, Comp_cycles, mem_insts, overlapped, Rep)
     T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, mem_insts, overlapped, Rep)
     T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
@@ -393,28 +335,14 @@ def printed(
     Exec = T22 if few else (T23 if memory_bound else T24)
     regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
     bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
-    Exec, Synch, regime, bound, memory_busy, Total = total_time(
-        Exec, Synch, regime, bound, mem_insts, Comp_cycles, n, Rep, Departure_delay, Mem_L,
-        MWP_peak_BW,
-    )  # fmt: skip
-    CPI = cpi(Exec, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
-    return results(
-        Total, CPI, Comp_cycles, memory_busy, issued, regime, bound, MWP, CWP, Rep, Synch
-    )
+    return Exec, Synch, regime, bound
 
 
-def corrected(
-    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
-    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
-    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
+def corrected_time(
+    n, MWP, MWP_Without_BW, CWP, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay,
+    overlapped, synch_insts, active_blocks_per_sm, Rep,
 ):  # fmt: skip
-    """Join the equations, with the errata applied."""
-    (mem_insts, total_insts, Mem_L, Departure_delay, MWP_Without_BW, MWP_peak_BW, MWP, Mem_cycles,
-     Comp_cycles, CWP, Rep, overlapped, issued) = parallelism(
-        n, active_blocks_per_sm, active_sm, n_sm, blocks, comp_insts, uncoal_mem_insts,
-        coal_mem_insts, uncoal_per_mw, load_bytes_per_warp, issue_cycles, core_freq, mem_bandwidth,
-        mem_ld, departure_del_uncoal, departure_del_coal,
-    )  # fmt: skip
+    """Join (22) to (26), with the errata applied."""
     Rep = max(1.0, Rep)  # HK-5
     overlapped = max(overlapped, 0.0)  # HK-4
     periods = max(mem_insts, 1.0)  # HK-9
@@ -434,35 +362,86 @@ def corrected(
     Free23 = exec_cycles_app_23(Mem_cycles, n, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep)
     Free_synch = synch_cost(Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep)
     Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
-    Exec, Synch, regime, bound, memory_busy, Total = total_time(
-        Exec, Synch, regime, bound, mem_insts, Comp_cycles, n, Rep, Departure_delay, Mem_L,
-        MWP_peak_BW,
+    return Exec, Synch, regime, bound, Rep
+
+
+def body(
+    n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
+    comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
+    issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
+    corrected,
+):  # fmt: skip
+    """Join the equations."""
+    mem_insts = uncoal_mem_insts + coal_mem_insts
+    total_insts = comp_insts + mem_insts
+    Mem_L_Uncoal, Mem_L_Coal, Mem_L, Departure_delay = latencies(
+        uncoal_mem_insts, coal_mem_insts, uncoal_per_mw, mem_ld, departure_del_uncoal,
+        departure_del_coal,
     )  # fmt: skip
-    # The total, with the barriers (HK-6).
-    CPI = cpi(Total, total_insts, threads_per_block, threads_per_warp, blocks, active_sm)
-    return results(
-        Total, CPI, Comp_cycles, memory_busy, issued, regime, bound, MWP, CWP, Rep, Synch
-    )
+    MWP_full = mwp_without_bw_full(Mem_L, Departure_delay)
+    MWP_Without_BW = mwp_without_bw(MWP_full, n)
+    BW_per_warp = bw_per_warp(core_freq, load_bytes_per_warp, Mem_L)
+    MWP_peak_BW = mwp_peak_bw(mem_bandwidth, BW_per_warp, active_sm)
+    MWP = mwp(MWP_Without_BW, MWP_peak_BW, n)
+    Mem_cycles = mem_cycles(Mem_L_Uncoal, uncoal_mem_insts, Mem_L_Coal, coal_mem_insts)
+    Comp_cycles = comp_cycles(issue_cycles, total_insts)
+    CWP_full = cwp_full(Mem_cycles, Comp_cycles)
+    CWP = cwp(CWP_full, n)
+    Rep = rep(blocks, active_blocks_per_sm, active_sm)
+    overlapped = MWP - 1.0
+    issued = n * Rep * active_sm / n_sm  # warps of an SM on average, over all rounds
+    if corrected:
+        Exec, Synch, regime, bound, Rep = corrected_time(
+            n, MWP, MWP_Without_BW, CWP, Mem_L, Mem_cycles, Comp_cycles, mem_insts,
+            Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep,
+        )  # fmt: skip
+    else:
+        Exec, Synch, regime, bound = printed_time(
+            n, MWP, CWP, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay, overlapped,
+            synch_insts, active_blocks_per_sm, Rep,
+        )  # fmt: skip
+    memory_busy = max(Departure_delay, Mem_L / MWP_peak_BW) * mem_insts
+    no_memory = mem_insts == 0.0
+    Exec = exec_cycles_app_no_memory(Comp_cycles, n, Rep) if no_memory else Exec
+    Synch = 0.0 if no_memory else Synch
+    regime = NO_MEMORY if no_memory else regime
+    bound = COMPUTE if no_memory else bound
+    memory_busy = 0.0 if no_memory else memory_busy
+    Total = exec_cycles_with_synch(Exec, Synch)
+    bound = SYNCHRONISATION if Synch > Exec else bound
+    # The total has the barriers (HK-6).
+    CPI = cpi(Total if corrected else Exec, total_insts, threads_per_block, threads_per_warp,
+              blocks, active_sm)  # fmt: skip
+    used = issued / Total
+    core_activity = min(1.0, Comp_cycles * used)
+    memory_activity = min(1.0, memory_busy * used)
+    return {
+        "execution_cycles": Total,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_warp_parallelism": MWP,
+        "computation_warp_parallelism": CWP,
+        "rounds": Rep,
+        "synchronisation_cycles": Synch,
+    }
 
 
 def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     """Return what Table 1 has besides values of the workload."""
-    zero = np.zeros((1,) * work.n_sm.ndim)
-    uncoal = sum((a.count * ~a.coalesced for a in work.global_accesses), start=zero)
-    transactions = sum(
-        (a.count * ~a.coalesced * a.transactions for a in work.global_accesses), start=zero
-    )
+    zero, accesses = np.zeros_like(work.n_sm), work.global_accesses
+    uncoal = sum((a.count * ~a.coalesced for a in accesses), start=zero)
+    transactions = sum((a.count * ~a.coalesced * a.transactions for a in accesses), start=zero)
     mem = work.total("count")
     loaded = work.total("count", "bytes") * work.lanes
-    with np.errstate(invalid="ignore", divide="ignore"):
-        uncoal_per_mw = np.where(uncoal > 0, transactions / uncoal, 1.0)
-        load_bytes = np.where(mem > 0, loaded / mem, 4.0 * work.lanes)
     device, clocks = work.parameters, work.clocks.seen_by(variant)
     return {
         "uncoal_mem_insts": uncoal,
         "coal_mem_insts": mem - uncoal,
-        "uncoal_per_mw": uncoal_per_mw,
-        "load_bytes_per_warp": load_bytes,
+        "uncoal_per_mw": mean(transactions, uncoal, 1.0),
+        "load_bytes_per_warp": mean(loaded, mem, 4.0 * work.lanes),
         "mem_bandwidth": bandwidth(work.memory_bandwidth, clocks.memory, clocks.memory_nominal),
         "mem_ld": latency(device["mem_ld_cycles"], clocks.ratio, work.dram_share),
         "departure_del_uncoal": service_time(device["departure_del_uncoal_cycles"], clocks.ratio),
@@ -489,7 +468,7 @@ MODEL = Model(
               "hong_kim (26)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": corrected, "printed": printed},
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     facts=lambda own: {"dram_latency": own.get("mem_ld_cycles")},
     parameters=(

@@ -50,9 +50,9 @@ import numpy as np
 from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.base import Input, Model, Symbol, counted, equations, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, of_device, parameter, provided
-from sweep.models.workload import Array, Stage, Workload, gathered, total
+from sweep.models.workload import Array, Stage, Workload, gathered, mean, total
 
 INPUTS = (
     provided("n_act", "N_act", "active warps on an SM", "active_warps_per_sm"),
@@ -79,12 +79,12 @@ INPUTS = (
           "kernel stages with the device's costs", ("class_cost",), sequence=True),
     Input("d_mem", "D_mem", "B", "bytes of a thread and memory access",
           "kernel accesses, mean of the previous period", sequence=True),
-    Input("n_trans", "N_trans", "1", "transactions of a memory access instruction",
-          "kernel access patterns, mean of the previous period", sequence=True),
+    counted("n_trans", "N_trans", "transactions of a memory access instruction",
+            "kernel access patterns, mean of the previous period"),
     Input("moved_previous", "bytes_(i-1)", "B", "moved by a warp's previous memory task",
           "kernel access patterns by the device's rule", sequence=True),
-    Input("weight", "repetitions", "1", "how often a period follows this predecessor",
-          "kernel stages and loops", sequence=True),
+    counted("weight", "repetitions", "how often a period follows this predecessor",
+            "kernel stages and loops"),
     Input("moved_last", "bytes_k", "B", "moved by a warp's last memory task",
           "kernel access patterns by the device's rule"),
     provided("core_freq", "f", "core clock", "core_clock"),
@@ -274,23 +274,33 @@ def degrees(p, a, b, c, d, m, n_act):
     return CPD2, smaller
 
 
-def added(
-    work, Tp, Tc2, Tc4, before, after, often, busy, before_it, after_it, type1, type2, type3, type4
-):
-    """Add a period's time to that of its type, and to that of what it does."""
-    Tc = Tc4 if before else Tc2
-    Tp = Tp if before else 0.0
-    Tc = Tc if after else 0.0
-    T = work + Tp + Tc
-    T = T * often if often > 0.0 else 0.0
-    busy += work * often
-    before_it += Tp * often if often > 0.0 else 0.0
-    after_it += Tc * often if often > 0.0 else 0.0
-    type1 += 0.0 if before or after else T
-    type2 += T if after and not before else 0.0
-    type3 += T if before and not after else 0.0
-    type4 += T if before and after else 0.0
-    return busy, before_it, after_it, type1, type2, type3, type4
+def corrected_cpd(p, c, CPD2, smaller):
+    """Return the degree of (3) or (4) that the proportion asks for, at least 1 (LS-3)."""
+    CPD = CPD2 if is_high_proportion(p, c) else smaller
+    return CPD if CPD != CPD else max(CPD, 1.0)
+
+
+def printed_waits(n_act, n_sm, gpu_bw, Warp_bw, c_i, c_previous, m_i, m_previous):
+    """Join (2) and (8) to (13) for one period as the paper has them."""
+    MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
+    Tp = t_p_printed(m_previous, n_act, MPD, c_i)
+    before = waited_before_printed(m_previous, c_previous)
+    after = waits_after_printed(c_i, m_i)
+    Tc2 = t_c_type2_printed(m_i, n_act, c_i)
+    Tc4 = t_c_type4_printed(m_i, n_act, c_i, Tp)
+    return MPD, Tp, before, after, Tc2, Tc4
+
+
+def corrected_waits(n_act, n_sm, core_freq, gpu_bw, Warp_bw, CPD, c_i, m_i, moved_previous):
+    """Join (2) and (8) to (13) for one period, with the errata applied."""
+    MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
+    each = hidden(c_i, CPD)
+    Tp = t_p(n_act, service(moved_previous, n_sm, core_freq, gpu_bw), each)
+    before = waited_before(Tp)
+    after = waits_after(m_i, n_act, each)
+    Tc2 = t_c_type2(m_i, n_act, each)
+    Tc4 = t_c_type4(m_i, n_act, each, Tp)
+    return MPD, Tp, before, after, Tc2, Tc4
 
 
 def outcome(busy, before_it, after_it, type1, type2, type3, type4):
@@ -305,11 +315,47 @@ def outcome(busy, before_it, after_it, type1, type2, type3, type4):
     return cycles, regime, bound
 
 
-def results(
-    cycles, busy, regime, bound, Rounds, MPD, CPD, n_act, n_sm, active_sm, blocks, warps_per_block,
-    instructions, warp_bytes, core_freq, gpu_bw,
+def body(
+    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
+    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight, moved_last,
+    core_freq, gpu_bw, t_mem_cycles, m_i, m_previous, corrected,
 ):  # fmt: skip
-    """Return the results of either variant."""
+    """Join the equations."""
+    t_mem = t_mem_cycles / core_freq
+    CPD2, smaller = degrees(p, a, b, c, d, m, n_act)
+    CPD = corrected_cpd(p, c, CPD2, smaller) if corrected else smaller
+    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
+    MPD = n_act
+    for i in range(len(c_i)):
+        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
+        work = computing(n_act, c_i[i], CPD)
+        if corrected:
+            MPD, Tp, before, after, Tc2, Tc4 = corrected_waits(
+                n_act, n_sm, core_freq, gpu_bw, Warp_bw, CPD, c_i[i], m_i[i], moved_previous[i]
+            )
+        else:
+            MPD, Tp, before, after, Tc2, Tc4 = printed_waits(
+                n_act, n_sm, gpu_bw, Warp_bw, c_i[i], c_previous[i], m_i[i], m_previous[i]
+            )
+        Tc = Tc4 if before else Tc2
+        Tp = Tp if before else 0.0
+        Tc = Tc if after else 0.0
+        T = work + Tp + Tc
+        T = T * weight[i] if weight[i] > 0.0 else 0.0
+        busy += work * weight[i]
+        before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
+        after_it += Tc * weight[i] if weight[i] > 0.0 else 0.0
+        type1 += 0.0 if before or after else T
+        type2 += T if after and not before else 0.0
+        type3 += T if before and not after else 0.0
+        type4 += T if before and after else 0.0
+    if corrected:
+        Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
+        before_it += Tp
+        type3 += Tp
+    cycles, regime, bound = outcome(busy, before_it, after_it, type1, type2, type3, type4)
+    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
+    Rounds = max(1.0, Rounds) if corrected else Rounds  # LS-4
     Total = cycles * Rounds
     CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
     used = active_sm / n_sm
@@ -326,75 +372,6 @@ def results(
         "memory_parallel_degree": MPD,
         "computation_parallel_degree": CPD,
     }
-
-
-def printed(
-    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-    p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, weight, core_freq, gpu_bw,
-    t_mem_cycles, m_i, m_previous,
-):  # fmt: skip
-    """Join the equations as the paper has them."""
-    t_mem = t_mem_cycles / core_freq
-    CPD2, CPD = degrees(p, a, b, c, d, m, n_act)
-    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
-    MPD = n_act
-    for i in range(len(c_i)):
-        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
-        work = computing(n_act, c_i[i], CPD)
-        MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
-        Tp = t_p_printed(m_previous[i], n_act, MPD, c_i[i])
-        before = waited_before_printed(m_previous[i], c_previous[i])
-        after = waits_after_printed(c_i[i], m_i[i])
-        Tc2 = t_c_type2_printed(m_i[i], n_act, c_i[i])
-        Tc4 = t_c_type4_printed(m_i[i], n_act, c_i[i], Tp)
-        busy, before_it, after_it, type1, type2, type3, type4 = added(
-            work, Tp, Tc2, Tc4, before, after, weight[i], busy, before_it, after_it, type1, type2,
-            type3, type4,
-        )  # fmt: skip
-    cycles, regime, bound = outcome(busy, before_it, after_it, type1, type2, type3, type4)
-    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
-    return results(
-        cycles, busy, regime, bound, Rounds, MPD, CPD, n_act, n_sm, active_sm, blocks,
-        warps_per_block, instructions, warp_bytes, core_freq, gpu_bw,
-    )  # fmt: skip
-
-
-def corrected(
-    n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
-    p, a, b, c, d, m, n_thread, c_i, d_mem, n_trans, moved_previous, weight, moved_last,
-    core_freq, gpu_bw, t_mem_cycles, m_i,
-):  # fmt: skip
-    """Join the equations, with the errata applied."""
-    t_mem = t_mem_cycles / core_freq
-    CPD2, smaller = degrees(p, a, b, c, d, m, n_act)
-    CPD = CPD2 if is_high_proportion(p, c) else smaller
-    CPD = CPD if CPD != CPD else max(CPD, 1.0)
-    type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
-    MPD = n_act
-    for i in range(len(c_i)):
-        Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
-        work = computing(n_act, c_i[i], CPD)
-        MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
-        each = hidden(c_i[i], CPD)
-        Tp = t_p(n_act, service(moved_previous[i], n_sm, core_freq, gpu_bw), each)
-        before = waited_before(Tp)
-        after = waits_after(m_i[i], n_act, each)
-        Tc2 = t_c_type2(m_i[i], n_act, each)
-        Tc4 = t_c_type4(m_i[i], n_act, each, Tp)
-        busy, before_it, after_it, type1, type2, type3, type4 = added(
-            work, Tp, Tc2, Tc4, before, after, weight[i], busy, before_it, after_it, type1, type2,
-            type3, type4,
-        )  # fmt: skip
-    Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
-    before_it += Tp
-    type3 += Tp
-    cycles, regime, bound = outcome(busy, before_it, after_it, type1, type2, type3, type4)
-    Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
-    Rounds = max(1.0, Rounds)  # LS-4
-    return results(
-        cycles, busy, regime, bound, Rounds, MPD, CPD, n_act, n_sm, active_sm, blocks,
-        warps_per_block, instructions, warp_bytes, core_freq, gpu_bw,
-    )  # fmt: skip
 
 
 def _costs(work: Workload) -> dict[str, Array]:
@@ -420,10 +397,6 @@ def _task(stage: Stage, costs: dict[str, Array], zero: Array) -> Array:
     return sum(tasks, start=zero)
 
 
-def _ratio(total: Array, count: Array, otherwise: Array | float) -> Array:
-    return np.where(count > 0, total / np.where(count > 0, count, 1.0), otherwise)
-
-
 def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
     """Return the periods with their predecessors and how often each pair occurs.
 
@@ -440,11 +413,11 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
         periods.append({
             "loop": stage.loop,
             "executions": executions,
-            "c_i": _ratio(_task(stage, costs, zero), executions, 0.0),
-            "m_i": _ratio(count * t_mem, executions, 0.0),
-            "d_mem": _ratio(total(zero, asked, "count", "bytes"), count, 4.0),
-            "n_trans": _ratio(total(zero, asked, "count", "transactions"), count, 1.0),
-            "moved": _ratio(total(zero, asked, "count", "moved_bytes"), executions, 0.0),
+            "c_i": mean(_task(stage, costs, zero), executions, 0.0),
+            "m_i": mean(count * t_mem, executions, 0.0),
+            "d_mem": mean(total(zero, asked, "count", "bytes"), count, 4.0),
+            "n_trans": mean(total(zero, asked, "count", "transactions"), count, 1.0),
+            "moved": mean(total(zero, asked, "count", "moved_bytes"), executions, 0.0),
         })  # fmt: skip
     # Before the first period: c_0 = m_0 = 0.
     nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0, "moved": zero}
@@ -544,7 +517,7 @@ MODEL = Model(
               "luo_suda (3), (4)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": corrected, "printed": printed},
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     facts=lambda own: {
         "dram_latency": own.get("t_mem_cycles"), "memory_cost": own.get("t_mem_cycles"),

@@ -49,7 +49,7 @@ def provided(symbol: str, printed: str, meaning: str, name: str = "") -> Input:
     symbol, printed, meaning : str
         As for :class:`Input`.
     name : str
-        Its name in :data:`sweep.models.workload.PROVIDED`, by default the symbol.
+        Its name in :data:`PROVIDED`, by default the symbol.
     """
     path, units, origin, *keys = PROVIDED[name or symbol]
     clocked = path in ("clocks.core", "clocks.ratio")

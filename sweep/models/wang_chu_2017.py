@@ -51,9 +51,9 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.base import Input, Model, Symbol, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
-from sweep.models.workload import Array, Workload, total
+from sweep.models.workload import Array, Workload, mean, total
 
 INPUTS = (
     provided("aw", "#Aw", "active warps on an SM", "active_warps_per_sm"),
@@ -283,72 +283,15 @@ def t_active_no_memory(issue_cycles, comp_inst, aw):
 
 # --- The model -----------------------------------------------------------------------------------
 
-REGIMES = {
-    "wang_chu_eq9": 20,
-    "wang_chu_eq11": 21,
-    "wang_chu_eq13": 22,
-    "wang_chu_eq15": 23,
-    "wang_chu_eq17": 24,
-    "wang_chu_eq21": 25,
-    "wang_chu_no_memory": 26,
-}
+REGIMES = regimes("wang_chu", 20, "eq9", "eq11", "eq13", "eq15", "eq17", "eq21", "no_memory")
 EQ9, EQ11, EQ13, EQ15, EQ17, EQ21, NO_MEMORY = map(float, REGIMES.values())
 
 
-def accesses(
-    gld_trans, o_itrs, uses_shared, l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope, dm_lat_intercept,
-    uses_fit, dm_del, frequency_ratio,
+def printed_round(
+    aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, inst_latency, sh_lat, lat, delay, shared,
+    no_memory,
 ):  # fmt: skip
-    """Return latency and service time of a global transaction, and what the kernel accesses."""
-    # (4) has the clock ratio inside; (5a) then takes it without a further factor (WC-4).
-    fit = dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept)
-    latency = fit if uses_fit == 1.0 else dm_lat
-    scale = 1.0 if uses_fit == 1.0 else frequency_ratio
-    lat = agl_lat(l2_lat, l2_hr, latency, scale)
-    delay = agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
-    sectors = gld_trans * o_itrs
-    no_memory = sectors == 0.0
-    shared = uses_shared == 1.0
-    return lat, delay, sectors, no_memory, shared
-
-
-def results(
-    T, Rounds, regime, bound, lat, delay, c, sectors, transactions_per_request, comp_inst,
-    issue_cycles, wpb, blocks, active_sm, n_sm, l2_hr, dm_del, frequency_ratio,
-):  # fmt: skip
-    """Return the results of either variant."""
-    Texec = t_exec(T, Rounds)
-
-    requests = sectors / transactions_per_request
-    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
-    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
-    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
-    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
-    memory_activity = min(1.0, dram * issued / Texec)
-    return {
-        "execution_cycles": Texec,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
-        "regime": regime,
-        "bound": bound,
-        "memory_latency": lat,
-        "memory_delay": delay,
-        "computation_period": c,
-        "round_cycles": T,
-    }
-
-
-def printed(
-    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
-    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
-    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
-):  # fmt: skip
-    """Join the equations as the paper has them."""
-    lat, delay, sectors, no_memory, shared = accesses(
-        gld_trans, o_itrs, uses_shared, l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope,
-        dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
-    )  # fmt: skip
+    """Join (7) to (21) as the paper has them."""
     c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
     compute = is_compute_dominated(c, delay, aw, lat)
     saturated = is_memory_saturated_printed(c, delay, lat, aw)
@@ -369,24 +312,14 @@ def printed(
     regime = (EQ17 if infrequent else EQ21) if shared else regime
     bound = (MEMORY if infrequent else SHARED) if shared else bound
     T = np.nan if no_memory else T
-    Rounds = rounds(wpb, blocks, aw, n_sm)
-    return results(
-        T, Rounds, regime, bound, lat, delay, c, sectors, transactions_per_request, comp_inst,
-        issue_cycles, wpb, blocks, active_sm, n_sm, l2_hr, dm_del, frequency_ratio,
-    )  # fmt: skip
+    return T, c, regime, bound
 
 
-def corrected(
-    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
-    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
-    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
+def corrected_round(
+    aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, k, sectors, issue_cycles, inst_latency, sh_lat,
+    lat, delay, shared, no_memory,
 ):  # fmt: skip
-    """Join the equations, with the errata applied."""
-    lat, delay, sectors, no_memory, shared = accesses(
-        gld_trans, o_itrs, uses_shared, l2_lat, l2_del, l2_hr, dm_lat, dm_lat_slope,
-        dm_lat_intercept, uses_fit, dm_del, frequency_ratio,
-    )  # fmt: skip
-    k = transactions_per_request  # WC-5, WC-6
+    """Join (7) to (21), with the errata applied."""
     periods = sectors / k  # WC-5, WC-6
     d = k * delay  # WC-5, WC-6
     per_period = avr_inst(comp_inst, periods)  # WC-5, WC-6
@@ -417,12 +350,57 @@ def corrected(
     T = t_active_no_memory(issue_cycles, comp_inst, aw) if no_memory else T  # WC-7
     regime = NO_MEMORY if no_memory else regime
     bound = COMPUTE if no_memory else bound
+    return T, c, regime, bound
+
+
+def body(
+    aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
+    transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
+    l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio, corrected,
+):  # fmt: skip
+    """Join the equations."""
+    # (4) has the clock ratio inside; (5a) then takes it without a further factor (WC-4).
+    fit = dm_lat_fit(dm_lat_slope, frequency_ratio, dm_lat_intercept)
+    latency = fit if uses_fit == 1.0 else dm_lat
+    scale = 1.0 if uses_fit == 1.0 else frequency_ratio
+    lat = agl_lat(l2_lat, l2_hr, latency, scale)
+    delay = agl_del(l2_del, l2_hr, dm_del, frequency_ratio)
+    sectors = gld_trans * o_itrs
+    no_memory = sectors == 0.0
+    shared = uses_shared == 1.0
+    if corrected:
+        k = transactions_per_request  # WC-5, WC-6
+        T, c, regime, bound = corrected_round(
+            aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, k, sectors, issue_cycles, inst_latency,
+            sh_lat, lat, delay, shared, no_memory,
+        )  # fmt: skip
+    else:
+        T, c, regime, bound = printed_round(
+            aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, inst_latency, sh_lat, lat, delay, shared,
+            no_memory,
+        )  # fmt: skip
     Rounds = rounds(wpb, blocks, aw, n_sm)
-    Rounds = max(1.0, Rounds)  # WC-8
-    return results(
-        T, Rounds, regime, bound, lat, delay, c, sectors, transactions_per_request, comp_inst,
-        issue_cycles, wpb, blocks, active_sm, n_sm, l2_hr, dm_del, frequency_ratio,
-    )  # fmt: skip
+    Rounds = max(1.0, Rounds) if corrected else Rounds  # WC-8
+    Texec = t_exec(T, Rounds)
+
+    requests = sectors / transactions_per_request
+    CPI = Texec / ((comp_inst + requests) * wpb * (blocks / active_sm))
+    issued = wpb * blocks / n_sm  # warps of an SM on average, over all rounds
+    core_activity = min(1.0, issue_cycles * comp_inst * issued / Texec)
+    dram = dm_del * frequency_ratio * (1.0 - l2_hr) * sectors
+    memory_activity = min(1.0, dram * issued / Texec)
+    return {
+        "execution_cycles": Texec,
+        "cycles_per_instruction": CPI,
+        "core_activity": core_activity,
+        "memory_activity": memory_activity,
+        "regime": regime,
+        "bound": bound,
+        "memory_latency": lat,
+        "memory_delay": delay,
+        "computation_period": c,
+        "round_cycles": T,
+    }
 
 
 def _dm_del_at(table, memory, slope, intercept):
@@ -446,7 +424,6 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     requests, sectors = work.total("count"), work.total("count", "sectors")
     shared = total(np.zeros_like(work.n_sm), work.shared_accesses, "count")
     with np.errstate(invalid="ignore", divide="ignore"):
-        k = np.where(requests > 0, sectors / requests, 1.0)
         gld_trans = sectors / work.outer_iterations
     slope, intercept = device["dm_lat_slope_cycles"], device["dm_lat_intercept_cycles"]
     has_fit = np.isfinite(slope) & np.isfinite(intercept)
@@ -455,18 +432,17 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     without = np.nan if choice == "eq4" else 0.0  # eq4 asked for, and the device has no fit
     measured = np.where(np.isfinite(device["dm_lat_cycles"]), device["dm_lat_cycles"],
                         slope + intercept)  # fmt: skip
-    fits = (device[f"dm_del_fit_{key}"] for key in ("slope_MHzcycles", "intercept_cycles"))
-    dm_del = map(_dm_del_at, work.tables["dm_del_table"], work.clocks.memory, *fits)
+    later = (device[f"dm_del_fit_{key}"] for key in ("slope_MHzcycles", "intercept_cycles"))
     return {
         "gld_trans": gld_trans,
-        "transactions_per_request": k,
+        "transactions_per_request": mean(sectors, requests, 1.0),
         "uses_shared": np.where(shared > 0, 1.0, 0.0),
         "sh_lat": np.where(shared > 0, device["sh_lat_cycles"], 0.0),
         "dm_lat": measured,
         "dm_lat_slope": np.where(has_fit, slope, 0.0),
         "dm_lat_intercept": np.where(has_fit, intercept, measured),
         "uses_fit": np.where(has_fit, 1.0, without) if wants_fit else np.zeros_like(slope),
-        "dm_del": np.stack(list(dm_del)),
+        "dm_del": work.per_device(_dm_del_at, "dm_del_table", work.clocks.memory, *later),
     }
 
 
@@ -504,7 +480,7 @@ MODEL = Model(
               "wang_chu (9) to (21)"),
     ),
     regimes=REGIMES,
-    bodies={"corrected": corrected, "printed": printed},
+    bodies={"corrected": body, "printed": body},
     prepare=_prepare,
     facts=_facts,
     parameters=(

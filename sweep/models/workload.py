@@ -9,7 +9,7 @@ what it depends on, and each paper's ``prepare`` is plain arithmetic.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -200,6 +200,17 @@ class Workload:
         """
         return total(np.zeros((1,) * self.n_sm.ndim), self.global_accesses, *factors)
 
+    def per_device(self, function: Callable[..., Array], table: str, *values: Array) -> Array:
+        """Return ``function(rows, *values)`` of each device, for its rows of one of the tables.
+
+        A device gets its own part of the values. Rows are ``None`` where the device lacks them.
+        """
+        parts = []
+        for i, rows in enumerate(self.tables[table]):
+            own = (v[i : i + 1] if v.shape[0] > 1 else v for v in values)
+            parts.append(function(rows, *own))
+        return np.concatenate(parts)
+
     def by_device(self, values: Sequence[float]) -> Array:
         """Return a number for each device as an array along the devices."""
         return np.reshape(np.array(values, np.float64), (-1,) + (1,) * (self.n_sm.ndim - 1))
@@ -209,6 +220,11 @@ def total(zero: Array, accesses: Iterable[GlobalAccess | SharedAccess], *factors
     """Return the sum over accesses of the product of the named attributes, begun at ``zero``."""
     parts = (math.prod(getattr(access, name) for name in factors) for access in accesses)
     return sum(parts, start=zero)
+
+
+def mean(total: Array, count: Array, otherwise: Array | float) -> Array:
+    """Return a total over a count, and something else where the count is 0."""
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), otherwise)
 
 
 def gathered(stages: Sequence[Mapping[str, Array]]) -> dict[str, list[Array]]:

@@ -44,7 +44,7 @@ import numpy as np
 from sweep.fields import Field, Flags
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
-from sweep.models.base import Input, Model, Symbol, equations, symbols_of
+from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
 from sweep.models.zhang_owens_causes import findings
@@ -74,21 +74,19 @@ INPUTS = (
     of_device("cluster_count", "#clusters", "1", "clusters of SMs with a memory pipeline each"),
     of_device("global_share", "share", "1", "share of the peak that many blocks sustain",
               "global_share_fraction"),
-    *_by_type(Input("n", "n", "1", "instructions of a warp", "kernel instructions", sequence=True)),
+    *_by_type(counted("n", "n", "instructions of a warp", "kernel instructions")),
     *_by_type(Input("throughput", "throughput", "Hz", "warp instructions per second of the GPU",
                     "device, at the stage's warps and the type's units",
                     ("instruction_throughput", "functional_units"), sequence=True)),
-    Input("shared_transactions", "transactions_shared", "1", "of a warp, conflicts included",
-          "kernel shared accesses and banks", sequence=True),
+    counted("shared_transactions", "transactions_shared", "of a warp, conflicts included",
+            "kernel shared accesses and banks"),
     Input("shared_bandwidth", "bandwidth_shared", "B/s", "sustained by the shared memory",
           "device, at the stage's warps", ("shared_bandwidth",), sequence=True),
     Input("global_bytes", "bytes_global", "B", "bytes of a warp's hardware transactions",
           "kernel access patterns by the device's rule", sequence=True),
-    Input("global_transactions", "M", "1", "memory transactions of a thread", "kernel accesses",
-          sequence=True),
-    Input("executions", "executions", "1", "how often a thread passes a stage", "kernel stages",
-          sequence=True),
-    Input("barriers", "barriers", "1", "barriers of a thread", "kernel stages", sequence=True),
+    counted("global_transactions", "M", "memory transactions of a thread", "kernel accesses"),
+    counted("executions", "executions", "how often a thread passes a stage", "kernel stages"),
+    counted("barriers", "barriers", "barriers of a thread", "kernel stages"),
     provided("frequency_measured", "frequency_0", "core clock of the micro-benchmarks",
              "core_nominal"),
     Input("frequency", "frequency", "Hz", "core clock of the throughput",
@@ -227,14 +225,8 @@ def longest(instruction_time, shared_time, global_time):
 COMPONENTS = ("instruction_pipeline", "shared_memory", "global_memory")
 BOTTLENECK = Flags({"none": 0, **{name: i for i, name in enumerate(COMPONENTS, start=1)}})
 NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = map(float, BOTTLENECK.codes.values())
-REGIMES = {
-    "zhang_owens_instruction_serial": 40,
-    "zhang_owens_shared_serial": 41,
-    "zhang_owens_global_serial": 42,
-    "zhang_owens_instruction_overlapped": 43,
-    "zhang_owens_shared_overlapped": 44,
-    "zhang_owens_global_overlapped": 45,
-}
+REGIMES = regimes("zhang_owens", 40, "instruction_serial", "shared_serial", "global_serial",
+                  "instruction_overlapped", "shared_overlapped", "global_overlapped")  # fmt: skip
 SERIAL_I, SERIAL_S, SERIAL_G, OVERLAPPED_I, OVERLAPPED_S, OVERLAPPED_G = map(
     float, REGIMES.values()
 )
@@ -368,11 +360,11 @@ def _sustained(
     """
     if not is_used.any():
         return np.ones((1,) * warps.ndim)
-    rows = work.tables[table]
-    parts = [warps[i : i + 1] if warps.shape[0] > 1 else warps for i in range(len(rows))]
-    factors = [1.0] * len(rows) if relative_units is None else relative_units
-    found = [sustained(*given) for given in zip(rows, parts, factors, strict=True)]
-    return np.where(is_used, np.concatenate(found) * 1e9, 1.0)
+    relative = np.ones_like(work.n_sm) if relative_units is None else relative_units
+    found = work.per_device(
+        lambda rows, at, units: sustained(rows, at, units.item()), table, warps, relative
+    )
+    return np.where(is_used, found * 1e9, 1.0)
 
 
 def _units(work: Workload) -> dict[str, list[float]]:
@@ -391,7 +383,7 @@ def _stage(work: Workload, stage: Stage, units: dict[str, list[float]]) -> dict[
     counts = {"I": zero, "II": rest + requests, "III": special, "IV": double}
     found = {}
     for kind, count in counts.items():
-        relative = [own / two for own, two in zip(units[kind], units["II"], strict=True)]
+        relative = work.by_device(units[kind]) / work.by_device(units["II"])
         found[f"n_{kind.lower()}"] = count
         found[f"throughput_{kind.lower()}"] = _sustained(
             work, "instruction_throughput", count > 0, warps, relative
@@ -442,10 +434,7 @@ SUSTAINED = 0.84  # 9.33 of 11.1 G warp instructions per second at 32 warps, Sec
 
 def _rate(device: derived.DeviceFacts, per_sm_cycle: float) -> float | None:
     """Return 1e9 per second of the whole GPU of something an SM does per core cycle."""
-    core, n_sm = (
-        device.number("clocks.core_nominal"),
-        device.number("chip.sm_count"),
-    )
+    core, n_sm = map(device.number, ("clocks.core_nominal", "chip.sm_count"))
     return None if not core or not n_sm else per_sm_cycle * core * n_sm / 1e9
 
 
@@ -463,11 +452,10 @@ def instruction_throughput(device: derived.DeviceFacts) -> derived.Value | None:
 
 def shared_rate(device: derived.DeviceFacts) -> derived.Value | None:
     """Four bytes a bank (a lane, where fewer) and cycle, times 0.82 as the GTX 285 sustains."""
-    banks, lanes = (
-        device.number("chip.shared_banks"),
-        device.number("chip.lanes_per_sm"),
+    banks, lanes, warp = map(
+        device.number, ("chip.shared_banks", "chip.lanes_per_sm", "chip.warp_size")
     )
-    wait, warp = derived.shared_latency(device), device.number("chip.warp_size")
+    wait = derived.shared_latency(device)
     if not banks or not lanes or wait is None or not warp:
         return None
     words = min(banks, lanes)
