@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spaces import KINDS, space
-from sweep.runs.predicting import Cost, Resources, predict
+from sweep.runs.predicting import predict
 from sweep.runs.sampling import calibrate
+from sweep.runs.workers import Workers
 from sweep.space import resolve
 from sweep.space.plan import load_plan
 
@@ -81,19 +82,19 @@ def seconds(command: Sequence[str], rounds: int, store: Path | None = None) -> t
     return statistics.median(taken), statistics.median(spent)
 
 
-def row(what: str, workers: int | None, cost: Cost, measured: tuple[float, float]) -> str:
+def row(what: str, workers: int | None, cost: dict[str, Any], measured: tuple[float, float]) -> str:
     """Return a line of the table."""
-    cpu = sum(cost.cpu_s.values())
+    cpu = sum(cost["cpu_s"].values())
     cells = (
         what,
         str(workers or f"{CORES} threads"),
-        f"{cost.seconds:.3g} s",
+        f"{cost['seconds']:.3g} s",
         f"{measured[0]:.3g} s",
-        f"{cost.seconds / measured[0]:.2f}",
+        f"{cost['seconds'] / measured[0]:.2f}",
         f"{cpu:.3g} s",
         f"{measured[1]:.3g} s",
         f"{cpu / measured[1]:.2f}",
-        cost.bottleneck,
+        cost["bottleneck"],
     )
     return f"| {' | '.join(cells)} |"
 
@@ -105,12 +106,12 @@ def rows(kind: str, points: int, workers: Sequence[int], rounds: int, place: Pat
     rates = calibrate(whole)
     number = f"{whole.n_points:.2g}".replace("e+0", "e")
     for count in (None, *workers):
-        cost = predict(whole, rates, Resources(workers=count, cores=CORES))
+        cost = predict(whole, rates, Workers(processes=count), cores=CORES)
         command = ["run", str(file), "--no-report", "--store", str(store)]
         command += [] if count is None else ["--workers", str(count)]
         yield row(f"run, {kind}, {number}", count, cost, seconds(command, rounds, store))
     shutil.rmtree(store, ignore_errors=True)
-    cost = predict(whole, rates, Resources(cores=CORES), stores=False)
+    cost = predict(whole, rates, Workers(), cores=CORES, stores=False)
     measured = seconds(["best", str(file)], rounds)
     yield row(f"best, {kind}, {number}", None, cost, measured)
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sweep.cli.parser import call_with
 from sweep.cli.questions import COMPUTING, planned, progress_bar
@@ -24,9 +24,6 @@ from sweep.runs.record import recorded_space, space_of
 from sweep.runs.workers import Workers
 from sweep.space import Space
 from sweep.store.buckets import files_of, is_url, place_of
-
-if TYPE_CHECKING:
-    from sweep.runs.predicting import Cost
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -127,57 +124,58 @@ def _figure_path(store: Path) -> Path:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Predict a run."""
-    from sweep.runs.predicting import Resources, predict
+    from sweep.runs.predicting import predict
     from sweep.runs.rates import load_rates, save_rates
     from sweep.runs.sampling import calibrate
 
-    resources = call_with(Resources, arguments)
+    workers = Workers(processes=arguments.workers, threads=arguments.threads)
     space = space_of(arguments.plan)
     check_valid(space)
     if arguments.calibrate:
         save_rates(calibrate(space))
     stores = space.plan.store is not False and not arguments.no_store
-    cost = predict(space, load_rates(), resources, stores=stores)
+    cost = call_with(predict, arguments, space, load_rates(), workers, stores=stores)
     if arguments.format == "json":
-        print(json.dumps(cost.as_dict(), indent=1))
+        print(json.dumps(cost, indent=1))
     else:
-        print(_cost_table(cost, resources.workers is not None))
+        print(_cost_table(cost, workers.processes is not None))
     return 0
 
 
-def _cost_table(cost: Cost, on_workers: bool) -> str:
-    threads = counted(cost.slots // cost.processes, "thread")
-    who = f"{counted(cost.processes, 'worker')} of {threads}" if on_workers else threads
-    what = "a run" if cost.kind == "run" else "a question that stores nothing"
-    models = counted(cost.evaluations // max(cost.configurations, 1), "model")
-    lines = [
-        f"plan {cost.plan}: {cost.configurations:,} configurations x {models}; {what} on {who}",
-        "",
-    ]
-    if cost.kind == "run":
+def _cost_table(cost: dict[str, Any], on_workers: bool) -> str:
+    """Return a prediction of :func:`sweep.runs.predicting.predict` as text."""
+    stores = cost["kind"] == "run"
+    threads = counted(cost["slots"] // cost["processes"], "thread")
+    who = f"{counted(cost['processes'], 'worker')} of {threads}" if on_workers else threads
+    what = "a run" if stores else "a question that stores nothing"
+    models = counted(cost["evaluations"] // max(cost["configurations"], 1), "model")
+    size = f"{cost['configurations']:,} configurations x {models}"
+    lines = [f"plan {cost['plan']}: {size}; {what} on {who}", ""]
+    if stores:
+        results, stored = (human_bytes(cost[f"{name}_bytes"]) for name in ("result", "stored"))
         lines += [
-            f"work          {counted(cost.chunks, 'chunk')} in {counted(cost.tasks, 'task')}",
-            f"results       {human_bytes(cost.result_bytes)}, about "
-            f"{human_bytes(cost.stored_bytes)} compressed, in {counted(cost.files, 'file')}",
+            f"work          {counted(cost['chunks'], 'chunk')} in {counted(cost['tasks'], 'task')}",
+            f"results       {results}, about {stored} compressed, in "
+            f"{counted(cost['files'], 'file')}",
         ]
-    lines += [f"memory        {human_bytes(cost.worker_bytes)} per process", ""]
-    parts = [f"{part} {_duration(cost.cpu_s[part])}" for part in ("evaluation", "writing")]
+    lines += [f"memory        {human_bytes(cost['worker_bytes'])} per process", ""]
+    parts = [f"{part} {_duration(cost['cpu_s'][part])}" for part in ("evaluation", "writing")]
     remarks = {
         "computing": f"   of all cores together: {', '.join(parts)}",
         "scheduler": "   while computing",
         "bandwidth": "   while computing",
     }
-    for name, seconds in cost.elapsed_s.items():
+    for name, seconds in cost["elapsed_s"].items():
         if seconds:
             lines.append(f"{name:<12}{_duration(seconds):>10}{remarks.get(name, '')}")
-    advice = f"more than {counted(cost.enough, 'thread')} would not help"
-    if cost.kind == "question":
+    advice = f"more than {counted(cost['enough'], 'thread')} would not help"
+    if not stores:
         advice = "each further thread helps"
-    elif cost.enough > cost.slots:
-        advice = f"up to {counted(cost.enough, 'thread')} would help"
-    lines += [f"{'together':<12}{_duration(cost.seconds):>10}", ""]
-    lines += [f"bottleneck: {cost.bottleneck}; {advice}"]
-    return "\n".join(lines + [f"note: {note}" for note in cost.notes])
+    elif cost["enough"] > cost["slots"]:
+        advice = f"up to {counted(cost['enough'], 'thread')} would help"
+    lines += [f"{'together':<12}{_duration(cost['seconds']):>10}", ""]
+    lines += [f"bottleneck: {cost['bottleneck']}; {advice}"]
+    return "\n".join(lines + [f"note: {note}" for note in cost["notes"]])
 
 
 def _duration(seconds: float) -> str:

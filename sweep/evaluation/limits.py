@@ -27,7 +27,7 @@ ROW, SHORT_ROW = 2048, 16
 # rows take the same time. Below 16 points the loop over rows costs more than the points.
 
 MAX_CHUNKS = 1_000_000
-"""Most chunks of a lazy dataset: each is a task that a scheduler keeps in memory."""
+"""Most chunks of a run or a lazy dataset: each has files, and is a task in a scheduler's memory."""
 
 FEW_LAUNCHES, MOST_BOXES = 1000, 64
 """Launches that are looked at first for one that is valid, and how many boxes before giving up."""

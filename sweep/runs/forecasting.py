@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sweep.errors import PlanError
-from sweep.evaluation import obstacles, variables
+from sweep.evaluation import limits, obstacles, variables
 from sweep.space import Space
 from sweep.store.buckets import free_bytes
 
-MAX_CHUNKS = 1_000_000
-"""Largest number of units of work: each has several files and takes memory in the scheduler."""
 
-
-@dataclass(frozen=True)
-class KernelForecast:
+class KernelForecast(NamedTuple):
     """One kernel's share of a run.
 
     Attributes
@@ -25,6 +22,8 @@ class KernelForecast:
         Its name.
     dims : dict
         Length of each dimension, without the models.
+    chunk_bytes : int
+        Size of the results of one unit of work [B].
     n_points : int
         Configurations.
     n_bytes : int
@@ -33,17 +32,15 @@ class KernelForecast:
         Units of work.
     n_files : int
         Files with the results.
-    chunk_bytes : int
-        Size of the results of one unit of work [B].
     """
 
     kernel: str
     dims: dict[str, int]
+    chunk_bytes: int
     n_points: int
     n_bytes: int
     n_chunks: int
     n_files: int
-    chunk_bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,6 @@ class Forecast:
         Every kernel's share.
     n_points, n_bytes, n_chunks, n_files : int
         As for a kernel, over all kernels.
-    memory_bytes : int
-        Results in memory at once, per thread [B].
     """
 
     plan: str
@@ -71,7 +66,11 @@ class Forecast:
     n_bytes: int
     n_chunks: int
     n_files: int
-    memory_bytes: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Results in memory at once, per thread [B]."""
+        return max(kernel.chunk_bytes for kernel in self.kernels)
 
     @property
     def n_evaluations(self) -> int:
@@ -130,18 +129,10 @@ def forecast(space: Space) -> Forecast:
         )
         n_files = sum(math.prod(counts[d] for d in v.dims) for v in found)
         dims = dict(zip(grid.names, grid.shape, strict=True))
-        key, n_points = kernel.kernel.key, kernel.n_points
-        kernels.append(
-            KernelForecast(key, dims, n_points, n_bytes, grid.n_chunks, n_files, chunk_bytes)
-        )
-    totals = {
-        name: sum(getattr(kernel, name) for kernel in kernels)
-        for name in ("n_points", "n_bytes", "n_chunks", "n_files")
-    }
-    memory_bytes = max((kernel.chunk_bytes for kernel in kernels), default=0)
-    return Forecast(
-        plan.name, len(plan.models), tuple(kernels), **totals, memory_bytes=memory_bytes
-    )
+        sizes = chunk_bytes, kernel.n_points, n_bytes, grid.n_chunks, n_files
+        kernels.append(KernelForecast(kernel.kernel.key, dims, *sizes))
+    totals = zip(*(kernel[3:] for kernel in kernels), strict=True)
+    return Forecast(plan.name, len(plan.models), tuple(kernels), *map(sum, totals))
 
 
 def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> None:
@@ -161,23 +152,21 @@ def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> Non
     PlanError
         The results do not fit; the message has both sizes. Sizes are before compression.
     """
-    size = human_bytes(expected.n_bytes)
+    what = f"plan {expected.plan}: {human_bytes(expected.n_bytes)} of results before compression"
     if limit is not None and expected.n_bytes > limit:
         raise PlanError(
-            f"plan {expected.plan}: {size} of results before compression, above the limit of "
-            f"{human_bytes(limit)}; keep fewer outputs, sweep fewer values, or raise --limit"
+            f"{what}, above the limit of {human_bytes(limit)}; keep fewer outputs, sweep fewer "
+            "values, or raise --limit"
         )
-    if store is not None:
-        free = free_bytes(store)
-        if expected.n_bytes > free:
-            raise PlanError(
-                f"plan {expected.plan}: {size} of results before compression, and "
-                f"{human_bytes(free)} free at '{store}'; keep fewer outputs or sweep fewer values"
-            )
-    if expected.n_chunks > MAX_CHUNKS:
+    if store is not None and expected.n_bytes > (free := free_bytes(store)):
         raise PlanError(
-            f"plan {expected.plan}: {expected.n_chunks:,} chunks, more than {MAX_CHUNKS:,}; "
-            "raise chunk_points or sweep fewer values"
+            f"{what}, and {human_bytes(free)} free at '{store}'; keep fewer outputs or sweep fewer "
+            "values"
+        )
+    if expected.n_chunks > limits.MAX_CHUNKS:
+        raise PlanError(
+            f"plan {expected.plan}: {expected.n_chunks:,} chunks, more than "
+            f"{limits.MAX_CHUNKS:,}; raise chunk_points or sweep fewer values"
         )
 
 

@@ -18,8 +18,6 @@ from sweep.errors import PlanError
 from sweep.jit_cache import cache_directory
 from sweep.space import KernelSpace, Plan
 
-__all__ = ["Rates", "Sample", "clock_pairs", "load_rates", "processor", "save_rates", "settings_of"]
-
 NAME = "calibration.json"
 SCHEMA = 3
 ADVICE = "run `sweep plan PLAN --calibrate`"
@@ -45,12 +43,12 @@ class Sample:
         Time to load or compile the passes and to create the tables of a process [s].
     point_s : float
         Time to evaluate a configuration [s].
-    byte_s : float
-        Time to summarise, encode and write a byte of results [s].
-    stored : float
-        Bytes on disk per byte of results [1].
     process_bytes : float
         Memory of a process after some chunks or questions [B].
+    byte_s : float
+        Time to summarise, encode and write a byte of results [s]; 0 for a question.
+    stored : float
+        Bytes on disk per byte of results [1]; 0 for a question.
     """
 
     kind: str
@@ -61,14 +59,9 @@ class Sample:
     clocks: int
     first_s: float
     point_s: float
-    byte_s: float
-    stored: float
     process_bytes: float
-
-    @property
-    def identity(self) -> tuple[Any, ...]:
-        """The values that a newer sample must share to replace this one."""
-        return self.kind, self.kernel, sorted(self.models), self.settings, self.clocks
+    byte_s: float = 0.0
+    stored: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,17 +108,14 @@ class Rates:
         plan : Plan
             The plan.
         """
-        models, settings, clocks = set(plan.models), settings_of(plan), clock_pairs(kernel)
+        settings, clocks = settings_of(plan), clock_pairs(kernel)
+        wanted = kind, set(plan.models), clocks > 1
 
         def difference(sample: Sample) -> tuple[Any, ...]:
             apart = abs(math.log(sample.clocks / clocks))
             return sample.sha256 != kernel.kernel.sha256, apart, sample.settings != settings
 
-        alike = (
-            s
-            for s in self.samples
-            if (s.kind, set(s.models), s.clocks > 1) == (kind, models, clocks > 1)
-        )
+        alike = (s for s in self.samples if (s.kind, set(s.models), s.clocks > 1) == wanted)
         return min(alike, key=difference, default=None)
 
 
@@ -159,16 +149,21 @@ def save_rates(rates: Rates) -> Path:
     PlanError
         The directory cannot be written.
     """
+
+    def identity(sample: Sample) -> tuple[Any, ...]:
+        """Return the values that a newer sample shares with the one that it replaces."""
+        return sample.kind, sample.kernel, {*sample.models}, sample.settings, sample.clocks
+
     with suppress(PlanError):  # no rates, or those of another machine
-        own = [sample.identity for sample in rates.samples]
-        older = [sample for sample in load_rates().samples if sample.identity not in own]
+        own = list(map(identity, rates.samples))
+        older = [sample for sample in load_rates().samples if identity(sample) not in own]
         rates = replace(rates, samples=(*rates.samples, *older))
     path = calibration_path()
     beside = path.with_name(f"{NAME}.{os.getpid()}")
-    data = {"schema": SCHEMA, **asdict(rates)}
+    text = json.dumps({"schema": SCHEMA, **asdict(rates)}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        beside.write_text(f"{text}\n", encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise PlanError(
@@ -215,9 +210,9 @@ def load_rates() -> Rates:
 
 def _checked(kind: Any, data: Mapping[str, Any]) -> Any:
     """Return a dataclass with checked fields: texts, finite numbers from 0, integers from 1."""
-    values = {field.name: data[field.name] for field in fields(kind)}
+    values = {}
     for field in fields(kind):
-        value = values[field.name]
+        value = values[field.name] = data[field.name]
         if field.type == "str" and not isinstance(value, str):
             raise TypeError(field.name)
         if field.type in ("float", "int") and not (field.type == "int") <= value < math.inf:

@@ -34,8 +34,6 @@ from sweep.space import KernelSpace, Plan, Space
 from sweep.store.buckets import files_of
 from sweep.store.writer import open_or_create
 
-__all__ = ["calibrate"]
-
 Measured = tuple[dict[str, float], list[Sample]]
 
 CHILD = "import sweep.cli.running; from sweep.runs.sampling import main; main()"
@@ -85,14 +83,11 @@ def calibrate(space: Space) -> Rates:
 
 def _in_child(space: Space, kind: str) -> Measured:
     request = pickle.dumps((kind, record_of(space)))
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD], input=request, capture_output=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", CHILD], input=request, capture_output=True)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise PlanError(f"the plan cannot be sampled: {lines[-1] if lines else done.returncode}")
-    found: Measured = pickle.loads(done.stdout)
-    return found
+    return pickle.loads(done.stdout)
 
 
 def main() -> None:
@@ -108,25 +103,19 @@ def main() -> None:
 def _sample(kind: str, kernel: KernelSpace, plan: Plan, **numbers: float) -> Sample:
     """Return a sample with the peak memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    own = {
-        "byte_s": 0.0,
-        "stored": 0.0,
-        "process_bytes": float(peak if sys.platform == "darwin" else peak * 1024),
-    }
-    key, sha256 = kernel.kernel.key, kernel.kernel.sha256
-    settings, clocks = settings_of(plan), clock_pairs(kernel)
-    return Sample(kind, key, sha256, plan.models, settings, clocks, **{**own, **numbers})
+    key, sha256, clocks = kernel.kernel.key, kernel.kernel.sha256, clock_pairs(kernel)
+    numbers["process_bytes"] = float(peak if sys.platform == "darwin" else peak * 1024)
+    return Sample(kind, key, sha256, plan.models, settings_of(plan), clocks, **numbers)
 
 
 class _TimedJob(Job):
-    """A job that also returns the time for writing, and the number of bytes."""
+    """A job whose summaries also have the time for writing, and the number of bytes."""
 
     def store(self, unit: Unit, *given: Any, **options: Any) -> dict[str, Any]:
         started = time.thread_time()
         summary = super().store(unit, *given, **options)
         spent = time.thread_time() - started
-        n_bytes = sum(array.nbytes for array in given[1].values())
-        return {"summary": summary, "write_s": spent, "bytes": n_bytes}
+        return summary | {"write_s": spent, "bytes": sum(a.nbytes for a in given[1].values())}
 
 
 def _run_samples(space: Space) -> Measured:
@@ -143,7 +132,7 @@ def _run_samples(space: Space) -> Measured:
         for kernel in space.kernels:
             finished: dict[Unit, dict[str, Any]] = {}
             samples.append(_run_sample(job, kernel, finished, path))
-            entries += [[(*unit, result["summary"])] for unit, result in finished.items()]
+            entries += [[(*unit, summary)] for unit, summary in finished.items()]
         journal_s = _cpu_seconds(lambda: list(map(store.mark_finished, entries)))
     return {"store_s": store_s, "journal_s": journal_s / len(entries)}, samples
 
@@ -164,19 +153,18 @@ def _run_sample(
     end = time.monotonic() + SECONDS
     for share in PLACES:
         first = min(int(share * grid.n_chunks), grid.n_chunks - n_taken)
-        units = [(key, first + i) for i in range(n_taken)]
+        taken += (units := [(key, first + i) for i in range(n_taken)])
         cpu_s += run(units)
-        taken += [(grid.box(unit[1]).n_points, finished[unit]) for unit in units]
         if time.monotonic() > end:
             break
-    write_s = sum(result["write_s"] for _, result in taken)
+    write_s = sum(finished[unit]["write_s"] for unit in taken)
     on_disk = files_of(path).total_bytes() - before
     return _sample(
         "run", kernel, plan,
         first_s=max(first_s - cpu_s / len(taken), 0.0),
-        point_s=max(cpu_s - write_s, 0.0) / sum(n_points for n_points, _ in taken),
-        byte_s=write_s / sum(result["bytes"] for _, result in taken),
-        stored=on_disk / sum(result["bytes"] for result in finished.values()),
+        point_s=max(cpu_s - write_s, 0.0) / sum(grid.box(i).n_points for _, i in taken),
+        byte_s=write_s / sum(finished[unit]["bytes"] for unit in taken),
+        stored=on_disk / sum(summary["bytes"] for summary in finished.values()),
     )  # fmt: skip
 
 
@@ -194,9 +182,7 @@ def _question_samples(space: Space) -> Measured:
         if many.n_points > 2 * few.n_points:
             point_s = max(many_s - few_s, 0.0) / (many.n_points - few.n_points)
         first_s = max(first_s - point_s * few.n_points, 0.0)
-        samples.append(
-            _sample("question", kernel, space.plan, first_s=first_s, point_s=point_s)
-        )  # fmt: skip
+        samples.append(_sample("question", kernel, space.plan, first_s=first_s, point_s=point_s))
     return {}, samples
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from sweep.errors import SweepError
 
-__all__ = ["Workers", "check_same_versions", "cluster", "package_versions", "patience"]
-
 MUST_AGREE = ("sweep", "numba", "llvmlite", "numpy", "numcodecs")
 """Packages that affect the bits of results and the bytes of chunks."""
 
@@ -70,6 +68,12 @@ class Workers:
     def is_cluster(self) -> bool:
         """Whether other processes compute the chunks."""
         return (self.scheduler, self.scheduler_file, self.processes) != (None, None, None)
+
+    @property
+    def slots(self) -> int:
+        """Threads that compute, of this process or of ``processes``."""
+        own = 1 if self.processes else os.cpu_count() or 1
+        return (self.processes or 1) * (self.threads or own)
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from sweep.evaluation import variables
 from sweep.runs import execute as executing
 from sweep.runs import rates as kept
 from sweep.runs import sampling
-from sweep.runs.predicting import Resources, predict
+from sweep.runs.predicting import predict
 from sweep.runs.rates import load_rates, save_rates
 from sweep.runs.running import run
+from sweep.runs.workers import Workers
 from sweep.space import Plan, resolve
 
 CALIBRATION_PATH = kept.calibration_path
@@ -58,18 +59,18 @@ def test_bytes_and_files_are_those_of_a_run(tmp_path, outputs, models):
 
     space = resolve(plan(outputs=outputs, models=models))
     finished = run(space, tmp_path / "small.zarr", threads=1)
-    cost = predict(space, rates(), Resources(threads=1))
-    assert (cost.configurations, cost.chunks, cost.tasks) == (POINTS, CHUNKS, CHUNKS)
+    cost = predict(space, rates(), Workers(threads=1))
+    assert [cost[n] for n in ("configurations", "chunks", "tasks")] == [POINTS, CHUNKS, CHUNKS]
     group = zarr.open_group(finished.path, mode="r")
     names = {k.kernel.key: {v.name for v in variables(k, space.plan)} for k in space.kernels}
     arrays = [group[f"{kernel}/{name}"] for kernel in names for name in names[kernel]]
-    assert cost.result_bytes == sum(a.nbytes for a in arrays)
-    assert cost.files == sum(math.prod(a.cdata_shape) for a in arrays)
+    assert cost["result_bytes"] == sum(a.nbytes for a in arrays)
+    assert cost["files"] == sum(math.prod(a.cdata_shape) for a in arrays)
     on_disk = sum(
         1 for kernel in names for name in names[kernel]
         for path in (finished.path / kernel / name).iterdir() if path.name != "zarr.json"
     )  # fmt: skip
-    assert cost.files == on_disk
+    assert cost["files"] == on_disk
 
 
 class Here:
@@ -104,7 +105,7 @@ class Here:
 @pytest.mark.parametrize("workers", [1, 2, 3, 7, 1000])
 def test_tasks_are_those_of_a_run(monkeypatch, workers):
     space, client, seen = resolve(plan()), Here(workers), []
-    cost = predict(space, rates(), Resources(workers=workers))
+    cost = predict(space, rates(), Workers(processes=workers))
 
     def batch(job, units, versions):
         return pickle.dumps([(unit, {}) for unit in units])
@@ -113,8 +114,8 @@ def test_tasks_are_those_of_a_run(monkeypatch, workers):
     units = [(k.kernel.key, i) for k in space.kernels for i in range(k.grid.n_chunks)]
     executing.execute(batch, units, lambda *done: seen.append(done), points=space.n_points,
                       client=client)  # fmt: skip
-    assert len(seen) == cost.chunks
-    assert client.tasks == cost.tasks
+    assert len(seen) == cost["chunks"]
+    assert client.tasks == cost["tasks"]
 
 
 # ---------------------------------------------------------------------------- seconds
@@ -129,52 +130,54 @@ PLANS = {
               "block_size": {"start": 32, "stop": 1024, "step": 32}},
     ),
     "many chunks": Plan(**{**WIDE, "chunk_points": 20_000}),
+    "wider": Plan(
+        **{**WIDE, "axes": {**WIDE["axes"], "tile": [8, 16], "n": [512, 1024, 2048, 4096]}}
+    ),
 }  # fmt: skip
+
+
+def predicted(name, processes, changes=None, **options):
+    """Return the cost of a plan with worker processes of one thread."""
+    workers = Workers(processes=processes)
+    return predict(resolve(PLANS[name]), rates(**(changes or {})), workers, **options)
 
 
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("stores", [True, False])
-def test_more_workers_are_never_slower(name, stores):
+@pytest.mark.parametrize("bandwidth", [None, 1e6, 1e9])
+def test_more_workers_are_never_slower(name, stores, bandwidth):
     """More workers help until the scheduler or the bandwidth limits the run."""
-    space = resolve(PLANS[name])
-    for bandwidth in (None, 1e6, 1e9):
-        found = [
-            predict(space, rates(cluster_s=0.0, worker_s=0.0, task_s=0.0),
-                    Resources(workers=n, bandwidth=bandwidth), stores=stores).seconds
-            for n in (1, 2, 3, 5, 8, 13, 100, 1000)
-        ]  # fmt: skip
-        assert found == sorted(found, reverse=True)
+    free = {"cluster_s": 0.0, "worker_s": 0.0, "task_s": 0.0}
+    costs = [predicted(name, n, free, bandwidth=bandwidth, stores=stores)
+             for n in (1, 2, 3, 5, 8, 13, 100, 1000)]  # fmt: skip
+    found = [cost["seconds"] for cost in costs]
+    assert found == sorted(found, reverse=True)
 
 
 def test_bandwidth_bounds_from_where_it_says():
-    space = resolve(PLANS["wide"])
     slow = 2e6
-    cost = predict(space, rates(), Resources(workers=1000, bandwidth=slow))
-    assert cost.bottleneck == "bandwidth"
-    assert cost.elapsed_s["bandwidth"] == cost.stored_bytes / slow
-    assert cost.enough < 1000
-    few = predict(space, rates(), Resources(workers=cost.enough, bandwidth=slow, threads=1))
-    assert max(few.elapsed_s, key=few.elapsed_s.get) == "bandwidth"
+    cost = predicted("wide", 1000, bandwidth=slow)
+    assert cost["bottleneck"] == "bandwidth"
+    assert cost["elapsed_s"]["bandwidth"] == cost["stored_bytes"] / slow
+    assert cost["enough"] < 1000
+    few = predicted("wide", cost["enough"], bandwidth=slow)["elapsed_s"]
+    assert max(few, key=few.get) == "bandwidth"
 
 
 def test_more_of_everything_takes_longer():
-    base = predict(resolve(PLANS["wide"]), rates(), Resources(workers=4))
-    axes = {**WIDE["axes"], "tile": [8, 16], "n": [512, 1024, 2048, 4096]}
-    more = predict(resolve(Plan(**{**WIDE, "axes": axes})), rates(), Resources(workers=4))
-    assert more.seconds > base.seconds
-    assert more.stored_bytes > base.stored_bytes
+    base, more = predicted("wide", 4), predicted("wider", 4)
+    assert more["seconds"] > base["seconds"]
+    assert more["stored_bytes"] > base["stored_bytes"]
     slower = tuple(replace(s, byte_s=1e-6) for s in rates().samples)
-    bound = predict(resolve(PLANS["wide"]), rates(samples=slower), Resources(workers=4))
-    assert bound.bottleneck == "writing"
-    assert bound.seconds > base.seconds
+    bound = predicted("wide", 4, {"samples": slower})
+    assert bound["bottleneck"] == "writing"
+    assert bound["seconds"] > base["seconds"]
 
 
 def test_machine_shares_its_cores():
-    space, one = resolve(PLANS["many chunks"]), Resources(workers=8, cores=1)
-    alone = predict(space, rates(), one)
-    apart = predict(space, rates(), Resources(workers=8))
-    assert alone.elapsed_s["compilation"] == 8 * apart.elapsed_s["compilation"]
-    assert alone.elapsed_s["computing"] > 7.9 * apart.elapsed_s["computing"]
+    alone, apart = (predicted("many chunks", 8, cores=cores)["elapsed_s"] for cores in (1, None))
+    assert alone["compilation"] == 8 * apart["compilation"]
+    assert alone["computing"] > 7.9 * apart["computing"]
 
 
 def test_the_most_similar_sample_is_used():
@@ -189,15 +192,15 @@ def test_the_most_similar_sample_is_used():
     assert found.find("run", first, space.plan) is found.samples[3]
     assert found.find("run", second, space.plan) is found.samples[0]
     assert found.find("question", second, space.plan) is found.samples[5]
-    notes = predict(space, found, Resources(threads=1)).notes
+    notes = predict(space, found, Workers(threads=1))["notes"]
     assert notes == ("sepia was not calibrated: rates of other",)
     few = rates(samples=found.samples[:1] + found.samples[2:3])
-    assert predict(space, few, Resources(threads=1)).notes[0] == (
+    assert predict(space, few, Workers(threads=1))["notes"][0] == (
         "matrixmul_shared was calibrated with 100 pairs of clocks"
     )
     nominal = resolve(Plan(kernels=["sepia"], devices=["gtx_980"], models=["wang_chu", "hong_kim"]))
     with pytest.raises(PlanError, match="sepia: wang_chu, hong_kim without clocks is not calibr"):
-        predict(nominal, few, Resources(threads=1))
+        predict(nominal, few, Workers(threads=1))
 
 
 # ---------------------------------------------------------------------------- measured rates
