@@ -12,10 +12,9 @@ import numpy as np
 
 from sweep.evaluation import assumptions, evaluate_box
 from sweep.explanation.case import Case, find_case, scalar
-from sweep.explanation.formulas import Comparison, Operand, literal
 from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons
-from sweep.explanation.sections import Explanation, Line, Section
+from sweep.explanation.sections import Comparison, Explanation, Line, Section, literal
 from sweep.explanation.trace import Step, Trace
 from sweep.fields import STATUS
 from sweep.hardware.clocks import voltage_at
@@ -123,21 +122,10 @@ def _assumed(case: Case) -> Iterator[str]:
 
 
 def _line(step: Step, case: Case) -> Line:
-    name = step.symbol.symbol
+    name = step.name
     if step.kind == "condition":
-        name = "condition" if step.number else step.name.replace("_", " ")
-    return Line(
-        name=name,
-        value=step.value if isinstance(step.value, bool) else float(step.value),
-        units=step.symbol.units,
-        meaning=step.symbol.meaning,
-        formula=step.operand.text,
-        worked=step.operand.with_numbers,
-        number=step.number,
-        comment=", ".join(_errata(step.comment, case)),
-        comparisons=step.comparisons,
-        used=step.used,
-    )
+        name = "condition" if step.number else step.variable.replace("_", " ")
+    return replace(step, name=name, comment=", ".join(_errata(step.comment, case)))
 
 
 def _errata(comment: str, case: Case) -> list[str]:
@@ -147,7 +135,7 @@ def _errata(comment: str, case: Case) -> list[str]:
 
 
 def _equations(body: Trace, case: Case) -> Section:
-    steps = [s for s in body.steps if s.name not in CODES and s.kind != "code"]
+    steps = [s for s in body.steps if s.variable not in CODES and s.kind != "code"]
     in_regime = {c for d in body.decisions("regime") for c in d.comparisons}
     lines = []
     for step in steps:
@@ -181,7 +169,7 @@ def _regime(body: Trace, case: Case) -> Section:
         first, *others = sides or ["as the variant has it"]
         lines.append(
             Line(name, "holds" if decision.value else "fails", formula=first,
-                 comment=", ".join(_errata(_comment(decision, body), case)),
+                 comment=", ".join(_errata(decision.step.comment if decision.step else "", case)),
                  comparisons=decision.comparisons)
         )  # fmt: skip
         lines += [Line("", formula=text) for text in others]
@@ -189,20 +177,12 @@ def _regime(body: Trace, case: Case) -> Section:
     return Section(title, tuple(lines))
 
 
-def _comment(decision: Operand, body: Trace) -> str:
-    """Return the comment beside the line of a condition."""
-    for step in body.steps:
-        if step.kind == "condition" and decision.text in (step.symbol.symbol, step.name):
-            return step.comment
-    return ""
-
-
 # ---------------------------------------------------------------------------- the result
 
 
 def _result(finish: Trace, case: Case) -> Section:
     """Return how seconds, watts and joules follow from cycles."""
-    lines = [_line(step, case) for step in finish.steps if step.name not in CODES]
+    lines = [_line(step, case) for step in finish.steps if step.variable not in CODES]
     time = [line for line in lines if line.name == "T"]
     if not case.is_powered:
         return Section("Time, power, energy", tuple(time))

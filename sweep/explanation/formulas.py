@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from sweep.compiler.program import OPERATORS
+from sweep.explanation.sections import Comparison, Line, literal
 from sweep.models.base import Symbol
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "max": max, "min": min, "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt,
 }  # fmt: skip
-DIGITS = 6
 
 
 Units = Counter[str]
@@ -27,23 +27,11 @@ Units = Counter[str]
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One comparison with both sides, in symbols and as values."""
-
-    left: str
-    operator: str
-    right: str
-    left_value: float
-    right_value: float
-    holds: bool
-
-
-@dataclass(frozen=True)
 class Operand:
     """A value, and how it is written as a formula and with numbers inserted (syntax trees).
 
-    ``symbol`` is set for a named quantity, ``variable`` is where it was last read from, ``number``
-    the equation that gave it; ``units`` are None where they are unknown (a number in the source).
+    ``symbol`` is set for a named quantity, ``variable`` is where it was last read from, ``step``
+    the line that gave it; ``units`` are None where they are unknown (a number in the source).
     """
 
     value: Any
@@ -51,7 +39,7 @@ class Operand:
     numbers: ast.expr
     symbol: Symbol | None = None
     variable: str = ""
-    number: str = ""
+    step: Line | None = None
     comparisons: tuple[Comparison, ...] = ()
     units: Units | None = None
 
@@ -64,6 +52,11 @@ class Operand:
     def with_numbers(self) -> str:
         """The formula with numbers inserted, as text."""
         return ast.unparse(self.numbers)
+
+    @property
+    def number(self) -> str:
+        """The number of the equation that gave the value."""
+        return self.step.number if self.step else ""
 
     @property
     def is_truth(self) -> bool:
@@ -95,26 +88,6 @@ def units_text(units: Units | None) -> str:
     return (" ".join(words) or "1") + "".join(below)
 
 
-def literal(value: Any) -> str:
-    """Return a value as it is written on paper: no trailing zeros, six digits; words unchanged.
-
-    >>> literal(250.0), literal(2 / 3), literal(54.6e9), literal(True)
-    ('250', '0.666667', '5.46e10', 'true')
-    """
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    number = float(value)
-    size = abs(number)
-    if size < 1e7 and number.is_integer():
-        return str(int(number))
-    short = f"{number:.{DIGITS}g}"
-    if 10.0**DIGITS <= size < 1e10 and float(short) != number:
-        return f"{number:.0f}"
-    return re.sub(r"e([+-])0*", lambda match: f"e{match[1].strip('+')}", short)
-
-
 def symbol_text(symbol: Symbol) -> str:
     """Return a symbol as part of a formula: in parentheses if it is a formula itself."""
     loose = re.sub(r"\([^()]*\)", "", symbol.symbol)
@@ -126,11 +99,10 @@ def constant(value: Any, text: str = "") -> Operand:
     return Operand(value, ast.Name(text) if text else _number(value), _number(value))
 
 
-def named(symbol: Symbol, value: Any, *, text: str = "", number: str = "") -> Operand:
-    """Return a quantity with a symbol."""
-    written = ast.Name(text or symbol_text(symbol))
-    units = units_of(symbol.units)
-    return Operand(value, written, _number(value), symbol, number=number, units=units)
+def named(symbol: Symbol, value: Any, **known: Any) -> Operand:
+    """Return a quantity with a symbol, and what else is known of it."""
+    written, units = ast.Name(symbol_text(symbol)), units_of(symbol.units)
+    return Operand(value, written, _number(value), symbol, units=units, **known)
 
 
 def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweep.explanation.case import Case, scalar
-from sweep.explanation.formulas import literal
-from sweep.explanation.sections import Line, Section
+from sweep.explanation.sections import Line, Section, literal
 from sweep.fields import LIMITER
 from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 
 from sweep.explanation.case import Case, scalar
-from sweep.explanation.formulas import literal
 from sweep.explanation.inputs import TEXTS, file_of, launch_texts, one_line, value_of
+from sweep.explanation.sections import literal
 from sweep.expressions import Expression
 from sweep.models import get_model
 
@@ -136,8 +136,8 @@ def _domain(case: Case) -> Iterator[str]:
         if step.used and step.kind != "condition" and not math.isfinite(step.value):
             at = f" ({step.number})" if step.number else ""
             yield (
-                f"{case.model.name} has no sense here: {step.symbol.symbol}{at} ="
-                f" {step.operand.with_numbers} = {literal(step.value)}."
+                f"{case.model.name} has no sense here: {step.name}{at} ="
+                f" {step.worked} = {literal(step.value)}."
             )
             return
     yield f"{case.model.name} gives {literal(case.results['execution_cycles'])} cycles."

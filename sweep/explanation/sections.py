@@ -5,19 +5,33 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sweep.explanation.formulas import Comparison, literal
+import numpy as np
 
 WIDTH = 100
 NAME, TEXT = 44, 24  # greatest width of names, smallest width of texts
 UNUSED = "·"
+DIGITS = 6
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """One comparison with both sides, in symbols and as values."""
+
+    left: str
+    operator: str
+    right: str
+    left_value: float
+    right_value: float
+    holds: bool
+
+
+@dataclass
 class Line:
     """One quantity.
 
@@ -57,11 +71,10 @@ class Line:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the non-empty attributes as plain data."""
-        defaults = {field.name: field.default for field in fields(self)}
         return {
-            name: _plain(value)
-            for name, value in vars(self).items()
-            if name == "value" or value != defaults[name]
+            field.name: _plain(value)
+            for field in fields(Line)
+            if (value := getattr(self, field.name)) != field.default or field.name == "value"
         }
 
     @property
@@ -155,6 +168,26 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return "\n".join(_html(self))
+
+
+def literal(value: Any) -> str:
+    """Return a value as it is written on paper: no trailing zeros, six digits; words unchanged.
+
+    >>> literal(250.0), literal(2 / 3), literal(54.6e9), literal(True)
+    ('250', '0.666667', '5.46e10', 'true')
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    size = abs(number)
+    if size < 1e7 and number.is_integer():
+        return str(int(number))
+    short = f"{number:.{DIGITS}g}"
+    if 10.0**DIGITS <= size < 1e10 and float(short) != number:
+        return f"{number:.0f}"
+    return re.sub(r"e([+-])0*", lambda match: f"e{match[1].strip('+')}", short)
 
 
 def _plain(value: Any) -> Any:

@@ -12,13 +12,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from sweep.compiler.program import Assignment, Program
 from sweep.explanation.formulas import (
-    Comparison,
     Operand,
     combined,
     constant,
@@ -26,49 +24,28 @@ from sweep.explanation.formulas import (
     symbol_text,
     units_text,
 )
+from sweep.explanation.sections import Comparison, Line
 from sweep.models.base import EquationInfo, Symbol
 
 Value = float | tuple[float, ...]
 
 
 @dataclass
-class Step:
-    """One value and how it is computed.
+class Step(Line):
+    """One value and how it is computed: a line of an explanation, and what the trace knows of it.
 
     Attributes
     ----------
-    symbol : Symbol
-        How it is printed, its unit, its meaning.
-    operand : Operand
-        The value with its formula, in symbols and with numbers inserted.
     kind : str
         ``"equation"``, ``"condition"`` (its value is a truth value), ``"intermediate"``,
         ``"choice"`` (one of several values, by a condition) or ``"code"`` (of a regime or status).
-    comparisons : tuple of Comparison
-        What was compared, with both sides.
-    comment : str
-        The comment beside the line in the source: mostly the erratum that it applies.
-    number : str
-        The equation's number; ``""`` for what only joins equations.
-    name : str
+    variable : str
         The variable of the body that took the value, ``""`` inside an expression.
-    used : bool
-        Whether the results depend on it.
     """
 
-    symbol: Symbol
-    operand: Operand
-    kind: str
-    comparisons: tuple[Comparison, ...]
-    comment: str
-    number: str = ""
-    name: str = ""
     used: bool = False
-
-    @property
-    def value(self) -> Any:
-        """The result: a number or a truth value."""
-        return self.operand.value
+    kind: str = ""
+    variable: str = ""
 
 
 @dataclass
@@ -81,10 +58,10 @@ class _Evaluation:
     decisions: list[Operand] = field(default_factory=list)
     origin: str = ""  # the assignment whose value a variable took over
 
-    @property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """What the decisions compared."""
-        return tuple(made for decision in self.decisions for made in decision.comparisons)
+    def compared(self, operand: Operand) -> tuple[Comparison, ...]:
+        """Return what the decisions compared, and then the value itself."""
+        found = [*self.decisions, operand]
+        return tuple(comparison for part in found for comparison in part.comparisons)
 
 
 class Trace:
@@ -199,14 +176,14 @@ class Trace:
         if symbol is None:
             return self._intermediate(here, operand)
         if not operand.variable:
-            step = next((s for s in reversed(self.steps) if s.operand.value is operand.value
-                         and s.number == number), None)  # fmt: skip
-            if step is not None:  # the equation that gave the value
+            step = operand.step  # of the equation that gave the value
+            if isinstance(step, Step):
                 own = self._symbols.get(name, symbol)
                 if own is not symbol:
                     operand = replace(operand, symbol=own, formula=ast.Name(symbol_text(own)))
                 operand = self._unambiguous(name, operand)
-                step.name, step.symbol = name, operand.symbol or own
+                step.variable = name
+                step.name, step.units, step.meaning = operand.symbol or own
         elif (here.decisions or here.made.is_decided) and operand.variable != name:
             suffix = f" ({number})" if number else ""
             chosen = replace(operand, formula=ast.Name(operand.text.removesuffix(suffix) + suffix))
@@ -232,7 +209,7 @@ class Trace:
         is_constant = operand.text == operand.with_numbers and operand.text[:1].isdigit()
         if not is_constant or here.decisions or kind == "code":  # and not `total = 0.0`
             self._record(here, result.symbol or symbol, operand, kind)
-        return replace(result, comparisons=operand.comparisons)
+        return replace(result, comparisons=operand.comparisons, step=here.step)
 
     def _declared(self, name: str) -> Symbol | None:
         """Return the model's symbol for a variable."""
@@ -250,10 +227,19 @@ class Trace:
     def _record(
         self, here: _Evaluation, symbol: Symbol, operand: Operand, kind: str, number: str = ""
     ) -> None:
-        made = here.made
-        compared = () if made.kind == "result" else (*here.comparisons, *operand.comparisons)
-        name = made.variable if made.kind == "variable" else ""
-        here.step = Step(symbol, operand, kind, compared, made.comment, number, name)
+        made, value = here.made, operand.value
+        here.step = Step(
+            *symbol[:1],
+            value if isinstance(value, bool) else float(value),
+            *symbol[1:],
+            formula=operand.text,
+            worked=operand.with_numbers,
+            number=number,
+            comment=made.comment,
+            comparisons=() if made.kind == "result" else here.compared(operand),
+            kind=kind,
+            variable=made.variable if made.kind == "variable" else "",
+        )
         self.steps.append(here.step)
 
     # expressions
@@ -279,9 +265,9 @@ class Trace:
         here.decisions.clear()  # those of the arguments belong to the statement
         result = self._evaluate(here.made.expression, here)
         self._record(here, info.result, result, info.kind, info.number)
-        operand = named(info.result, result.value, number=info.number)
+        operand = named(info.result, result.value, step=here.step)
         if info.kind == "condition":
-            return replace(operand, comparisons=(*here.comparisons, *result.comparisons))
+            return replace(operand, comparisons=here.compared(result))
         if here.made.is_ambiguous:
             return replace(operand, formula=ast.Name(f"{operand.text} ({info.number})"))
         return operand

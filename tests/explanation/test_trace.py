@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sweep.compiler.lowering import lower, lowered
 from sweep.explanation import formulas
+from sweep.explanation.sections import literal
 from sweep.explanation.trace import Trace
 from sweep.models import get_model, model_names
 from sweep.models.base import Symbol, equations
@@ -91,10 +92,10 @@ def test_results_are_those_of_the_function(values, corrected):
 
 def test_formulas_are_written_in_symbols_and_in_numbers():
     step = step_of("1", 1.0, 2.0, 5.0)
-    assert (step.number, step.symbol.symbol, step.value) == ("1", "T_total", -6.0)
-    assert step.operand.text == "#a * (b * 2 + b) / (#a - b)"
-    assert step.operand.with_numbers == "1 * (2 * 2 + 2) / (1 - 2)"
-    assert step_of("2", 1.0, 2.0, 5.0).operand.text == "min(b, 7, N) ** 2"  # one minimum
+    assert (step.number, step.name, step.value) == ("1", "T_total", -6.0)
+    assert step.formula == "#a * (b * 2 + b) / (#a - b)"
+    assert step.worked == "1 * (2 * 2 + 2) / (1 - 2)"
+    assert step_of("2", 1.0, 2.0, 5.0).formula == "min(b, 7, N) ** 2"  # one minimum
     assert math.isinf(step_of("1", 2.0, 2.0, 3.0).value)  # as in the compiled code
 
 
@@ -117,18 +118,18 @@ def test_decisions_tell_why_a_value_was_chosen():
 
 def test_steps_have_names_units_and_comments__unused_ones_are_marked():
     steps = followed(1.0, 2.0, 5.0).steps
-    by_name = {s.name: s for s in steps if s.name}
-    assert by_name["ratio"].symbol.units == "1"
-    assert by_name["latency"].symbol.symbol == "T_latency"
-    assert by_name["_unused"].symbol == Symbol("_unused", "1", "")
-    assert not by_name["_unused"].used
-    assert (steps[-1].symbol.symbol, steps[-1].operand.text) == ("r2", "T_latency + 0.5 * b")
+    by_name = {s.variable: s for s in steps if s.variable}
+    assert by_name["ratio"].units == "1"
+    assert by_name["latency"].name == "T_latency"
+    unused = by_name["_unused"]
+    assert (unused.name, unused.units, unused.meaning, unused.used) == ("_unused", "1", "", False)
+    assert (steps[-1].name, steps[-1].formula) == ("r2", "T_latency + 0.5 * b")
     assert by_name["chosen"].kind == "choice"
-    assert by_name["chosen"].operand.text == "T_total (1)"
+    assert by_name["chosen"].formula == "T_total (1)"
     assert [s.comment for s in steps if s.comment] == ["TOY-1"]
     # The second of two values is chosen only if the condition fails.
     for x, is_used in ((1.0, False), (4.0, True)):
-        maxima = [s for s in followed(x, 2.0, 5.0).steps if s.operand.text.startswith("max(")]
+        maxima = [s for s in followed(x, 2.0, 5.0).steps if s.formula.startswith("max(")]
         assert [s.used for s in maxima] == [is_used]
 
 
@@ -147,7 +148,7 @@ def test_sequences_and_branches__number_by_number():
     inputs = {"parts": (SYMBOLS["parts"], values), "n": (SYMBOLS["n"], 2.0)}
     found = Trace(program, inputs, symbols=SYMBOLS)
     assert found.results == sums(values, 2.0)
-    assert [s.operand.text for s in found.steps[:3]] == [
+    assert [s.formula for s in found.steps[:3]] == [
         "result + p[0] * N", "result + p[1] * N", "result - 1",
     ]  # fmt: skip
     assert all(step.used for step in found.steps)
@@ -201,6 +202,6 @@ def test_numbers_and_units_are_written_as_on_paper():
         1e7: "1e7", 9999999.0: "9999999", 184012510.104: "184012510", 7.68e10: "7.68e10",
         -2.5e-9: "-2.5e-9", np.nan: "nan", np.inf: "inf", np.bool_(True): "true",
     }  # fmt: skip
-    assert {value: formulas.literal(value) for value in texts} == texts
+    assert {value: literal(value) for value in texts} == texts
     for units in ("cycle", "B/s", "1", ""):
         assert formulas.units_text(formulas.units_of(units)) == units
