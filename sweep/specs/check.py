@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from sweep.errors import nearest
 from sweep.specs.formats import (
+    FORMATS,
     UNITS,
     Format,
     Key,
@@ -19,28 +19,41 @@ from sweep.specs.formats import (
     range_text,
     split_unit,
 )
-from sweep.specs.reading import Report, parse_toml, quoted_path
+from sweep.specs.reading import Report, quoted_path
+
+Part = TypeVar("Part", dict[str, Any], list[Any])
 
 
 class Checked(dict[str, Any]):
     """The valid values of a table by key.
 
-    ``written`` is the table in the file, ``meant`` the missing keys that were reported already or
-    probably misspelt, so that each is reported once.
+    ``written`` is the table in the file at ``path``, ``meant`` the missing keys that were reported
+    already or probably misspelt, so that each is reported once.
     """
 
-    def __init__(self, written: Mapping[str, Any]) -> None:
+    def __init__(self, section: Section, path: str, written: Mapping[str, Any]) -> None:
         super().__init__()
-        self.written = written
+        self.section, self.path, self.written = section, path, written
         self.meant: set[str] = set()
 
+    def at(self, name: str) -> str:
+        """Return the dotted path of a key."""
+        return f"{self.path}.{quoted_path(name)}" if self.path else quoted_path(name)
 
-@dataclass(frozen=True)
+    def has(self, name: str) -> bool:
+        """Return whether a key is in the file, or was reported already."""
+        return name in self.written or name in self.meant
+
+
 class Content:
     """A file with its checked tables.
 
     Attributes
     ----------
+    report : Report
+        Collects all findings.
+    sections : Format
+        The definition of the format.
     file : dict
         The file as read.
     top : Checked
@@ -49,79 +62,38 @@ class Content:
         The tables in the file that have declared keys, except arrays of tables.
     """
 
-    file: dict[str, Any]
-    top: Checked
-    tables: dict[str, Checked]
+    def __init__(self, report: Report, sections: Format, file: dict[str, Any]) -> None:
+        self.report, self.sections, self.file = report, sections, file
+        self.tables: dict[str, Checked] = {}
+        known = [name for name in sections if name]
+        values = {n: v for n, v in file.items() if not (n in known or _holds_tables(v))}
+        self.top = check_section(report, sections[""], values)
+        for name in [name for name in file if name not in values]:
+            if name not in known:
+                hint = nearest(name, known)
+                found = hint or f"; the tables are {', '.join(known)}"
+                report.error("", f"[{quoted_path(name)}]: unknown table{found}")
+                self.top.meant.add(suggested(hint))
+            elif sections[name].repeated != isinstance(file[name], list):
+                brackets = f"[[{name}]]" if sections[name].repeated else f"[{name}]"
+                report.error(name, f"this is a table: write {brackets}", file[name])
+                self.top.meant.add(name)
+        for name in known:
+            if sections[name].required and name not in file and name not in self.top.meant:
+                report.error("", f"[{name}]: missing table: {sections[name].meaning}")
+                self.top.meant.add(name)
 
-    def table(self, name: str) -> dict[str, Any]:
-        """Return a table as read; empty if it is missing or not a table, which is reported."""
+    def check_tables(self) -> None:
+        """Check the tables that have declared keys."""
+        for name, section in self.sections.items():
+            if name and not section.values and not section.repeated:
+                if isinstance(self.file.get(name), dict):
+                    self.tables[name] = check_section(self.report, section, self.file[name])
+
+    def part(self, name: str, kind: type[Part]) -> Part:
+        """Return a table or list as read; empty if it is missing or another, which is reported."""
         content = self.file.get(name)
-        return content if isinstance(content, dict) else {}
-
-    def rows(self, name: str) -> list[Any]:
-        """Return the tables of an array of tables as read; empty if it is missing or no array."""
-        content = self.file.get(name)
-        return content if isinstance(content, list) else []
-
-
-def check_file(
-    report: Report,
-    text: str,
-    key: str,
-    sections: Format,
-    check_top: Callable[[Report, Checked, Collection[str]], None] | None = None,
-) -> Content | None:
-    """Parse a file and check its top level and its tables; return ``None`` if it is not TOML.
-
-    Parameters
-    ----------
-    report : Report
-        Collects all findings.
-    text : str
-        The file.
-    key : str
-        The file's name without ``.toml``.
-    sections : Format
-        The definition of the format.
-    check_top : callable, optional
-        A further check of the values at the top; it also receives the names in the file.
-    """
-    file = parse_toml(report, text, key)
-    if file is None:
-        return None
-    top = _check_top_level(report, file, sections)
-    if check_top is not None:
-        check_top(report, top, file)
-    tables = {
-        name: check_section(report, section, file[name], sections=sections)
-        for name, section in sections.items()
-        if name and not section.values and isinstance(file.get(name), dict) and not section.repeated
-    }
-    return Content(file, top, tables)
-
-
-def _check_top_level(report: Report, file: dict[str, Any], sections: Format) -> Checked:
-    """Check the values at the top of a file, and that all tables are known."""
-    known = [name for name in sections if name]
-    values = {name: v for name, v in file.items() if not (name in known or _holds_tables(v))}
-    result = check_section(report, sections[""], values, sections=sections)
-    for name, value in file.items():
-        if name in values:
-            continue
-        if name not in known:
-            hint = nearest(name, known)
-            found = hint or f"; the tables are {', '.join(known)}"
-            report.error("", f"[{quoted_path(name)}]: unknown table{found}")
-            result.meant.add(suggested(hint))
-        elif sections[name].repeated != isinstance(value, list):
-            brackets = f"[[{name}]]" if sections[name].repeated else f"[{name}]"
-            report.error(name, f"this is a table: write {brackets}", value)
-            result.meant.add(name)
-    for name in known:
-        if sections[name].required and name not in {*file, *result.meant}:
-            report.error("", f"[{name}]: missing table: {sections[name].meaning}")
-            result.meant.add(name)
-    return result
+        return content if isinstance(content, kind) else kind()
 
 
 def _holds_tables(value: Any) -> bool:
@@ -130,14 +102,9 @@ def _holds_tables(value: Any) -> bool:
 
 
 def check_section(
-    report: Report,
-    section: Section,
-    table: Mapping[str, Any],
-    *,
-    path: str | None = None,
-    sections: Format | None = None,
+    report: Report, section: Section, written: Mapping[str, Any], path: str | None = None
 ) -> Checked:
-    """Check one table against its section.
+    """Check one table against its section and return the valid values by key.
 
     Parameters
     ----------
@@ -145,43 +112,30 @@ def check_section(
         Collects all findings.
     section : Section
         The definition.
-    table : dict
+    written : dict
         The table as read from the file.
     path : str, optional
         Dotted path of the table, if it is not the section's name.
-    sections : Format, optional
-        The whole format, with which the message says where a misplaced key belongs.
-
-    Returns
-    -------
-    Checked
-        The valid values by key.
     """
-    path = section.name if path is None else path
     known = {key.name: key for key in section.keys}
-    result = Checked(table)
-    for name, value in table.items():
+    result = Checked(section, section.name if path is None else path, written)
+    for name, value in written.items():
         if name in known:
             checked, reason = check_value(known[name], value)
         else:
-            reason, meant = _unknown_key(name, value, section, sections or {})
+            reason, meant = _unknown_key(name, value, section)
             result.meant.add(meant)
         if reason:
-            here = f"{path}.{quoted_path(name)}" if path else quoted_path(name)
-            report.error(here, reason, value)
+            report.error(result.at(name), reason, value)
         else:
             result[name] = checked
     for key in section.keys:
-        if key.name in table or key.name in result.meant:
-            continue
-        if key.required:
-            reason = f"missing: {_wanted(key)}"
-        elif key.together in table:
+        reason = f"missing: {_wanted(key)}" if key.required else ""
+        if key.together in written:
             reason = f"missing: {key.together} is given, and both belong together"
-        else:
-            continue
-        report.error(f"{path}.{key.name}" if path else key.name, reason)
-        result.meant.add(key.name)
+        if reason and not result.has(key.name):
+            report.error(result.at(key.name), reason)
+            result.meant.add(key.name)
     return result
 
 
@@ -202,13 +156,14 @@ def suggested(hint: str) -> str:
     return hint.split("'")[1] if hint else ""
 
 
-def _unknown_key(name: str, value: Any, section: Section, sections: Format) -> tuple[str, str]:
+def _unknown_key(name: str, value: Any, section: Section) -> tuple[str, str]:
     """Return why a key is refused, and the key that was probably meant (or ``""``)."""
     stem, unit = split_unit(name, loose=True)
     for key in section.keys:
         if key.stem in (name, stem):
             return f"unknown key; {_right_unit(key, unit, value)}", key.name
-    for key in keys_of(sections):
+    of_file = [tables for tables in FORMATS.values() if tables.get(section.name) is section]
+    for key in [key for sections in of_file for key in keys_of(sections)]:
         if key.name == name and key.section != section.name:
             where = f"[{key.section}]" if key.section else "the top of the file"
             return f"unknown key here; it belongs to {where}", ""

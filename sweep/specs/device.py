@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,16 @@ from typing import Any
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy_limits import compute_capabilities
-from sweep.specs.check import Checked, check_file, check_section, is_number
+from sweep.specs.check import Content, check_section, is_number
 from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section, split_unit, to_base
-from sweep.specs.reading import KEY_PATTERN, Report, label_of, quoted_path, sha256_of
+from sweep.specs.reading import (
+    KEY_PATTERN,
+    Report,
+    label_of,
+    parse_toml,
+    quoted_path,
+    sha256_of,
+)
 from sweep.specs.sources import Source, check_sources, is_below
 
 ModelValue = float | str | tuple[Any, ...]
@@ -130,9 +137,12 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     text, key, path
         As for :func:`parse_device`.
     """
-    content = check_file(report, text, key, DEVICE, _check_compute_capability)
-    if content is None:
+    file = parse_toml(report, text, key)
+    if file is None:
         return None
+    content = Content(report, DEVICE, file)
+    _check_compute_capability(content)
+    content.check_tables()
     values: dict[str, float] = {}
     tables: dict[str, tuple[tuple[float, ...], ...]] = {}
     for name, checked in content.tables.items():
@@ -142,10 +152,10 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
                 tables[stem] = tuple(tuple(map(to_base, row, entry.columns)) for row in value)
             elif value is not None:
                 values[stem] = to_base(value, entry.name)
-    models = _models(report, content.table("model"))
+    models = _models(report, content.part("model", dict))
     valid = {**content.tables, **{f"model.{model}": table for model, table in models.items()}}
     needed = [f"{name}.{key}" for name, table in valid.items() for key in table]
-    sources = check_sources(report, DEVICE["source"], content, needed)
+    sources = check_sources(content, needed)
     _check_clocks(report, values)
     _check_bandwidth(report, values)
     if report.errors:
@@ -164,13 +174,11 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     )
 
 
-def _check_compute_capability(report: Report, identity: Checked, names: Collection[str]) -> None:
+def _check_compute_capability(content: Content) -> None:
     """Check that a device file gives either a compute capability or occupancy limits."""
-    known = compute_capabilities()
-    has_limits = "occupancy" in names
-    value = identity.get("compute_capability")
-    is_written = "compute_capability" in {*identity.written, *identity.meant}
-    if not is_written and not has_limits:
+    report, known, has_limits = content.report, compute_capabilities(), "occupancy" in content.file
+    value = content.top.get("compute_capability")
+    if not content.top.has("compute_capability") and not has_limits:
         reason = "missing: it gives the occupancy limits; a device without one has [occupancy]"
         report.error("compute_capability", reason)
     elif has_limits and value is not None:

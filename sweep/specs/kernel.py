@@ -9,21 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
-from sweep.specs.check import Checked, Content, check_file
+from sweep.specs.check import Checked, Content
 from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
-from sweep.specs.kernel_tables import (
-    ACCESSES,
-    Access,
-    Formulas,
-    Stage,
-    check_accesses,
-    check_instructions,
-    check_parameters,
-    check_sizes,
-    check_stages,
-)
+from sweep.specs.kernel_tables import ACCESSES, Access, KernelReader, Stage, check_instructions
 from sweep.specs.names import MAX_NAME
-from sweep.specs.reading import Report, sha256_of
+from sweep.specs.reading import Report, parse_toml, sha256_of
 from sweep.specs.sources import Source, check_sources
 
 ParameterValue = float | str | bool
@@ -173,38 +163,35 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     text, key, path
         As for :func:`parse_kernel`.
     """
-    content = check_file(report, text, key, KERNEL)
-    if content is None:
+    file = parse_toml(report, text, key)
+    if file is None:
         return None
-    sizes = check_sizes(report, content.table("sizes"))
-    parameters = check_parameters(report, content.table("parameters"), sizes)
-    formulas = Formulas(report, [*sizes, *parameters], content.table("derived"))
-    constraints = formulas.parse_conditions(content.top.get("constraints", []))
+    content = Content(report, KERNEL, file)
+    content.check_tables()
+    reader = KernelReader(content)
+    constraints = reader.parse_conditions(content.top.get("constraints", []))
     expressions = {
         f"{name}.{key}": expression
         for name, section in KERNEL.items()
-        if name and not section.repeated and (name in content.file or not section.required)
-        for key, expression in formulas.parse_table(
-            section, content.tables.get(name, Checked({})), name
+        if name and not section.repeated and (name in file or not section.required)
+        for key, expression in reader.parse_table(
+            content.tables.get(name, Checked(section, name, {}))
         ).items()
     }
-    _complete_block(content.table("launch"), expressions, formulas)
-    stages = check_stages(report, content, formulas)
-    _check_instructions(report, content, bool(stages))
-    names = [stage.name for stage in stages]
-    global_accesses, shared_accesses = (
-        check_accesses(report, content, name, formulas, names) for name in ACCESSES
-    )
-    sources = check_sources(report, KERNEL["source"], content)
+    _complete_block(reader, content.part("launch", dict), expressions)
+    stages = reader.stages()
+    _check_instructions(content, bool(stages))
+    global_accesses, shared_accesses = (reader.accesses(name, stages) for name in ACCESSES)
+    sources = check_sources(content)
     if report.errors:
         return None
     kernel = Kernel(
         key,
         content.top["name"],
         content.top.get("description", ""),
-        sizes,
-        parameters,
-        formulas.derived,
+        reader.sizes,
+        reader.parameters,
+        reader.derived,
         constraints,
         expressions,
         global_accesses,
@@ -221,26 +208,24 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
 
 
 def _complete_block(
-    launch: Mapping[str, Any], expressions: dict[str, Expression], formulas: Formulas
+    reader: KernelReader, launch: Mapping[str, Any], expressions: dict[str, Expression]
 ) -> None:
     """Complete the shape of a block: one row of threads, or the missing side."""
-    x, y = "launch.block_x", "launch.block_y"
-    absent = [side for side in (x, y) if side.removeprefix("launch.") not in launch]
-    for side in absent:
-        expressions.pop(side, None)
-    total = expressions.get("launch.threads_per_block")
-    if total is None:
-        return
-    present = x if absent == [y] else y
-    if len(absent) == 1 and present in expressions:
-        quotient = f"({total.text}) / ({expressions[present].text})"
-        expressions[absent[0]] = formulas.parse(absent[0], quotient)
-    expressions.setdefault(x, total)
-    expressions.setdefault(y, Expression.parse(1))
+    x, y, total = "launch.block_x", "launch.block_y", expressions.get("launch.threads_per_block")
+    given = [side for side in (x, y) if side.removeprefix("launch.") in launch]
+    if total is None or not all(side in expressions for side in given):
+        return  # which is reported
+    if not given:
+        expressions |= {x: total, y: Expression.parse(1)}
+    elif len(given) == 1:
+        other = y if given == [x] else x
+        quotient = f"({total.text}) / ({expressions[given[0]].text})"
+        expressions[other] = reader.parse(other, quotient)
 
 
-def _check_instructions(report: Report, content: Content, has_stages: bool) -> None:
+def _check_instructions(content: Content, has_stages: bool) -> None:
     """Check that instructions are in one table of totals, or in the stages."""
+    report, table = content.report, content.tables.get("instructions")
     if has_stages:
         for name in ("instructions", "synchronisation"):
             if name in content.file:
@@ -249,10 +234,9 @@ def _check_instructions(report: Report, content: Content, has_stages: bool) -> N
         return
     elif "instructions" not in content.file:
         report.error("instructions", "missing: the instructions of a thread, in total or by class")
-    elif "instructions" in content.tables:
-        table = content.table("instructions")
-        check_instructions(report, "instructions", table)
-        if not table:
+    elif table is not None:
+        check_instructions(report, table)
+        if not table.written:
             classes = ", ".join(INSTRUCTION_CLASSES)
             report.error("instructions", f"empty: give computation or any of {classes}")
 

@@ -7,7 +7,7 @@ and models that follow a kernel through time read them in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -15,14 +15,7 @@ from typing import Any
 from sweep.errors import nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.specs.check import Checked, Content, check_section, check_value, is_number
-from sweep.specs.formats import (
-    DEVICE_NAMES,
-    INSTRUCTION_CLASSES,
-    KERNEL,
-    LARGEST_NUMBER,
-    Key,
-    Section,
-)
+from sweep.specs.formats import DEVICE_NAMES, INSTRUCTION_CLASSES, KERNEL, LARGEST_NUMBER, Key
 from sweep.specs.names import is_name, is_word, why_not_a_name
 from sweep.specs.reading import Report, quoted_path, show
 
@@ -113,47 +106,197 @@ class Access:
         return tuple(expression for expression in values if expression is not None)
 
 
-# ---------------------------------------------------------------------------- names of the author
+# ---------------------------------------------------------------------------- reading
+
+_REFUSED = Expression.parse(0)
+"""Placeholder for a refused expression; because of the error the file is not used."""
 
 
-def check_sizes(report: Report, table: Mapping[str, Any]) -> dict[str, float]:
-    """Check ``[sizes]`` and return the problem sizes."""
+class KernelReader:
+    """Reads the tables of one file, whose expressions use its own names and those of the device.
 
-    def why_not(value: Any) -> str:
-        is_size = is_number(value) and 0 <= value <= LARGEST_NUMBER
-        return "" if is_size else "must be a number, 0 to 2**53"
+    ``sizes``, ``parameters`` and ``derived`` are the names that the author chose; ``derived``
+    contains the derived expressions, each after those that it uses.
+    """
 
-    _check_names(report, "sizes", table, why_not)
-    return dict(table)
+    def __init__(self, content: Content) -> None:
+        self.content, self.report = content, content.report
+        self.names: set[str] = set()
+        self.sizes: dict[str, float] = self._named("sizes", _why_not_a_size)
+        lists = self._named("parameters", _why_not_values, "a problem size")
+        self.parameters = {name: tuple(values) for name, values in lists.items()}
+        taken = "a problem size or a tuning parameter"
+        derived = self._named("derived", lambda _: "", taken)
+        self.names.update(DEVICE_NAMES)
+        parsed = {name: self.parse(quoted_path("derived", name), v) for name, v in derived.items()}
+        self.derived = self._sorted(parsed)
 
+    def _named(
+        self, section: str, why_not: Callable[[Any], str], meaning: str = ""
+    ) -> dict[str, Any]:
+        """Return a table less the names that cannot be used, or whose value is wrong.
 
-def check_parameters(
-    report: Report, table: Mapping[str, Any], sizes: Collection[str]
-) -> dict[str, tuple[Any, ...]]:
-    """Check ``[parameters]`` and return the values of each tuning parameter."""
-    _check_names(report, "parameters", table, _why_not_values, sizes, "a problem size")
-    lists = {name: v if isinstance(v, list) else [v] for name, v in table.items()}
-    return {name: tuple(values) for name, values in lists.items()}
+        Names of the tables before are taken; they mean ``meaning``.
+        """
+        table, found = self.content.part(section, dict), {}
+        for name, value in table.items():
+            reason = why_not_a_name(name, dimension=section != "derived") or why_not(value)
+            if name in self.names:
+                reason = f"the name is taken: it is {meaning}"
+            if reason:
+                self.report.error(quoted_path(section, name), reason, value)
+            else:
+                found[name] = value
+        self.names.update(table)
+        return found
 
+    def parse(self, path: str, value: Any, key: Key | None = None) -> Expression:
+        """Return the expression of a value, or report why it is refused.
 
-def _check_names(
-    report: Report,
-    section: str,
-    table: Mapping[str, Any],
-    why_not: Callable[[Any], str],
-    taken: Collection[str] = (),
-    meaning: str = "",
-) -> set[str]:
-    """Report and return the names in a table that cannot be used, or whose value is wrong."""
-    reported = set()
-    for name, value in table.items():
-        reason = why_not_a_name(name, dimension=section != "derived") or why_not(value)
-        if name in taken:
-            reason = f"the name is taken: it is {meaning}"
+        Parameters
+        ----------
+        path : str
+            Dotted path of the value.
+        value : object
+            The number or expression in the file.
+        key : Key, optional
+            The definition; a constant must be within its range.
+        """
+        reason = "must be a number or an expression"
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            try:
+                expression = Expression.parse(value, allowed=self.names)
+                is_constant = isinstance(value, str) and expression.is_constant
+                reason = _constant_outside(expression, key) if is_constant and key else ""
+            except ExpressionError as error:  # without the expression, which the finding shows
+                reason = f"{error.reason} at column {error.position + 1}{error.hint}"
         if reason:
-            report.error(quoted_path(section, name), reason, value)
-            reported.add(name)
-    return reported
+            self.report.error(path, reason, value)
+            return _REFUSED
+        return expression
+
+    def parse_table(self, checked: Checked) -> dict[str, Expression]:
+        """Return the expressions of a checked table, with defaults for missing ones."""
+        result: dict[str, Expression] = {}
+        for key in checked.section.keys:
+            if key.type == "expression" and key.name in checked:
+                result[key.name] = self.parse(checked.at(key.name), checked[key.name], key)
+            elif key.type == "expression" and key.default and key.name not in checked.written:
+                result[key.name] = Expression.parse(key.default)
+        return result
+
+    def parse_conditions(self, texts: Sequence[str]) -> tuple[Expression, ...]:
+        """Return the conditions of the file."""
+        try:
+            check_total(texts)
+        except ExpressionError as error:
+            self.report.error("constraints", error.reason.rstrip(","))
+            return ()
+        return tuple(self.parse(f"constraints[{i}]", text) for i, text in enumerate(texts))
+
+    def _sorted(self, derived: dict[str, Expression]) -> dict[str, Expression]:
+        """Sort the derived names so that each comes after those that it uses; report cycles."""
+        uses = {name: sorted(e.names & derived.keys()) for name, e in derived.items()}
+        try:
+            return {name: derived[name] for name in TopologicalSorter(uses).static_order()}
+        except CycleError as error:
+            cycle = error.args[1][:0:-1]  # the first and the last name are equal
+            start = cycle.index(next(name for name in derived if name in cycle))
+            turned = [*cycle[start:], *cycle[: start + 1]]
+            reason = f"is defined by itself: {' -> '.join(turned)}"
+            self.report.error(quoted_path("derived", turned[0]), reason, derived[turned[0]].text)
+            return derived
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Check ``[[stage]]`` and return the stages in order."""
+        result: list[Stage] = []
+        for checked in self._rows("stage"):
+            check_instructions(self.report, checked)
+            expressions = self.parse_table(checked)
+            if "name" in checked:
+                result.append(Stage(checked["name"], checked.get("loop"), expressions))
+        return tuple(result)
+
+    def accesses(self, name: str, stages: Sequence[Stage]) -> tuple[Access, ...]:
+        """Check one of the tables in `ACCESSES` and return its accesses, if the file is valid.
+
+        If the file has stages, each access must belong to one of them.
+        """
+        names = [stage.name for stage in stages]
+        result: list[Access] = []
+        for checked in self._rows(name):
+            stage = checked.written.get("stage")
+            if stage is None and names:
+                reason = f"missing: one of the stages {', '.join(names)}"
+                self.report.error(checked.at("stage"), reason)
+            elif stage is not None and stage not in names:
+                hint = nearest(str(stage), names)
+                self.report.error(checked.at("stage"), f"no stage of this name{hint}", stage)
+            parsed = self.parse_table(checked)
+            pattern = checked.get("pattern", "strided")
+            if "pattern" in checked or "pattern" not in checked.written:
+                self._check_pattern(checked, pattern)
+            if not self.report.errors:
+                values: dict[str, Any] = {
+                    key: checked.get(key) for key in ("name", "kind", "stage")
+                }
+                own = {key.name for key in checked.section.keys if key.pattern in ("", pattern)}
+                values |= {key: value for key, value in parsed.items() if key in own}
+                result.append(Access(pattern=pattern, **values))
+        return tuple(result)
+
+    def _rows(self, name: str) -> Iterator[Checked]:
+        """Yield the valid values of each table of an array."""
+        names: set[str] = set()
+        for number, row in enumerate(self.content.part(name, list)):
+            path = f"{name}[{number}]"
+            if not isinstance(row, dict):
+                self.report.error(path, f"this is a table: write [[{name}]]", row)
+                continue
+            own = row.get("name")
+            if isinstance(own, str) and is_name(own):
+                path = f"{name}.{own}"
+            elif own is not None:
+                reason = "must be a name: a letter, then letters, digits, _"
+                self.report.error(f"{path}.name", reason, own)
+            checked = check_section(self.report, KERNEL[name], row, path)
+            if checked.get("name") in names:
+                reason = f"the name is taken by another {name.split('_')[-1]}"
+                self.report.error(f"{name}[{number}].name", reason, own)
+            names.add(checked.get("name", ""))
+            yield checked
+
+    def _check_pattern(self, checked: Checked, pattern: str) -> None:
+        """Check that an access has exactly the keys of its pattern."""
+        for key in checked.section.keys:
+            here = checked.at(key.name)
+            if key.pattern not in ("", pattern) and key.name in checked.written:
+                other = f'belongs to pattern = "{key.pattern}"'
+                reason = f"pattern {pattern} has none" if key.name == "stride" else other
+                self.report.error(here, reason)
+            elif key.needed and key.pattern == pattern and not checked.has(key.name):
+                self.report.error(here, f"missing: pattern {pattern} needs {key.needed}")
+        has_height = {"block_x", "block_y"} & self.content.part("launch", dict).keys()
+        if pattern == "affine" and has_height and not checked.has("y"):
+            reason = "missing: a block with a height needs the distance of two threads in y"
+            self.report.error(checked.at("y"), reason)
+
+
+def check_instructions(report: Report, checked: Checked) -> None:
+    """Refuse a table that gives instructions both as one number and by class."""
+    table = checked.written
+    classes = [name for name in INSTRUCTION_CLASSES if name in table]
+    if "computation" in table and classes:
+        reason = f"either all instructions in one or by class, not {', '.join(classes)} besides"
+        report.error(checked.at("computation"), reason, table["computation"])
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def _why_not_a_size(value: Any) -> str:
+    is_size = is_number(value) and 0 <= value <= LARGEST_NUMBER
+    return "" if is_size else "must be a number, 0 to 2**53"
 
 
 def _why_not_values(values: Any) -> str:
@@ -177,216 +320,11 @@ def _kind(value: Any) -> str:
     return "numbers" if is_number(value) and abs(value) <= LARGEST_NUMBER else ""
 
 
-# ---------------------------------------------------------------------------- expressions
-
-_REFUSED = Expression.parse(0)
-"""Placeholder for a refused expression; because of the error the file is not used."""
-
-
-class Formulas:
-    """Parses the expressions of one file, which use its own names and those of the device.
-
-    ``derived`` contains the derived expressions, each after those that it uses.
-
-    Parameters
-    ----------
-    report : Report
-        Collects all findings.
-    variables : sequence of str
-        Problem sizes and tuning parameters.
-    derived : mapping of str to object
-        The ``[derived]`` table.
-    """
-
-    def __init__(
-        self, report: Report, variables: Sequence[str], derived: Mapping[str, Any]
-    ) -> None:
-        self.report = report
-        self.names = dict.fromkeys((*variables, *derived, *DEVICE_NAMES))
-        meaning = "a problem size or a tuning parameter"
-        refused = _check_names(report, "derived", derived, lambda _: "", variables, meaning)
-        self.derived = {
-            name: self.parse(quoted_path("derived", name), value)
-            for name, value in derived.items()
-            if name not in refused
-        }
-        self._sort_derived()
-
-    def parse(self, path: str, value: Any, key: Key | None = None) -> Expression:
-        """Return the expression of a value, or report why it is refused.
-
-        Parameters
-        ----------
-        path : str
-            Dotted path of the value.
-        value : object
-            The number or expression in the file.
-        key : Key, optional
-            The definition; a constant must be within its range.
-        """
-        reason = "must be a number or an expression"
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            try:
-                expression = Expression.parse(value, allowed=self.names)
-            except ExpressionError as error:
-                reason = _reason(error)
-            else:
-                reason = ""
-                if key is not None and isinstance(value, str) and expression.is_constant:
-                    reason = _constant_outside(expression, key)
-        if reason:
-            self.report.error(path, reason, value)
-            return _REFUSED
-        return expression
-
-    def parse_table(self, section: Section, checked: Checked, path: str) -> dict[str, Expression]:
-        """Return the expressions of a checked table, with defaults for missing ones."""
-        result: dict[str, Expression] = {}
-        for key in section.keys:
-            if key.type == "expression" and key.name in checked:
-                result[key.name] = self.parse(f"{path}.{key.name}", checked[key.name], key)
-            elif key.type == "expression" and key.default and key.name not in checked.written:
-                result[key.name] = Expression.parse(key.default)
-        return result
-
-    def parse_conditions(self, texts: Sequence[str]) -> tuple[Expression, ...]:
-        """Return the conditions of the file."""
-        try:
-            check_total(texts)
-        except ExpressionError as error:
-            self.report.error("constraints", error.reason.rstrip(","))
-            return ()
-        return tuple(self.parse(f"constraints[{i}]", text) for i, text in enumerate(texts))
-
-    def _sort_derived(self) -> None:
-        """Sort the derived names so that each comes after those that it uses; report cycles."""
-        uses = {name: sorted(e.names & self.derived.keys()) for name, e in self.derived.items()}
-        try:
-            order = tuple(TopologicalSorter(uses).static_order())
-        except CycleError as error:
-            cycle = error.args[1][:0:-1]  # the first and the last name are equal
-            start = cycle.index(next(name for name in self.derived if name in cycle))
-            turned = [*cycle[start:], *cycle[: start + 1]]
-            reason = f"is defined by itself: {' -> '.join(turned)}"
-            value = self.derived[turned[0]].text
-            self.report.error(quoted_path("derived", turned[0]), reason, value)
-        else:
-            self.derived = {name: self.derived[name] for name in order}
-
-
-def _reason(error: ExpressionError) -> str:
-    """Return the message of an error without the expression, which the finding shows."""
-    return f"{error.reason} at column {error.position + 1}{error.hint}"
-
-
 def _constant_outside(expression: Expression, key: Key) -> str:
     """Return why a constant expression is not a number in the range of its key, else ``""``."""
-    try:
-        value, fault = expression.evaluate({})
-    except ExpressionError as error:  # arithmetic with words
-        return _reason(error)
+    value, fault = expression.evaluate({})  # arithmetic with words raises an error
     if fault.any():
         return "divides by zero or overflows"
     if value.dtype.kind != "f":
         return f"must give a number, {key.range}"
     return check_value(key, float(value))[1]
-
-
-# ---------------------------------------------------------------------------- stages and accesses
-
-
-def check_stages(report: Report, content: Content, formulas: Formulas) -> tuple[Stage, ...]:
-    """Check ``[[stage]]`` and return the stages in order."""
-    result: list[Stage] = []
-    for path, checked in _rows(report, content, "stage"):
-        check_instructions(report, path, checked.written)
-        expressions = formulas.parse_table(KERNEL["stage"], checked, path)
-        if "name" in checked:
-            result.append(Stage(checked["name"], checked.get("loop"), expressions))
-    return tuple(result)
-
-
-def check_instructions(report: Report, path: str, table: Mapping[str, Any]) -> None:
-    """Refuse a table that gives instructions both as one number and by class."""
-    classes = [name for name in INSTRUCTION_CLASSES if name in table]
-    if "computation" in table and classes:
-        reason = f"either all instructions in one or by class, not {', '.join(classes)} besides"
-        report.error(f"{path}.computation", reason, table["computation"])
-
-
-def check_accesses(
-    report: Report, content: Content, name: str, formulas: Formulas, stages: Sequence[str]
-) -> tuple[Access, ...]:
-    """Check one of the tables in `ACCESSES` and return its accesses, if the whole file is valid.
-
-    Parameters
-    ----------
-    report : Report
-        Collects all findings.
-    content : Content
-        The file.
-    name : str
-        The table's name.
-    formulas : Formulas
-        Parses the expressions.
-    stages : sequence of str
-        The names of the file's stages, to one of which each access must belong.
-    """
-    section = KERNEL[name]
-    is_flat = not {"block_x", "block_y"} & content.table("launch").keys()
-    result: list[Access] = []
-    for path, checked in _rows(report, content, name):
-        stage = checked.written.get("stage")
-        if stage is None and stages:
-            report.error(f"{path}.stage", f"missing: one of the stages {', '.join(stages)}")
-        elif stage is not None and stage not in stages:
-            hint = nearest(str(stage), stages)
-            report.error(f"{path}.stage", f"no stage of this name{hint}", stage)
-        parsed = formulas.parse_table(section, checked, path)
-        pattern = checked.get("pattern", "strided")
-        if "pattern" in checked or "pattern" not in checked.written:
-            _check_pattern(report, section, checked, path, pattern, is_flat=is_flat)
-        if not report.errors:
-            values: dict[str, Any] = {key: checked.get(key) for key in ("name", "kind", "stage")}
-            own = {key.name for key in section.keys if key.pattern in ("", pattern)}
-            values |= {key: value for key, value in parsed.items() if key in own}
-            result.append(Access(pattern=pattern, **values))
-    return tuple(result)
-
-
-def _rows(report: Report, content: Content, name: str) -> Iterator[tuple[str, Checked]]:
-    """Yield the dotted path and the valid values of each table of an array."""
-    names: set[str] = set()
-    for number, row in enumerate(content.rows(name)):
-        path = f"{name}[{number}]"
-        if not isinstance(row, dict):
-            report.error(path, f"this is a table: write [[{name}]]", row)
-            continue
-        own = row.get("name")
-        if isinstance(own, str) and is_name(own):
-            path = f"{name}.{own}"
-        elif own is not None:
-            report.error(f"{path}.name", "must be a name: a letter, then letters, digits, _", own)
-        checked = check_section(report, KERNEL[name], row, path=path, sections=KERNEL)
-        if checked.get("name") in names:
-            reason = f"the name is taken by another {name.split('_')[-1]}"
-            report.error(f"{name}[{number}].name", reason, own)
-        names.add(checked.get("name", ""))
-        yield path, checked
-
-
-def _check_pattern(
-    report: Report, section: Section, checked: Checked, path: str, pattern: str, *, is_flat: bool
-) -> None:
-    """Check that an access has exactly the keys of its pattern."""
-    present = {*checked.written, *checked.meant}
-    for key in section.keys:
-        here = f"{path}.{key.name}"
-        if key.pattern not in ("", pattern) and key.name in checked.written:
-            other = f'belongs to pattern = "{key.pattern}"'
-            report.error(here, f"pattern {pattern} has none" if key.name == "stride" else other)
-        elif key.needed and key.pattern == pattern and key.name not in present:
-            report.error(here, f"missing: pattern {pattern} needs {key.needed}")
-    if pattern == "affine" and not is_flat and "y" not in present:
-        reason = "missing: a block with a height needs the distance of two threads in y"
-        report.error(f"{path}.y", reason)

@@ -8,8 +8,8 @@ from typing import Any
 
 from sweep.errors import nearest
 from sweep.specs.check import Content, suggested
-from sweep.specs.formats import SOURCE_KINDS, Section
-from sweep.specs.reading import Report, quoted_path
+from sweep.specs.formats import SOURCE_KINDS
+from sweep.specs.reading import quoted_path
 
 _FORM = f"one of {', '.join(SOURCE_KINDS)}, then ': ' and the reference"
 
@@ -34,30 +34,25 @@ class Source:
         return f"{self.kind}: {self.reference}"
 
 
-def check_sources(
-    report: Report, section: Section, content: Content, needed: Collection[str] | None = None
-) -> dict[str, Source]:
+def check_sources(content: Content, needed: Collection[str] | None = None) -> dict[str, Source]:
     """Return the valid sources of a file by dotted path.
 
     Parameters
     ----------
-    report : Report
-        Collects all findings.
-    section : Section
-        The definition of ``[source]``.
     content : Content
         The file.
     needed : collection of str, optional
         Paths of the values that must have a source of their own. Without it, sources may also be
         those of whole tables.
     """
-    if not isinstance(content.file.get("source"), dict):
+    table = content.file.get("source")
+    if not isinstance(table, dict):
         return {}  # already reported as missing
-    table = content.file["source"]
+    report, section = content.report, content.sections["source"]
     known = {section.whole, *_paths(content.file, with_tables=needed is None)}
     excused = {*content.top.meant}  # paths with other findings
-    for name, checked in content.tables.items():
-        excused |= {f"{name}.{key}" for key in checked.meant}
+    for checked in content.tables.values():
+        excused |= {checked.at(key) for key in checked.meant}
     result: dict[str, Source] = {}
     reported: set[str] = set()  # paths that an invalid entry names or was probably meant to name
     for path, text in table.items():
