@@ -131,7 +131,7 @@ def check_section(
             result[name] = checked
     for key in section.keys:
         reason = f"missing: {_wanted(key)}" if key.required else ""
-        if key.together in written:
+        if key.together and key.together in written:
             reason = f"missing: {key.together} is given, and both belong together"
         if reason and not result.has(key.name):
             report.error(result.at(key.name), reason)

@@ -121,13 +121,13 @@ class KernelReader:
 
     def __init__(self, content: Content) -> None:
         self.content, self.report = content, content.report
-        self.names: set[str] = set()
+        self.names: dict[str, None] = {}  # in the order in which suggestions are sought
         self.sizes: dict[str, float] = self._named("sizes", _why_not_a_size)
         lists = self._named("parameters", _why_not_values, "a problem size")
         self.parameters = {name: tuple(values) for name, values in lists.items()}
         taken = "a problem size or a tuning parameter"
         derived = self._named("derived", lambda _: "", taken)
-        self.names.update(DEVICE_NAMES)
+        self.names |= dict.fromkeys(DEVICE_NAMES)
         parsed = {name: self.parse(quoted_path("derived", name), v) for name, v in derived.items()}
         self.derived = self._sorted(parsed)
 
@@ -147,7 +147,7 @@ class KernelReader:
                 self.report.error(quoted_path(section, name), reason, value)
             else:
                 found[name] = value
-        self.names.update(table)
+        self.names |= dict.fromkeys(table)
         return found
 
     def parse(self, path: str, value: Any, key: Key | None = None) -> Expression:
@@ -237,9 +237,7 @@ class KernelReader:
             if "pattern" in checked or "pattern" not in checked.written:
                 self._check_pattern(checked, pattern)
             if not self.report.errors:
-                values: dict[str, Any] = {
-                    key: checked.get(key) for key in ("name", "kind", "stage")
-                }
+                values: dict[str, Any] = {k: checked.get(k) for k in ("name", "kind", "stage")}
                 own = {key.name for key in checked.section.keys if key.pattern in ("", pattern)}
                 values |= {key: value for key, value in parsed.items() if key in own}
                 result.append(Access(pattern=pattern, **values))
