@@ -25,8 +25,6 @@ from sweep.query import Answer
 from sweep.space import Plan
 from sweep.specs import Device, load_device
 
-__all__ = ["Predicted", "predicted", "validate_clocks"]
-
 Array = NDArray[np.float64]
 Pair = tuple[float, float]
 
@@ -126,13 +124,13 @@ def validate_clocks(
         The file is wrong, a kernel was not measured at the anchor or a given pair, or no other pair
         is left.
     """
-    times = read_clock_times(read_source(path))
+    source = read_source(path)
     loaded = load_device(device)
     if anchor is None:
         anchor = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
-    found = predicted(times, loaded, anchor, given, models, variant)
+    found = predicted(read_clock_times(source), loaded, anchor, given, models, variant)
     where = ", ".join(f"{core:g}/{memory:g}" for core, memory in (anchor, *given))
-    title = f"{times.name} on {loaded.key}: times at other clocks from those at {where} MHz"
+    title = f"{source.name} on {loaded.key}: times at other clocks from those at {where} MHz"
     return _of_kernels(found, title) if by_kernel else _summary(found, title)
 
 
@@ -160,9 +158,9 @@ def predicted(
     """
     _check(times, anchor, given)
     names = tuple(models) or tuple(model_names())
-    mixes = _Mixes(times, device, names, variant, len(given))
+    mixes, of_mixes = _of_mixes(times, device, names, variant, len(given))
     result = []
-    for kernel, measured in times.times.items():
+    for kernel, measured in times.items():
         left = tuple(pair for pair in measured if pair != anchor and pair not in given)
         ratio = {pair: time / measured[anchor] for pair, time in measured.items()}
         truth = np.array([ratio[pair] for pair in left])
@@ -170,8 +168,14 @@ def predicted(
             result.append(Predicted(kernel, rule, left, values, truth))
         target = np.array([ratio[pair] for pair in given])
         for name in names:
-            values, mix = mixes.closest(name, anchor, given, target, left)
-            result.append(Predicted(kernel, name, left, values, truth, mix))
+            values, error = _fits(of_mixes[name], anchor, given, target, left)
+            if not np.isfinite(error).any():
+                raise QueryError(
+                    f"{name} has no time on {device.key} at all clocks of the file: see"
+                    f" `sweep list models --device {device.key}` and the ranges of its clocks"
+                )
+            best = _middle(error)
+            result.append(Predicted(kernel, name, left, values[best], truth, mixes[best]))
     return result
 
 
@@ -180,7 +184,7 @@ def _check(times: ClockTimes, anchor: Pair, given: Sequence[Pair]) -> None:
         raise QueryError("no given pair of clocks: the anchor alone does not tell a kernel's mix")
     if len({anchor, *given}) <= len(given):
         raise QueryError("the given pairs of clocks and the anchor must differ from each other")
-    for kernel, measured in times.times.items():
+    for kernel, measured in times.items():
         for core, memory in (anchor, *given):
             if (core, memory) not in measured:
                 raise QueryError(f"kernel '{kernel}' was not measured at {core:g}/{memory:g} MHz")
@@ -211,53 +215,46 @@ def _middle(error: Array) -> int:
     return int(near[len(near) // 2])
 
 
-class _Mixes:
-    """Times of every mix at every pair of clocks, by model."""
+def _of_mixes(
+    times: ClockTimes, device: Device, models: Sequence[str], variant: str, n_given: int
+) -> tuple[list[tuple[float, ...]], dict[str, dict[Pair, Array]]]:
+    """Return all mixes, and for each model their times at each pair of clocks."""
+    pairs = {pair for own in times.values() for pair in own}
+    core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
+    axes = {"computation": COMPUTATION, "hit_rate": HIT_RATES if n_given > 1 else (0.0,)}
+    plan = Plan(
+        ("mix",),
+        (device.key,),
+        tuple(models),
+        variant=variant,
+        axes={**axes, "core_clock": tuple(core), "memory_clock": tuple(memory)},
+        outputs=("execution_time",),
+        precision="float64",
+        layout="grid",
+    )
+    text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
+    found = over_clocks(plan, device, text)["execution_time"]
+    found = found.transpose("model", "core_clock", "memory_clock", ...)
+    of_models = found.values.reshape(len(models), len(core) * len(memory), -1)
+    by_pair = (dict(zip(product(core, memory), own, strict=True)) for own in of_models)
+    return list(product(*axes.values())), dict(zip(models, by_pair, strict=True))
 
-    def __init__(
-        self, times: ClockTimes, device: Device, models: Sequence[str], variant: str, n_given: int
-    ) -> None:
-        pairs = {pair for own in times.times.values() for pair in own}
-        core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
-        hit_rates = HIT_RATES if n_given > 1 else (0.0,)
-        axes = {"computation": COMPUTATION, "hit_rate": hit_rates}
-        plan = Plan(
-            ("mix",),
-            (device.key,),
-            tuple(models),
-            variant=variant,
-            axes={**axes, "core_clock": tuple(core), "memory_clock": tuple(memory)},
-            outputs=("execution_time",),
-            precision="float64",
-            layout="grid",
-        )
-        text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
-        found = over_clocks(plan, device, text)["execution_time"]
-        found = found.transpose("model", ..., "core_clock", "memory_clock")
-        self.mixes, self.pairs = list(product(*axes.values())), list(product(core, memory))
-        shape = (len(models), len(self.mixes), len(self.pairs))
-        self.times = dict(zip(models, found.values.reshape(shape), strict=True))
-        self.device = device
 
-    def closest(
-        self, model: str, anchor: Pair, given: Sequence[Pair], target: Array, left: Sequence[Pair]
-    ) -> tuple[Array, tuple[float, ...]]:
-        """Return a model's relative times for the mix that fits the given times, and the mix."""
+def _fits(
+    times: Mapping[Pair, Array],
+    anchor: Pair,
+    given: Sequence[Pair],
+    target: Array,
+    left: Sequence[Pair],
+) -> tuple[Array, Array]:
+    """Return the relative times of every mix, and its error, infinite if a time is missing."""
 
-        def at(pairs: Sequence[Pair]) -> Array:
-            return np.asarray(self.times[model][:, [self.pairs.index(pair) for pair in pairs]])
+    def relative(pairs: Sequence[Pair]) -> Array:
+        return np.stack([times[pair] / times[anchor] for pair in pairs], axis=1)
 
-        base = at([anchor])
-        error = np.sqrt(np.mean((at(given) / base / target - 1.0) ** 2, axis=1))
-        ratio = at(left) / base
-        error = np.where(np.isfinite(ratio).all(axis=1), error, np.inf)
-        if not np.isfinite(error).any():
-            raise QueryError(
-                f"{model} has no time on {self.device.key} at all clocks of the file: see"
-                f" `sweep list models --device {self.device.key}` and the ranges of its clocks"
-            )
-        best = _middle(error)
-        return ratio[best], self.mixes[best]
+    ratio = relative(left)
+    error = np.sqrt(np.mean((relative(given) / target - 1.0) ** 2, axis=1))
+    return ratio, np.where(np.isfinite(ratio).all(axis=1), error, np.inf)
 
 
 # ---------------------------------------------------------------------------- answers

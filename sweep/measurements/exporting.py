@@ -20,8 +20,6 @@ from sweep.query.filters import select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.specs.names import check_name
 
-__all__ = ["FORMATS", "Exported", "best_configurations", "export"]
-
 FORMATS = ("kernel_tuner", "t1", "triton", "csv", "parquet")
 
 

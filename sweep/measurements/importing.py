@@ -29,8 +29,6 @@ from sweep.store.writer import open_or_create
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Imported", "device_keys", "import_files", "measured_layout", "read_measured"]
-
 
 @dataclass(frozen=True)
 class Imported:

@@ -31,15 +31,6 @@ from sweep.specs.kernel import key_of
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "Profiled",
-    "clock_range",
-    "over_clocks",
-    "predict",
-    "read_profile",
-    "scale",
-]
-
 STEPS = 7
 """Default number of values of a clock over the device's range."""
 
@@ -95,13 +86,24 @@ def scale(
             f"{found.path or found.key}: no [measured] time to scale: `sweep profile` writes one"
         )
     device = load_device(found.measured.device)
-    clocks = {}
+    clocks: dict[str, Any] = {}
     for name, values in (("core_clock", core_clock), ("memory_clock", memory_clock)):
         low, _, high = clock_range(device, name.removesuffix("_clock"))
         steps = {float(round(value)) for value in np.linspace(low, high, STEPS)} - {0.0}
         clocks[name] = sorted(steps) if values is None else values
-    scaled = predict(found, device, found.measured, clocks, models, select, variant)
-    return _answer(found, device, found.measured, scaled)
+    plan = Plan(
+        (found.key,),
+        (device.key,),
+        tuple(models) or tuple(model_names()),
+        variant=variant,
+        axes=clocks,
+        kernel_axes={found.key: _chosen(found, select or {})},
+        precision="float64",
+        outputs=("execution_time", "power", "status"),
+        layout="grid",
+        origin="scale",
+    )
+    return _answer(found, device, found.measured, _relative(plan, found, device, found.measured))
 
 
 def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
@@ -111,55 +113,14 @@ def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
     return low / 1e6, nominal / 1e6, high / 1e6
 
 
-def predict(
-    kernel: Kernel,
-    device: Device,
-    measured: Measured,
-    clocks: Mapping[str, Any],
-    models: Sequence[str] = (),
-    select: Mapping[str, Any] | None = None,
-    variant: str = "corrected",
-) -> xr.Dataset:
+def _relative(plan: Plan, kernel: Kernel, device: Device, measured: Measured) -> xr.Dataset:
     """Return predictions relative to those at the clocks of a measurement.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    device : Device
-        The device.
-    measured : Measured
-        The clocks to which predictions are relative; its time is not used.
-    clocks : mapping
-        ``core_clock`` and ``memory_clock`` [MHz], each a list of values or a range.
-    models, select, variant
-        As for :func:`scale`.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``ratio(model, core_clock, memory_clock)``: predicted time over the predicted time at the
-        clocks of the measurement [1]; ``power`` of the same shape [W]; NaN without a prediction.
-        ``status(model)`` is the status at the clocks of the measurement.
-
-    Raises
-    ------
-    SweepError
-        As :func:`scale`.
+    ``ratio(model, core_clock, memory_clock)`` is the predicted time over the predicted time at the
+    clocks of the measurement [1], ``power`` [W] has the same shape; NaN without a prediction.
+    ``status(model)`` is the status at the clocks of the measurement.
     """
     own = {"core_clock": measured.core_clock, "memory_clock": measured.memory_clock}
-    plan = Plan(
-        (kernel.key,),
-        (device.key,),
-        tuple(models) or tuple(model_names()),
-        variant=variant,
-        axes=dict(clocks),
-        kernel_axes={kernel.key: _chosen(kernel, select or {})},
-        precision="float64",
-        outputs=("execution_time", "power", "status"),
-        layout="grid",
-        origin="scale",
-    )
     asked = {name: [float(v) for v in plan.axes[name]] for name in CLOCKS}
     # The clocks of the measurement need not be among the requested ones.
     axes: Any = {name: sorted({*asked[name], own[name]}) for name in CLOCKS}

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -53,7 +52,7 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
-        _write_png(self, buffer, 110)
+        self.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()
 
 
@@ -265,30 +264,14 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160) -> P
     known = sorted(figure.canvas.get_supported_filetypes())
     if target.suffix.removeprefix(".").lower() not in known:
         raise QueryError(f"cannot save '{target}': the suffix must be one of {', '.join(known)}")
-    # Dates would make two files of the same picture differ.
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    # Dates and versions would make two files of the same picture differ.
+    blank = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
     try:
-        if target.suffix.lower() == ".png":
-            _write_png(figure, target, dpi)
-        else:
-            with style():
-                figure.savefig(target, dpi=dpi, metadata=undated.get(target.suffix.lower()))
+        with style():
+            figure.savefig(target, dpi=dpi, metadata=blank.get(target.suffix.lower()))
     except OSError as error:
         raise QueryError(f"cannot save '{target}': {error.strerror or error}") from None
     return target
-
-
-def _write_png(figure: Figure, target: Path | io.BytesIO, dpi: float) -> None:
-    """Write a finished picture as a png; ``savefig`` would lay it out a second time."""
-    canvas, own_dpi = figure.canvas, figure.dpi
-    try:
-        with style():
-            figure.dpi = dpi
-            # The version of matplotlib would make two files of the same picture differ.
-            FigureCanvasAgg(figure).print_png(target, metadata={"Software": None})
-    finally:
-        figure.dpi = own_dpi
-        figure.set_canvas(canvas)
 
 
 def show(figure: Figure) -> None:

@@ -14,7 +14,7 @@ from support.refusals import refused
 import sweep
 from sweep.cli import main
 from sweep.importers.files import read_source
-from sweep.importers.tuners.table import ClockTimes, read_clock_times
+from sweep.importers.tuners.table import read_clock_times
 from sweep.measurements.clock_validation import CORE_RULE, NO_CHANGE, ROOF_RULE, SUM_RULE, predicted
 from sweep.specs import load_device
 
@@ -28,9 +28,7 @@ MODELS = ["hong_kim", "wang_chu"]
 
 def times_of(**rules):
     """Return times of kernels by rules of their relative time at a pair of clocks."""
-    return ClockTimes(
-        "made", {name: {pair: 2e-3 * rule(*pair) for pair in PAIRS} for name, rule in rules.items()}
-    )
+    return {name: {pair: 2e-3 * rule(*pair) for pair in PAIRS} for name, rule in rules.items()}
 
 
 def errors_of(found):
@@ -76,9 +74,7 @@ def test_mix__that_made_the_times_is_found_again(model, tmp_path):
     )  # fmt: skip
     times = sweep.evaluate(plan)["mix"]["execution_time"].squeeze().compute()
     measured = {(c, m): float(times.sel(core_clock=c, memory_clock=m)) for c, m in PAIRS}
-    found = predicted(
-        ClockTimes("made", {"k": measured}), DEVICE, ANCHOR, [(975.0, 810.0)], [model]
-    )
+    found = predicted({"k": measured}, DEVICE, ANCHOR, [(975.0, 810.0)], [model])
     (own,) = (one for one in found if one.by == model)
     assert own.mape < 0.01
     assert own.mix == (pytest.approx(40, rel=0.05), 0)
@@ -129,7 +125,7 @@ def test_measured__operations_without_any_fit():
     """The README's claims about micro-benchmarks whose names contain the counts."""
     with gzip.open(FOLDER / "microbenchmarks.csv.gz", "rt") as file:
         assert file.readline().startswith("kernel,memF_MHz,coreF_MHz,time_ms")
-    times = read_clock_times(read_source(FOLDER / "microbenchmarks.csv.gz")).times
+    times = read_clock_times(read_source(FOLDER / "microbenchmarks.csv.gz"))
     pairs = list(next(iter(times.values())))
     plan = sweep.Plan(
         [str(FOLDER / "operations.toml")],

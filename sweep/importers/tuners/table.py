@@ -47,20 +47,8 @@ class Columns:
     unit: str = ""
 
 
-@dataclass(frozen=True)
-class ClockTimes:
-    """Measured times by kernel and pair of clocks.
-
-    Attributes
-    ----------
-    name : str
-        The file's name.
-    times : mapping of str to mapping of Pair to float
-        For each kernel, the times at the measured pairs of clocks [s].
-    """
-
-    name: str
-    times: Mapping[str, Mapping[Pair, float]]
+ClockTimes = Mapping[str, Mapping[Pair, float]]
+"""For each kernel, the times at the measured pairs of clocks [s]."""
 
 
 def read_table(source: Source, columns: Columns | None = None) -> Measurements:
@@ -142,7 +130,7 @@ def read_clock_times(source: Source) -> ClockTimes:
             which = f"'{cell['kernel']}' at {core:g}/{memory:g} MHz"
             raise source.error(f"line {line}: a second time of {which}")
         own[core, memory] = seconds
-    return ClockTimes(source.name, times)
+    return times
 
 
 def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
