@@ -30,6 +30,7 @@ consecutive one of its size takes proportionally longer to issue.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from sweep.hardware import derived
 from sweep.hardware.clocks import latency, service_time
 from sweep.models.base import Input, Model, Symbol, equations, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter, provided
-from sweep.models.workload import Array, Workload, total
+from sweep.models.workload import Array, Workload, mean, total
 
 INPUTS = (
     provided("n_cu", "NbrCUs", "compute units of the GPU", "n_sm"),
@@ -385,31 +386,26 @@ def _latencies(work: Workload, kind: str, ilp: float) -> list[Array]:
     return [work.by_device(column) for column in zip(*pairs, strict=True)]
 
 
-def _at_width(work: Workload, size: Array, column: int) -> Array:
-    """Return a column of the devices' tables of global memory at the width of an access."""
-    parts = []
-    for i, table in enumerate(work.tables["global_memory"]):
-        one = size[i : i + 1] if size.shape[0] > 1 else size
-        columns = np.array(table or [[np.nan] * 4], dtype=np.float64).T
-        parts.append(np.interp(one, columns[0], columns[column]))
-    return np.concatenate(parts)
+def _at_width(column: int, table: Any, size: Array) -> Array:
+    """Return a column of a device's table of global memory at the width of an access."""
+    columns = np.array(table or [[np.nan] * 4], dtype=np.float64).T
+    return np.interp(size, columns[0], columns[column])
 
 
 def _memory(work: Workload) -> dict[str, Array]:
     """Return requests of a warp, and their mean issue and completion latency at nominal clocks."""
+    at_width = [partial(_at_width, column) for column in (1, 2)]
     requests = issue = completion = np.zeros_like(work.n_sm)
     for access in work.global_accesses:
         ideal = np.maximum(np.ceil(access.bytes * work.lanes / 32.0), 1.0)
-        lam, Lam = (_at_width(work, access.bytes, column) for column in (1, 2))
+        lam, Lam = (work.per_device(at, "global_memory", access.bytes) for at in at_width)
         issue = issue + access.count * lam * np.maximum(access.sectors / ideal, 1.0)
         completion = completion + access.count * Lam
         requests = requests + access.count
-    some = requests > 0
-    divisor = np.where(some, requests, 1.0)
     return {
         "memory_count": requests,
-        "memory_issue": np.where(some, issue / divisor, 0.0),
-        "memory_completion": np.where(some, completion / divisor, 0.0),
+        "memory_issue": mean(issue, requests, 0.0),
+        "memory_completion": mean(completion, requests, 0.0),
     }
 
 
@@ -473,18 +469,16 @@ def global_memory(device: derived.DeviceFacts) -> derived.Value | None:
 def local_memory(device: derived.DeviceFacts) -> derived.Value | None:
     """Issue latency: threads of a warp over banks of shared memory; completion: its latency."""
     latency = derived.shared_latency(device)
-    banks, warp = (
-        device.number("chip.shared_banks"),
-        device.number("chip.warp_size"),
-    )
-    core, n_sm = (
-        device.number("clocks.core_nominal"),
-        device.number("chip.sm_count"),
+    banks, warp, core, n_sm = map(
+        device.number,
+        ("chip.shared_banks", "chip.warp_size", "clocks.core_nominal", "chip.sm_count"),
     )
     if latency is None or not banks or not warp or not core or not n_sm:
         return None
     return ((4.0, warp / banks, latency, 4.0 * banks * core * n_sm / 1e9),)
 
+
+BY_WIDTH = ("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")
 
 MODEL = Model(
     name="lemeire",
@@ -514,15 +508,11 @@ MODEL = Model(
                   derived.type_latencies,
                   columns=("type_name", "ilp", "issue_cycles", "completion_cycles")),
         parameter("global_memory", ("lambda, Lambda", "cycle", "global memory by width"), 0, 1e6,
-                  global_memory,
-                  columns=("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")),
+                  global_memory, BY_WIDTH),
         parameter("local_memory", ("lambda, Lambda", "cycle", "local memory by width"), 0, 1e6,
-                  local_memory,
-                  columns=("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")),
+                  local_memory, BY_WIDTH),
         parameter("constant_memory", ("lambda, Lambda", "cycle", "constant memory by width"), 0,
-                  1e6,
-                  columns=("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps"),
-                  required=False),
+                  1e6, columns=BY_WIDTH, required=False),
         parameter("performance", ("lambda, Lambda", "cycle", "measured Gop/s by ILP"), 0, 1e6,
                   columns=("type_name", "ilp", "rate_Gop"), required=False),
         parameter("ridge_points",
