@@ -15,14 +15,8 @@ from sweep.evaluation import evaluate_box
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS
-from sweep.hardware.clocks import (
-    bandwidth,
-    clock_ratio,
-    dynamic_power,
-    latency,
-    service_time,
-    voltage_at,
-)
+from sweep.hardware import clocks
+from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time
 from sweep.hardware.derived import dram_share
 from sweep.models import get_model, stated_facts
 from sweep.space import Plan, resolve
@@ -43,21 +37,16 @@ def test_clock_ratio__exactly_one_at_the_nominal_clocks(core, memory):
     assert clock_ratio(array(core), array(core), array(memory), array(memory)) == 1
 
 
-def test_clock_ratio__core_over_memory_relative_to_nominal():
+def test_rules__by_hand():
     # 1.2 times the nominal core clock, 0.8 times the nominal memory clock.
     assert clock_ratio(array(1620), array(1350), array(640), array(800)) == exact(1.5)
-
-
-def test_service_time__belongs_to_dram():
     assert service_time(array(10), array(1.5)) == 15
+    assert bandwidth(array(76.8e9), array(640), array(800)) == exact(61.44e9)
+    for share, cycles in ((1, 600), (0, 400), (0.25, 450)):  # only DRAM's share scales
+        assert latency(array(400), array(1.5), array(share)) == cycles
 
 
 FIT = {"dm_lat_slope_cycles": 222.78, "dm_lat_intercept_cycles": 277.32}
-
-
-@pytest.mark.parametrize(("share", "cycles"), [(1, 600), (0, 400), (0.25, 450)])
-def test_latency__only_its_dram_share_scales(share, cycles):
-    assert latency(array(400), array(1.5), array(share)) == cycles
 
 
 @given(st.floats(0.1, 10))
@@ -66,10 +55,6 @@ def test_latency__is_equation_4_of_wang_chu(ratio):
     assert latency(array(500.1), array(ratio), array(share)) == exact(
         wc.dm_lat_fit(222.78, ratio, 277.32)
     )
-
-
-def test_bandwidth__proportional_to_the_memory_clock():
-    assert bandwidth(array(76.8e9), array(640), array(800)) == exact(61.44e9)
 
 
 @pytest.mark.parametrize(
@@ -161,18 +146,16 @@ def test_clk__as_printed_the_core_clock_speeds_up_memory():
 
 def test_equation1_of_wang_chu():
     # a C V^2 f with a = 1: 65 W a V^2 GHz at 0.9 V and 0.7 GHz.
-    assert dynamic_power(array(65e-9), array(0.9), array(0.7e9)) == exact(65 * 0.81 * 0.7)
+    assert clocks.dynamic_power(array(65e-9), array(0.9), array(0.7e9)) == exact(65 * 0.81 * 0.7)
 
 
 CORE_VOLTAGE = ((400e6, 0.86), (600e6, 0.86), (700e6, 0.90), (1000e6, 1.02))
 
 
-@pytest.mark.parametrize(
-    ("clock", "voltage"),
-    [(300, 0.86), (400, 0.86), (500, 0.86), (650, 0.88), (700, 0.90), (1000, 1.02), (1100, 1.02)],
-)
-def test_voltage__linear_with_a_floor(clock, voltage):
-    assert voltage_at(array(clock * 1e6), CORE_VOLTAGE) == exact(voltage)
+def test_voltage__linear_with_a_floor():
+    at = {300: 0.86, 400: 0.86, 500: 0.86, 650: 0.88, 700: 0.90, 1000: 1.02, 1100: 1.02}
+    for mhz, voltage in at.items():
+        assert clocks.voltage_at(array(mhz * 1e6), CORE_VOLTAGE) == exact(voltage)
 
 
 CLOCKS = {"core_clock": list(range(400, 1001, 50)), "memory_clock": [400, 700, 1000]}
@@ -198,7 +181,7 @@ def test_power__static_and_both_domains(gtx_980, kernel, model):
     watts = {}
     for domain in ("core", "memory"):
         clock = np.array(CLOCKS[f"{domain}_clock"]) * 1e6
-        voltage = voltage_at(clock, device.tables[f"power.{domain}_voltage"])
+        voltage = clocks.voltage_at(clock, device.tables[f"power.{domain}_voltage"])
         watts[domain] = device.values[f"power.{domain}"] * voltage**2 * clock
     core = found["core_activity"] * watts["core"][:, np.newaxis]
     memory = found["memory_activity"] * watts["memory"]
@@ -221,16 +204,6 @@ def test_energy__optimum_inside_the_clock_range(gtx_980, model):
     energy = gtx_980["svm", model]["energy"][:, 0]
     best = CLOCKS["core_clock"][int(energy.argmin())]
     assert 400 < best < 1000
-
-
-def test_power__a_device_without_a_table():
-    space, plan = space_of("sepia", ["quadro_fx_5600"], block_size=[128])
-    found = evaluate_box(space, plan, space.grid.whole)
-    assert found["status"].ravel() == STATUS["valid"]
-    assert found["execution_time"].ravel() > 0
-    assert found["power_status"].ravel() == POWER_STATUS["missing_parameters"]
-    assert np.isnan(found["power"]).all()
-    assert np.isnan(found["energy"]).all()
 
 
 def test_power__none_without_a_time():

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from support import golden
 from support.calling import call, digits, exact
-from support.golden import make_golden
+from support.random_inputs import KERNELS
 
 import sweep.models.hong_kim_2009 as hk
 from sweep.evaluation import evaluate_box
@@ -165,101 +164,81 @@ def test_hk9__less_than_one_memory_instruction():
     assert printed["execution_cycles"] > 4 * corrected["execution_cycles"]
 
 
-# --- Any kernel -----------------------------------------------------------------------------------
-
-
-@st.composite
-def kernels(draw):
-    """Draw a launch on one of the paper's GPUs, with memory instructions and no barriers."""
-    warps = draw(st.integers(1, 16))
-    active = draw(st.integers(1, 24 // warps or 1))
-    counts = draw(st.tuples(*[st.integers(0, 1000)] * 2).filter(any))
-    gpu = draw(st.sampled_from([make_golden.FX5600, make_golden.GTX280]))
-    inputs = gpu | make_golden.launch(
-        32 * warps, draw(st.integers(1, 5000)), active, comp_insts=draw(st.integers(0, 20000)),
-        uncoal_mem_insts=counts[0], coal_mem_insts=counts[1],
-        uncoal_per_mw=draw(st.integers(1, 32)),
-    )  # fmt: skip
-    inputs |= {"n": warps * active, "active_sm": min(gpu["n_sm"], inputs["blocks"])}
-    return inputs | {"mem_bandwidth": draw(st.floats(1e9, 1e12))}
-
-
-def cycles_of_issue(inputs):
-    counts = ("comp_insts", "uncoal_mem_insts", "coal_mem_insts")
-    return inputs["issue_cycles"] * sum(inputs[name] for name in counts)
-
-
-@given(kernels())
+@given(KERNELS["hong_kim"]())
 def test_hk1_hk3__never_below_the_issue_bound(inputs):
+    # That more bandwidth is never slower (HK-3, HK-7) is in test_models_monotone.py.
     found = run("corrected", inputs)
-    issue = inputs["n"] * cycles_of_issue(inputs) * found["rounds"]
-    assert found["execution_cycles"] >= issue * (1 - 1e-12)
-
-
-@given(kernels(), st.floats(1, 20))
-def test_hk3_hk7__any_kernel_more_bandwidth(inputs, factor):
-    narrow = run("corrected", inputs)
-    wide = run("corrected", inputs | {"mem_bandwidth": inputs["mem_bandwidth"] * factor})
-    assert wide["execution_cycles"] <= narrow["execution_cycles"] * (1 + 1e-12)
+    counts = ("comp_insts", "uncoal_mem_insts", "coal_mem_insts")
+    issue = inputs["n"] * inputs["issue_cycles"] * sum(inputs[name] for name in counts)
+    assert found["execution_cycles"] >= issue * found["rounds"] * (1 - 1e-12)
 
 
 # --- Tables 3 and 6, Figures 14, 15 and 20 through the whole chain --------------------------------
 
-MERGE = ("sepia", "svm", "linear", "mat_naive", "blackscholes_merge")
 THREADS = (*range(4, 33, 4), *range(64, 513, 64))
 
 
 @pytest.mark.parametrize(
-    ("key", "n_sm", "processor_clock", "memory_bandwidth", "version", "mem_ld", "uncoal", "coal"),
+    ("key", "n_sm", "processor_clock", "memory_bandwidth", "version", "latencies"),
     [
-        ("gtx_8800", 16, 1.35, 86.4, "1.0", 420, 10, 4),
-        ("quadro_fx_5600", 16, 1.35, 76.8, "1.0", 420, 10, 4),
-        ("gt_8800", 14, 1.5, 57.6, "1.1", 420, 10, 4),
-        ("gtx_280", 30, 1.3, 141.7, "1.3", 450, 40, 4),
+        ("gtx_8800", 16, 1.35, 86.4, "1.0", (420, 10, 4)),
+        ("quadro_fx_5600", 16, 1.35, 76.8, "1.0", (420, 10, 4)),
+        ("gt_8800", 14, 1.5, 57.6, "1.1", (420, 10, 4)),
+        ("gtx_280", 30, 1.3, 141.7, "1.3", (450, 40, 4)),
     ],
 )
-def test_table3_and_table6(
-    key, n_sm, processor_clock, memory_bandwidth, version, mem_ld, uncoal, coal
-):
+def test_table3_and_table6(key, n_sm, processor_clock, memory_bandwidth, version, latencies):
     device = load_device(key)
     assert device.compute_capability == version
     assert device.values["chip.sm_count"] == n_sm
     assert device.values["clocks.core_nominal"] == exact(processor_clock * 1e9)
     assert device.values["chip.memory_bandwidth"] == exact(memory_bandwidth * 1e9)
-    parameters = device.model_parameters["hong_kim"]
-    assert parameters["mem_ld_cycles"] == mem_ld
-    assert parameters["departure_del_uncoal_cycles"] == uncoal
-    assert parameters["departure_del_coal_cycles"] == coal
-    assert parameters["issue_cycles"] == 4  # Table 1
+    keys = ("mem_ld", "departure_del_uncoal", "departure_del_coal", "issue")
+    found = tuple(device.model_parameters["hong_kim"][f"{key}_cycles"] for key in keys)
+    assert found == (*latencies, 4)  # issue cycles: Table 1
 
 
 def sweep_of(kernels, variant, **axes):
     """Return all variables of kernels on the FX 5600 along the axes longer than one."""
-    plan = Plan(kernels=kernels, devices=["quadro_fx_5600"], models=["hong_kim"], axes=axes,
+    plan = Plan(kernels=list(kernels), devices=["quadro_fx_5600"], models=["hong_kim"], axes=axes,
                 variant=variant, precision="float64")  # fmt: skip
-    found = {}
-    for space in resolve(plan).kernels:
-        result = evaluate_box(space, plan, space.grid.whole)
-        found[space.kernel.key] = {name: np.squeeze(values) for name, values in result.items()}
-    return found
+    return {
+        space.kernel.key: {
+            name: np.squeeze(values)
+            for name, values in evaluate_box(space, plan, space.grid.whole).items()
+        }
+        for space in resolve(plan).kernels
+    }
 
 
 @pytest.fixture(scope="module", params=["corrected", "printed"])
 def figure15(request):
-    return sweep_of(MERGE, request.param, block_size=THREADS)
+    return sweep_of(FIGURE_15, request.param, block_size=THREADS)
 
 
-def at(found, kernel, name, threads):
-    return found[kernel][name][THREADS.index(threads)]
+# By kernel: occupancy, seconds at 128 and at 4 threads, and the end of the figure's axis.
+FIGURE_15 = {
+    "sepia": (1.0, (0.136, 1e-3), (0.239, 1e-3), 0.330),
+    "svm": (1.0, (0.049, 1e-3), (0.413, 1e-3), 0.060),
+    "linear": (0.667, (1.389, 1e-3), (2.054, 1e-3), 1.395),
+    "mat_naive": (1.0, (7.4, 0.1), (10.8, 0.1), 15.489),
+    "blackscholes_merge": (0.833, (0.029, 1e-3), (0.066, 1e-3), 0.078),
+}
 
 
-@pytest.mark.parametrize(
-    ("kernel", "occupancy"),
-    [("sepia", 1.0), ("svm", 1.0), ("mat_naive", 1.0), ("blackscholes_merge", 0.833),
-     ("linear", 0.667)],
-)  # fmt: skip
-def test_figure20__occupancy(figure15, kernel, occupancy):
-    assert at(figure15, kernel, "occupancy", 128) == digits(occupancy, 0.001)
+@pytest.mark.parametrize("kernel", FIGURE_15)
+def test_figures_15_and_20__times_and_occupancy(figure15, kernel):
+    occupancy, at_128, at_4, axis = FIGURE_15[kernel]
+    found = figure15[kernel]
+    time = dict(zip(THREADS, found["execution_time"], strict=True))
+    assert time[128] == digits(*at_128)
+    # Below a full warp an access has as many transactions as threads, and 4 bytes for each.
+    assert time[4] == digits(*at_4)
+    # ERRATA: the figure starts at 4 threads, where svm and linear exceed its axis with our counts.
+    beyond = kernel in ("svm", "linear")
+    assert time[128] < axis and (found["execution_time"].max() > axis) == beyond
+    assert (time[4] > axis) == beyond
+    assert found["occupancy"][THREADS.index(128)] == digits(occupancy, 0.001)
     # "Except Mat.(tiled) and Linear, all other benchmarks have higher occupancy than 70%."
     assert (occupancy > 0.7) == (kernel != "linear")
 
@@ -268,42 +247,14 @@ def test_figure20__mat_tiled():
     assert sweep_of(["mat_tiled"], "corrected")["mat_tiled"]["occupancy"].max() < 0.7
 
 
-@pytest.mark.parametrize(
-    ("kernel", "seconds", "unit"),
-    [("sepia", 0.136, 1e-3), ("svm", 0.049, 1e-3), ("blackscholes_merge", 0.029, 1e-3),
-     ("mat_naive", 7.4, 0.1), ("linear", 1.389, 1e-3)],
-)  # fmt: skip
-def test_figure15__time_at_128_threads(figure15, kernel, seconds, unit):
-    assert at(figure15, kernel, "execution_time", 128) == digits(seconds, unit)
-
-
 def test_figure15__svm_and_linear_at_128_threads(figure15):
-    assert at(figure15, "svm", "cycles_per_instruction", 128) == digits(4.0, 0.1)
-    assert at(figure15, "svm", "regime", 128) == hk.REGIMES["hong_kim_eq24"]
-    assert at(figure15, "svm", "hong_kim_memory_warp_parallelism", 128) == digits(11.67, 0.01)
-    assert at(figure15, "svm", "hong_kim_computation_warp_parallelism", 128) == digits(8.36, 0.01)
-    assert at(figure15, "linear", "cycles_per_instruction", 128) == digits(68.1, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "seconds", "unit", "axis"),
-    [("sepia", 0.239, 1e-3, 0.330), ("blackscholes_merge", 0.066, 1e-3, 0.078),
-     ("mat_naive", 10.8, 0.1, 15.489)],
-)  # fmt: skip
-def test_figure15__within_the_axis_from_4_to_512_threads(figure15, kernel, seconds, unit, axis):
-    # Below a full warp an access has as many transactions as threads, and 4 bytes for each.
-    assert at(figure15, kernel, "execution_time", 4) == digits(seconds, unit)
-    assert figure15[kernel]["execution_time"].max() < axis
-
-
-@pytest.mark.parametrize(
-    ("kernel", "seconds", "axis"), [("svm", 0.413, 0.060), ("linear", 2.054, 1.395)]
-)
-def test_figure15__beyond_the_axis_at_4_threads(figure15, kernel, seconds, axis):
-    # ERRATA: the figure starts at 4 threads, where the model with these counts exceeds its axis.
-    assert at(figure15, kernel, "execution_time", 4) == digits(seconds, 1e-3)
-    assert at(figure15, kernel, "execution_time", 4) > axis
-    assert at(figure15, kernel, "execution_time", 128) < axis
+    svm, linear = ({name: values[THREADS.index(128)] for name, values in figure15[kernel].items()}
+                   for kernel in ("svm", "linear"))  # fmt: skip
+    assert svm["cycles_per_instruction"] == digits(4.0, 0.1)
+    assert svm["regime"] == hk.REGIMES["hong_kim_eq24"]
+    assert svm["hong_kim_memory_warp_parallelism"] == digits(11.67, 0.01)
+    assert svm["hong_kim_computation_warp_parallelism"] == digits(8.36, 0.01)
+    assert linear["cycles_per_instruction"] == digits(68.1, 0.1)
 
 
 def test_table2__from_the_kernel_file():

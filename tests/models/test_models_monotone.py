@@ -47,6 +47,7 @@ QUICKER = {
     "lemeire": {"memory_issue": 1, "memory_completion": 1},
     "combined": {"core_clock": 1, "dram_latency": 1},
 }
+CHANGES = {"bandwidth": WIDER, "latency": LATER, "core clock": QUICKER}
 
 models = pytest.mark.parametrize("model", model_names())
 
@@ -65,38 +66,30 @@ def cycles(model, inputs):
 
 
 @models
-@given(st.data(), numbers(1, 1.2) | numbers(1, 20))
-def test_more_bandwidth_is_never_slower(model, data, factor):
+@pytest.mark.parametrize("change", CHANGES)
+@given(data=st.data(), factor=numbers(1, 1.2) | numbers(1, 20))
+def test_bandwidth_and_clocks_are_never_slower_and_latency_never_faster(
+    model, change, data, factor
+):
     inputs = data.draw(KERNELS[model]())
-    narrow = cycles(model, inputs)
-    wide = cycles(model, changed(inputs, WIDER[model], factor))
-    assert (0 < narrow < np.inf) == (0 < wide < np.inf)
-    assert not 0 < narrow < np.inf or wide <= narrow * ROUNDING
-
-
-@models
-@given(st.data(), numbers(1, 1.2) | numbers(1, 20))
-def test_higher_latency_is_never_faster(model, data, factor):
-    inputs = data.draw(KERNELS[model]())
-    soon = cycles(model, inputs)
-    late = cycles(model, changed(inputs, LATER[model], factor))
-    assert (0 < soon < np.inf) == (0 < late < np.inf)
-    assert not 0 < soon < np.inf or late >= soon / ROUNDING
-
-
-@models
-@given(st.data(), numbers(1, 1.2) | numbers(1, 20))
-def test_higher_core_clock_is_never_slower(model, data, factor):
-    inputs = data.draw(KERNELS[model]())
-    # (6) of Luo & Suda rounds the computation of every period up to whole cycles.
-    rounded = 0.0
-    if model == "luo_suda":
-        resident = inputs["active_blocks_per_sm"] * inputs["active_sm"]
-        rounded = sum(inputs["weight"]) * max(1.0, inputs["blocks"] / resident)
-    slow = cycles(model, inputs)
-    fast = cycles(model, changed(inputs, QUICKER[model], factor)) / factor
-    assert (0 < slow < np.inf) == (0 < fast < np.inf)
-    assert not 0 < slow < np.inf or fast <= (slow + rounded) * ROUNDING
+    before, after = (
+        cycles(model, inputs),
+        cycles(model, changed(inputs, CHANGES[change][model], factor)),
+    )
+    assert (0 < before < np.inf) == (0 < after < np.inf)
+    if not 0 < before < np.inf:
+        return
+    if change == "latency":
+        assert after >= before / ROUNDING
+    elif change == "bandwidth":
+        assert after <= before * ROUNDING
+    else:
+        # (6) of Luo & Suda rounds the computation of every period up to whole cycles.
+        rounded = 0.0
+        if model == "luo_suda":
+            resident = inputs["active_blocks_per_sm"] * inputs["active_sm"]
+            rounded = sum(inputs["weight"]) * max(1.0, inputs["blocks"] / resident)
+        assert after / factor <= (before + rounded) * ROUNDING
 
 
 @models
@@ -110,32 +103,19 @@ def test_time_is_positive_or_none(model, data):
 
 # --- Kernels that leave no doubt what they wait for -----------------------------------------------
 
-KERNEL = """
-schema = 1
+KERNEL = """schema = 1
 name = "{name}"
-
-[source]
-default = "assumed: nothing but what the name says"
-
-[launch]
-threads_per_block = 256
-blocks = 20000
-
-[resources]
-registers_per_thread = 16
-
-[instructions]
-computation = {instructions}
-
+source = {{default = "assumed: nothing but what the name says"}}
+launch = {{threads_per_block = 256, blocks = 20000}}
+resources = {{registers_per_thread = 16}}
+instructions = {{computation = {instructions}}}
+loops = {{outer = {accesses}}}
 [[global_access]]
 name = "data"
 kind = "load"
 count = {accesses}
 bytes = 4
 pattern = "coalesced"
-
-[loops]
-outer = {accesses}
 """
 
 OF_ONE_KIND = {"computing": (20000, 1), "moving": (64, 64)}
@@ -150,8 +130,9 @@ def kernels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
     paths = {name: folder / f"{name}.toml" for name in OF_ONE_KIND}
     for name, (instructions, accesses) in OF_ONE_KIND.items():
-        text = KERNEL.format(name=name, instructions=instructions, accesses=accesses)
-        paths[name].write_text(text)
+        paths[name].write_text(
+            KERNEL.format(name=name, instructions=instructions, accesses=accesses)
+        )
     return paths
 
 
@@ -167,17 +148,11 @@ def gains(path, device, model):
 @pytest.mark.slow
 @models
 @pytest.mark.parametrize("device", DEVICES)
-def test_computation_follows_the_core_clock(kernels, model, device):
+def test_computation_and_accesses_follow_their_own_clock(kernels, model, device):
     core, memory, bounds = gains(kernels["computing"], device, model)
     assert core == pytest.approx(1.25, rel=ALMOST)
     assert memory == pytest.approx(1.0, rel=ALMOST)
     assert BOUND["memory"] not in bounds
-
-
-@pytest.mark.slow
-@models
-@pytest.mark.parametrize("device", DEVICES)
-def test_accesses_follow_the_memory_clock(kernels, model, device):
     core, memory, bounds = gains(kernels["moving"], device, model)
     assert core == pytest.approx(1.0, rel=ALMOST)
     # DRAM is used better at higher memory clocks (Table III of Wang & Chu).

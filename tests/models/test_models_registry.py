@@ -137,11 +137,14 @@ def test_unknown_model():
 
 # --- Codes that are stored: permanent -------------------------------------------------------------
 
-REGIMES = {
-    "none": 0,
-    "hong_kim_eq22": 10, "hong_kim_eq23": 11, "hong_kim_eq24": 12, "hong_kim_no_memory": 13,
-    "wang_chu_eq9": 20, "wang_chu_eq11": 21, "wang_chu_eq13": 22, "wang_chu_eq15": 23,
-    "wang_chu_eq17": 24, "wang_chu_eq21": 25, "wang_chu_no_memory": 26,
+REGIMES = {  # the first code of a model, and what has it and those after it
+    "hong_kim": (10, "eq22 eq23 eq24 no_memory"),
+    "wang_chu": (20, "eq9 eq11 eq13 eq15 eq17 eq21 no_memory"),
+    "luo_suda": (30, "type1 type2 type3 type4"),
+    "zhang_owens": (40, "instruction_serial shared_serial global_serial instruction_overlapped"
+                        " shared_overlapped global_overlapped"),
+    "lemeire": (60, "computation memory latency"),
+    "combined": (70, "arithmetic load_store memory latency"),
 }  # fmt: skip
 
 
@@ -149,7 +152,12 @@ def test_codes__regime():
     attributes = regime_attributes()
     words = attributes["flag_meanings"].split()
     found = dict(zip(words, attributes["flag_values"], strict=True))
-    assert found.items() >= REGIMES.items()
+    permanent = {"none": 0} | {
+        f"{model}_{word}": code
+        for model, (first, words) in REGIMES.items()
+        for code, word in enumerate(words.split(), first)
+    }
+    assert found.items() >= permanent.items()
     assert len(set(found.values())) == len(found)
     for name in model_names():
         assert all(word.startswith(f"{name}_") for word in get_model(name).regimes)

@@ -111,15 +111,14 @@ def test_however_it_is_cut(results, model, variant, cut, monkeypatch):
         assert {key[2] for key in used} == {cut.removeprefix("form ")}
 
 
+@every
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-@pytest.mark.parametrize("model", MODELS)
-def test_dask(results, model, scheduler):
+def test_dask(results, model, variant, scheduler):
     kernels = ("mat_tiled", "matrixmul_shared")
-    tree = evaluate(plan_for(model, "corrected", kernels=kernels, chunk_points=40))
+    tree = evaluate(plan_for(model, variant, kernels=kernels, chunk_points=40))
     with dask.config.set(scheduler=scheduler, num_workers=4):
         for kernel in kernels:
-            found = results[model, "corrected"][kernel]
-            dataset = tree[kernel].to_dataset().compute()
+            found, dataset = results[model, variant][kernel], tree[kernel].to_dataset().compute()
             same_bits(found, {name: dataset[name].values for name in found})
 
 
@@ -304,12 +303,3 @@ def test_the_busy_side_sets_the_time(results, model, bound, own_axis):
             assert (gain > expected * (1 - 0.02)).all()
             assert (gain < expected * (1 + (0.035 if axis == own_axis == -1 else 0.02))).all()
     assert min(seen.values()) > 5 or model not in SATURATING
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_higher_clocks_are_never_slower(results, model):
-    for kernel, found in results[model, "corrected"].items():
-        for axis in (-2, -1):
-            slow, fast = steps(found["execution_time"], axis)
-            known = np.isfinite(slow) & np.isfinite(fast)
-            assert (fast <= slow * (1 + 1e-12))[known].all(), kernel

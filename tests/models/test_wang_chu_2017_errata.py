@@ -17,6 +17,7 @@ import sweep.models.wang_chu_2017 as wc
 from sweep.evaluation import evaluate_box
 from sweep.fields import STATUS
 from sweep.space import Plan, resolve
+from sweep.specs import load_kernel
 
 GOLDEN = golden.columns("wang_chu_2017")
 
@@ -35,21 +36,16 @@ def both(inputs, **changed):
     return call(wc, "printed", given), call(wc, "corrected", given)
 
 
-def test_wc1__saturated_memory_is_not_few_warps():
+def test_wc1__saturated_memory_and_few_warps():
     printed, corrected = both(ROUND, comp_inst=6 * 5)
     service = 10 * 64 * 6  # DRAM alone needs this for all transactions of a round
-    assert printed["regime"] == "eq13"
+    assert (printed["regime"], corrected["regime"]) == ("eq13", "eq11")
     assert printed["round_cycles"] == 640 + 505 + 505 * 5 < service
-    assert corrected["regime"] == "eq11"
     assert corrected["round_cycles"] == 505 + service
-
-
-def test_wc1__few_warps_are_not_saturated_memory():
     printed, corrected = both(ROUND, comp_inst=6 * 5, aw=8)
     alone = 6 * (5 + 500)  # one warp's own six periods
-    assert printed["regime"] == "eq11"
+    assert (printed["regime"], corrected["regime"]) == ("eq11", "eq13")
     assert printed["round_cycles"] == 505 + 10 * 4 * 6 < alone
-    assert corrected["regime"] == "eq13"
     assert corrected["round_cycles"] == 10 * 8 + alone
 
 
@@ -60,40 +56,31 @@ def test_wc2__regimes_meet_at_their_border_with_all_active_warps():
     assert wc.t_active_11(500.0, 5.0, 10.0, wpb, 6.0) / few < 0.25
     _, corrected = both(ROUND, comp_inst=6 * 5, aw=aw)
     assert corrected["round_cycles"] == 505 + 10 * aw * 6
-
-
-def test_wc2__as_the_saturated_memory_of_equation_3():
+    # As the saturated memory of (3).
     all_requests = wc.t_lat_saturated(500.0, 10.0, 6.0, 64.0)
     assert wc.t_active_11(500.0, 5.0, 10.0, 64.0, 6.0) == all_requests + 5
 
 
-def test_wc4__dram_is_not_faster_than_the_l2_cache():
-    # Core at 400 MHz, memory at 1000 MHz, no hits.
-    case = GOLDEN["compute_slow"]
+@pytest.mark.parametrize("uses_fit", [0, 1])  # the option decides, not the variant
+def test_wc4__dram_is_not_faster_than_the_l2_cache(uses_fit):
+    case = GOLDEN["compute_slow"]  # core at 400 MHz, memory at 1000 MHz, no hits
     assert case["frequency_ratio"] == 0.4
-    for uses_fit, latency in ((1, 222.78 * 0.4 + 277.32), (0, 500.1 * 0.4)):
-        found = both(case, uses_fit=uses_fit)  # the option decides, not the variant
-        assert [r["memory_latency"] for r in found] == [exact(latency)] * 2
-        assert (latency > case["l2_lat"]) == uses_fit
+    latency = 222.78 * 0.4 + 277.32 if uses_fit else 500.1 * 0.4
+    assert [r["memory_latency"] for r in both(case, uses_fit=uses_fit)] == [exact(latency)] * 2
+    assert (latency > case["l2_lat"]) == uses_fit
+    same = both(GOLDEN["compute"], uses_fit=uses_fit)  # at equal clocks
+    assert [r["memory_latency"] for r in same] == [exact(500.1)] * 2
 
 
-def test_wc4__same_at_equal_clocks():
-    for uses_fit in (0, 1):
-        found = both(GOLDEN["compute"], uses_fit=uses_fit)
-        assert [r["memory_latency"] for r in found] == [exact(500.1)] * 2
-
-
-def test_wc5__a_throughput_where_warps_queue():
+def test_wc5__a_throughput_where_warps_queue_and_a_latency_where_one_waits():
     # An SM of 128 lanes issues a warp instruction in a quarter of a cycle; its result takes four.
-    printed, corrected = both(ROUND, issue_cycles=0.25, inst_latency=4, comp_inst=6000)
+    lanes = {"issue_cycles": 0.25, "inst_latency": 4}
+    printed, corrected = both(ROUND, **lanes, comp_inst=6000)
     issue = 0.25 * 6000 * 64
     assert (printed["regime"], corrected["regime"]) == ("eq9", "eq9")
     assert printed["round_cycles"] == 16 * issue + 500
     assert corrected["round_cycles"] == issue + 500
-
-
-def test_wc5__a_latency_where_one_warp_waits():
-    _, corrected = both(ROUND, issue_cycles=0.25, inst_latency=4, comp_inst=6 * 100, aw=4)
+    _, corrected = both(ROUND, **lanes, comp_inst=6 * 100, aw=4)
     assert corrected["regime"] == "eq15"
     assert corrected["round_cycles"] == 25 * 3 + (400 + 500) * 6
 
@@ -108,16 +95,12 @@ def test_wc6__every_sector_is_served(case):
     assert service < corrected["round_cycles"] < 1.1 * service
 
 
-def test_wc6__one_sector_a_request_is_as_printed():
+def test_wc6__one_sector_a_request_is_as_printed_and_shared_memory_counts_all_iterations():
     for inputs in ({"comp_inst": 600}, {"comp_inst": 200, "aw": 20}):
         printed, corrected = both(ROUND | inputs)
         assert printed["round_cycles"] == corrected["round_cycles"]
         assert printed["regime"] == corrected["regime"]
-
-
-def test_wc6__shared_memory_counts_all_iterations():
-    case = ROUND | {"uses_shared": 1, "i_itrs": 1, "comp_inst": 12}
-    printed, corrected = both(case)
+    printed, corrected = both(ROUND, uses_shared=1, i_itrs=1, comp_inst=12)
     assert (printed["regime"], corrected["regime"]) == ("eq17", "eq17")
     assert printed["round_cycles"] == 2 + 500 + 10 * 64
     assert corrected["round_cycles"] == 2 + 500 + 10 * 64 * 6
@@ -273,16 +256,14 @@ def test_option_dram_latency__missing_parameters(latency, lost):
     assert np.isnan(found["execution_time"])
 
 
-@pytest.mark.parametrize(
-    ("variant", "status"), [("corrected", "valid"), ("printed", "model_domain")]
-)
-def test_wc7__from_the_kernel_file(variant, status):
-    assert sample("micro_coalesced", SLOW, variant=variant)["status"] == STATUS[status]
+def test_wc7__from_the_kernel_file():
+    for variant, status in (("corrected", "valid"), ("printed", "model_domain")):
+        assert sample("micro_coalesced", SLOW, variant=variant)["status"] == STATUS[status]
 
 
 def test_section6__49_settings():
-    clocks = {"core_clock": range(400, 1001, 100), "memory_clock": range(400, 1001, 100)}
-    found = sample("vector_add", {name: list(values) for name, values in clocks.items()})
+    clocks = list(range(400, 1001, 100))
+    found = sample("vector_add", {"core_clock": clocks, "memory_clock": clocks})
     assert found["status"].shape == (7, 7)
     assert not found["status"].any()
 
@@ -308,10 +289,8 @@ def test_figure2__matrix_product_from_global_memory():
 
 
 def test_section6__l2_hit_rate_of_the_matrix_product():
-    space = resolve(Plan(kernels=["matrixmul_global"], devices=["gtx_980"], models=["wang_chu"],
-                         axes=SAMPLES["matrixmul_global"])).kernels[0]  # fmt: skip
     found = sample("matrixmul_global", {"core_clock": [700], "memory_clock": [700]})
-    # agl_lat = 222 l2_hr + 500.1 (1 - l2_hr); 97.5% was measured.
+    # agl_lat = 222 l2_hr + 500.1 (1 - l2_hr); 97.5% was measured, of matrices of 1024 rows.
     hits = (500.1 - found["wang_chu_memory_latency"]) / (500.1 - 222)
     assert hits == digits(0.975, 0.005)
-    assert space.kernel.sizes["n"] == 1024
+    assert load_kernel("matrixmul_global").sizes["n"] == 1024
