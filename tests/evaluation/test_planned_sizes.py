@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from sweep import query
+from sweep.compiler.source import input_names
 from sweep.evaluation import evaluate, limits, reducing
+from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import grid_axes
 from sweep.evaluation.planned import Planned
-from sweep.models import model_names
-from sweep.space import Plan, resolve
+from sweep.evaluation.tables import Tables, pack
+from sweep.models import get_model, model_names
+from sweep.space import Plan, cut_box, resolve
 
 AXES = {
     "n": {"start": 1000, "stop": 900_000, "step": 13_000},
@@ -94,3 +97,24 @@ def test_grid_axes():
     assert grid_axes(laid_out(constraints=["n % block_size == 0"]).kernels[0]) == ()
     loops = laid_out(kernel="matrixmul_shared", axes={"n": [512, 1024]})
     assert grid_axes(loops.kernels[0]) == ()  # the loop's length depends on it, too
+
+
+def test_tables_that_boxes_share(monkeypatch):
+    """What is kept from the box before is what would be made anew."""
+    monkeypatch.setattr(limits, "ROW", 8)
+    monkeypatch.setattr(limits, "SHORT_ROW", 2)
+    space, model = laid_out(), get_model("hong_kim")
+    kernel, names = space.kernels[0], sum(input_names(model, 0), ())
+    rows, steps, last, kept = {}, StepCache(), (), set()
+    for part in cut_box(kernel.clocked.whole, 200):
+        inputs = [Tables(kernel, part, of).inputs(space.plan, "hong_kim") for of in (steps, None)]
+        packed, anew = (
+            pack(model, inputs[0], part, part, rows=rows),
+            pack(model, inputs[1], part, part),
+        )
+        for one, other in zip(packed.tables, anew.tables, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(packed.stride, anew.stride)
+        kept |= {n for n, a, b in zip(names, last, packed.tables, strict=False) if a is b}
+        last = packed.tables
+    assert "comp_insts" in kept and "blocks" not in kept

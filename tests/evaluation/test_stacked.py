@@ -12,11 +12,13 @@ from support.refusals import refused
 
 import sweep
 from sweep import plot, query
+from sweep.cli import main
 from sweep.errors import PlanError, QueryError
 from sweep.fields import STACKED
 from sweep.query import compare_models
 from sweep.runs.running import run
 from sweep.space import Plan, parse_plan, resolve
+from sweep.specs.names import why_not_a_name
 
 PLAN: dict[str, Any] = {
     "kernels": ["matrixmul_shared", "transpose"],
@@ -64,21 +66,27 @@ def test_the_list_has_the_valid_configurations_only():
 
 
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "best": ("best", {}),
     "best by a parameter": ("best", {"by": ["tile"]}),
     "best by parameters and dimensions": (
         "best", {"by": ["unroll", "device", "tile", "model"], "select": {"n": 1024}}),
     "best by a clock": ("best", {"by": ["core_clock_ratio", "work_per_thread"]}),
+    "best by all parameters": ("best", {"by": ["kernel", "unroll", "work_per_thread", "tile"]}),
     "largest": ("best", {"sense": "max", "by": ["work_per_thread"]}),
     "selected": ("best", {"select": {"tile": [8, 32], "device": "gtx_980"}, "by": ["unroll"]}),
     "range": ("best", {"select": {"unroll": (2, 16)}, "by": ["tile", "kernel"]}),
     "nothing is valid": ("best", {"select": {"tile": 8, "work_per_thread": 16}}),
     "groups without any": ("best", {"by": ["tile", "work_per_thread"], "select": {"unroll": 64}}),
     "condition": ("best", {"where": "occupancy > 0.3 and tile >= 16", "by": ["unroll"]}),
+    "energy": ("best", {"objective": "energy", "by": ["tile"]}),
     "own variable": ("best", {"objective": "hong_kim_rounds", "sense": "max", "by": ["tile"]}),
+    "top": ("top", {"n": 7}),
     "top by": ("top", {"n": 3, "by": ["tile", "model"]}),
     "top of everything": ("top", {"n": 5000, "select": {"device": "gtx_980"}}),
+    "pareto": ("pareto", {}),
     "pareto by": ("pareto", {"by": ["tile", "device"]}),
     "pareto by clocks": ("pareto", {"by": ["memory_clock_ratio", "unroll"]}),
+    "summary": ("summary", {}),
     "summary by": ("summary", {"by": ["tile", "kernel"]}),
     "summary of a selection": ("summary", {"select": {"tile": 16}, "by": ["device"]}),
 }  # fmt: skip
@@ -112,7 +120,7 @@ def test_results_are_compared_configuration_by_configuration(both):
 @pytest.mark.parametrize(
     ("kind", "options"),
     [("heatmap", {"x": "tile", "y": "unroll"}), ("occupancy_plot", {"x": "tile"}),
-     ("clocks_plot", {}), ("pareto_plot", {})],
+     ("occupancy_plot", {"x": "occupancy"}), ("clocks_plot", {}), ("pareto_plot", {})],
 )  # fmt: skip
 def test_figures_show_the_same(kind, options, both):
     select = {"kernel": "matrixmul_shared", "device": "gtx_980", "model": "hong_kim", "n": 1024}
@@ -172,5 +180,10 @@ def test_a_space_without_a_valid_configuration_is_refused(tmp_path, monkeypatch,
 def test_lists_show_parameters_and_no_numbers(both, capsys):
     with pytest.raises(QueryError, match="has no tile = 7"):
         query.best(both["stacked"], select={"tile": 7})
-    columns = query.best(both["stacked"], by=["kernel", "tile"]).columns
+    columns = list(query.best(both["stacked"], by=["kernel", "tile"]).columns)
     assert STACKED not in columns and {"tile", "unroll", "block_rows"} <= set(columns)
+    assert "taken" in why_not_a_name(STACKED, dimension=True)
+    if isinstance(both["stacked"], Path):
+        words = ["best", str(both["stacked"]), "--by", "kernel,tile", "--format", "csv"]
+        assert main(words) == 0
+        assert capsys.readouterr().out.splitlines()[0].split(",") == columns

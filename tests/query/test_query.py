@@ -42,14 +42,16 @@ def written(data: xr.Dataset, path) -> str:
     return str(path)
 
 
-def stored(data: xr.Dataset, path) -> str:
-    """Write a dataset into a store without an index."""
-    coordinates, variables = (
-        [static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
-        for arrays in (data.coords, data.data_vars)
-    )
-    group = GroupLayout(data.attrs["kernel"], data.attrs, coordinates, variables, 0)
-    layout = StoreLayout([group], {"identity": "made up"})
+def stored(path, **kernels: xr.Dataset) -> str:
+    """Write datasets into a store without an index."""
+    groups = []
+    for name, data in kernels.items():
+        coordinates, variables = (
+            [static(str(n), v.dims, v.values, v.attrs) for n, v in arrays.items()]
+            for arrays in (data.coords, data.data_vars)
+        )
+        groups.append(GroupLayout(name, data.attrs, coordinates, variables, 0))
+    layout = StoreLayout(groups, {"identity": "made up"})
     with open_or_create(path, layout) as created:
         created.complete()
     return str(path)
@@ -68,7 +70,7 @@ def backed(request, tmp_path_factory):
         elif request.param == "dask":
             yield ONE.chunk({"device": 1, "block_size": (2, 3), "core_clock_ratio": (1, 4)})
         elif request.param == "store":
-            yield stored(ONE, path)
+            yield stored(path, matrix_multiply=ONE)
         elif request.param == "blocks":  # as large results: many blocks that end within an axis
             patch.setattr(blocks, "TARGET", 7)
             yield ONE
@@ -294,6 +296,15 @@ def test_queries__read_only_what_is_asked_for():
     answer = top(data, 1, where="device == 'gtx_980' and block_size in (64, 128)")
     assert place(answer[0]) == place(top(ONE, 1, where="block_size < 192")[0])
     assert len(reads) <= 3  # the two chunks, and one of them again for the row
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [(best, {}), (summary, {}), (top, {"n": 3}), (pareto, {"by": ()})],
+)
+def test_queries__take_the_path_of_a_store(tmp_path, question, options):
+    path = stored(tmp_path / "a.zarr", **{n: node.to_dataset() for n, node in TREE.items()})
+    assert question(path, **options).to_json() == question(TREE, **options).to_json()
 
 
 def test_queries__need_results():
