@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["front", "knee", "merge_fronts", "spread"]
-
 Array = NDArray[Any]
 Columns = Sequence[Array]
 
@@ -60,9 +58,6 @@ def front(columns: Columns, killers: Columns = ()) -> Array:
         best = _exact(sample)
         few = _killers(sample, best)
         alive, columns = _drop_dominated(alive, columns, [column[few] for column in sample])
-        if len(columns) == 2 and 2 * best.size < sample[0].size:
-            keep = _not_above(sample[0][best], sample[1][best], *columns)
-            alive, columns = alive[keep], [column[keep] for column in columns]
     kept = np.zeros(alive.size, bool)
     kept[_exact(columns)] = True
     return alive[kept]
@@ -130,15 +125,6 @@ def _drop_dominated(
         alive = alive[keep]
         columns = [column[keep] for column in columns]
     return alive, columns
-
-
-def _not_above(x: Array, y: Array, new_x: Array, new_y: Array) -> Array:
-    """Return which new points no step of a front (ascending ``x``) dominates."""
-    last = np.searchsorted(x, new_x, side="right") - 1
-    step = np.maximum(last, 0)
-    height = y[step]
-    keep = (last < 0) | (new_y < height) | ((new_y == height) & (new_x == x[step]))
-    return np.flatnonzero(keep)
 
 
 def _exact(columns: Columns) -> Array:

@@ -67,7 +67,7 @@ class Subject:
     def selected(self, dim: str) -> list[Any]:
         """Return the selected values of a dimension, or the scalar coordinate's."""
         if dim in self.grid.axes:
-            return self.grid.axis_values(dim)[self.part.places(dim)].tolist()
+            return self.part.labels(dim)
         coordinate = self.grid.coordinates.get(dim)
         if coordinate is None or coordinate.values.ndim:
             return []

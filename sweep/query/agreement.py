@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -103,22 +103,7 @@ def expected_smallest(values: Array, n: int, limit: float = math.inf) -> float:
     return float((missed[:-1] - missed[1:]) @ np.minimum(ordered, limit))
 
 
-class Found(NamedTuple):
-    """The outcome of measuring the first k of a ranking.
-
-    Attributes
-    ----------
-    recall : float
-        Share of the k fastest that are among them.
-    smallest : float
-        The smallest time among them.
-    """
-
-    recall: float
-    smallest: float
-
-
-def found_by(score: Array, measured: Array, k: int) -> Found:
+def found_by(score: Array, measured: Array, k: int) -> tuple[float, float]:
     """Return the outcome of measuring the first k of a ranking.
 
     Configurations with equal scores may come in any order: both numbers are exact expectations
@@ -132,6 +117,13 @@ def found_by(score: Array, measured: Array, k: int) -> Found:
         The measured times.
     k : int
         Number of configurations to measure; all of them, if there are fewer.
+
+    Returns
+    -------
+    recall : float
+        Share of the k fastest that are among them.
+    smallest : float
+        The smallest time among them.
     """
     k = min(k, len(score))
     last = np.partition(score, k - 1)[k - 1]
@@ -141,7 +133,7 @@ def found_by(score: Array, measured: Array, k: int) -> Found:
     hits = np.count_nonzero(sure & fastest) + drawn * np.mean(fastest[tied])
     known = float(measured[sure].min()) if sure.any() else math.inf
     smallest = expected_smallest(measured[tied], drawn, known)
-    return Found(min(1.0, float(hits / k)), smallest)
+    return min(1.0, float(hits / k)), smallest
 
 
 def scale_factor(predicted: Array, measured: Array) -> float:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 
 class Row(dict[str, Any]):
@@ -141,24 +141,19 @@ class Answer(Sequence[Row]):
     def _repr_html_(self) -> str:
         """Return the table as HTML, for notebooks."""
         columns, shared = _columns(self)
-        heads = [f"{column.name}\n[{column.unit}]" if column.unit else column.name
-                 for column in columns]  # fmt: skip
-        rows = zip(*(column.texts for column in columns), strict=True)
-        lines = [("th", heads), *(("td", row) for row in rows)]
-        table = "".join(
-            f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in cells)}</tr>"
-            for tag, cells in lines
-        )
-        body = f"<table>{table}</table>" if self.rows else "<p>(no rows)</p>"
+        heads = [f"{name}\n[{unit}]" if unit else name for name, unit, _ in columns]
+        table = _elements("th", heads)
+        for row in zip(*(texts for *_, texts in columns), strict=True):
+            table += f"</tr><tr>{_elements('td', row)}"
+        body = f"<table><tr>{table}</tr></table>" if self.rows else "<p>(no rows)</p>"
         above = [text for text in (self.title, *shared) if text]
-        paragraphs = [[f"<p>{_escaped(text)}</p>" for text in texts]
-                      for texts in (above, self.notes)]  # fmt: skip
-        return "\n".join([*paragraphs[0], body, *paragraphs[1]])
+        return "\n".join([_elements("p", above), body, _elements("p", self.notes)])
 
 
-def _escaped(text: str) -> str:
-    """Return text for HTML; a new line is one there, too."""
-    return html.escape(text).replace("\n", "<br>")
+def _elements(tag: str, texts: Iterable[str]) -> str:
+    """Return an element of HTML for each text; a new line is one there, too."""
+    lines = (html.escape(text).replace("\n", "<br>") for text in texts)
+    return "".join(f"<{tag}>{line}</{tag}>" for line in lines)
 
 
 # ---------------------------------------------------------------------------- as text
@@ -196,14 +191,11 @@ def number(value: Any, digits: int = DIGITS) -> str:
             return str(int(value))
         return f"{value:.{digits}g}"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_share(part)}" for key, part in value.items()) or "-"
+        parts = (f"{100 * v:.3g} %" if isinstance(v, float) else number(v) for v in value.values())
+        return ", ".join(map(" ".join, zip(value, parts, strict=True))) or "-"
     if isinstance(value, list | tuple):
         return ", ".join(number(part) for part in value) or "-"
     return str(value)
-
-
-def _share(part: Any) -> str:
-    return f"{100 * part:.3g} %" if isinstance(part, float) else number(part)
 
 
 def _percent(value: Any) -> str:
@@ -214,12 +206,8 @@ def _percent(value: Any) -> str:
     return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:.0f} %"
 
 
-class Column(NamedTuple):
-    """One column of a table: its name, its unit as shown, and the text of each row."""
-
-    name: str
-    unit: str
-    texts: list[str]
+Column = tuple[str, str, list[str]]
+"""One column of a table: its name, its unit as shown, and the text of each row."""
 
 
 def _columns(answer: Answer) -> tuple[list[Column], list[str]]:
@@ -234,7 +222,7 @@ def _columns(answer: Answer) -> tuple[list[Column], list[str]]:
     partial = [c for c in of_place if 0 < sum(row[c] is not None for row in valid) < len(valid)]
     results = (c for c in answer.columns if c not in answer.coordinates and c != "rank")
     marked = next(results, None)
-    columns = []
+    columns: list[Column] = []
     for name in names:
         if name in shared or name in partial[1:]:
             continue
@@ -243,13 +231,13 @@ def _columns(answer: Answer) -> tuple[list[Column], list[str]]:
                 " ".join(_assignment(c, row[c], answer) for c in partial if row[c] is not None)
                 for row in rows
             ]
-            columns.append(Column("configuration", "", [text or "-" for text in texts]))
+            columns.append(("configuration", "", [text or "-" for text in texts]))
             continue
         texts, unit = _texts(answer, name)
         if name == marked:
             texts = [text + "*" * bool(row.get("rests_on_assumed"))
                      for text, row in zip(texts, rows, strict=True)]  # fmt: skip
-        columns.append(Column(name, unit, texts))
+        columns.append((name, unit, texts))
     same = ", ".join(_assignment(name, rows[0][name], answer) for name in shared)
     return columns, [f"all rows: {same}"] if same else []
 
@@ -274,19 +262,14 @@ def _texts(answer: Answer, name: str) -> tuple[list[str], str]:
 
 def _table_lines(columns: Sequence[Column]) -> Iterator[str]:
     """Yield the lines of a table: the headers, a rule and the rows."""
-    heads = [_head(c.name, c.unit, max(HEAD_WIDTH, *map(len, c.texts))) for c in columns]
+    heads = [_head(name, unit, max(HEAD_WIDTH, *map(len, texts))) for name, unit, texts in columns]
     height = max(map(len, heads))
     aligned = []
-    for head, column in zip(heads, columns, strict=True):
+    for head, (_, _, texts) in zip(heads, columns, strict=True):
         lines = [*[""] * (height - len(head)), *head]
-        width = max(map(len, [*lines, *column.texts]))
-        is_numeric = all(map(NUMERIC.fullmatch, column.texts))
-        aligned.append(
-            [
-                text.rjust(width) if is_numeric else text.ljust(width)
-                for text in (*lines, "-" * width, *column.texts)
-            ]
-        )
+        width = max(map(len, [*lines, *texts]))
+        align = str.rjust if all(map(NUMERIC.fullmatch, texts)) else str.ljust
+        aligned.append([align(text, width) for text in (*lines, "-" * width, *texts)])
     for line in zip(*aligned, strict=True):
         yield "  ".join(line).rstrip()
 

@@ -46,9 +46,7 @@ class Block:
             they hold nowhere.
         """
         part, index = self.part, self._index
-        mask = np.ones((1,) * len(part.grid.dims), bool)
-        for dims, of_dims in part.selection.masks:
-            mask = mask & part.grid.at_block(dims, of_dims, index)
+        mask = part.selection.mask(part.grid, index)
         if part.condition is not None and mask.any():
             mask = mask & part.condition.mask(index)
         if not mask.any():

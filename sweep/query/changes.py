@@ -32,8 +32,10 @@ class Change:
         What is compared.
     before, after : array
         The objective of the configurations that both results have, NaN where invalid.
-    regimes, energies : pair of array, or None
-        Names of the regimes, and energies for the fronts, before and after.
+    regimes : pair of array
+        Names of the regimes before and after, None where the results do not have them.
+    energies : pair of array, or None
+        Energies before and after, for the fronts.
     only_before, only_after : int
         Configurations that only one of the results has.
     axes : tuple of dict
@@ -48,7 +50,7 @@ class Change:
     model: str | None
     before: Array
     after: Array
-    regimes: tuple[Array, Array] | None
+    regimes: tuple[Array, Array]
     energies: tuple[Array, Array] | None
     only_before: int
     only_after: int
@@ -108,13 +110,12 @@ class Change:
 
     def regimes_of(self, number: int) -> tuple[str | None, str | None]:
         """Return a configuration's regimes before and after."""
-        if self.regimes is None:
-            return None, None
-        return str(self.regimes[0][number]), str(self.regimes[1][number])
+        before, after = self.regimes
+        return before[number], after[number]
 
     def worst_regime(self) -> str | None:
         """Return the regimes (before > after) of the configuration that slowed down most."""
-        if self.regimes is None or not self.ratio.size:
+        if not self.ratio.size:
             return None
         was, now = self.regimes_of(np.flatnonzero(self.both)[np.argmax(self.ratio)])
         return was if was == now else f"{was} > {now}"
@@ -236,9 +237,9 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
             for side, grid in enumerate((old, new))
         ]
         before, after = (found[name] for found in read)
-        regimes, energies = (
-            (read[0][n], read[1][n]) if n in names else None for n in ("regime", "energy")
-        )
+        nothing = np.broadcast_to(np.array(None), before.shape)
+        regimes = read[0].get("regime", nothing), read[1].get("regime", nothing)
+        energies = (read[0]["energy"], read[1]["energy"]) if "energy" in names else None
         yield Change(
             objective, old.units(name), old.kernel, device, model, before, after,
             regimes, energies, only_before, only_after, axes,

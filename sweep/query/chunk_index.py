@@ -329,14 +329,6 @@ class Chunks:
         return counts, self.is_exact(0) & ((first == last) | (numbers == 0))
 
 
-def chunks_of(part: KernelPart) -> Chunks | None:
-    """Return the chunks of a store that has an index of them; None without one."""
-    index = part.grid.index
-    if index is None or part.grid.dims != ("model", *index.units.dims):
-        return None
-    return Chunks(part, index)
-
-
 def _ranges(starts: Array, counts: Array) -> Array:
     """Return the joined ranges that begin at ``starts`` and have ``counts`` members."""
     ends = np.cumsum(counts)

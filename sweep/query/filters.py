@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,21 +32,26 @@ SHOWN = 12
 class Selection:
     """What remains of a grid: ascending indices per dimension, and masks over coordinates.
 
-    ``axes`` has the places of the remaining values of each parameter of a list.
+    ``indices`` also has the places of the remaining values of each parameter of a list.
     """
 
     indices: Mapping[str, Array]
     masks: Sequence[tuple[tuple[str, ...], Array]] = ()
-    axes: Mapping[str, Array] = field(default_factory=dict)
+
+    def mask(self, grid: Grid, index: Index) -> Array:
+        """Return where the masks hold in a block, with as many axes as the grid."""
+        found = np.ones((1,) * len(grid.dims), bool)
+        for dims, mask in self.masks:
+            found = found & grid.at_block(dims, mask, index)
+        return found
 
     def narrowed(self, grid: Grid, name: str, chosen: Array) -> Selection:
         """Return what remains with only some values of a dimension, or of a list's parameter."""
-        if name not in grid.stacked:
-            return replace(self, indices={**self.indices, name: chosen})
-        found = self.indices[STACKED]
-        kept = found[np.isin(grid.stacked[name].places[found], chosen)]
-        indices = {**self.indices, STACKED: kept}
-        return replace(self, indices=indices, axes={**self.axes, name: chosen})
+        indices = {**self.indices, name: chosen}
+        if name in grid.stacked:
+            found = self.indices[STACKED]
+            indices[STACKED] = found[np.isin(grid.stacked[name].places[found], chosen)]
+        return replace(self, indices=indices)
 
 
 def those_that_fit(
@@ -100,10 +106,9 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
         The kernel has no such coordinate or not one of the wanted values; the message lists the
         available ones.
     """
-    remaining = Selection(
-        {d: np.arange(n) for d, n in grid.sizes.items()},
-        axes={name: np.arange(len(axis.values)) for name, axis in grid.stacked.items()},
-    )
+    values = {name: axis.values for name, axis in grid.stacked.items()}
+    sizes = grid.sizes | {name: len(found) for name, found in values.items()}
+    remaining = Selection({name: np.arange(n) for name, n in sizes.items()})
     masks = []
     for name, wanted in select.items():
         if name == "kernel":
@@ -116,8 +121,8 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
                 f"{hint or nearest(name, grid.coordinates)}"
                 f" (coordinates: {', '.join(n for n in grid.coordinates if n != STACKED)})"
             )
-        if name in grid.stacked:
-            coordinate = replace(coordinate, dims=(name,), values=grid.stacked[name].values)
+        if name in values:
+            coordinate = replace(coordinate, dims=(name,), values=values[name])
         mask = _matches(grid.kernel, name, coordinate, wanted)
         if coordinate.dims == (name,):
             remaining = remaining.narrowed(grid, name, np.flatnonzero(mask))
@@ -171,12 +176,9 @@ def _matches(kernel: str, name: str, coordinate: Coordinate, wanted: Any) -> Arr
 
 
 def _equal(values: Array, value: Any) -> Array:
-    if values.dtype.kind == "U":
-        fits = isinstance(value, str)
-    elif values.dtype.kind == "b":
-        fits = isinstance(value, bool | np.bool_)
-    else:
-        fits = _is_number(value)
+    fits = _is_number(value)
+    if values.dtype.kind in "Ub":
+        fits = isinstance(value, str if values.dtype.kind == "U" else bool | np.bool_)
     if not fits:
         return np.zeros(values.shape, bool)
     if values.dtype.kind in "Ub":
@@ -258,28 +260,18 @@ class Condition:
                 codes[name] = read[full]
             else:
                 values[name] = read[full].astype(np.float64)
-        return self._with_meanings(values, codes)
-
-    def _with_meanings(self, values: dict[str, Any], codes: Mapping[str, Array]) -> Array:
-        """Evaluate once per combination of meanings: there are few, and a string a point is big."""
-        if not codes:
-            mask = self._evaluate(values)
-            return mask.reshape((1,) * (len(self.grid.dims) - mask.ndim) + mask.shape)
-        name, *others = codes
-        rest = {other: codes[other] for other in others}
-        meanings = self.grid.meanings(self.variables[name])
         mask = np.zeros((1,) * len(self.grid.dims), bool)
-        for code in np.unique(codes[name]):
-            part = self._with_meanings({**values, name: str(meanings[int(code)])}, rest)
-            mask = mask | ((codes[name] == code) & part)
+        # Once for each combination of meanings: there are few, and a string per point is large.
+        for combination in product(*map(np.unique, codes.values())):
+            is_here = np.asarray(True)
+            for (name, found), code in zip(codes.items(), combination, strict=True):
+                values[name] = str(self.grid.meanings(self.variables[name])[int(code)])
+                is_here = is_here & (found == code)
+            value, fault = map(np.asarray, self.expression.evaluate(values))
+            if value.dtype.kind not in "biuf":
+                raise QueryError(f"`{self.expression.text}` is a text, not a condition")
+            mask = mask | (is_here & (value != 0) & ~fault)
         return mask
-
-    def _evaluate(self, values: Mapping[str, Any]) -> Array:
-        value, fault = self.expression.evaluate(values)
-        value = np.asarray(value)
-        if value.dtype.kind not in "biuf":
-            raise QueryError(f"`{self.expression.text}` is a text, not a condition")
-        return (value != 0) & ~np.asarray(fault)
 
 
 def parse_selection(words: Sequence[str], data: Any = None) -> dict[str, Any]:

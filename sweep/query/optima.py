@@ -17,7 +17,7 @@ from sweep.query.filters import those_that_fit
 from sweep.query.grid import CLOCKS, Array, Grid
 from sweep.query.question import KernelPart, Question, ask, check_rows
 from sweep.query.reduce import reduce
-from sweep.reduction import BEST, FRONT, Keep, Kept
+from sweep.reduction import BEST, FRONT, Keep
 
 SHOWN = ("execution_time", "power", "energy", "occupancy")
 """Results in every row, if they are stored."""
@@ -70,36 +70,8 @@ def best(
         The question does not fit the results.
     """
     question = ask(data, [objective], [sense], by, where, select)
-    kept, starts, reasons, missing = _by_group(question, BEST)
-    values = kept.columns[0].tolist()
-    positions: list[int] = []
-    rows: list[dict[str, Any]] = []
-    for number, labels in question.ordered():
-        start, stop = starts[number : number + 2]
-        if start < stop:
-            positions.append(int(kept.positions[start]))
-            rows.append({"runner_up": relative_distance(*values[start:stop])})
-        elif number in reasons:
-            positions.append(-1)
-            rows.append({**question.shared, **labels, "status": reasons[number]})
     word = "smallest" if sense == "min" else "largest"
-    return answer_of(
-        question, f"{word} {objective}", positions, rows,
-        last=("runner_up",), include=include, notes=missing,
-    )  # fmt: skip
-
-
-def _by_group(
-    question: Question, keep: Keep
-) -> tuple[Kept, list[int], dict[int, str], tuple[str, ...]]:
-    """Return what is kept, where each group begins in it and the last ends, and why some are empty.
-
-    Reasons and notes are those of :func:`why_empty`.
-    """
-    kept = reduce(question, keep)
-    starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1))
-    empty = np.flatnonzero(np.diff(starts) == 0).tolist()
-    return kept, starts.tolist(), *why_empty(question, empty)
+    return _answer(question, f"{word} {objective}", BEST, include)
 
 
 def relative_distance(best: float, runner_up: float | None = None) -> float | None:
@@ -153,7 +125,7 @@ def top(
     points = sum(part.grid.points for part in question.parts)
     check_rows(min(int(n), points) * len(question.groups), "ask for fewer")
     word = "smallest" if sense == "min" else "largest"
-    return _listed(question, f"{n} {word} {objective}", Keep("smallest", int(n)), ["rank"], include)
+    return _answer(question, f"{n} {word} {objective}", Keep("smallest", int(n)), include)
 
 
 def pareto(
@@ -201,81 +173,65 @@ def pareto(
         objective if sense == "min" else f"{objective} (largest)"
         for objective, sense in zip(objectives, senses, strict=True)
     )
-    return _listed(question, f"Pareto front of {named}", FRONT, [], include)
-
-
-def _listed(
-    question: Question, title: str, keep: Keep, first: Sequence[str], include: Sequence[str]
-) -> Answer:
-    """Return the answer that lists what is kept of each group in order."""
-    kept, starts, reasons, missing = _by_group(question, keep)
-    order = [(rank, starts[number] + rank - 1)
-             for number, _ in question.ordered()
-             for rank in range(1, starts[number + 1] - starts[number] + 1)]  # fmt: skip
-    notes = [
-        f"no valid configuration{question.named([n for n in reasons if reasons[n] == reason])}"
-        f" ({reason})"
-        for reason in dict.fromkeys(reasons.values())
-    ]
-    positions = kept.positions[[row for _, row in order]].tolist()
-    rows = [{name: rank for name in first} for rank, _ in order]
-    return answer_of(
-        question, title, positions, rows, first=first, include=include, notes=(*notes, *missing)
-    )
+    return _answer(question, f"Pareto front of {named}", FRONT, include)
 
 
 # ---------------------------------------------------------------------------- rows
 
 
-def answer_of(
-    question: Question,
-    title: str,
-    positions: Sequence[int],
-    rows: Sequence[dict[str, Any]],
-    *,
-    first: Sequence[str] = (),
-    last: Sequence[str] = (),
-    include: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> Answer:
-    """Return the answer with a complete row for every position.
-
-    Parameters
-    ----------
-    question : Question
-        The question.
-    title : str
-        What is asked for, in words.
-    positions : sequence of int
-        Positions over all kernels, in the order of the rows; -1 where there is no configuration.
-    rows : sequence of dict
-        What is known of each row without reading. The other columns are added.
-    first, last : sequence of str
-        Columns of ``rows`` to show before the coordinates, and after the results.
-    include : sequence of str
-        Further variables to show.
-    notes : sequence of str
-        Notes besides those on assumed values.
-    """
+def _answer(question: Question, title: str, keep: Keep, include: Sequence[str]) -> Answer:
+    """Return the answer with a row for what is kept of each group, complete with all columns."""
+    positions, rows, notes = _kept_rows(question, keep)
     grids = [part.grid for part in question.parts]
     coordinates = _coordinate_columns(grids, question.by)
     shown = _shown(question.parts, include)
+    first = ["rank"] if keep.kind == "smallest" and not keep.value_only else []
+    last = ["runner_up"] if keep.value_only else []
     names = (*first, *coordinates, *shown, *last, "status", "rests_on_assumed")
     columns = tuple(dict.fromkeys(names))
-    places = np.asarray(positions, np.int64)
     for part, _, offset in question.numbered:
-        mine = np.flatnonzero((places >= offset) & (places < offset + part.grid.points))
+        mine = np.flatnonzero((positions >= offset) & (positions < offset + part.grid.points))
         if mine.size:
-            found = _values(part, places[mine] - offset, shown)
+            found = _values(part, positions[mine] - offset, shown)
             for i, values in zip(mine.tolist(), zip(*found.values(), strict=True), strict=True):
                 rows[i].update(zip(found, values, strict=True))
-    for row in rows:
-        row.setdefault("rests_on_assumed", [])
     units = {"runner_up": "1"}
     for grid in reversed(grids):
         units |= {name: grid.units(name) for name in columns if _is_number(grid, name)}
-    notes = (*question.notes, *notes, *_assumed_note(rows))
+    notes = [*question.notes, *notes, *_assumed_note(rows)]
     return Answer.of(question.title(title), rows, coordinates, units, notes, columns)
+
+
+def _kept_rows(question: Question, keep: Keep) -> tuple[Array, list[dict[str, Any]], list[str]]:
+    """Return what is kept of each group: positions over all kernels, what rows begin with, notes.
+
+    A group without a valid configuration has a row where one configuration is asked for (its
+    position is -1), otherwise a note.
+    """
+    kept = reduce(question, keep)
+    starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1))
+    reasons, missing = why_empty(question, np.flatnonzero(np.diff(starts) == 0).tolist())
+    places: list[int] = []
+    rows: list[dict[str, Any]] = []
+    for number, labels in question.ordered():
+        start, stop = starts[number : number + 2].tolist()
+        if not keep.value_only:
+            places += range(start, stop)
+            rows += ({"rank": rank} for rank in range(1, stop - start + 1))
+        elif start < stop:
+            places.append(start)
+            rows.append({"runner_up": relative_distance(*kept.columns[0][start:stop].tolist())})
+        elif number in reasons:
+            places.append(-1)
+            known = {"kernel": question.parts[0].grid.kernel} if len(question.parts) == 1 else {}
+            rows.append(known | labels | {"status": reasons[number], "rests_on_assumed": []})
+    positions = np.append(kept.positions, -1)[places]
+    notes = [] if keep.value_only else [
+        f"no valid configuration{question.named([n for n in reasons if reasons[n] == reason])}"
+        f" ({reason})"
+        for reason in dict.fromkeys(reasons.values())
+    ]  # fmt: skip
+    return positions, rows, [*notes, *missing]
 
 
 def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:

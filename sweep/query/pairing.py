@@ -120,18 +120,17 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
         valid = status == "valid"
         if not valid.any():
             raise QueryError(f"no configuration was measured successfully on {device}")
-        chosen = np.flatnonzero(valid & inside)
-        if not chosen.size:
+        if not (valid & inside).any():
             raise QueryError(
                 f"kernel '{grid.kernel}': no measured configuration is among the predictions"
             )
-        failed = np.flatnonzero(~valid & inside & (status != "not_measured"))
+        ran = np.flatnonzero(inside & (status != "not_measured"))
+        succeeded = valid[ran]
+        chosen = ran[succeeded]
         for number, model in models.items():
-            fixed = {"device": predicted_on[device], "model": number}
-            read = _read(grid, places, chosen, fixed)
-            of_failed = (
-                _read(grid, places, failed, fixed)["execution_time"] if failed.size else failed
-            )
+            found = _read(grid, places, ran, {"device": predicted_on[device], "model": number})
+            failed = found["execution_time"][~succeeded]
+            read = {name: values[succeeded] for name, values in found.items()}
             yield Paired(
                 kernel=grid.kernel,
                 device=device,
@@ -145,7 +144,7 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 bounds=read.get("bound"),
                 optimum=float(times[valid].min()),
                 outside=int(np.count_nonzero(valid & ~inside)),
-                failed=int(np.count_nonzero(np.isfinite(of_failed))),
+                failed=int(np.count_nonzero(np.isfinite(failed))),
             )
 
 

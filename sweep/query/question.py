@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -118,19 +118,15 @@ class KernelPart:
         if self.condition is not None or self.selection.masks or self.list_groups is not None:
             return None
         of = tuple(names) if keep.kind == "codes" else self.objectives
-        return Reduction(self.grid.kernel, of, self.signs, self.by, self.selection.indices, keep)
+        indices = {dim: self.selection.indices[dim] for dim in self.grid.dims}
+        return Reduction(self.grid.kernel, of, self.signs, self.by, indices, keep)
 
     # ------------------------------------------------------------------------ groups
-
-    def places(self, name: str) -> Array:
-        """Return the selected places among the values of a dimension or a list's parameter."""
-        of = self.selection.axes if name in self.grid.stacked else self.selection.indices
-        return of[name]
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """How many groups there are along each of ``by``."""
-        return tuple(len(self.places(name)) for name in self.by)
+        return tuple(len(self.selection.indices[name]) for name in self.by)
 
     @property
     def size(self) -> int:
@@ -142,10 +138,15 @@ class KernelPart:
         """What a step along each of ``by`` adds to a group's number."""
         return {name: math.prod(self.shape[i + 1 :]) for i, name in enumerate(self.by)}
 
-    def labels(self) -> list[tuple[Any, ...]]:
-        """Return the values of each group, as Python scalars, in group order."""
-        values = [self.grid.axis_values(name)[self.places(name)].tolist() for name in self.by]
-        return list(product(*values))
+    def labels(self, name: str) -> list[Any]:
+        """Return the selected values of a dimension, or the one value of what is none."""
+        if name == "kernel":
+            return [self.grid.kernel]
+        chosen = self.selection.indices.get(name)
+        if chosen is None:
+            return [self.grid.coordinates[name].values.item()]
+        labels: list[Any] = self.grid.axis_values(name)[chosen].tolist()
+        return labels
 
     @cached_property
     def list_groups(self) -> Array | None:
@@ -154,7 +155,8 @@ class KernelPart:
         for name in self.by:
             if name in self.grid.stacked:
                 places = self.grid.stacked[name].places[self.selection.indices[STACKED]]
-                step = np.searchsorted(self.places(name), places) * self.strides[name]
+                chosen = self.selection.indices[name]
+                step = np.searchsorted(chosen, places) * self.strides[name]
                 numbers = step if numbers is None else numbers + step
         return numbers
 
@@ -163,26 +165,34 @@ class KernelPart:
 
         A grid contains them, with the status that the list names (mostly ``constraint``).
         """
-        stacked, indices, axes = self.grid.stacked, self.selection.indices, self.selection.axes
-        if not stacked:
+        grid, indices = self.grid, self.selection.indices
+        if not grid.stacked:
             return None
-        searched = math.prod(len(axes[name]) for name in axes if name not in self.by)
-        others = math.prod(len(indices[d]) for d in indices if d not in (STACKED, *self.by))
-        numbers = np.zeros(len(indices[STACKED]), np.int64)
-        if self.list_groups is not None:
-            numbers = self.list_groups
-        # Every combination of the dimensions has the same list.
-        dims = tuple(axis for axis, name in enumerate(self.by) if name not in stacked)
+        searched = math.prod(len(indices[name]) for name in grid.stacked if name not in self.by)
+        numbers = self.list_groups
+        if numbers is None:
+            numbers = np.zeros(len(indices[STACKED]), np.int64)
+        # Every combination of the dimensions has the same list, as far as masks leave them.
+        dims = tuple(axis for axis, name in enumerate(self.by) if name not in grid.stacked)
         present = np.bincount(numbers, minlength=self.size).reshape(self.shape)
-        present = np.broadcast_to(present.sum(axis=dims, keepdims=True), self.shape)
-        return np.asarray((searched - present.ravel().astype(object)) * others)
+        missing = searched - present.sum(axis=dims, keepdims=True).astype(object)
+        mask = self.selection.mask(grid, indices)
+        free = [axis for axis, dim in enumerate(grid.dims) if dim not in self.by]
+        for axis in free:
+            if mask.shape[axis] == 1 and grid.dims[axis] != STACKED:
+                missing = missing * len(indices[grid.dims[axis]])
+        left = mask.sum(axis=tuple(free), keepdims=True)
+        grouped = [grid.dims.index(self.by[axis]) for axis in dims]
+        shape = [1 if n in grid.stacked else left.shape[grid.dims.index(n)] for n in self.by]
+        left = left.transpose(grouped + free).reshape(shape)
+        return np.asarray(np.broadcast_to(missing * left, self.shape).ravel())
 
     def narrowed(self, groups: Array, *, keeps_condition: bool = True) -> KernelPart:
         """Return the part about some of the groups and, it may be, others of the same values."""
         selection = self.selection
         places = np.unravel_index(groups, self.shape) if self.by else ()
         for name, of_groups in zip(self.by, places, strict=True):
-            chosen = self.places(name)[np.unique(of_groups)]
+            chosen = selection.indices[name][np.unique(of_groups)]
             selection = selection.narrowed(self.grid, name, chosen)
         condition = self.condition if keeps_condition else None
         return replace(self, selection=selection, condition=condition)
@@ -257,16 +267,9 @@ class Question:
                 found.append(part.narrowed(local, keeps_condition=keeps_condition))
         return replace(self, parts=found)
 
-    def _keys(self, part: KernelPart) -> Iterator[tuple[Any, ...]]:
-        """Yield the values of ``by`` for each group of a part."""
-        fixed = {
-            n: part.grid.kernel if n == "kernel" else part.grid.coordinates[n].values.item()
-            for n in self.by
-            if n not in part.by
-        }
-        for label in part.labels():
-            known = fixed | dict(zip(part.by, label, strict=True))
-            yield tuple(known[name] for name in self.by)
+    def _keys(self, part: KernelPart) -> Iterable[tuple[Any, ...]]:
+        """Return the values of ``by`` for each group of a part."""
+        return product(*(part.labels(name) for name in self.by))
 
     def ordered(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the groups' numbers and values, ordered by the values of ``by`` in turn."""
@@ -276,11 +279,6 @@ class Question:
         ]
         keys = sorted(self.groups, key=lambda k: [r[v] for r, v in zip(ranks, k, strict=True)])
         return [(self.groups[key], dict(zip(self.by, key, strict=True))) for key in keys]
-
-    @property
-    def shared(self) -> dict[str, Any]:
-        """What is known of every group: the kernel, if there is only one."""
-        return {"kernel": self.parts[0].grid.kernel} if len(self.parts) == 1 else {}
 
     def named(self, numbers: Sequence[int]) -> str:
         """Return the first of some groups in words, ready to follow a sentence."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
-from sweep.query.chunk_index import chunks_of
+from sweep.query.chunk_index import Chunks
 from sweep.query.grid import Array
 from sweep.query.question import KernelPart, Question
 from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
@@ -73,19 +73,19 @@ def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected
     planned = part.grid.planned
     known = None if planned is None or reduction is None else planned.reduce(reduction)
     if known is None:
-        chunks = chunks_of(part)
-        if chunks is not None:
-            index, blocks = chunks.reduced(keep, present, so_far)
+        index = part.grid.index
+        if index is not None and part.grid.dims == ("model", *index.units.dims):
+            found, blocks = Chunks(part, index).reduced(keep, present, so_far)
         else:
-            index, blocks = [], iter(blocks_of(part, present))
+            found, blocks = [], iter(blocks_of(part, present))
         read = each(partial(_of_block, keep, present, so_far), blocks)
-        known = chain(index, filter(None, read))
-    for found in known:
+        known = chain(found, filter(None, read))
+    for kept in known:
         if len(present) < len(names):  # a line for each name
-            counts = np.zeros((len(found.groups), len(names), keep.width), np.int64)
-            counts[:, [names.index(name) for name in present]] = found.columns[0]
-            found = Kept.counted(found.groups, counts)
-        yield found
+            counts = np.zeros((len(kept.groups), len(names), keep.width), np.int64)
+            counts[:, [names.index(name) for name in present]] = kept.columns[0]
+            kept = Kept.counted(kept.groups, counts)
+        yield kept
 
 
 def _absent(part: KernelPart, keep: Keep, names: Sequence[str]) -> Iterator[Kept]:

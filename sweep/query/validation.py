@@ -92,8 +92,8 @@ def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[
         "kendall": or_none(kendall(score[known], one.measured[known])),
     }
     found = {k: found_by(score, one.measured, k) for k in TOP}
-    row |= {f"recall_{k}": of_k.recall for k, of_k in found.items()}
-    row |= {f"regret_{k}": of_k.smallest / one.optimum - 1.0 for k, of_k in found.items()}
+    row |= {f"recall_{k}": recall for k, (recall, _) in found.items()}
+    row |= {f"regret_{k}": smallest / one.optimum - 1.0 for k, (_, smallest) in found.items()}
     return row | dict.fromkeys(ERRORS)
 
 

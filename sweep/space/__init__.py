@@ -1,27 +1,13 @@
 """What a sweep covers: plans, axes, grids, and the specs that they name."""
 
-from sweep.space.grid import (
-    CLOCK_AXES,
-    Box,
-    Configurations,
-    Dimension,
-    Grid,
-    cut_box,
-)
+from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
-from sweep.space.space import (
-    KernelSpace,
-    Space,
-    missing_parameters,
-    resolve,
-    with_derived,
-)
-from sweep.space.valid import valid_configurations, violated
+from sweep.space.space import KernelSpace, Space, missing_parameters, resolve, with_derived
+from sweep.space.valid import valid_configurations
 
 __all__ = [
     "CLOCK_AXES",
     "Box",
-    "Configurations",
     "Dimension",
     "Grid",
     "KernelSpace",
@@ -34,6 +20,5 @@ __all__ = [
     "parse_plan",
     "resolve",
     "valid_configurations",
-    "violated",
     "with_derived",
 ]

@@ -15,10 +15,9 @@ from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.hardware.derived import DeviceFacts
 from sweep.models import derived_parameters, get_model, model_names, stated_facts
-from sweep.space.conditions import Names
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid
 from sweep.space.plan import Plan
-from sweep.space.valid import valid_configurations
+from sweep.space.valid import Names, valid_configurations
 from sweep.specs import (
     DEVICE_NAMES,
     Device,

@@ -89,6 +89,8 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "summary": ("summary", {}),
     "summary by": ("summary", {"by": ["tile", "kernel"]}),
     "summary of a selection": ("summary", {"select": {"tile": 16}, "by": ["device"]}),
+    "summary of clocks in MHz": (
+        "summary", {"select": {"core_clock": (500, 1100)}, "by": ["unroll", "model", "device"]}),
 }  # fmt: skip
 
 

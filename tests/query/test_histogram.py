@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -49,35 +50,31 @@ def spaces(tmp_path_factory):
     return found
 
 
-def flat(results, kernel, name):
-    """Return a variable over all configurations of a kernel, and the labels of each."""
-    dataset = results[kernel].to_dataset()
-    whole = dataset["status"]
-    found = dataset[name]
-    if found.dtype.kind == "f":  # a number counts where its configuration can be
-        found = found.where(whole == 0)
-    columns = [found, *(dataset[d] for d in whole.dims)]
-    spread = [c.broadcast_like(whole).transpose(*whole.dims).values.ravel() for c in columns]
-    return spread[0], dict(zip(whole.dims, spread[1:], strict=True))
+def frame_of(results, name):
+    """Return a variable and the dimensions of all configurations, a row for each."""
+    frames = []
+    for kernel in ("matrixmul_shared", "sepia"):
+        dataset = results[kernel].to_dataset().drop_vars(["core_clock", "memory_clock"])
+        frames.append(dataset[[name, "status"]].to_dataframe().reset_index().assign(kernel=kernel))
+    frame = pd.concat(frames)
+    if frame[name].dtype.kind == "f":  # a number counts where its configuration can be
+        frame[name] = frame[name].where(frame["status"] == 0)
+    return frame
 
 
 def brute(results, name, by, borders=None):
     """Return the counts by group's labels, counted by NumPy over everything at once."""
     found = {}
-    for kernel in ("matrixmul_shared", "sepia"):
-        values, labels = flat(results, kernel, name)
-        columns = [np.full(values.size, kernel) if d == "kernel" else labels[d] for d in by]
-        keys = list(zip(*(c.tolist() for c in columns), strict=True)) or [()] * values.size
-        for key in set(keys):
-            mine = values[[i for i, of in enumerate(keys) if of == key]]
-            if borders is None:
-                counts = np.bincount(mine, minlength=256)
-            else:
-                good = mine[~np.isnan(mine)].astype(float)
-                inside = np.histogram(good, borders)[0]
-                counts = np.array([(good < borders[0]).sum(), *inside, (good > borders[-1]).sum(),
-                                   mine.size - good.size])  # fmt: skip
-            found[key] = found.get(key, 0) + counts
+    frame = frame_of(results, name)
+    for key, group in frame.groupby(by) if by else [((), frame)]:
+        values = group[name].to_numpy()
+        if borders is None:
+            found[key] = np.bincount(values, minlength=256)
+        else:
+            good = values[~np.isnan(values)].astype(float)
+            inside = np.histogram(good, borders)[0]
+            found[key] = np.array([(good < borders[0]).sum(), *inside, (good > borders[-1]).sum(),
+                                   values.size - good.size])  # fmt: skip
     return found
 
 
@@ -109,7 +106,7 @@ SLOW = settings(
 def test_bins_are_those_of_brute_force(spaces, asked, by, n, log, threads):
     form, name = asked.split()
     space, results, path = spaces[form]
-    pooled = np.concatenate([flat(results, k, name)[0] for k in ("matrixmul_shared", "sepia")])
+    pooled = frame_of(results, name)[name]
     # Some configurations lie outside, and some on a border to the bit.
     low, high = (float(np.nanpercentile(pooled, p, method="nearest")) for p in (2, 97))
     if name == "occupancy":

@@ -26,7 +26,7 @@ from sweep.errors import PlanError
 from sweep.evaluation import chunk, evaluate, limits
 from sweep.evaluation import planned as planned_results
 from sweep.evaluation.planned import Planned
-from sweep.space import Box, Plan, cut_box, resolve
+from sweep.space import Plan, resolve
 
 OWN = {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256]}
 
@@ -131,15 +131,18 @@ def test_fronts_grow_as_needed(spaces, monkeypatch):
         assert len(assert_same(query.pareto, Planned(space), results, objectives, senses)) > 4
 
 
-@pytest.mark.parametrize("pieces", [1, 7, 100])
-def test_pieces_do_not_matter(spaces, monkeypatch, pieces):
-    monkeypatch.setattr(limits, "PIECE", pieces)
-    monkeypatch.setattr(limits, "LAUNCHES", pieces)
+@pytest.mark.parametrize(
+    "sizes", [{"PIECE": n, "LAUNCHES": n} for n in (1, 7, 100)] + [{"WHOLE_TABLES": 1}], ids=str
+)
+def test_pieces_and_their_tables_do_not_matter(spaces, monkeypatch, sizes):
+    for name, value in sizes.items():
+        monkeypatch.setattr(limits, name, value)
     for space, results in spaces.values():
-        assert_same(query.top, Planned(space), results, 9)
-        assert_same(query.pareto, Planned(space), results)
+        planned = Planned(resolve(space.plan))
+        assert_same(query.top, planned, results, 9)
+        assert_same(query.pareto, planned, results)
         for variable in ("regime", "execution_time"):
-            assert_same(query.histogram, Planned(space), results, variable)
+            assert_same(query.histogram, planned, results, variable)
 
 
 @pytest.mark.parametrize(
@@ -186,14 +189,6 @@ def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
             assert values.tobytes() == found[1][name].tobytes(), name
 
 
-def test_tables_of_large_spaces(spaces, monkeypatch):
-    """Where tables over the whole grid are too large, each piece has its own."""
-    monkeypatch.setattr(limits, "WHOLE_TABLES", 1)
-    for space, results in spaces.values():
-        fresh = resolve(space.plan)
-        assert sweep.best(fresh).to_json() == query.best(results).to_json()
-
-
 def test_progress_reaches_the_end(spaces):
     space, _ = spaces["clocks"]
     seen = []
@@ -201,16 +196,6 @@ def test_progress_reaches_the_end(spaces):
     kernels = [kernel.n_points * 2 for kernel in space.kernels]
     assert [total for done, total in seen if done == total] == kernels
     assert all(done <= total for done, total in seen)
-
-
-def test_cut_box_covers_it_once():
-    box = Box((2, 0, 5), (5, 7, 9))
-    seen = np.zeros((9, 9, 9), int)
-    for part in cut_box(box, 10):
-        assert part.n_points <= 12
-        seen[part.slices] += 1
-    assert seen.sum() == box.n_points
-    assert (seen[box.slices] == 1).all()
 
 
 def test_reducing_pass_is_vectorised(compiled_anew):

@@ -34,12 +34,10 @@ CONDITIONS = [
 def satisfies(point: dict, where: str) -> bool:
     """Return what Python says of a condition, which is an expression of Python."""
     codes = {"regime": synthetic.REGIMES, "bound": synthetic.BOUND.codes}
-    values = {name: getattr(value, "tolist", lambda value=value: value)()
-              for name, value in point.items()}  # fmt: skip
-    for name, known in codes.items():
-        values[name] = next(word for word, code in known.items() if code == point[name])
+    words = {name: next(word for word, code in known.items() if code == point[name])
+             for name, known in codes.items()}  # fmt: skip
     try:
-        return bool(eval(where, {}, values))
+        return bool(eval(where, {}, point | words))
     except ZeroDivisionError:
         return False
 

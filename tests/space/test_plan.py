@@ -17,7 +17,7 @@ from sweep.cli.values import size as size_of
 from sweep.errors import PlanError
 from sweep.evaluation import evaluate
 from sweep.runs.forecasting import check_fits, forecast, human_bytes
-from sweep.space import Dimension, Grid, list_plans, load_plan, parse_plan, resolve
+from sweep.space import Dimension, Grid, cut_box, list_plans, load_plan, parse_plan, resolve
 from sweep.space.plan import axis_values
 
 SHIPPED = ("hong_kim_2009", "million", "quickstart", "wang_chu_2017")
@@ -156,15 +156,18 @@ def test_constraint_goes_to_the_kernels_that_know_its_names():
 # ---------------------------------------------------------------------------- size
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 200))
-def test_chunks_cover_the_grid_once(shape, chunk_points):
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 200), st.integers(1, 50))
+def test_chunks_and_their_parts_cover_the_grid_once(shape, chunk_points, limit):
     grid = Grid(tuple(Dimension(f"d{i}", (0,) * n, "parameter") for i, n in enumerate(shape)),
                 chunk_points)  # fmt: skip
-    seen = np.zeros(shape, int)
+    seen = np.zeros((2, *shape), int)
     for number, box in enumerate(grid.boxes()):
         assert box.n_points <= max(chunk_points, 1)
         assert grid.box(number) == box
-        seen[box.slices] += 1
+        seen[0][box.slices] += 1
+        for part in cut_box(box, limit):
+            assert part.n_points <= max(limit, 1)
+            seen[1][part.slices] += 1
     assert (seen == 1).all()
     assert grid.n_chunks == number + 1
     # Not in more pieces than twice what the aim makes necessary along the axis that is cut.

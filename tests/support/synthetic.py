@@ -166,17 +166,8 @@ def flattened(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
     for name in sorted(data.children):
         dataset = data[name].to_dataset()
         dims = dataset["execution_time"].dims
-        full = {
-            key: np.broadcast_to(
-                variable.values.reshape(
-                    [dataset.sizes[d] if d in variable.dims else 1 for d in dims]
-                ),
-                dataset["execution_time"].shape,
-            ).ravel()
-            for key, variable in dataset.variables.items()
-        }
-        for i in range(dataset["execution_time"].size):
-            found.append({"kernel": name} | {key: values[i] for key, values in full.items()})
+        frame = dataset.reset_coords().to_dataframe(dim_order=dims).reset_index()
+        found += [{"kernel": name} | row for row in frame.to_dict("records")]
     return found
 
 
