@@ -10,7 +10,7 @@ import numpy as np
 from sweep.evaluation import Variable
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS
 from sweep.runs.summaries import summarise
-from sweep.space import Box, Dimension, Grid, Plan
+from sweep.space import Dimension, Grid, Plan
 from sweep.store.layout import GroupLayout, StoreLayout, Units, static
 from sweep.store.layout import Variable as Stored
 from sweep.store.writer import open_or_create
@@ -106,7 +106,8 @@ def write(
             over = kernels[kernel]
             own = variables(over, precision)
             box = over.box(chunk)
-            part = {v.name: np.array(_cut(found[kernel][v.name], v, box)) for v in own}
+            ranges = dict(zip(over.names, box.slices, strict=True)) | {"model": slice(None)}
+            part = {v.name: found[kernel][v.name][*(ranges[d] for d in v.dims)].copy() for v in own}
             before = {name: values.tobytes() for name, values in part.items()}
             summary = summarise(over, plan, box, own, part)
             assert before == {name: values.tobytes() for name, values in part.items()}
@@ -115,34 +116,27 @@ def write(
                 if any(i for name, i in index.items() if name not in v.dims):
                     continue
                 place = tuple(index[name] for name in v.dims if name != "model")
-                for model in range(models if "model" in v.dims else 0):
-                    values = part[v.name][model : model + 1]
-                    store.writer.write(kernel, v.name, (model, *place), values)
                 if "model" not in v.dims:
                     store.writer.write(kernel, v.name, place, part[v.name])
+                    continue
+                for model in range(models):
+                    values = part[v.name][model : model + 1]
+                    store.writer.write(kernel, v.name, (model, *place), values)
             store.mark_finished([(kernel, chunk, summary)])
         store.complete()
     return found
 
 
-def _cut(values: np.ndarray, variable: Variable, box: Box) -> np.ndarray:
-    first = (slice(None),) if "model" in variable.dims else ()
-    return values[(*first, *box.slices[: values.ndim - len(first)])]
-
-
 def _group(name: str, over: Grid, plan: Plan) -> GroupLayout:
     sizes = {**dict(zip(over.names, over.shape, strict=True)), "model": len(plan.models)}
     chunks = {**dict(zip(over.names, over.chunk_shape, strict=True)), "model": 1}
-    stored = [
-        Stored(v.name, v.dims, tuple(sizes[d] for d in v.dims), tuple(chunks[d] for d in v.dims),
-               v.dtype.name, v.attributes)
-        for v in variables(over, plan.precision)
-    ]  # fmt: skip
+    stored = []
+    for v in variables(over, plan.precision):
+        extents = (tuple(of[d] for d in v.dims) for of in (sizes, chunks))
+        stored.append(Stored(v.name, v.dims, *extents, v.dtype.name, v.attributes))
     labels = [static("model", ("model",), list(plan.models))]
-    labels += [
-        static(d.name, (d.name,), list(d.values) if d.kind == "device" else
-                   np.asarray(d.values))
-        for d in over.dimensions
-    ]  # fmt: skip
+    for d in over.dimensions:
+        values = list(d.values) if d.kind == "device" else np.asarray(d.values)
+        labels.append(static(d.name, (d.name,), values))
     units = Units(over.names, over.shape, over.chunk_shape, len(plan.models))
     return GroupLayout(name, {"kernel": name}, labels, stored, over.n_chunks, units)

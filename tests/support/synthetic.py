@@ -28,52 +28,42 @@ MODELS = ("hong_kim", "wang_chu")
 CLOCKS = ("core_clock", "memory_clock")
 CORE_RATIOS = (0.5, 0.7, 0.9, 1.0, 1.1)
 MEMORY_RATIOS = (0.6, 0.8, 1.0)
+BLOCKS = {"block_size": (64, 128, 192, 256, 2000)}
 
 
 def dataset(
     kernel: str = "matrix_multiply",
     *,
-    parameters: Mapping[str, Sequence[Any]] | None = None,
-    sizes: Mapping[str, Sequence[float]] | None = None,
+    parameters: Mapping[str, Sequence[Any]] = BLOCKS,
     clocks: str = "ratio",
     core: Sequence[float] = CORE_RATIOS,
     memory: Sequence[float] = MEMORY_RATIOS,
-    devices: Sequence[str] = tuple(DEVICES),
-    models: Sequence[str] = MODELS,
-    seed: int = 0,
 ) -> xr.Dataset:
     """Return one kernel's results; ``clocks`` is ``ratio``, ``MHz`` or ``nominal``."""
-    parameters = {"block_size": (64, 128, 192, 256, 2000)} if parameters is None else parameters
-    own = {**(sizes or {}), **parameters}
     names = {"ratio": [f"{name}_ratio" for name in CLOCKS], "MHz": CLOCKS}.get(clocks, ())
-    axes = {
-        name: xr.DataArray(np.array(values, dtype=object if isinstance(values[0], str) else None),
-                           dims=name)
-        for name, values in {
-            "model": models, "device": devices, **own,
-            **dict(zip(names, (core, memory), strict=False)),
-        }.items()
-    }  # fmt: skip
-    mhz = []
-    coords = dict(axes)
-    for column, name in enumerate(CLOCKS):
-        clock = xr.DataArray([DEVICES[device][column] for device in devices], dims="device")
+    swept = dict(zip(names, (core, memory), strict=False))
+    axes = {}
+    for name, values in ({"model": MODELS, "device": tuple(DEVICES)} | parameters | swept).items():
+        dtype = object if isinstance(values[0], str) else None
+        axes[name] = xr.DataArray(np.array(values, dtype=dtype), dims=name)
+    mhz, coords = [], dict(axes)
+    for name, nominal in zip(CLOCKS, zip(*DEVICES.values(), strict=True), strict=True):
+        clock = xr.DataArray(list(nominal), dims="device")
         if clocks == "ratio":
             clock = clock * axes[f"{name}_ratio"]
         mhz.append(axes[name].astype(float) if clocks == "MHz" else clock)
         coords.setdefault(name, clock)
-    variables = _variables(axes, list(own), *mhz, seed)
+    variables = _variables(axes, list(parameters), *mhz)
     coords = {name: (array.dims, array.values) for name, array in coords.items()}
     result = xr.Dataset(variables, coords, {"kernel": kernel, "title": f"{kernel} (made up)"})
-    for name in CLOCKS:
-        result[name].attrs.update(units="MHz", long_name=name.replace("_", " "))
-    for name in own:
-        result[name].attrs.update(units="1", long_name=name.replace("_", " "))
+    for name in (*CLOCKS, *parameters):
+        units = "MHz" if name in CLOCKS else "1"
+        result[name].attrs.update(units=units, long_name=name.replace("_", " "))
     return result
 
 
 def _variables(
-    axes: Mapping[str, xr.DataArray], own: list[str], core: Any, memory: Any, seed: int
+    axes: Mapping[str, xr.DataArray], own: list[str], core: Any, memory: Any
 ) -> dict[str, Any]:
     """Return every variable of the documented layout."""
     threads, work = xr.DataArray(256.0), xr.DataArray(1.0)
@@ -92,7 +82,7 @@ def _variables(
     compute = 3e-2 * work * (1 + (threads / 192 - 1) ** 2) / core / xr.where(is_big, 3, 1)
     transfer = 2.2e-2 * work / memory * (2 - occupancy)
     time = xr.where(is_hong_kim, np.maximum(compute, transfer) * 1.1, compute + 0.6 * transfer)
-    noise = np.random.default_rng(seed).random([axis.size for axis in axes.values()])
+    noise = np.random.default_rng(0).random([axis.size for axis in axes.values()])
     time = time * (1 + 0.01 * xr.DataArray(noise, dims=list(axes)))
     is_compute = compute > transfer
     bound = xr.where(is_compute, BOUND["compute"], BOUND["memory"])
@@ -150,7 +140,7 @@ def tree(**kernels: xr.Dataset) -> xr.DataTree:
 def three_kernels() -> xr.DataTree:
     """Return kernels with different parameters, including a string parameter."""
     return tree(
-        matrix_multiply=dataset(parameters={"tile": (4, 8, 16)}, sizes={"n": (512, 1024)}),
+        matrix_multiply=dataset(parameters={"n": (512, 1024), "tile": (4, 8, 16)}),
         black_scholes=dataset("black_scholes"),
         transpose=dataset(
             "transpose", parameters={"layout": ("row", "column"), "block_size": (128, 256, 2000)}
