@@ -198,7 +198,7 @@ class ExtensionJob(Job):
         """Take over the old store's chunk file with the same content, or write a new one."""
         array = self._stored(unit[0]).get(variable.name)
         if array is not None and array.dims == variable.dims:
-            extents = self.writer.arrays[unit[0], variable.name].chunks
+            extents = self.writer.arrays[f"{unit[0]}/{variable.name}"].chunks
             cut = array.chunking
             at = [old[d][i : i + 1] if d == "model" else old[d]
                   for d, i in zip(variable.dims, place, strict=True)]  # fmt: skip

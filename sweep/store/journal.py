@@ -12,6 +12,7 @@ the time that the run has taken, which is what a kill may cost.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -23,9 +24,10 @@ from operator import methodcaller
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.buckets import REQUESTS, BucketFiles, Files
+from sweep.store.buckets import REQUESTS, BucketFiles
 from sweep.store.layout import CHUNK_INDEX
 from sweep.store.local_files import explained, open_inside, write_all
+from sweep.store.root import StoreInfo
 
 Unit = tuple[str, int]
 """Group and number of a chunk."""
@@ -44,11 +46,10 @@ _MARK = b',"crc32":"'
 _AGAIN = "run again with --overwrite"
 
 
-def journal_key(files: Files, binding: str) -> str:
+def journal_key(info: StoreInfo) -> str:
     """Return the key of a store's journal; in a bucket, the beginning of its objects' keys."""
-    if isinstance(files, BucketFiles):
-        return f"{CHUNK_INDEX}/journal-{binding[:16]}"
-    return f"{CHUNK_INDEX}/journal.jsonl"
+    is_series = isinstance(info.files, BucketFiles)
+    return f"{CHUNK_INDEX}/journal{f'-{info.binding[:16]}' if is_series else '.jsonl'}"
 
 
 def journal_header(binding: str) -> bytes:
@@ -62,19 +63,8 @@ def journal_line(entry: Entry) -> bytes:
     return _line({"group": group, "chunk": int(chunk), "summary": summary})
 
 
-def read_journal(
-    files: Files, binding: str, counts: Mapping[str, int]
-) -> Iterator[tuple[Entry | None, int]]:
-    """Yield the entries of a journal; of a chunk's entries the last counts.
-
-    Parameters
-    ----------
-    files : LocalFiles or BucketFiles
-        The store. If it has no journal, nothing is finished.
-    binding : str
-        Hash that the first line must carry.
-    counts : mapping
-        Number of chunks by group.
+def read_journal(info: StoreInfo) -> Iterator[tuple[Entry | None, int]]:
+    """Yield the entries of a store's journal; of a chunk's entries the last counts.
 
     Yields
     ------
@@ -88,9 +78,9 @@ def read_journal(
     StoreError
         If the journal belongs to another store or is damaged before its last line.
     """
-    path, has_checksums, end = files.root / journal_key(files, binding), False, 0
+    path, has_checksums, end = info.files.root / journal_key(info), False, 0
     with explained(f"read '{path}'"):
-        lines = pairwise(chain(_lines(files, binding), [b""]))
+        lines = pairwise(chain(_lines(info), [b""]))
         for number, (line, following) in enumerate(lines, start=1):
             found = _parsed(line, has_checksums)
             if found is None and not following:
@@ -100,70 +90,67 @@ def read_journal(
             end += len(line)
             if number == 1:
                 version = found.get("sweep_journal")
-                if version not in (1, _VERSION) or found.get("store") != binding:
+                if version not in (1, _VERSION) or found.get("store") != info.binding:
                     raise StoreError(f"'{path}' belongs to another store; {_AGAIN}")
                 has_checksums = version != 1
                 yield None, end
                 continue
             group, chunk, summary = (found.get(name) for name in ("group", "chunk", "summary"))
-            if type(chunk) is not int or not 0 <= chunk < counts.get(str(group), 0):
+            if type(chunk) is not int or not 0 <= chunk < info.counts.get(str(group), 0):
                 raise StoreError(f"'{path}', line {number}: no chunk {chunk} of '{group}' exists")
             yield (str(group), chunk, summary if isinstance(summary, dict) else {}), end
 
 
-def journal_entries(files: Files, binding: str, counts: Mapping[str, int]) -> Iterator[Entry]:
+def journal_entries(info: StoreInfo) -> Iterator[Entry]:
     """Yield the entries alone; see :func:`read_journal`."""
-    return (entry for entry, _ in read_journal(files, binding, counts) if entry is not None)
+    return (entry for entry, _ in read_journal(info) if entry is not None)
 
 
-def rewrite_journal(files: Files, binding: str, entries: Iterable[Entry]) -> None:
+def rewrite_journal(info: StoreInfo, entries: Iterable[Entry]) -> None:
     """Replace a damaged journal; raises :class:`StoreError` if it cannot be written."""
-    lines = [journal_header(binding), *map(journal_line, entries)]
-    if not isinstance(files, BucketFiles):
-        files.put(journal_key(files, binding), *lines)
-        return
-    first = _part(files, binding, 0)
-    files.put(first, *lines)
-    with explained(f"repair '{files.root}'"):
-        files.remove([part for part in _parts(files, binding) if part != first])
+    first = journal_key(info)
+    if isinstance(info.files, BucketFiles):
+        first = _part(info, 0)
+    info.files.put(first, journal_header(info.binding), *map(journal_line, entries))
+    with explained(f"repair '{info.path}'"):
+        info.files.remove([part for part in _parts(info) if part != first])
 
 
-def _parts(files: BucketFiles, binding: str) -> list[str]:
-    """Return the keys of the journal's objects in a bucket, in order."""
-    start = f"{journal_key(files, binding)}/"
-    return sorted(k for k in files.keys(start) if k[-14:-6].isdecimal() and k.endswith(".jsonl"))
+def _parts(info: StoreInfo) -> list[str]:
+    """Return the keys of the journal's files in order: one on a disk, any number in a bucket."""
+    key = journal_key(info)
+    if not isinstance(info.files, BucketFiles):
+        return [key]
+    found = info.files.keys(f"{key}/")
+    return sorted(k for k in found if k[-14:-6].isdecimal() and k.endswith(".jsonl"))
 
 
-def _part(files: BucketFiles, binding: str, number: int) -> str:
-    return f"{journal_key(files, binding)}/{number:08}.jsonl"
+def _part(info: StoreInfo, number: int) -> str:
+    return f"{journal_key(info)}/{number:08}.jsonl"
 
 
-def _lines(files: Files, binding: str) -> Iterator[bytes]:
+def _lines(info: StoreInfo) -> Iterator[bytes]:
     """Yield the lines of a journal; in a bucket those of all objects under one header."""
-    if isinstance(files, BucketFiles):
+    if isinstance(info.files, BucketFiles):
         with ThreadPoolExecutor(REQUESTS) as pool:
-            for number, part in enumerate(pool.map(files.get, _parts(files, binding))):
+            for number, part in enumerate(pool.map(info.files.get, _parts(info))):
                 yield from part.splitlines(keepends=True)[number > 0 :]
         return
-    try:
-        descriptor = open_inside(files.root, journal_key(files, binding), os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    with open(descriptor, "rb") as file:
-        yield from iter(lambda: file.readline(LONGEST_LINE), b"")
+    with contextlib.suppress(FileNotFoundError):
+        descriptor = open_inside(info.files.root, journal_key(info), os.O_RDONLY)
+        with open(descriptor, "rb") as file:
+            yield from iter(lambda: file.readline(LONGEST_LINE), b"")
 
 
 class Journal:
-    """An open journal on a disk.
+    """An open journal on a disk; :func:`open_journal` opens it.
 
     Parameters
     ----------
-    files : LocalFiles or BucketFiles
+    info : StoreInfo
         The store.
-    binding : str
-        Hash of the store's identity and layout.
-    counts : mapping
-        Number of chunks by group.
+    check : callable
+        Raises if the store's lock is lost.
 
     Attributes
     ----------
@@ -176,23 +163,23 @@ class Journal:
         If the journal is damaged, belongs to another store or cannot be written.
     """
 
-    def __init__(self, files: Files, binding: str, counts: Mapping[str, int]) -> None:
+    def __init__(self, info: StoreInfo, check: Callable[[], None]) -> None:
         self.finished: dict[Unit, None] = {}
-        self._files, self._binding, self._end = files, binding, 0
-        self._path = files.root / journal_key(files, binding)
-        for entry, self._end in read_journal(files, binding, counts):
+        self._info, self._check, self._end = info, check, 0
+        self._path = info.files.root / journal_key(info)
+        for entry, self._end in read_journal(info):
             if entry is not None:
                 self.finished[entry[:2]] = None
         self._open()
 
     def _open(self) -> None:
-        key = journal_key(self._files, self._binding)
         with explained(f"write '{self._path}'"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._file = open(open_inside(self._files.root, key, flags), "ab", buffering=0)
-            os.ftruncate(self._file.fileno(), self._end)
+            descriptor = open_inside(self._info.files.root, journal_key(self._info), flags)
+            self._file = open(descriptor, "ab", buffering=0)
+            os.ftruncate(descriptor, self._end)
         if self._end == 0:
-            self._write(journal_header(self._binding))
+            self._write(journal_header(self._info.binding))
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Add finished chunks, in one write.
@@ -225,25 +212,13 @@ class Journal:
 
 
 class BucketJournal(Journal):
-    """An open journal in a bucket, which collects entries; ``check`` raises if the lock is lost."""
-
-    _files: BucketFiles
-
-    def __init__(
-        self,
-        files: BucketFiles,
-        binding: str,
-        counts: Mapping[str, int],
-        check: Callable[[], None],
-    ) -> None:
-        self._check = check
-        self._pending: list[bytes] = []
-        self._began = self._flushed = time.monotonic()
-        super().__init__(files, binding, counts)
+    """An open journal in a bucket, which collects entries."""
 
     def _open(self) -> None:
+        self._pending: list[bytes] = []
+        self._began = self._flushed = time.monotonic()
         with explained(f"read '{self._path}'"):
-            last = max(_parts(self._files, self._binding), default="")
+            last = max(_parts(self._info), default="")
         self._number = int(last[-14:-6]) + 1 if last else 0
 
     def flush(self) -> None:
@@ -257,13 +232,14 @@ class BucketJournal(Journal):
         if not self._pending:
             return
         self._check()
-        part = _part(self._files, self._binding, self._number)
-        content = b"".join([journal_header(self._binding), *self._pending])
-        with explained(f"write '{self._files.root / part}'"):
+        files, part = self._info.files, _part(self._info, self._number)
+        assert isinstance(files, BucketFiles)
+        content = b"".join([journal_header(self._info.binding), *self._pending])
+        with explained(f"write '{files.root / part}'"):
             try:
-                self._files.write(part, content, new=True)
+                files.write(part, content, new=True)
             except FileExistsError:
-                if self._files.get(part) != content:  # else a request of ours that was repeated
+                if files.get(part) != content:  # else a request of ours that was repeated
                     raise
         self._number += 1
         self._pending = []
@@ -276,6 +252,12 @@ class BucketJournal(Journal):
         now = time.monotonic()
         if now - self._flushed >= max(LEAST_S, 0.01 * (now - self._began)):
             self.flush()
+
+
+def open_journal(info: StoreInfo, check: Callable[[], None]) -> Journal:
+    """Return the open journal of a store whose lock is held; ``check`` raises if it is lost."""
+    kind = BucketJournal if isinstance(info.files, BucketFiles) else Journal
+    return kind(info, check)
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

@@ -119,9 +119,9 @@ def verify(path: str | os.PathLike[str], layout: StoreLayout | None = None) -> l
 
 def _checked_journal(info: StoreInfo) -> tuple[set[Unit], list[Damage]]:
     """Return the finished chunks, and what is wrong with the journal."""
-    key, count = journal_key(info.files, info.binding), sum(info.counts.values())
+    key, count = journal_key(info), sum(info.counts.values())
     try:
-        finished = {e[:2] for e in journal_entries(info.files, info.binding, info.counts)}
+        finished = {e[:2] for e in journal_entries(info)}
     except StoreError as error:
         return set(), [Damage(key, str(error).rpartition(": ")[2].split(";")[0])]
     missing = count - len(finished)
@@ -318,21 +318,21 @@ def repair_files(
             f"'{path}' was computed by sweep {version}, whose results this version does not "
             "reproduce to the bit: repair it with that version, or use `sweep rerun`"
         )
-    files, binding = info.files, info.binding
+    files = info.files
     lock = acquire_lock(info.path, path, break_lock)
     try:
         objects = {**static_objects(layout, info.run), **finished_flags(layout)}
         for key in sorted(damaged & objects.keys(), key=lambda key: key.count("/")):
             files.put(key, objects[key])  # a directory before what is in it
-        units, is_lost = layout.units(), journal_key(files, binding) in damaged
+        units, is_lost = layout.units(), journal_key(info) in damaged
         if not is_lost:
             units = sorted(set(_units_of(layout, damaged).values()))
-        summaries = compute(ChunkWriter.of(files, layout, binding, damaged), units)
+        summaries = compute(ChunkWriter.of(info, damaged), units)
         lock.check()
         if is_lost:
-            rewrite_journal(files, binding, ((*unit, summaries[unit]) for unit in units))
+            rewrite_journal(info, ((*unit, summaries[unit]) for unit in units))
         if any(key.partition("/")[0] in INDEX_ARRAYS for key in damaged):
-            entries = journal_entries(files, binding, info.counts)
+            entries = journal_entries(info)
             for key, content in index_files(index_arrays(layout, entries)):
                 if key in damaged:
                     files.put(key, content)

@@ -9,21 +9,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.buckets import BucketFiles, Files, ObjectPath, files_of
+from sweep.store.buckets import BucketFiles, Files, files_of
 from sweep.store.codec import Array, Chunking, chunk_key
 from sweep.store.creation import create, finished_flags, is_vacant, place, static_objects
 from sweep.store.index import index_arrays, index_files
-from sweep.store.journal import (
-    BucketJournal,
-    Entry,
-    Journal,
-    Unit,
-    journal_entries,
-)
+from sweep.store.journal import Entry, Journal, Unit, journal_entries, open_journal
 from sweep.store.layout import LOCK_KEY, ROOT_DOCUMENT, StoreLayout, encoded
 from sweep.store.lock import Lock, acquire_lock
 from sweep.store.root import (
@@ -46,22 +39,15 @@ class ChunkWriter:
     """
 
     files: Files
-    arrays: Mapping[tuple[str, str], Chunking]
+    arrays: Mapping[str, Chunking]
     binding: str
     only: frozenset[str] | None = None
 
     @classmethod
-    def of(
-        cls, files: Files, layout: StoreLayout, binding: str, only: frozenset[str] | None = None
-    ) -> ChunkWriter:
-        """Return the writer of a store with this layout and binding."""
-        arrays = {
-            (group.name, variable.name): variable.chunking
-            for group in layout.groups
-            for variable in group.variables
-            if variable.values is None
-        }
-        return cls(files, arrays, binding, only)
+    def of(cls, info: StoreInfo, only: frozenset[str] | None = None) -> ChunkWriter:
+        """Return the writer of a store."""
+        arrays = {key: array.chunking for key, array in info.arrays.items()}
+        return cls(info.files, arrays, info.binding, only)
 
     def write(self, group: str, variable: str, index: tuple[int, ...], values: Array) -> None:
         """Write one whole chunk in the calling thread; chunks of nothing but fill too.
@@ -81,9 +67,10 @@ class ChunkWriter:
             If the file cannot be written (a full disk, ...); the store can be resumed. Or if
             another store is in its place.
         """
-        key = f"{group}/{variable}/{chunk_key(index)}"
+        array = f"{group}/{variable}"
+        key = f"{array}/{chunk_key(index)}"
         if self.only is None or key in self.only:
-            parts = self.arrays[group, variable].encode(index, values)
+            parts = self.arrays[array].encode(index, values)
             check_same(self.files, self.binding)
             self.files.put(key, *parts)
 
@@ -100,18 +87,18 @@ class Store:
         The store's directory.
     writer : ChunkWriter
         Writes chunks from any thread or process; picklable.
+    finished : collection of (group, number)
+        Every finished chunk.
     """
 
     def __init__(self, layout: StoreLayout, info: StoreInfo, lock: Lock | None) -> None:
         self.path = info.path
-        self._layout, self._info, self._lock = layout, info, lock
-        self._files = info.files
-        self.writer = ChunkWriter.of(self._files, layout, info.binding)
-        self._journal: Journal | None = None
-        if lock is not None and isinstance(self._files, BucketFiles):
-            self._journal = BucketJournal(self._files, info.binding, info.counts, lock.check)
-        elif lock is not None:
-            self._journal = Journal(self._files, info.binding, info.counts)
+        self._layout, self._info, self._lock, self._files = layout, info, lock, info.files
+        self.writer = ChunkWriter.of(info)
+        self._journal = None if lock is None else open_journal(info, lock.check)
+        self.finished: Collection[Unit] = dict.fromkeys(layout.units())
+        if self._journal is not None:
+            self.finished = self._journal.finished
 
     def __enter__(self) -> Store:
         """Return the store itself."""
@@ -126,17 +113,9 @@ class Store:
         """Whether the store has all its results."""
         return self._info.is_finished
 
-    @property
-    def finished(self) -> Collection[Unit]:
-        """Group and number of every finished chunk."""
-        return self._layout.units() if self._journal is None else self._journal.finished.keys()
-
     def missing(self) -> list[Unit]:
         """Return the chunks still to be computed, in order."""
-        if self.is_finished:
-            return []
-        done = self.finished
-        return [unit for unit in self._layout.units() if unit not in done]
+        return [unit for unit in self._layout.units() if unit not in self.finished]
 
     def mark_finished(self, entries: Iterable[Entry]) -> None:
         """Add chunks to the journal, all of whose files are written.
@@ -179,7 +158,7 @@ class Store:
         journal.flush()
         info = self._info
         check_same(self._files, info.binding)
-        entries = journal_entries(self._files, info.binding, info.counts)
+        entries = journal_entries(info)
         index = index_arrays(self._layout, entries)
         for key, content in chain(finished_flags(self._layout).items(), index_files(index)):
             self._files.put(key, content)
@@ -234,33 +213,35 @@ def open_or_create(
         cannot be written.
     """
     files = files_of(path)
-    with place(files.root):
+    with place(files.root), contextlib.ExitStack() as failing:
         found = None if is_vacant(files) else inspect(path)
         if found is not None and not overwrite:
-            return _resume(path, layout, found, break_lock)
+            _check_continues(path, layout, found)
+            if found.is_finished:
+                if files.exists(LOCK_KEY):  # killed between completing and letting go
+                    with contextlib.suppress(StoreError):
+                        acquire_lock(found.path, path, break_lock).release()
+                return Store(layout, found, None)
         lock = None
-        try:
-            if found is not None or isinstance(files, BucketFiles):
-                lock = acquire_lock(files.root, path, break_lock)
-            if found is not None or not files.exists(ROOT_DOCUMENT):
+        if found is not None or isinstance(files, BucketFiles):
+            lock = acquire_lock(files.root, path, break_lock)
+            failing.callback(lock.release)
+        if found is not None or not files.exists(ROOT_DOCUMENT):
+            if found is not None and not overwrite:
+                files.remove_partial()
+            else:
                 run = {"created": _now(), "finished": None}
                 lock = create(files, static_objects(layout, run), lock)
-                return _opened(layout, files.root, lock)
-        except BaseException:
-            if lock is not None:
-                lock.release()
-            raise
-        if lock is not None:
-            lock.release()  # another run was quicker: continue its store
+                failing.callback(lock.release)
+            store = Store(layout, inspect(files.root), lock)
+            failing.pop_all()
+            return store
+    # Another run was quicker: continue its store.
     return open_or_create(path, layout, overwrite=overwrite, break_lock=break_lock)
 
 
-def _resume(
-    path: str | os.PathLike[str],
-    layout: StoreLayout,
-    found: StoreInfo,
-    break_lock: bool,
-) -> Store:
+def _check_continues(path: str | os.PathLike[str], layout: StoreLayout, found: StoreInfo) -> None:
+    """Refuse to continue the store of another run."""
     record = json.loads(json.dumps(layout.record))
     if found.record["identity"] != record["identity"]:
         parts = identity_differences(found.record, record)
@@ -273,26 +254,6 @@ def _resume(
             f"'{path}' holds the same plan in other chunks or with other labels: "
             "run it with the version and options that began it, or give --overwrite"
         )
-    if found.is_finished:
-        if found.files.exists(LOCK_KEY):  # killed between completing and letting go
-            with contextlib.suppress(StoreError):
-                acquire_lock(found.path, path, break_lock).release()
-        return Store(layout, found, None)
-    lock = acquire_lock(found.path, path, break_lock)
-    try:
-        found.files.remove_partial()
-    except BaseException:
-        lock.release()
-        raise
-    return _opened(layout, found.path, lock)
-
-
-def _opened(layout: StoreLayout, root: Path | ObjectPath, lock: Lock) -> Store:
-    try:
-        return Store(layout, inspect(root), lock)
-    except BaseException:
-        lock.release()
-        raise
 
 
 def _now() -> str:

@@ -127,7 +127,7 @@ main()
     "moment",
     [
         {"module": "os", "name": "rename", "before": False},  # as the store appears
-        {"module": "sweep.store.writer", "name": "_opened", "before": True},  # locked, not open
+        {"module": "sweep.store.writer", "name": "Store", "before": True},  # locked, not open
     ],
     ids=["created", "locked"],
 )

@@ -103,8 +103,7 @@ def entries(store: Path | str) -> list[bytes]:
 
 def summaries(store: Path | str) -> dict[tuple[str, int], object]:
     """Return the summary of every finished chunk."""
-    info = inspect(store)
-    return {entry[:2]: entry[2] for entry in journal_entries(info.files, info.binding, info.counts)}
+    return {entry[:2]: entry[2] for entry in journal_entries(inspect(store))}
 
 
 def without_times(content: bytes) -> bytes:
