@@ -77,13 +77,8 @@ def codec_metadata(dtype: str, level: int = COMPRESSION_LEVEL) -> list[dict[str,
     to_bytes: dict[str, Any] = {"name": "bytes"}
     if itemsize > 1:
         to_bytes["configuration"] = {"endian": "little"}
-    blosc = {
-        "typesize": itemsize,
-        "cname": "lz4",
-        "clevel": level,
-        "shuffle": "shuffle",
-        "blocksize": 0,
-    }
+    blosc: dict[str, Any] = {"typesize": itemsize, "cname": "lz4", "clevel": level}
+    blosc |= {"shuffle": "shuffle", "blocksize": 0}
     return [to_bytes, {"name": "blosc", "configuration": blosc}, {"name": "crc32c"}]
 
 
@@ -168,8 +163,8 @@ class Chunking:
             part = values[tuple(slice(i * c, (i + 1) * c) for i, c in corner)]
             yield chunk_key(index), self.encode(index, np.asarray(part, values.dtype))
 
-    def check(self, data: bytes) -> None:
-        """Make sure that bytes are a whole chunk of this array.
+    def check(self, data: bytes) -> bytes:
+        """Make sure that bytes are a whole chunk of this array; return them without checksum.
 
         Raises
         ------
@@ -194,6 +189,7 @@ class Chunking:
             fits = _is_blosc(body, items, self.numpy_type.itemsize)
         if not fits:
             raise ValueError("its header does not fit the declared chunk")
+        return body
 
     def decode(self, data: bytes, items: Array | None = None) -> Array:
         """Return the whole chunk that bytes hold, or single values of it.
@@ -211,8 +207,7 @@ class Chunking:
         ValueError
             As :meth:`check`.
         """
-        self.check(data)
-        body = data[:-CHECKSUM]
+        body = self.check(data)
         try:
             if self.dtype == "string":
                 whole: Array = _string_codec().decode(body).reshape(self.chunks)

@@ -104,19 +104,19 @@ class Variable:
     def __post_init__(self) -> None:
         """Refuse what cannot be written; documents of a stored array pass through here too."""
         name, sizes = self.name[:LONGEST_NAME], self.shape + self.chunks
-        _require(is_array_name(self.name), f"'{name}' cannot name an array of a store")
-        _require(
+        require(is_array_name(self.name), f"'{name}' cannot name an array of a store")
+        require(
             len(self.dims) == len(self.shape) == len(self.chunks) <= 64,
             f"{name}: dimensions, shape and chunks differ in length",
         )
-        _require(all(map(is_name, self.dims)), f"{name}: a dimension has an impossible name")
-        _require(all(map(_is_size, sizes)), f"{name}: its shape or chunks are no sizes")
-        _require(min(self.chunks, default=1) > 0, f"{name}: a chunk has no points")
-        _require(self.dtype in NUMBERS + STATIC_TYPES, f"{name}: cannot be of type {self.dtype}")
+        require(all(map(is_name, self.dims)), f"{name}: a dimension has an impossible name")
+        require(all(map(_is_size, sizes)), f"{name}: its shape or chunks are no sizes")
+        require(min(self.chunks, default=1) > 0, f"{name}: a chunk has no points")
+        require(self.dtype in NUMBERS + STATIC_TYPES, f"{name}: cannot be of type {self.dtype}")
         itemsize = 4 if self.dtype == "string" else np.dtype(self.dtype).itemsize
         size = math.prod(self.chunks) * itemsize
-        _require(size <= LARGEST_CHUNK, f"{name}: a chunk exceeds 2 GiB")
-        _require(math.prod(self.shape) <= LARGEST_ARRAY, f"{name}: its shape is too big")
+        require(size <= LARGEST_CHUNK, f"{name}: a chunk exceeds 2 GiB")
+        require(math.prod(self.shape) <= LARGEST_ARRAY, f"{name}: its shape is too big")
 
     @cached_property
     def chunking(self) -> Chunking:
@@ -183,12 +183,12 @@ def array_of(name: str, document: Any) -> Variable:
     """
     chunks = document["chunk_grid"]["configuration"]["chunk_shape"]
     dims, shape, attrs = (document[key] for key in ("dimension_names", "shape", "attributes"))
-    _require(isinstance(attrs, dict), f"{name}: its attributes are no table")
+    require(isinstance(attrs, dict), f"{name}: its attributes are no table")
     dtype = document["data_type"]
     found = Variable(name, tuple(dims), tuple(shape), tuple(chunks), dtype, attrs)
     codecs = document["codecs"]
     level = codecs[1]["configuration"]["clevel"] if len(codecs) == 3 else COMPRESSION_LEVEL
-    _require(type(level) is int and 0 <= level <= 9, f"{name}: its codecs are unknown")
+    require(type(level) is int and 0 <= level <= 9, f"{name}: its codecs are unknown")
     if (expected := found.document(level)) != document:
         wrong = [key for key in {**expected, **document} if expected.get(key) != document.get(key)]
         raise ValueError(f"{name}: its {(wrong or ['form'])[0]} is unknown or wrong")
@@ -248,14 +248,14 @@ class GroupLayout:
 
     def __post_init__(self) -> None:
         """Refuse impossible or repeated names and dimensions of two sizes."""
-        _require(is_name(self.name), f"'{self.name}' cannot name a group of a store")
-        _require(self.name != CHUNK_INDEX, f"'{CHUNK_INDEX}' is the store's own name")
+        require(is_name(self.name), f"'{self.name}' cannot name a group of a store")
+        require(self.name != CHUNK_INDEX, f"'{CHUNK_INDEX}' is the store's own name")
         names = [array.name for array in self.arrays]
-        _require(len(set(names)) == len(names), f"'{self.name}' has an array twice")
+        require(len(set(names)) == len(names), f"'{self.name}' has an array twice")
         check_sizes(self.name, self.arrays)
         for array in self.arrays:
             is_written = array.values is None and array.dtype in STATIC_TYPES
-            _require(not is_written, f"'{array.name}' cannot be of type {array.dtype}")
+            require(not is_written, f"'{array.name}' cannot be of type {array.dtype}")
 
     @cached_property
     def arrays(self) -> list[Variable]:
@@ -295,8 +295,8 @@ class StoreLayout:
 
     def __post_init__(self) -> None:
         """Refuse repeated groups and a record without identity or that JSON cannot hold."""
-        _require(len(self.chunk_counts()) == len(self.groups), "two groups have one name")
-        _require("identity" in self.record, "the record has no 'identity'")
+        require(len(self.chunk_counts()) == len(self.groups), "two groups have one name")
+        require("identity" in self.record, "the record has no 'identity'")
         json.dumps(self.record, allow_nan=False)
 
     def chunk_counts(self) -> dict[str, int]:
@@ -352,7 +352,7 @@ def check_sizes(group: str, arrays: Sequence[Variable]) -> None:
     for array in arrays:
         for dim, size in zip(array.dims, array.shape, strict=True):
             fits = sizes.setdefault(dim, size) == size
-            _require(fits, f"{group}/{array.name}: its dimension '{dim}' has two sizes")
+            require(fits, f"{group}/{array.name}: its dimension '{dim}' has two sizes")
 
 
 def group_document(attributes: Mapping[str, Any], members: Mapping[str, Document]) -> Document:
@@ -382,6 +382,7 @@ def _is_size(number: object) -> bool:
     return type(number) is int and 0 <= number <= LARGEST_ARRAY
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """Raise ``ValueError`` unless a condition holds."""
     if not condition:
         raise ValueError(message)

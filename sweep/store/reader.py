@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from sweep.store.layout import ROOT_DOCUMENT, Units
 from sweep.store.root import StoreInfo, inspect
 
 Index = slice | Array
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -135,47 +136,46 @@ class StoredArray:
 
     def _chunk(self, place: Sequence[int], items: Array | None = None) -> Array:
         """Return a chunk, or single values of it; nothing but fill if it is not computed yet."""
-        name = chunk_key(place)
-        data = self._bytes(name)
-        if data is None:
-            shape = self.chunking.chunks if items is None else items.shape
-            return np.full(shape, fill_value(self.chunking.dtype), self.dtype)
-        try:
-            return self.chunking.decode(data, items)
-        except ValueError as error:
-            raise self._error(name, str(error)) from error
+        found = self._taken(chunk_key(place), lambda data: self.chunking.decode(data, items))
+        if found is not None:
+            return found
+        shape = self.chunking.chunks if items is None else items.shape
+        return np.full(shape, fill_value(self.chunking.dtype), self.dtype)
 
     def checked_bytes(self, name: str) -> bytes | None:
-        """Return the bytes of the chunk of this file name once they are checked.
+        """Return the bytes of the chunk of this file name, checked; ``None`` if not computed yet.
 
         Raises
         ------
         StoreError
             As :meth:`read`.
         """
-        data = self._bytes(name)
-        try:
-            if data is not None:
-                self.chunking.check(data)
-        except ValueError as error:
-            raise self._error(name, str(error)) from error
-        return data
 
-    def _bytes(self, name: str) -> bytes | None:
-        """Return a chunk's bytes; None of one that is not computed yet."""
+        def checked(data: bytes) -> bytes:
+            self.chunking.check(data)
+            return data
+
+        return self._taken(name, checked)
+
+    def _taken(self, name: str, take: Callable[[bytes], T]) -> T | None:
+        """Return what ``take`` makes of a chunk's bytes; ``None`` if it is not computed yet."""
         try:
-            return self.info.read(f"{self.key}/{name}")
+            data = self.info.read(f"{self.key}/{name}")
         except FileNotFoundError as error:
             if not self.info.files.exists(ROOT_DOCUMENT):
                 raise StoreError(
                     f"'{self.info.path}' is gone: deleted or moved while it was read"
                 ) from error
             # Labels are written when the store is created.
-            if self.info.is_finished or self.info.is_label(self.key):
+            if self.info.is_finished or self.key in self.info.labels:
                 raise self._error(name, "it is missing") from error
             return None
         except OSError as error:
             raise self._error(name, f"it cannot be read: {error.strerror or error}") from error
+        try:
+            return take(data)
+        except ValueError as error:
+            raise self._error(name, str(error)) from error
 
     def _error(self, name: str, problem: str) -> StoreError:
         path = f"{self.info.path}/{self.key}/{name}"
@@ -290,6 +290,8 @@ class StoredGroup:
         The group's attributes.
     coords, data_vars : dict of str to StoredArray
         Its labels, and its results.
+    sizes : dict of str to int
+        Length of every dimension.
     index : GroupIndex or None
         The index of their chunks.
     """
@@ -297,17 +299,13 @@ class StoredGroup:
     attrs: dict[str, Any]
     coords: dict[str, StoredArray]
     data_vars: dict[str, StoredArray]
+    sizes: dict[str, int]
     index: GroupIndex | None
 
     @property
     def variables(self) -> dict[str, StoredArray]:
         """All arrays."""
         return {**self.coords, **self.data_vars}
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Length of every dimension."""
-        return {k: n for array in self.variables.values() for k, n in array.sizes.items()}
 
 
 def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
@@ -327,11 +325,11 @@ def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
     for group in info.counts:
         attrs = dict(info.members[group]["attributes"])
         attrs.pop("coordinates", None)
-        labels = {n: a for n, a in own[group].items() if info.is_label(a.key)}
+        labels = {n: a for n, a in own[group].items() if a.key in info.labels}
         results = {n: a for n, a in own[group].items() if n not in labels}
-        stored = StoredGroup(attrs, labels, results, None)
-        index = _group_index(info, own[""], group, stored.sizes)
-        found[group] = replace(stored, index=index)
+        sizes = {k: n for array in own[group].values() for k, n in array.sizes.items()}
+        index = _group_index(info, own[""], group, sizes)
+        found[group] = StoredGroup(attrs, labels, results, sizes, index)
     return found
 
 

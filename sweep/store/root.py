@@ -16,8 +16,7 @@ import hashlib
 import json
 import os
 import time
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +33,7 @@ from sweep.store.layout import (
     check_sizes,
     group_document,
     is_name,
+    require,
 )
 from sweep.store.local_files import explained
 
@@ -73,11 +73,14 @@ class StoreInfo:
         The whole root document.
     arrays : mapping
         Every array by its key, checked.
+    labels : set of str
+        Keys of the arrays that label their group's dimensions and are no results.
     """
 
     path: Path
     document: Document = field(repr=False)
     arrays: Mapping[str, Variable] = field(repr=False, compare=False)
+    labels: Set[str] = field(repr=False, compare=False)
 
     @cached_property
     def files(self) -> Files:
@@ -123,14 +126,6 @@ class StoreInfo:
     def binding(self) -> str:
         """The hash that binds the journal to this store."""
         return binding_of(self.record, self.layout_sha256)
-
-    def is_label(self, key: str) -> bool:
-        """Return whether an array labels its group's dimensions, and is no result."""
-        group, _, name = key.partition("/")
-        if not name:
-            return False
-        auxiliary = self.members[group]["attributes"].get("coordinates", "").split()
-        return self.arrays[key].dims == (name,) or name in auxiliary
 
     def read(self, key: str) -> bytes:
         """Return the bytes of a file or object; may raise ``OSError``.
@@ -184,7 +179,7 @@ def inspect(path: str | os.PathLike[str]) -> StoreInfo:
             f"{STORE_VERSION}; {advice}"
         )
     try:
-        info = StoreInfo(root, document, check_root(document))
+        info = StoreInfo(root, document, *check_root(document))
     except ValueError as error:
         raise DamagedRootError(path, str(error)) from None
     if mark is not None:
@@ -290,13 +285,13 @@ def damaged_parts(root: Document) -> list[str]:
     expected = root["attributes"].get(CHECKSUMS)
     if expected is None:
         return []
-    _require(isinstance(expected, dict), "its checksums are no table")
+    require(isinstance(expected, dict), "its checksums are no table")
     actual = _checksums(root)
     return [k for k in {**expected, **actual} if actual.get(k) != expected.get(k)]
 
 
-def check_root(root: Any) -> dict[str, Variable]:
-    """Make sure that a document is the root of a store; return its arrays by key.
+def check_root(root: Any) -> tuple[dict[str, Variable], set[str]]:
+    """Make sure that a document is the root of a store; return its arrays by key, and its labels.
 
     Raises
     ------
@@ -307,7 +302,7 @@ def check_root(root: Any) -> dict[str, Variable]:
         if parts := damaged_parts(root):
             raise ValueError(f"its {parts[0].replace('_', ' ')} does not fit its checksum")
         members: dict[str, Document] = root["consolidated_metadata"]["metadata"]
-        _require(root == group_document(root["attributes"], members), "its keys are not a group's")
+        require(root == group_document(root["attributes"], members), "its keys are not a group's")
         _check_attributes(root["attributes"])
         return _checked_arrays(members, _checked_groups(members))
     except KeyError as error:
@@ -318,71 +313,62 @@ def check_root(root: Any) -> dict[str, Variable]:
 
 def _check_attributes(attributes: Mapping[str, Any]) -> None:
     record, run = attributes["record"], attributes["run"]
-    _require(isinstance(record, dict) and "identity" in record, "its record has no identity")
-    _require(_is_text(attributes["layout_sha256"]), "its layout_sha256 is no text")
-    _require(isinstance(run, dict), "its run is no table")
+    require(isinstance(record, dict) and "identity" in record, "its record has no identity")
+    require(_is_text(attributes["layout_sha256"]), "its layout_sha256 is no text")
+    require(isinstance(run, dict), "its run is no table")
     finished, history = run["finished"], run.get("history", [])
-    _require(finished is None or _is_text(finished), "its run.finished is no time")
-    _require(isinstance(history, list), "its run.history is no list")
-    _require(all(map(_is_text, record.get("measured", []))), "its record.measured is no list")
+    require(finished is None or _is_text(finished), "its run.finished is no time")
+    require(isinstance(history, list), "its run.history is no list")
+    require(all(map(_is_text, record.get("measured", []))), "its record.measured is no list")
     if "plan" in record:
         texts = (record["plan"]["name"], record["plan"]["variant"])
         texts += (record["identity"]["sweep_version"], *record["versions"].values())
-        _require(all(map(_is_text, texts)), "its record has names or versions that are no texts")
+        require(all(map(_is_text, texts)), "its record has names or versions that are no texts")
     for kind in ("devices", "kernels"):
         for key, spec in record.get(kind, {}).items():
-            _require(is_name(key), f"record.{kind} has an impossible name")
+            require(is_name(key), f"record.{kind} has an impossible name")
             digest = hashlib.sha256(spec["text"].encode()).hexdigest()
             known = record["identity"][kind][key] if "plan" in record else digest
             fits = digest == spec["sha256"] == known
-            _require(fits, f"the text of record.{kind}.{key} does not fit its hash")
+            require(fits, f"the text of record.{kind}.{key} does not fit its hash")
 
 
-def _checked_groups(members: Mapping[str, Document]) -> Mapping[str, Any]:
-    """Return the first unit of work and the number of units of each group."""
+def _checked_groups(members: Mapping[str, Document]) -> dict[str, set[str]]:
+    """Return the names of each group's auxiliary coordinates."""
     index = members[CHUNK_INDEX]
-    groups: dict[str, Any] = index["attributes"]["groups"]
-    at = 0
-    for name, (first, count) in groups.items():
-        _require(is_name(name), "a group has an impossible name")
-        _require(name in members, f"it lacks the group '{name}'")
+    at, found = 0, {}
+    for name, (first, count) in index["attributes"]["groups"].items():
+        require(is_name(name), "a group has an impossible name")
+        require(name in members, f"it lacks the group '{name}'")
+        attributes = members[name]["attributes"]
+        is_group = members[name] == group_document(attributes, {})
+        require(is_group, f"{name}: its keys are not a group's")
+        found[name] = set(attributes.get("coordinates", "").split())
         is_number = type(count) is int and 0 <= count < 2**63
-        _require(first == at and is_number, f"chunk_index: wrong numbers of '{name}'")
+        require(first == at and is_number, f"chunk_index: wrong numbers of '{name}'")
         at += count
-    _require(index["shape"] == [at], "chunk_index: wrong shape")
-    return groups
+    require(index["shape"] == [at], "chunk_index: wrong shape")
+    return found
 
 
 def _checked_arrays(
-    members: Mapping[str, Document], groups: Mapping[str, Any]
-) -> dict[str, Variable]:
-    """Return the arrays that a root's documents describe."""
-    found: dict[str, Variable] = {}
-    of_group: dict[str, list[Variable]] = defaultdict(list)
-    for key, member in members.items():
-        group, _, name = key.partition("/")
-        if group in groups and not name:
-            expected = group_document(member["attributes"], {})
-            _require(member == expected, f"{key}: its keys are not a group's")
-            auxiliary = member["attributes"].get("coordinates", "")
-            _require(_is_text(auxiliary), f"{key}: its coordinates are no text")
-            continue
-        _require(group in groups or not name, f"{key[:80]}: it belongs to no group")
-        found[key] = array = array_of(name or group, member)
-        if name:
-            of_group[group].append(array)
-        if array.dims == (name,):  # a label is written whole, and read whole
+    members: Mapping[str, Document], groups: Mapping[str, Set[str]]
+) -> tuple[dict[str, Variable], set[str]]:
+    """Return the arrays that a root's documents describe, and the keys of the labels."""
+    found, labels = {}, set()
+    for key in [key for key in members if key not in groups]:
+        group, _, name = key.rpartition("/")
+        require(not group or group in groups, f"{key[:80]}: it belongs to no group")
+        found[key] = array = array_of(name, members[key])
+        if array.dims == (name,):  # written whole, and read whole
             is_whole = array.chunking.counts in ((0,), (1,))
-            _require(is_whole, f"{key}: it is cut into several chunks")
-    for group, arrays in of_group.items():
-        check_sizes(group, arrays)
-    return found
+            require(is_whole, f"{key}: it is cut into several chunks")
+        if group and (array.dims == (name,) or name in groups[group]):
+            labels.add(key)
+    for group in groups:
+        check_sizes(group, [a for key, a in found.items() if key.startswith(f"{group}/")])
+    return found, labels
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
-
-
-def _require(condition: bool, problem: str) -> None:
-    if not condition:
-        raise ValueError(problem)

@@ -47,7 +47,7 @@ BATCH = 64
 
 MISSING = "it is missing"
 
-Check = tuple[str, Callable[[bytes], None]]
+Check = tuple[str, Callable[[bytes], object]]
 """A file's key, and a function that raises ``ValueError`` if its bytes are not what was written."""
 
 
@@ -160,7 +160,7 @@ def _damages(files: Files, checks: Sequence[Check]) -> list[Damage]:
     return [Damage(key, problem) for key, problem in problems if problem]
 
 
-def _problem(files: Files, key: str, check: Callable[[bytes], None]) -> str:
+def _problem(files: Files, key: str, check: Callable[[bytes], object]) -> str:
     """Return what is wrong with a file; empty if nothing is."""
     try:
         check(files.get(key))
