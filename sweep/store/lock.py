@@ -109,7 +109,8 @@ class StoreLock:
             if not _is_current(path, descriptor):
                 os.close(descriptor)
                 return None
-            if owner and not _is_stale(owner) and (not force or is_alive_here(owner)):
+            alive = is_alive_here(owner, is_free=True) if owner else False
+            if alive or (alive is None and not force):
                 raise _refusal(store, owner, advice)
             os.ftruncate(descriptor, 0)
             write_all(descriptor, json.dumps(this_process()).encode() + b"\n")
@@ -322,20 +323,9 @@ def process_start(pid: int) -> str | None:
 
 
 def _text(path: str) -> str | None:
-    try:
+    with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="latin-1")
-    except OSError:
-        return None
-
-
-def _is_stale(owner: Mapping[str, Any]) -> bool:
-    """Return whether a lock on which ``flock`` succeeded is left over from ``owner``."""
-    this = this_process()
-    if this["boot"] is None or owner.get("boot") != this["boot"]:
-        # The same host after a restart; elsewhere flock may not have reached us.
-        return owner.get("host") == this["host"] and not (this["boot"] is None and _lives(owner))
-    is_self = (owner.get("pid"), owner.get("start")) == (this["pid"], this["start"])
-    return is_self or not _lives(owner)
+    return None
 
 
 def _lives(owner: Mapping[str, Any]) -> bool:
@@ -351,12 +341,22 @@ def _lives(owner: Mapping[str, Any]) -> bool:
     return process_start(pid) == owner.get("start")
 
 
-def is_alive_here(owner: Mapping[str, Any]) -> bool | None:
-    """Return whether an owner is a living process of this machine; ``None`` if unknown."""
+def is_alive_here(owner: Mapping[str, Any], is_free: bool = False) -> bool | None:
+    """Return whether an owner is a living process of this machine; ``None`` if unknown.
+
+    ``is_free``: its lock could be taken with ``flock``. Then it is gone if it is this very process,
+    or ran on this host before a restart; elsewhere ``flock`` may not have reached us.
+    """
     this = this_process()
-    if this["boot"] is None or any(owner.get(k) != this[k] for k in ("boot", "host", "pids")):
-        return None
-    return _lives(owner)
+    same = {name for name in ("boot", "host", "pids") if owner.get(name) == this[name]}
+    if this["boot"] is None:
+        return _lives(owner) if is_free and "host" in same else None
+    if not is_free:
+        return _lives(owner) if len(same) == 3 else None
+    if "boot" not in same:
+        return False if "host" in same else None
+    is_self = (owner.get("pid"), owner.get("start")) == (this["pid"], this["start"])
+    return not is_self and _lives(owner)
 
 
 def _refusal(store: str, owner: Mapping[str, Any], advice: str) -> StoreError:
