@@ -30,6 +30,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +165,10 @@ def asked(points: int, workers: int) -> Spent:
     """Return the cost of a question without a store."""
     with processes(workers) as client:
         query.best(
-            Planned(space("clocks", 1 << 26), distribute=on_cluster(client))
+            Planned(first := space("clocks", 1 << 26), execute=partial(on_cluster, client, first))
         )  # compiles on every worker
-        planned = Planned(space("clocks", points), distribute=on_cluster(client))
+        whole = space("clocks", points)
+        planned = Planned(whole, execute=partial(on_cluster, client, whole))
         query.best(planned)
         with measured(client) as spent:
             query.best(planned)

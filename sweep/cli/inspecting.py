@@ -20,8 +20,6 @@ from sweep.specs import (
     load_kernel,
 )
 
-__all__ = ["lint", "list_", "show", "verify"]
-
 RECIPES = Path(__file__).parents[1] / "recipes"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,35 +26,48 @@ COMPUTING = ("scheduler", "scheduler_file", "workers", "threads")
 """The arguments of :class:`sweep.runs.workers.Workers`, in order."""
 
 
-def progress_bar(total: int | None, unit: str = " configurations", **options: Any) -> Any:
-    """Return a progress bar, which shows nothing where the error stream is not a terminal."""
-    return tqdm(
-        total=total,
-        desc="compiling the models",
-        unit=unit,
-        unit_scale=True,
-        disable=None,
-        leave=False,
-        **options,
-    )
+class ProgressBar:
+    """A progress bar, which shows nothing where the error stream is not a terminal.
 
+    Without a total it appears with the first progress, and anew for each question to a plan.
+    """
 
-class _ReductionBar:
-    """Shows the progress of each question to a plan in a bar of its own."""
+    def __init__(self, unit: str, total: int | None = None) -> None:
+        self._unit = unit
+        self._bar = None if total is None else self._appeared(total)
 
-    def __init__(self) -> None:
-        self._bar: Any = None
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show the number of evaluations that are done, and of all."""
+    def __call__(self, done: int, total: int, before: int = 0) -> None:
+        """Show how much is done, of how much, and how much an earlier run had done."""
         if self._bar is None:
-            self._bar = progress_bar(total, " evaluations")
-        if not self._bar.disable:
-            self._bar.set_description_str(None, refresh=False)
-        self._bar.update(done - self._bar.n)
+            self._bar = self._appeared(total)
+        bar = self._bar
+        if not bar.disable and bar.desc:
+            bar.set_description_str(None, refresh=False)
+        bar.initial = before  # excludes earlier runs from the rate
+        bar.update(done - bar.n)
         if done >= total:
+            self.close()
+
+    def _appeared(self, total: int) -> Any:
+        return tqdm(
+            total=total,
+            desc="compiling the models",
+            unit=f" {self._unit}",
+            unit_scale=True,
+            disable=None,
+            leave=False,
+        )
+
+    def close(self) -> None:
+        """Remove it."""
+        if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def place(name: str) -> Path:
+    """Return the place of a store, which is a path or a URL."""
+    return place_of(name) if is_url(name) else Path(name)
 
 
 def open_data(name: str) -> Any:
@@ -64,12 +79,11 @@ def open_data(name: str) -> Any:
         There is neither a store nor a plan of this name.
     """
     if is_store(name):
-        # Queries of a path use the store's index.
-        return place_of(name) if is_url(name) else Path(name)
+        return place(name)  # queries of a path use the store's index
     from sweep.evaluation.planned import Planned
     from sweep.runs.record import space_of
 
-    return Planned(space_of(name), progress=_ReductionBar())
+    return Planned(space_of(name), progress=ProgressBar("evaluations"))
 
 
 @contextmanager
@@ -80,10 +94,11 @@ def planned(plan: Source, workers: Workers) -> Iterator[Any]:
     from sweep.runs.record import space_of
     from sweep.runs.workers import cluster
 
-    space = space_of(plan)
+    results = Planned(space_of(plan), workers.threads, progress=ProgressBar("evaluations"))
     with cluster(workers) as client:
-        distribute = None if client is None else on_cluster(client)
-        yield Planned(space, workers.threads, distribute, _ReductionBar())
+        if client is not None:
+            results = replace(results, execute=partial(on_cluster, client, results.space))
+        yield results
 
 
 @contextmanager

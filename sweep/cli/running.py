@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 from sweep.cli.parser import call_with
-from sweep.cli.questions import COMPUTING, planned, progress_bar
+from sweep.cli.questions import COMPUTING, ProgressBar, place, planned
 from sweep.errors import SweepError
 from sweep.runs import extending, running
 from sweep.runs.forecasting import (
@@ -34,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def rerun(arguments: argparse.Namespace) -> int:
     """Evaluate the plan in a store's record into another store."""
-    source = _place(arguments.source)
+    source = place(arguments.source)
     space = recorded_space(source)
     named = source if source.name else source.resolve()
-    target = _place(arguments.store or f"{str(named).removesuffix('.zarr')}-rerun.zarr")
+    target = place(arguments.store or f"{str(named).removesuffix('.zarr')}-rerun.zarr")
     if place_of(target) == place_of(source):
         raise SweepError(f"--store {target}: is the store itself; give another path")
     return _run(arguments, space, target)
@@ -45,10 +44,10 @@ def rerun(arguments: argparse.Namespace) -> int:
 
 def extend(arguments: argparse.Namespace) -> int:
     """Grow a store to a larger plan."""
-    space, path = space_of(arguments.plan), _place(arguments.target)
+    space, path = space_of(arguments.plan), place(arguments.target)
     print(forecast(space).to_line())
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
-    with _progress(space) as progress:
+    with closing(ProgressBar("configurations", space.n_points)) as progress:
         finished = call_with(extending.extend, arguments, path, space, progress=progress)
     print(_outcome(finished))
     arguments.interrupted = ""
@@ -68,7 +67,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     if path is not None:
         without = " without --overwrite" if arguments.overwrite else ""
         arguments.interrupted = f"; the same command{without} continues '{path}'"
-    with _progress(space) as progress:
+    with closing(ProgressBar("configurations", space.n_points)) as progress:
         unstored = {} if path is not None else dict.fromkeys(COMPUTING)
         finished = call_with(running.run, arguments, space, path, progress=progress, **unstored)
     print(_outcome(finished))
@@ -81,24 +80,6 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
         with planned(space, workers) if path is None else nullcontext(path) as results:
             print(report(results, _figure_path(path or Path(f"{space.plan.name}.zarr")), source))
     return 0
-
-
-def _place(name: str) -> Path:
-    return place_of(name) if is_url(name) else Path(name)
-
-
-@contextmanager
-def _progress(space: Space) -> Iterator[running.Progress]:
-    """Show a progress bar; yield the function that updates it."""
-    with progress_bar(space.n_points) as bar:
-
-        def update(done: int, total: int, before: int) -> None:
-            if not bar.disable and bar.desc:
-                bar.set_description_str(None)
-            bar.initial = before  # excludes earlier runs from the rate
-            bar.update(done - bar.n)
-
-        yield update
 
 
 def _outcome(finished: running.Finished) -> str:

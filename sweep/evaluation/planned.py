@@ -41,8 +41,8 @@ Key = tuple[Any, ...]
 KEPT_READS = 2
 """Reads whose results a thread keeps: variables are read one after the other."""
 
-Distribute = Callable[[Space, Reduction, Progress | None], list[Kept]]
-"""Has a kernel's grid reduced elsewhere."""
+Execute = Callable[[Task, int | None, Progress | None], list[Kept]]
+"""Reduces a kernel's grid with some threads of this process, or elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +55,15 @@ class Planned:
         What is asked about.
     threads : int, optional
         Threads of this process; all cores by default.
-    distribute : callable, optional
-        Reduces on a cluster. What passes cannot reduce is still read in this process.
+    execute : callable
+        Reduces in this process or on a cluster. What passes cannot reduce is read in this process.
     progress : callable, optional
         Receives how far a question is.
     """
 
     space: Space
     threads: int | None = None
-    distribute: Distribute | None = None
+    execute: Execute = reduce_in_threads
     progress: Progress | None = None
 
     @classmethod
@@ -89,10 +89,7 @@ class Planned:
         task = Task(self.space[reduction.kernel], self.space.plan, reduction)
         if not task.is_reducible:
             return None
-        if self.distribute is not None:
-            kept = self.distribute(self.space, reduction, self.progress)
-        else:
-            kept = reduce_in_threads(task, self.threads, self.progress)
+        kept = self.execute(task, self.threads, self.progress)
         if not keep.is_count:
             return kept
         groups, (counts,), _ = keep.merged(kept)

@@ -11,20 +11,15 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sweep.errors import SweepError
 from sweep.evaluation.reducing import Progress, Task
-from sweep.reduction import Kept, Reduction
+from sweep.reduction import Kept
 from sweep.runs.job import Job, Share, Unit, Work
 from sweep.runs.record import record_of
 from sweep.runs.workers import check_same_versions, package_versions, patience
 from sweep.space import Space
-
-if TYPE_CHECKING:  # its module imports xarray
-    from sweep.evaluation.planned import Distribute
-
-__all__ = ["batch_size", "execute", "on_cluster", "prepare"]
 
 Done = Callable[[Unit, dict[str, Any]], None]
 
@@ -110,33 +105,36 @@ def execute(
         _on_cluster(shared, units, size, done, client)
 
 
-def on_cluster(client: Any) -> Distribute:
-    """Return a function with which the workers of a Dask cluster reduce a kernel's grid.
+def on_cluster(
+    client: Any, space: Space, task: Task, threads: int | None, progress: Progress | None
+) -> list[Kept]:
+    """Reduce a kernel's grid on the workers of a Dask cluster, whose threads are their own.
 
-    The function raises a SweepError if the cluster fails.
+    With a client and the space bound, it takes the place of
+    :func:`sweep.evaluation.reducing.reduce_in_threads`.
+
+    Raises
+    ------
+    SweepError
+        The cluster failed.
     """
+    total, n_pieces, kernel = task.n_evaluations, len(task.pieces), task.reduction.kernel
+    n = max(1, min(n_pieces, TASKS_PER_SLOT * _slots(client), total // SMALLEST_SHARE))
+    bounds = [n_pieces * i // n for i in range(n + 1)]
+    share = Share.of(space, record_of(space), reduction=task.reduction, bounds=bounds)
+    found: list[Kept] = []
+    done = 0
 
-    def distribute(space: Space, reduction: Reduction, progress: Progress | None) -> list[Kept]:
-        task = Task(space[reduction.kernel], space.plan, reduction)
-        total, n_pieces = task.n_evaluations, len(task.pieces)
-        n = max(1, min(n_pieces, TASKS_PER_SLOT * _slots(client), total // SMALLEST_SHARE))
-        bounds = [n_pieces * i // n for i in range(n + 1)]
-        share = Share.of(space, record_of(space), reduction=reduction, bounds=bounds)
-        found: list[Kept] = []
-        done = 0
+    def take(_: Unit, result: dict[str, Any]) -> None:
+        nonlocal done
+        found.extend(result["kept"])
+        done += result["evaluations"]
+        if progress is not None:
+            progress(done, total)
 
-        def take(_: Unit, result: dict[str, Any]) -> None:
-            nonlocal done
-            found.extend(result["kept"])
-            done += result["evaluations"]
-            if progress is not None:
-                progress(done, total)
-
-        units = [(reduction.kernel, number) for number in range(n)]
-        execute(share, units, take, points=task.selected.n_points, client=client)
-        return found
-
-    return distribute
+    units = [(kernel, number) for number in range(n)]
+    execute(share, units, take, points=task.selected.n_points, client=client)
+    return found
 
 
 def batch_size(n_units: int, points: int, slots: int) -> int:

@@ -29,8 +29,6 @@ from sweep.store.reader import StoredArray, open_groups
 from sweep.store.root import inspect
 from sweep.store.writer import Store, open_or_create
 
-__all__ = ["extend"]
-
 Array = NDArray[Any]
 Indices = Mapping[str, Array]
 """Indices along each dimension, the models among them; together their product."""

@@ -15,8 +15,6 @@ from sweep.runs.summaries import summarise
 from sweep.space import Space
 from sweep.store.writer import ChunkWriter
 
-__all__ = ["Job", "Share", "Unit", "Work"]
-
 Unit = tuple[str, int]
 """A kernel's name and the number of a chunk or share."""
 

@@ -17,8 +17,6 @@ from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
 from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
 from sweep.store.root import inspect
 
-__all__ = ["Source", "layout_of", "record_of", "recorded_space", "space_of", "texts_of"]
-
 Source = Plan | Space | Mapping[str, Any] | str | os.PathLike[str]
 """What determines a space: a plan, its name or path, a space, or the record of a store."""
 

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
     from sweep.evaluation.planned import Planned
 
-__all__ = [
-    "Finished",
-    "Progress",
-    "compute_missing",
-    "repair",
-    "rerun",
-    "run",
-    "store_path",
-    "verify",
-]
-
 Progress = Callable[[int, int, int], None]
 """Called with the points done, all points, and the points that an earlier run had done."""
 

@@ -17,8 +17,6 @@ from sweep.evaluation import Variable
 from sweep.fronts import front
 from sweep.space import Box, Grid, Plan
 
-__all__ = ["FRONT_POINTS", "summarise"]
-
 Array = NDArray[Any]
 
 PIECE = 1 << 17

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -280,7 +281,7 @@ def test_workers_reduce_alike(spaces, monkeypatch):
     with cluster(Workers(processes=2)) as client:
         planned = Planned(
             space,
-            distribute=execute.on_cluster(client),
+            execute=partial(execute.on_cluster, client, space),
             progress=lambda *now: told.append(now),
         )
         for question, options in questions:
