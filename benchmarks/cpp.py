@@ -11,15 +11,15 @@ import ast
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sweep.compiler import passes
-from sweep.compiler.source import PYTHON, Language, point
-from sweep.models import get_model
+from sweep.compiler.program import OPERATORS
+from sweep.compiler.reductions import TILE
+from sweep.compiler.source import Pass, Point
 
 __all__ = ["FLAGS", "compiled_loop", "compiler", "translated"]
 
@@ -31,18 +31,52 @@ FLAGS = (
 The parameter keeps g++ 12 from merging conditions, which would prevent vectorisation (luo_suda)."""
 
 
-CPP = Language(
-    {**PYTHON.signs, ast.And: "&&", ast.Or: "||", ast.Not: "!"},
-    "({test} ? {body} : {orelse})",
-    "std::pow({base}, {exponent})",
-    "({base} * {base})",
-    {
-        "ceil": "std::ceil", "floor": "std::floor", "sqrt": "std::sqrt", "abs": "std::abs",
-        "nan": "std::numeric_limits<double>::quiet_NaN()",
-        "inf": "std::numeric_limits<double>::infinity()",
-        "min": "py_min", "max": "py_max", "True": "true", "False": "false",
-    },
-)  # fmt: skip
+WORDS = {
+    "ceil": "std::ceil", "floor": "std::floor", "sqrt": "std::sqrt", "abs": "std::abs",
+    "nan": "std::numeric_limits<double>::quiet_NaN()",
+    "inf": "std::numeric_limits<double>::infinity()", "min": "py_min", "max": "py_max",
+}  # fmt: skip
+SIGNS = {op: sign for op, (_, sign) in OPERATORS.items()}
+SIGNS |= {ast.And: "&&", ast.Or: "||", ast.Not: "!"}
+
+
+def written(expression: ast.expr, names: Mapping[str, str]) -> str:
+    """Return the text of an expression in C++, with a text of its own for each name."""
+
+    def text(part: ast.expr) -> str:
+        return written(part, names)
+
+    match expression:
+        case ast.Constant(value=bool() as value):
+            return str(value).lower()
+        case ast.Constant(value=int() | float() as value):
+            return repr(float(value))
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Attribute(attr=name):
+            return WORDS[name]
+        case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=2)):
+            return f"({text(base)} * {text(base)})"
+        case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+            return f"std::pow({text(base)}, {text(exponent)})"
+        case ast.BinOp(left=left, op=op, right=right):
+            return f"({text(left)} {SIGNS[type(op)]} {text(right)})"
+        case ast.UnaryOp(op=op, operand=operand):
+            return f"({SIGNS[type(op)]}{text(operand)})"
+        case ast.BoolOp(op=op, values=values):
+            return f"({f' {SIGNS[type(op)]} '.join(map(text, values))})"
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = zip([left, *others], ops, others, strict=False)
+            found = [f"({text(a)} {SIGNS[type(op)]} {text(b)})" for a, op, b in sides]
+            return f"({' && '.join(found)})"
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return f"({text(test)} ? {text(body)} : {text(orelse)})"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *others]):
+            result = text(first)
+            for other in others:
+                result = f"{WORDS[name]}({result}, {text(other)})"
+            return result if others else f"{WORDS[name]}({result})"
+    raise AssertionError(ast.dump(expression))
 
 
 def compiler() -> str | None:
@@ -52,16 +86,16 @@ def compiler() -> str | None:
 
 def translated(name: str, form: str, length: int, variant: str = "corrected") -> str:
     """Return the C++ of the loop that finds a model's smallest execution time."""
-    model = get_model(name)
-    constant = passes.constant_inputs(model, form, length)
+    which = Pass(name, variant, form, ("execution_time",), length)
+    constant = which.inputs()
     inputs = {key: (f"in_{key}" + ("" if one else "[j]"), not one) for key, one in constant.items()}
-    found = point(model, variant, inputs, ("execution_time",), length, CPP)
+    found = Point(which, inputs, written)
     loads = [
         f"const double in_{key} = tables[{i}][at[{i}]];"
         if is_constant
         else f"const double* __restrict in_{key} = tables[{i}] + at[{i}] + start;"
         for i, (key, is_constant) in enumerate(constant.items())
-        if key in found.inputs or key == "launch_status"
+        if key in found.read or key == "launch_status"
     ]
     lines = {True: [], False: []}
     for line in found.lines:  # g++ itself does not move all invariant code out of the loop
@@ -73,7 +107,7 @@ def translated(name: str, form: str, length: int, variant: str = "corrected") ->
         status=found.results["status"],
         time=found.results["execution_time"],
         skip="in_launch_status == 0.0" if form == "clocks" else "true",
-        tile=passes.TILE,
+        tile=TILE,
         n_inputs=len(constant),
     )
 

@@ -31,105 +31,65 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.reductions import TAKERS
-from sweep.compiler.source import POWERED, input_names, point
+from sweep.compiler import reductions
+from sweep.compiler.reductions import TILE
+from sweep.compiler.source import POWERED, Pass, Point
 from sweep.hardware.clocks import NO_TIME
 from sweep.jit import compile_pass
 from sweep.models import get_model
-from sweep.models.base import Model
-
-TILE = 4096
-"""Points of a tile: some ten clocked tables of this length fit the second level cache, and what a
-row costs besides its points no longer counts."""
 
 CODES = ("regime", "bound")
 STATUSES = ("status", "power_status")
 
 
-def pass_source(
-    model: Model,
-    variant: str,
-    form: str,
-    outputs: tuple[str, ...],
-    length: int = 0,
-    keeps: str = "",
-    varying: tuple[str, ...] = (),
-) -> str:
+def pass_source(which: Pass) -> str:
     """Return the source of a pass.
 
-    A pass that keeps no results calls ``take`` with each tile of a row. It begins with its tile
-    number ``first`` and returns the number of the tile for which there was no room, or -1 at the
-    end.
-
-    Parameters
-    ----------
-    model : Model
-        The model to evaluate.
-    variant : str
-        ``"corrected"`` or ``"printed"``.
-    form : str
-        ``"clocks"``, ``"rows"`` or ``"sizes"``.
-    outputs : tuple of str
-        Variables to store, each an array of rows (codes as bytes); of a pass that keeps no results
-        each is the memory of one tile.
-    length : int
-        Numbers in each sequence input.
-    keeps : str
-        What a pass keeps in place of results, one of :data:`TAKERS`; empty for a pass that stores
-        results.
-    varying : tuple of str
-        The inputs of the form ``sizes`` that are not constant along the inner loop.
+    A pass that keeps no results calls a function of :mod:`sweep.compiler.reductions` with each tile
+    of a row. It begins with its tile number ``first`` and returns the number of the tile for which
+    there was no room, or -1 at the end.
     """
-    constant = constant_inputs(model, form, length, varying)
+    constant, outputs = which.inputs(), which.outputs
     arguments = ", ".join(f"out_{name}" for name in outputs)
-    if keeps:
+    if which.keeps:
         target, n_rows = "out_{}[j]", "n_rows"
-        is_tiled = "True" if form == "sizes" else f"n > {TILE}"
+        is_tiled = "True" if which.form == "sizes" else f"n > {TILE}"
         head = (
-            f"def reduce_{model.name}(tables, stride, shape, n, n_rows, first, outer, inner, state,"
-            f" {arguments}):\n    is_tiled = {is_tiled}\n    tile = -1"
+            f"def reduce_{which.model}(tables, stride, shape, n, n_rows, first, outer, inner,"
+            f" state, {arguments}):\n    is_tiled = {is_tiled}\n    tile = -1"
         )
     else:
         target, n_rows = "out_{}[row, begin + j]", f"out_{outputs[0]}.shape[0]"
-        head = f"def evaluate_{model.name}(tables, stride, shape, n, {arguments}):"
-    loads, loop = _row(model, variant, constant, outputs, length, target)
-    if keeps:
-        loop = _taking(loop, outputs, constant["launch_status"] and "status" not in outputs)
-    elif form == "clocks":
-        fills = [f"{target.format(name)} = {_invalid(model, name)}" for name in outputs]
+        head = f"def evaluate_{which.model}(tables, stride, shape, n, {arguments}):"
+    loads, loop = _row(which, constant, target)
+    if which.keeps:
+        loop = _taking(which, loop, constant["launch_status"] and "status" not in outputs)
+    elif which.form == "clocks":
+        codes = _codes_of(which.model)
+        fills = [f"{target.format(name)} = {_invalid(name, codes)}" for name in outputs]
         fills = ["for j in range(count):", *_deeper(fills)]
         loop = ["if in_launch_status != 0.0:", *_deeper(fills), "else:", *_deeper(loop)]
     # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
     tables = ", ".join(f"table_{i}" for i in range(len(constant)))
     row = "\n            ".join([*loads, *loop])
     loops = _LOOPS.format(head=head, tables=tables, tile=TILE, n_rows=n_rows, row=row)
-    return f"{loops}    return -1\n" if keeps else loops
+    return f"{loops}    return -1\n" if which.keeps else loops
 
 
-def _taking(loop: Sequence[str], outputs: Sequence[str], skips_invalid: bool) -> list[str]:
-    """Return the lines of one tile of a row that ``take`` reduces."""
+def _taking(which: Pass, loop: Sequence[str], skips_invalid: bool) -> list[str]:
+    """Return the lines of one tile of a row that is reduced."""
     is_wanted = "tile >= first" + (" and in_launch_status == 0.0" if skips_invalid else "")
+    rows = " ".join(f"row_{name}," for name in which.outputs)
     taking = [
         *loop,
         "base = 0",
         "for d in range(n_outer):",
         "    base += outer[d, index[d]]",
-        *(f"row_{name} = out_{name}[: stop - start]" for name in outputs),
-        f"if not take(state, ({' '.join(f'row_{name},' for name in outputs)}), base, inner, start,"
-        " is_tiled):",
+        *(f"row_{name} = out_{name}[: stop - start]" for name in which.outputs),
+        f"if not take_{which.keeps}(state, ({rows}), base, inner, start, is_tiled):",
         "    return tile",
     ]
     return ["tile += 1", f"if {is_wanted}:", *_deeper(taking)]
-
-
-def constant_inputs(
-    model: Model, form: str, length: int, varying: tuple[str, ...] = ()
-) -> dict[str, bool]:
-    """Return a pass's inputs in order, and whether each is constant along the inner loop."""
-    launch, clocked = input_names(model, length)
-    if form == "sizes":
-        return {name: name not in varying for name in launch + clocked}
-    return {name: form == "clocks" and name in launch for name in launch + clocked}
 
 
 _LOOPS = """\
@@ -162,14 +122,7 @@ def _deeper(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _row(
-    model: Model,
-    variant: str,
-    constant: Mapping[str, bool],
-    outputs: tuple[str, ...],
-    length: int,
-    target: str,
-) -> tuple[list[str], list[str]]:
+def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[str], list[str]]:
     """Return the lines that load a row's inputs, and those with the loop over its points.
 
     Indices are unsigned: a view of each table, or a check for negative indices, would take longer
@@ -179,88 +132,79 @@ def _row(
         name: (f"in_{name}", False) if is_one else (f"table_{i}[at_{i} + j]", True)
         for i, (name, is_one) in enumerate(constant.items())
     }
-    found = point(model, variant, inputs, outputs, length)
+    point, codes = Point(which, inputs), _codes_of(which.model)
     loads = [
         f"in_{name} = table_{i}[at[{i}]]" if is_one else f"at_{i} = at[{i}] + begin"
         for i, (name, is_one) in enumerate(constant.items())
-        if name in found.inputs or name == "launch_status"
+        if name in point.read or name == "launch_status"
     ]
-    inside = [f"{line.name} = {line.text}" for line in found.lines if line.varies]
-    inside.append(f"timed = {found.results['status']} == 0.0")
-    if "power_status" in found.results:
-        inside.append(f"powered = {found.results['power_status']} == 0.0")
-    for name in outputs:
-        value = found.results[name]
+    inside = [f"{line.name} = {line.text}" for line in point.lines if line.varies]
+    inside.append(f"timed = {point.results['status']} == 0.0")
+    if "power_status" in point.results:
+        inside.append(f"powered = {point.results['power_status']} == 0.0")
+    for name in which.outputs:
+        value = point.results[name]
         if name in STATUSES:
             stored = f"np.uint8(np.int32({value}))"
-        elif name in _codes_of(model):
+        elif name in codes:
             stored = f"np.uint8(np.int32({value} if timed else 0.0))"
         else:
             stored = f"{value} if {'powered' if name in POWERED else 'timed'} else np.nan"
         inside.append(f"{target.format(name)} = {stored}")
-    before = [f"{line.name} = {line.text}" for line in found.lines if not line.varies]
+    before = [f"{line.name} = {line.text}" for line in point.lines if not line.varies]
     return loads, [*before, "for j in range(count):", *_deeper(inside)]
 
 
-def _codes_of(model: Model) -> frozenset[str]:
+def _codes_of(model: str) -> frozenset[str]:
     """Return the variables of a model that hold codes, besides the statuses."""
-    return frozenset((*CODES, *(field.name for field in model.fields if field.kind == "code")))
+    own = (field.name for field in get_model(model).fields if field.kind == "code")
+    return frozenset((*CODES, *own))
 
 
-def _invalid(model: Model, name: str) -> str:
+def _invalid(name: str, codes: frozenset[str]) -> str:
     """Return what a variable is where the launch is invalid."""
     if name == "status":
         return "np.uint8(np.int32(in_launch_status))"
     if name == "power_status":
         return f"np.uint8({int(NO_TIME)})"
-    return "np.uint8(0)" if name in _codes_of(model) else "np.nan"
+    return "np.uint8(0)" if name in codes else "np.nan"
 
 
 _COMPILING = Lock()
 
 
-def get_pass(
-    model: str,
-    variant: str,
-    form: str,
-    outputs: tuple[str, ...],
-    length: int = 0,
-    keeps: str = "",
-    varying: tuple[str, ...] = (),
-) -> Callable[..., Any]:
-    """Return a compiled pass, built once per process; see :func:`pass_source`."""
+def get_pass(which: Pass) -> Callable[..., Any]:
+    """Return a compiled pass, built once per process."""
     with _COMPILING:
-        return _built(model, variant, form, outputs, length, keeps, varying)
+        return _built(which)
 
 
 @cache
-def _built(name: str, *rest: Any) -> Callable[..., Any]:
-    *_, keeps, _ = rest
-    return compile_pass(*_function(pass_source(get_model(name), *rest), keeps))
+def _built(which: Pass) -> Callable[..., Any]:
+    source = pass_source(which)
+    return compile_pass(_function(source), source)
 
 
 @cache
-def get_plain_pass(
-    model: str, variant: str, form: str, outputs: tuple[str, ...], length: int = 0
-) -> Callable[..., Any]:
+def get_plain_pass(which: Pass) -> Callable[..., Any]:
     """Return the same pass as Python runs it, without compilation: for a few configurations.
 
     It does the same operations on numbers of the same type, and its results are the same to the
     bit.
     """
-    return _function(pass_source(get_model(model), variant, form, outputs, length))[0]
+    return _function(pass_source(which))
 
 
-def _function(source: str, keeps: str = "") -> tuple[Callable[..., Any], str]:
-    """Return the function of a source, which uses NumPy and maybe a taker, and its text's hash.
+def _function(source: str) -> Callable[..., Any]:
+    """Return the function of a source, which may use NumPy and a function of the reductions.
 
-    Its name holds the hash: passes that are loaded from disk share one table of symbols.
+    Its name holds a hash of the source: passes that are loaded from disk share one table of
+    symbols.
     """
-    digest = hashlib.sha256(f"{source}\n{keeps}".encode()).hexdigest()
-    name = f"{source[len('def ') : source.index('(')]}_{digest[:16]}"
-    namespace: dict[str, Any] = {"np": np, "__name__": __name__}
-    if keeps:
-        namespace["take"] = TAKERS[keeps]
+    start = source.index("(")
+    name = f"{source[len('def ') : start]}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    namespace: dict[str, Any] = {**vars(reductions), "np": np, "__name__": __name__}
     # The text is written from checked expressions of registered models, never from a file.
-    exec(compile(f"def {name}{source[source.index('(') :]}", f"<{name}>", "exec"), namespace)
-    return namespace[name], digest
+    exec(compile(f"def {name}{source[start:]}", f"<{name}>", "exec"), namespace)
+    function: Callable[..., Any] = namespace[name]
+    return function

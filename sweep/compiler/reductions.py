@@ -3,11 +3,11 @@
 Each ``take_...`` function gets a tile's results while they lie in the first level cache, looks at
 all of them in a loop that vectorises, and at single points only where that loop found any that can
 matter. All minimise (the caller multiplies by -1 to maximise); NaN means that there is nothing. Of
-equal values the first position counts.
+equal values the first position counts. A function is named after what it keeps: a kind of
+:class:`sweep.reduction.Keep`, or the least of each point.
 
-A state is what a pass writes to, from one block of a grid to the next. A front is not kept by the
-pass: it gathers the points that the front so far does not beat, and :func:`sweep.fronts.front`
-drops what they beat among themselves.
+A front is not kept by the pass: it gathers the points that the front so far does not beat, and
+:func:`sweep.fronts.front` drops what they beat among themselves.
 """
 
 from __future__ import annotations
@@ -20,22 +20,11 @@ from sweep.fronts import merge_fronts
 from sweep.jit import compiled
 from sweep.reduction import NOWHERE, Keep, Kept
 
-__all__ = [
-    "TAKERS",
-    "Counts",
-    "Front",
-    "Gathered",
-    "LeastOfEach",
-    "Smallest",
-    "take_counts",
-    "take_front",
-    "take_histogram",
-    "take_least_of_each",
-    "take_smallest",
-]
-
 Array = np.ndarray[Any, Any]
 
+TILE = 4096
+"""Points of a tile: some ten clocked tables of this length fit the second level cache, and what a
+row costs besides its points no longer counts."""
 LEVELS = 16
 """Parts of a front, in the order of the first objective, at whose ends it is known which is the
 smallest third objective up to each second one."""
@@ -45,28 +34,44 @@ ROOM = 1 << 14
 """Points that are gathered before those that others beat are dropped."""
 
 
+class State:
+    """What a pass writes to, from one block of a grid to the next.
+
+    Attributes
+    ----------
+    keeps : str
+        Which ``take_...`` function it is for.
+    arguments : tuple of ndarray
+        What that function gets as its state.
+    """
+
+    keeps: str
+    arguments: tuple[Array, ...]
+
+    def make_room(self) -> None:
+        """Drop what is beaten, where points are gathered."""
+
+    def kept(self, group: int) -> Kept:
+        """Return what was kept of the group; of several groups, ``group`` is the first."""
+        raise NotImplementedError
+
+
 # ---------------------------------------------------------------------------- the smallest
 
 
-class Smallest:
+class Smallest(State):
     """The smallest of a group, ascending: ``held[0]`` of them."""
 
-    def __init__(self, keep: Keep, signs: tuple[int, ...], dtype: Any) -> None:
-        self.values = np.full(keep.n, np.inf, dtype)
-        self.positions = np.full(keep.n, -1, np.int64)
-        self.held, self.signs = np.zeros(1, np.int64), np.array(signs, dtype)
+    keeps = "smallest"
 
-    def arguments(self) -> tuple[Array, ...]:
-        """Return what a pass writes to."""
-        return self.values, self.positions, self.held, self.signs
-
-    def make_room(self) -> None:
-        """Do nothing: there is always room."""
+    def __init__(self, n: int, signs: tuple[int, ...], dtype: Any) -> None:
+        values, positions = np.full(n, np.inf, dtype), np.full(n, -1, np.int64)
+        self.arguments = values, positions, np.zeros(1, np.int64), np.array(signs, dtype)
 
     def kept(self, group: int) -> Kept:
         """Return what was kept of the group."""
-        n = int(self.held[0])
-        return Kept(np.full(n, group), (self.values[:n].copy(),), self.positions[:n].copy())
+        values, positions, (n,), _ = self.arguments
+        return Kept(np.full(n, group), (values[:n].copy(),), positions[:n].copy())
 
 
 @compiled
@@ -106,27 +111,24 @@ def take_smallest(state, rows, base, inner, start, is_tiled):  # type: ignore[no
     return True
 
 
-class LeastOfEach:
+class LeastOfEach(State):
     """The smallest of each point of the inner loop by itself, and the second smallest value.
 
     ``groups`` and ``inner`` are what each point adds to the group's number, and to the position.
     """
 
+    keeps = "least_of_each"
+
     def __init__(self, groups: Array, inner: Array, signs: tuple[int, ...], dtype: Any) -> None:
         self.groups, self.inner = groups, inner
         self.values = np.full((2, len(inner)), np.nan, dtype)
-        self.positions, self.signs = np.full(len(inner), -1, np.int64), np.array(signs, dtype)
-
-    def arguments(self) -> tuple[Array, ...]:
-        """Return what a pass writes to."""
-        return self.values[0], self.values[1], self.positions, self.signs
-
-    def make_room(self) -> None:
-        """Do nothing: there is always room."""
+        positions = np.full(len(inner), -1, np.int64)
+        self.arguments = *self.values, positions, np.array(signs, dtype)
 
     def kept(self, group: int) -> Kept:
         """Return what was kept of the points' groups; ``group`` is the number of the first."""
-        positions = np.stack([self.positions + self.inner, np.full(len(self.inner), NOWHERE)])
+        rows = self.arguments[2] + self.inner
+        positions = np.stack([rows, np.full_like(rows, NOWHERE)])
         groups = np.stack([group + self.groups] * 2)
         is_there = ~np.isnan(self.values)
         return Kept(groups[is_there], (self.values[is_there],), positions[is_there])
@@ -153,51 +155,51 @@ def take_least_of_each(state, rows, base, inner, start, is_tiled):  # type: igno
 # ---------------------------------------------------------------------------- fronts
 
 
-class Front:
+class Front(State):
     """The front of a group so far, and the points gathered since that it does not beat.
 
     Two objectives are three whose third one is the second again. ``columns`` and ``positions`` are
-    the front in the order of the objectives; ``heights`` are its second objectives, ascending;
-    ``least`` are, for each level, the smallest third objectives of the level's points up to each
-    height, NaN without any; ``limits`` are the first objectives at the ends of the levels.
+    the front in the order of the objectives. A pass also gets its second objectives, ascending, as
+    ``heights``; as ``least``, for each level, the smallest third objectives of the level's points
+    up to each height, NaN without any; and as ``limits`` the first objectives at the ends of the
+    levels.
     """
 
-    def __init__(self, signs: tuple[int, ...], dtype: Any, gathered: Gathered) -> None:
-        self.signs, self.gathered = np.array(signs, dtype), gathered
+    keeps = "front"
+
+    def __init__(self, signs: tuple[int, ...], dtype: Any, gathered: tuple[Array, ...]) -> None:
+        self._signs, self._gathered = np.array(signs, dtype), gathered
         self._settle(np.empty((len(signs), 0), dtype), np.empty(0, np.int64))
 
     def _settle(self, columns: Array, positions: Array) -> None:
         """Keep the front of points, and lay out what tests new ones."""
         front = merge_fronts(list(columns), positions)
         front = front[np.lexsort(columns[::-1, front])]
-        self.columns = np.ascontiguousarray(columns[:, front])
-        self.positions = positions[front]
-        n, last = len(front), self.columns[-1]
-        self.heights = np.sort(self.columns[1])
-        places = np.searchsorted(self.heights, self.columns[1])
-        self.least = np.full((LEVELS, n), np.nan, columns.dtype)
-        self.limits = np.full(LEVELS, -np.inf, columns.dtype)
+        self.columns = columns = np.ascontiguousarray(columns[:, front])
+        self.positions, n, last = positions[front], len(front), columns[-1]
+        heights = np.sort(columns[1])
+        places = np.searchsorted(heights, columns[1])
+        least = np.full((LEVELS, n), np.nan, columns.dtype)
+        limits = np.full(LEVELS, -np.inf, columns.dtype)
         lowest = np.full(n, np.nan, columns.dtype)
         start = 0
         for level in range(LEVELS):
             stop = (level + 1) * n // LEVELS
             np.fmin.at(lowest, places[start:stop], last[start:stop])
-            self.least[level] = np.fmin.accumulate(lowest)
-            self.limits[level] = self.columns[0, stop - 1] if stop else -np.inf
+            least[level] = np.fmin.accumulate(lowest)
+            limits[level] = columns[0, stop - 1] if stop else -np.inf
             start = stop
-
-    def arguments(self) -> tuple[Array, ...]:
-        """Return what a pass writes to."""
-        mine = self.columns, self.positions, self.heights, self.least, self.limits
-        return *mine, *self.gathered.arguments(), self.signs
+        front_so_far = columns, self.positions, heights, least, limits
+        self.arguments = *front_so_far, *self._gathered, self._signs
 
     def make_room(self) -> None:
         """Drop what is beaten."""
-        columns, positions = self.gathered.taken(len(self.signs))
-        if positions.size:
+        columns, positions, held, _ = self._gathered
+        n, held[0] = int(held[0]), 0
+        if n:
             self._settle(
-                np.concatenate([self.columns, columns], axis=1),
-                np.concatenate([self.positions, positions]),
+                np.concatenate([self.columns, columns[: len(self.columns), :n]], axis=1),
+                np.concatenate([self.positions, positions[:n]]),
             )
 
     def kept(self, group: int) -> Kept:
@@ -205,21 +207,10 @@ class Front:
         return Kept(np.full(len(self.positions), group), tuple(self.columns), self.positions)
 
 
-class Gathered:
-    """Points that may be on a front: memory of one thread, shared by its groups in turn."""
-
-    def __init__(self, dtype: Any, tile: int) -> None:
-        self._columns, self._positions = np.empty((3, ROOM), dtype), np.empty(ROOM, np.int64)
-        self._held, self._alive = np.zeros(1, np.int64), np.empty(tile, np.bool_)
-
-    def arguments(self) -> tuple[Array, ...]:
-        """Return what a pass writes to."""
-        return self._columns, self._positions, self._held, self._alive
-
-    def taken(self, objectives: int) -> tuple[Array, Array]:
-        """Return the points, and hold none any more."""
-        n, self._held[0] = int(self._held[0]), 0
-        return self._columns[:objectives, :n], self._positions[:n]
+def gathering(dtype: Any) -> tuple[Array, ...]:
+    """Return room for points that may be on a front: of one thread, for its groups in turn."""
+    columns, positions = np.empty((3, ROOM), dtype), np.empty(ROOM, np.int64)
+    return columns, positions, np.zeros(1, np.int64), np.empty(TILE, np.bool_)
 
 
 @compiled
@@ -316,33 +307,27 @@ def take_front(state, rows, base, inner, start, is_tiled):  # type: ignore[no-un
 # ---------------------------------------------------------------------------- counts
 
 
-class Counts:
+class Counts(State):
     """How often a pass saw each code of each variable, or how many values are in each bin.
 
-    ``counts`` has a line for each variable, of :attr:`Keep.width` numbers. ``cuts`` are filled up
-    with infinity to a power of two; ``place`` is the memory of a tile.
+    The counts have a line for each variable, of :attr:`Keep.width` numbers. Cuts are filled up with
+    infinity to a power of two.
     """
 
-    def __init__(self, keep: Keep, variables: int, tile: int) -> None:
-        self.counts = np.zeros((variables, keep.width), np.int64)
-        self.cuts = np.full(1 << len(keep.cuts).bit_length(), np.inf)
-        self.cuts[: len(keep.cuts)] = keep.cuts
-        self.place = np.empty(tile, np.int64)
-
-    def arguments(self) -> tuple[Array, ...]:
-        """Return what a pass writes to."""
-        return self.counts, self.cuts, self.place
-
-    def make_room(self) -> None:
-        """Do nothing: there is always room."""
+    def __init__(self, keep: Keep, variables: int) -> None:
+        self.keeps = keep.kind
+        cuts = np.full(1 << len(keep.cuts).bit_length(), np.inf)
+        cuts[: len(keep.cuts)] = keep.cuts
+        counts = np.zeros((variables, keep.width), np.int64)
+        self.arguments = counts, cuts, np.empty(TILE, np.int64)
 
     def kept(self, group: int) -> Kept:
         """Return the counts of the group."""
-        return Kept.counted([group], self.counts[np.newaxis])
+        return Kept.counted([group], self.arguments[0][np.newaxis])
 
 
 @compiled
-def take_counts(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
+def take_codes(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
     """Count codes, of the state of :class:`Counts`."""
     counts = state[0]
     for i in range(len(rows)):
@@ -353,7 +338,7 @@ def take_counts(state, rows, base, inner, start, is_tiled):  # type: ignore[no-u
 
 
 @compiled
-def take_histogram(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
+def take_bins(state, rows, base, inner, start, is_tiled):  # type: ignore[no-untyped-def]
     """Count numbers by bin, of the state of :class:`Counts`."""
     counts, cuts, place = state
     size, n_lines = cuts.size, counts.shape[1]
@@ -373,13 +358,3 @@ def take_histogram(state, rows, base, inner, start, is_tiled):  # type: ignore[n
             at = min(place[j], n_lines - 2)
             line[at if row[j] == row[j] else n_lines - 1] += 1
     return True
-
-
-TAKERS: dict[str, Any] = {
-    "smallest": take_smallest,
-    "least_of_each": take_least_of_each,
-    "front": take_front,
-    "codes": take_counts,
-    "bins": take_histogram,
-}
-"""By what a pass keeps: a kind of :class:`sweep.reduction.Keep`, or the least of each point."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sweep.compiler.passes import get_pass, get_plain_pass
+from sweep.compiler.source import Pass
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, clock_on_devices
@@ -130,7 +131,7 @@ def _fill_model(
     get = get_pass if is_compiled else get_plain_pass
     for block in blocks(box):
         packed = pack(model, inputs, covered, block, form)
-        fill = get(model.name, plan.variant, packed.form, outputs, packed.length)
+        fill = get(Pass(model.name, plan.variant, packed.form, outputs, packed.length))
         rows = (packed.n_rows, packed.n_inner)
         views = [array[block.within(box)].reshape(rows) for array in found]
         with np.errstate(all="ignore"):

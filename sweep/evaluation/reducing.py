@@ -21,8 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.passes import TILE, get_pass
-from sweep.compiler.reductions import Counts, Front, Gathered, LeastOfEach, Smallest
+from sweep.compiler.passes import get_pass
+from sweep.compiler.reductions import (
+    TILE,
+    Counts,
+    Front,
+    LeastOfEach,
+    Smallest,
+    State,
+    gathering,
+)
+from sweep.compiler.source import Pass
 from sweep.evaluation import limits
 from sweep.evaluation.chunk import blocks
 from sweep.evaluation.counts import StepCache
@@ -34,7 +43,6 @@ from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, cut_box
 
 Array = np.ndarray[Any, Any]
-State = Smallest | LeastOfEach | Front | Counts
 
 Progress = Callable[[int, int], None]
 """Receives evaluations done and evaluations in all, from any thread."""
@@ -218,7 +226,7 @@ class Accumulator:
         self._rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._sources = tuple(v.source for v in task.variables)
         self._tiles = [np.empty(TILE, v.dtype) for v in task.variables]
-        self._gathered = Gathered(np.dtype(task.plan.precision), TILE)
+        self._gathered = gathering(task.plan.precision)
 
     def add(self, piece: Piece) -> int:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
@@ -249,25 +257,33 @@ class Accumulator:
         task, keep, signs = self.task, self.task.reduction.keep, self.task.reduction.signs
         dtype = task.plan.precision
         if keep.is_count:
-            return Counts(keep, len(self._sources), TILE)
+            return Counts(keep, len(self._sources))
         if task.keeps_each:
             return LeastOfEach(*task.pairs(), signs, dtype)
         if keep.kind == "front":
             return Front(signs, dtype, self._gathered)
-        return Smallest(keep, signs, dtype)
+        return Smallest(keep.n, signs, dtype)
 
     def _pass(self, packed: Packed, box: Box, model: int, state: State) -> None:
         """Reduce a block with one model."""
         task = self.task
-        keeps = "least_of_each" if task.keeps_each else task.reduction.keep.kind
-        key = task.plan.models[model], task.plan.variant, packed.form, self._sources
-        compiled = get_pass(*key, packed.length, keeps, packed.varying)
+        compiled = get_pass(
+            Pass(
+                task.plan.models[model],
+                task.plan.variant,
+                packed.form,
+                self._sources,
+                packed.length,
+                state.keeps,
+                packed.varying,
+            )
+        )
         positions = task.positions(box, model, packed.stride.shape[1])
         tile = 0
         while tile >= 0:
             with np.errstate(all="ignore"):
                 tile = compiled(*packed.arguments, packed.n_rows, tile, *positions,
-                                state.arguments(), *self._tiles)  # fmt: skip
+                                state.arguments, *self._tiles)  # fmt: skip
             state.make_room()
 
     def kept(self) -> list[Kept]:

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from sweep.compiler.passes import TILE
+from sweep.compiler.reductions import TILE
 from sweep.evaluation import Buffers, evaluate_box, limits, variables
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.hardware.clocks import finish
@@ -86,10 +86,11 @@ def test_cycles__that_float32_cannot_hold_are_no_result(cycles, status):
 
 SOURCES = """
 from sweep.compiler.passes import pass_source
-from sweep.models import get_model, model_names
+from sweep.compiler.source import Pass
+from sweep.models import model_names
 for name in model_names():
     for variant in ("corrected", "printed"):
-        print(pass_source(get_model(name), variant, "clocks", ("energy", "regime"), 3))
+        print(pass_source(Pass(name, variant, "clocks", ("energy", "regime"), 3)))
 """
 
 

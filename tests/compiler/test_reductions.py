@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 
 from sweep.compiler import reductions
-from sweep.compiler.passes import TILE
-from sweep.compiler.reductions import Front, Gathered, take_front
+from sweep.compiler.reductions import TILE, Front, gathering, take_front
 from sweep.fronts import front
 
 
 def kept(columns, signs=(1, 1, 1), tile=2048, order=None):
     """Return the positions of the front, of tiles that come in some order."""
     signs = signs[: len(columns)]
-    state = Front(signs, columns[0].dtype, Gathered(columns[0].dtype, TILE))
+    state = Front(signs, columns[0].dtype, gathering(columns[0].dtype))
     inner = np.arange(columns[0].size)
     starts = range(0, columns[0].size, tile)
     for at in starts if order is None else order(list(starts)):
         rows = tuple(column[at : at + tile] for column in columns)
-        while not take_front(state.arguments(), rows, 0, inner, at, order is not None):
+        while not take_front(state.arguments, rows, 0, inner, at, order is not None):
             state.make_room()
     state.make_room()
     return np.sort(state.positions), state
@@ -79,6 +78,6 @@ def test_take_front__few_points_are_gathered_in_vain():
     _, state = kept(columns)
     size = state.positions.size
     behind = tuple(np.tile(column, 2)[:TILE] + 0.1 * rng.random(TILE) for column in columns)
-    assert take_front(state.arguments(), behind, 5000, np.arange(TILE), 0, False)
-    gathered = int(state.gathered._held[0])
+    assert take_front(state.arguments, behind, 5000, np.arange(TILE), 0, False)
+    gathered = int(state.arguments[7][0])
     assert size > 3900 and 0 < gathered < 0.2 * TILE

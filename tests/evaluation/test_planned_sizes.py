@@ -41,7 +41,7 @@ def forms(monkeypatch):
     }.items():
         monkeypatch.setattr(limits, name, value)
     seen, get = [], reducing.get_pass
-    monkeypatch.setattr(reducing, "get_pass", lambda *key: seen.append(key[2]) or get(*key))
+    monkeypatch.setattr(reducing, "get_pass", lambda key: seen.append(key.form) or get(key))
     return seen
 
 

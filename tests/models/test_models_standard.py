@@ -20,7 +20,7 @@ from support.standard import AXES, assembled, devices_of, plan_for, same_bits, w
 
 import sweep.evaluation.chunk as chunk_module
 from sweep.compiler.passes import get_pass
-from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, nominal
+from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, Pass, nominal
 from sweep.evaluation import evaluate, limits, variables
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs, pack
@@ -100,7 +100,7 @@ CUTS = {
 def test_however_it_is_cut(results, model, variant, cut, monkeypatch):
     chunk_points, changed = CUTS[cut]
     used = []
-    monkeypatch.setattr(chunk_module, "get_pass", lambda *key: used.append(key) or get_pass(*key))
+    monkeypatch.setattr(chunk_module, "get_pass", lambda key: used.append(key) or get_pass(key))
     for name, value in changed.items():
         monkeypatch.setattr(limits, name, value)
     plan = plan_for(model, variant, chunk_points=chunk_points)
@@ -108,7 +108,7 @@ def test_however_it_is_cut(results, model, variant, cut, monkeypatch):
         assert space.grid.n_chunks > 1 or chunk_points != 5
         same_bits(results[model, variant][space.kernel.key], assembled(space, plan))
     if cut.startswith("form"):
-        assert {key[2] for key in used} == {cut.removeprefix("form ")}
+        assert {key.form for key in used} == {cut.removeprefix("form ")}
 
 
 @every
@@ -133,7 +133,7 @@ def test_nominal_ratio_is_nominal(results, model, variant):
 
 def test_compiled_once_per_model_and_not_per_kernel(monkeypatch):
     used = set()
-    monkeypatch.setattr(chunk_module, "get_pass", lambda *key: used.add(key) or get_pass(*key))
+    monkeypatch.setattr(chunk_module, "get_pass", lambda key: used.add(key) or get_pass(key))
     for model, variant in EVERY:
         for kernel in AXES:
             plan = plan_for(model, variant, kernels=[kernel])
@@ -141,11 +141,11 @@ def test_compiled_once_per_model_and_not_per_kernel(monkeypatch):
             whole(replace(plan, kernel_axes={kernel: first}))
             whole(replace(plan, devices=plan.devices[:1]))
     for key in used:
-        compiled = get_pass(*key)
+        compiled = get_pass(key)
         assert config.DISABLE_JIT or len(compiled.signatures) == 1, key
     # One pass per model and variant, and per length where the kernel's parts are a sequence.
     single = {model for model in MODELS if not any(i.sequence for i in get_model(model).inputs)}
-    assert len({key[:4] for key in used if key[0] in single}) == 2 * len(single)
+    assert len({key[:4] for key in used if key.model in single}) == 2 * len(single)
 
 
 WITHOUT_JIT = """
@@ -217,7 +217,7 @@ def test_any_inputs__scalar_is_vector_and_finite_or_flagged(model, variant, data
     kept = [v for v in variables(space, plan_for(model, variant)) if not v.is_launch]
     outputs = tuple(v.source for v in kept)  # those of the battery's plan: no further compilation
     arrays = [np.empty((packed.n_rows, packed.n_inner), v.dtype) for v in kept]
-    compiled = get_pass(model, variant, packed.form, outputs, packed.length)
+    compiled = get_pass(Pass(model, variant, packed.form, outputs, packed.length))
     with np.errstate(all="ignore"):
         compiled(*packed.arguments, *arrays)
     found = dict(zip(outputs, (a.ravel() for a in arrays), strict=True))

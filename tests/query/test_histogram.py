@@ -19,8 +19,7 @@ from support.planned_spaces import (
 import sweep
 from sweep import query
 from sweep.cli import main
-from sweep.compiler.passes import TILE
-from sweep.compiler.reductions import Counts, take_histogram
+from sweep.compiler.reductions import Counts, take_bins
 from sweep.errors import QueryError
 from sweep.evaluation import evaluate, limits
 from sweep.evaluation.planned import Planned
@@ -206,12 +205,13 @@ def test_index_answers_without_reading(spaces, monkeypatch):
 def test_pass_sorts_any_number(values, borders, dtype):
     cuts = np.sort(np.array(borders))
     row = np.array(values, dtype)
-    state = Counts(Keep("bins", cuts=tuple(cuts.tolist())), 1, TILE)
-    take_histogram(state.arguments(), (row,), 0, np.zeros(1, np.int64), 0, False)
+    state = Counts(Keep("bins", cuts=tuple(cuts.tolist())), 1)
+    take_bins(state.arguments, (row,), 0, np.zeros(1, np.int64), 0, False)
+    (counts,) = state.arguments[0]
     good = row[~np.isnan(row)].astype(float)
     expected = np.bincount(np.searchsorted(cuts, good, side="right"), minlength=len(cuts) + 1)
-    assert state.counts[0, :-1].tolist() == expected.tolist()
-    assert state.counts[0, -1] == np.isnan(row).sum()
+    assert counts[:-1].tolist() == expected.tolist()
+    assert counts[-1] == np.isnan(row).sum()
 
 
 # ---------------------------------------------------------------------------- questions

@@ -22,7 +22,9 @@ from support.planned_spaces import (
 import sweep
 from sweep import evaluation, query
 from sweep.compiler import reductions as taking
-from sweep.compiler.passes import TILE, get_pass
+from sweep.compiler.passes import get_pass
+from sweep.compiler.reductions import TILE
+from sweep.compiler.source import Pass
 from sweep.errors import PlanError
 from sweep.evaluation import chunk, evaluate, limits
 from sweep.evaluation import planned as planned_results
@@ -202,7 +204,7 @@ def test_progress_reaches_the_end(spaces):
 def test_reducing_pass_is_vectorised(compiled_anew):
     """The loop over a tile divides several numbers at a time."""
     sweep.best(laid_out(kernels=["sepia"], models=["hong_kim"], axes=CLOCKS, variant="printed"))
-    compiled = get_pass("hong_kim", "printed", "clocks", ("execution_time",), 0, "smallest")
+    compiled = get_pass(Pass("hong_kim", "printed", "clocks", ("execution_time",), 0, "smallest"))
     (text,) = compiled.inspect_asm().values()
     assert "divpd" in text
 
