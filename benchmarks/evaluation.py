@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from benchmarks.numpy_models import OUTPUTS, blocks, restricted
 from sweep.compiler.passes import get_pass
-from sweep.compiler.source import Pass
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import form_of, pack, pass_inputs
 from sweep.models import get_model
@@ -58,7 +57,7 @@ def compiled(model: str, t: Tables, out: Sequence[Array], threads: Executor) -> 
         for index in blocks(views[0].shape, CALL[form]):
             block = Box(*zip(*((s.start, s.stop) for s in index), strict=True))
             packed = pack(declared, part, covered, block)
-            function = get_pass(Pass(model, "corrected", packed.form, OUTPUTS, packed.length))
+            function = get_pass(packed.read_by(model, "corrected", OUTPUTS))
             rows = (packed.n_rows, packed.n_inner)
             function(*packed.arguments, *(array[index].reshape(rows) for array in views))
 

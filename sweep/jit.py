@@ -9,8 +9,7 @@ Compiled code is kept on disk between processes (:mod:`sweep.jit_cache`).
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -18,24 +17,6 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.extending import register_jitable
 
 from sweep.jit_cache import keep_on_disk
-
-__all__ = ["compilable", "compile_pass", "compiled"]
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Let the garbage collector rest.
-
-    All that a compiler makes is alive until it has done, and to look through it again and again was
-    an eighth of the first run's time. Numba's own lock lets one thread compile at a time.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class _NoAliasCompiler(CompilerBase):
@@ -46,9 +27,18 @@ class _NoAliasCompiler(CompilerBase):
     """
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        """Compile while the garbage collector rests."""
-        with _uncollected():
+        """Compile while the garbage collector rests.
+
+        All that a compiler makes is alive until it has done, and to look through it again and again
+        was an eighth of the first run's time. Numba's own lock lets one thread compile at a time.
+        """
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
             return super().compile_extra(func)
+        finally:
+            if was_on:
+                gc.enable()
 
     def define_pipelines(self) -> list[Any]:
         self.state.flags.noalias = True

@@ -109,9 +109,7 @@ def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
 
 def computed(node: ast.BinOp | ast.Compare) -> ast.expr:
     """Return an operation on integers or a comparison of constants as its result, if it is one."""
-    sides = (
-        [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.left, node.right]
-    )
+    sides = [side for side in ast.iter_child_nodes(node) if isinstance(side, ast.expr)]
     values = [side.value for side in sides if isinstance(side, ast.Constant)]
     if len(values) < len(sides):
         return node

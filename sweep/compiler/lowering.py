@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from types import FunctionType
 from typing import Any
 
@@ -93,17 +94,19 @@ def lower(
     ModelError
         The function has something that cannot be lowered; file and line are given.
     """
-    lowering = _Lowering(inputs)
+    parts = {name: parts_of(name, length) for name, length in inputs.items()}
+    flat = tuple(chain.from_iterable(parts.values()))
+    lowering = _Lowering({*RESERVED, *inputs, *flat})
     frame = function_of(function)
     for argument in frame.tree.args.args:
         name = argument.arg
-        if name in (known or {}):
-            frame.values[name] = ast.Constant((known or {})[name])
-        elif name not in inputs:
-            raise frame.error(argument, f"'{name}' is no input of the model{nearest(name, inputs)}")
+        if name in inputs:
+            names = tuple(map(ast.Name, parts[name]))
+            frame.values[name] = names[0] if inputs[name] is None else names
+        elif known and name in known:
+            frame.values[name] = ast.Constant(known[name])
         else:
-            parts = tuple(ast.Name(part) for part in parts_of(name, inputs[name]))
-            frame.values[name] = parts[0] if inputs[name] is None else parts
+            raise frame.error(argument, f"'{name}' is no input of the model{nearest(name, inputs)}")
     returned = lowering.run(frame)
     check_results(frame, returned, results)
     variables = {a.name for a in lowering.assignments if a.kind in ("variable", "choice")}
@@ -112,18 +115,16 @@ def lower(
         if not (isinstance(value, ast.Name) and value.id in variables):
             value = lowering.add(name, value, "result", variable=name)
         places[name] = value.id
-    flat = tuple(part for name, length in inputs.items() for part in parts_of(name, length))
     return Program(flat, lowering.constants, tuple(lowering.assignments), places)
 
 
 class _Lowering:
     """Appends a function's assignments to one list."""
 
-    def __init__(self, inputs: Mapping[str, int | None]) -> None:
+    def __init__(self, taken: set[str]) -> None:
         self.assignments: list[Assignment] = []
         self.constants: dict[str, float] = {}
-        parts = (part for name, length in inputs.items() for part in parts_of(name, length))
-        self.taken = {*RESERVED, *inputs, *parts}
+        self.taken = taken
         self.calls: list[FunctionType] = []
         self.comment = ""
         self.when: tuple[tuple[str, bool], ...] = ()
@@ -162,15 +163,14 @@ class _Lowering:
         return returned
 
     def _returned(self, frame: Function, node: ast.expr) -> Any:
-        match node:
-            case ast.Dict(keys=keys, values=values):
-                found = {}
-                for key, value in zip(keys, values, strict=True):
-                    if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                        raise frame.error(node, "the names of results are plain texts")
-                    found[key.value] = self._number(frame, value)
-                return found
-        return self._several(frame, node)
+        if not isinstance(node, ast.Dict):
+            return self._several(frame, node)
+        found = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                raise frame.error(node, "the names of results are plain texts")
+            found[key.value] = self._number(frame, value)
+        return found
 
     def _beside(self, frame: Function, node: ast.stmt) -> str:
         """Return the comment beside a statement."""

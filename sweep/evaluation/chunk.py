@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from sweep.compiler.passes import get_pass, get_plain_pass
-from sweep.compiler.source import Pass
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, clock_on_devices
@@ -72,23 +71,28 @@ def evaluate_box(
     sizes = {"model": len(plan.models), **dict(zip(space.grid.names, box.shape, strict=True))}
     result = {v.name: buffers.array(v, tuple(sizes[d] for d in v.dims)) for v in wanted}
     whole = space.clocked_box(box)
-    models = {v.name: () if v.is_launch or v.model else (len(plan.models),) for v in wanted}
+    views = {}
+    for v in wanted:
+        clocks = (1, 1) if v.is_launch else whole.shape[-2:]
+        shape = (*_models(plan, v), *whole.shape[:-2], *clocks)
+        views[v.name] = result[v.name].reshape(shape)
     parts = [whole]
     if not is_small(space) and form_of(whole.shape) == "rows":
         parts = list(cut_box(whole, limits.LAUNCHES))
     for part in parts:
         tables = tables_of(space, part, buffers.steps)
-        inside, arrays = part.within(whole), {}
-        for v in wanted:
-            shape = whole.shape[:-2] if v.is_launch else whole.shape
-            array = result[v.name].reshape(*models[v.name], *shape)
-            index: Any = (..., *inside[: len(shape)])
-            arrays[v.name] = array[index]
+        inside: Any = (..., *part.within(whole))
+        arrays = {name: view[inside] for name, view in views.items()}
         pick = partial(restricted, index=part.within(tables.box))
         _fill_launch(tables.launch, wanted, pick, arrays)
         for number, name in enumerate(plan.models):
             _fill_model(plan, number, wanted, arrays, part, tables.box, tables.inputs(plan, name))
     return result
+
+
+def _models(plan: Plan, variable: Variable) -> tuple[int, ...]:
+    """Return the first lengths of a variable's array: the number of models, or nothing."""
+    return (len(plan.models),) if "model" in variable.dims else ()
 
 
 def _fill_launch(
@@ -103,11 +107,7 @@ def _fill_launch(
         name = "limiter" if variable.source == "occupancy_limiter" else variable.source
         table = getattr(work.occupancy if hasattr(work.occupancy, name) else work, name)
         absent = 0 if variable.is_code else np.nan
-        values, array = (
-            np.where(pick(launch.status) == 0, pick(table), absent),
-            arrays[variable.name],
-        )
-        array[...] = values[..., 0, 0] if values.ndim > array.ndim else values
+        arrays[variable.name][...] = np.where(pick(launch.status) == 0, pick(table), absent)
 
 
 def _fill_model(
@@ -131,7 +131,7 @@ def _fill_model(
     get = get_pass if is_compiled else get_plain_pass
     for block in blocks(box):
         packed = pack(model, inputs, covered, block, form)
-        fill = get(Pass(model.name, plan.variant, packed.form, outputs, packed.length))
+        fill = get(packed.read_by(model.name, plan.variant, outputs))
         rows = (packed.n_rows, packed.n_inner)
         views = [array[block.within(box)].reshape(rows) for array in found]
         with np.errstate(all="ignore"):
@@ -186,24 +186,20 @@ def evaluate_points(
     size = len(next(iter(points.values())))
     zeros = np.zeros(size, np.int64)
     places = np.stack([points.get(name, zeros) for name in space.clocked.names])
-    models = {v.name: (len(plan.models),) if "model" in v.dims else () for v in wanted}
-    found = {v.name: np.empty((*models[v.name], size), v.dtype) for v in wanted}
+    found = {v.name: np.empty((*_models(plan, v), size), v.dtype) for v in wanted}
     for chosen, box in _sharing_tables(space, places):
         tables = tables_of(space, box)
         index = places[:, chosen] - np.array(box.start)[:, np.newaxis]
-        pick = partial(_at, index=tuple(index))
-        arrays = {v.name: np.empty((*models[v.name], len(chosen)), v.dtype) for v in wanted}
-        _fill_launch(tables.launch, wanted, pick, arrays)
         line = Box((0,) * len(index), (*(1,) * (len(index) - 1), len(chosen)))
-        arrays |= {v.name: arrays[v.name].reshape(*models[v.name], *line.shape)
-                   for v in wanted if not v.is_launch}  # fmt: skip
+        pick = partial(_at, index=tuple(index), shape=line.shape)
+        arrays = {n: np.empty((*a.shape[:-1], *line.shape), a.dtype) for n, a in found.items()}
+        _fill_launch(tables.launch, wanted, pick, arrays)
         is_compiled = len(chosen) > limits.FEW_POINTS
         for number, name in enumerate(plan.models):
-            inputs = {n: pick(table).reshape(line.shape) for n, table in
-                      tables.inputs(plan, name).items()}  # fmt: skip
+            inputs = {n: pick(table) for n, table in tables.inputs(plan, name).items()}
             _fill_model(plan, number, wanted, arrays, line, line, inputs, "rows", is_compiled)
         for name, array in arrays.items():
-            found[name][..., chosen] = array.reshape(*models[name], len(chosen))
+            found[name][..., chosen] = array.reshape(*found[name].shape[:-1], -1)
     return found
 
 
@@ -219,10 +215,10 @@ def _sharing_tables(space: KernelSpace, places: Array) -> Iterator[tuple[Array, 
         yield np.flatnonzero(inverse.ravel() == number), box
 
 
-def _at(table: Array, index: tuple[Array, ...]) -> Array:
+def _at(table: Array, index: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
     """Return a table, with length 1 along what it does not depend on, at points."""
     place = tuple(0 if n == 1 else part for n, part in zip(table.shape, index, strict=True))
-    return np.asarray(table[place] * np.ones(len(index[0])))
+    return np.broadcast_to(table[place], index[0].shape).reshape(shape)
 
 
 # ---------------------------------------------------------------------------- before a run

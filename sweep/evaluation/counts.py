@@ -9,6 +9,7 @@ import numpy as np
 
 from sweep.expressions import Expression
 from sweep.models.workload import Array
+from sweep.specs import Device
 
 T = TypeVar("T")
 
@@ -75,13 +76,16 @@ def constant(value: Any, ndim: int) -> Any:
 class Evaluator:
     """Evaluates a kernel's expressions over a box and collects where they fail.
 
-    ``values`` has every name that expressions may use, ``faults`` where a derived name is
-    undefined: that matters only to expressions that use it there. ``failed`` is true where an
-    expression divides by zero, or a count is negative or has no meaning.
+    ``devices`` are those of the box; ``values`` has every name that expressions may use, ``faults``
+    where a derived name is undefined: that matters only to expressions that use it there.
+    ``failed`` is true where an expression divides by zero, or a count is negative or has no
+    meaning.
     """
 
-    def __init__(self, values: dict[str, Any], ndim: int, steps: StepCache) -> None:
-        self.values, self.ndim, self.steps = values, ndim, steps
+    def __init__(
+        self, devices: tuple[Device, ...], values: dict[str, Any], ndim: int, steps: StepCache
+    ) -> None:
+        self.devices, self.values, self.ndim, self.steps = devices, values, ndim, steps
         self.faults: dict[str, Any] = {}
         self.failed = self.constant(False)
 

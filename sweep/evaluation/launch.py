@@ -80,18 +80,13 @@ def build_launch(
     steps = steps or StepCache()
     steps.begin_box()
     devices = steps(_devices, space, box.start[0], box.stop[0])
-    limits = steps(_limits, devices, ndim)
-    columns = [
-        steps(_columns, dimension, start, stop, axis, ndim)
-        for axis, (dimension, start, stop) in enumerate(
-            zip(space.clocked.dimensions, box.start, box.stop, strict=True)
-        )
-    ]
+    limits, names, memory_bandwidth, share = steps(_of_devices, devices, ndim)
+    ranges = zip(space.clocked.dimensions, box.start, box.stop, range(ndim), strict=True)
+    columns = [steps(_columns, *axis, ndim) for axis in ranges]
     values: dict[str, Any] = dict(space.fixed)
-    for column in columns[1:-2]:
+    for column in (*columns[1:-2], names):
         values.update(column)
-    values.update(steps(_device_names, devices, limits, ndim))
-    evaluate = Evaluator(values, ndim, steps)
+    evaluate = Evaluator(devices, values, ndim, steps)
     for name in kernel.derived:
         evaluate.define(name, kernel.derived[name])
 
@@ -107,7 +102,7 @@ def build_launch(
     n_sm, warp = values["sm_count"], values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
     l2_hits = evaluate.share(kernel.expressions.get("cache.l2_hit_rate"), of_l2=True)
-    stages, accesses, shared = stages_of(kernel, evaluate, devices, block, l2_hits)
+    stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
     evaluate.note(parallel < 1.0)
     evaluate.note(in_flight < 0.01)
@@ -140,8 +135,8 @@ def build_launch(
         warp_size=warp,
         n_sm=n_sm,
         lanes_per_sm=values["lanes_per_sm"],
-        memory_bandwidth=steps(_device_values, devices, "chip.memory_bandwidth", ndim),
-        dram_share=steps(_dram_share, devices, ndim),
+        memory_bandwidth=memory_bandwidth,
+        dram_share=share,
         clocks=clocks,
         parameters={},
         tables={},
@@ -187,23 +182,22 @@ def _columns(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) 
     }
 
 
-def _limits(devices: tuple[Device, ...], ndim: int) -> Limits:
-    return limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
-
-
 def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Any:
     return device_array([d.values.get(path, np.nan) for d in devices], ndim)
 
 
-def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[str, Array]:
-    """Return the declared device attributes that expressions may use."""
+def _of_devices(
+    devices: tuple[Device, ...], ndim: int
+) -> tuple[Limits, dict[str, Array], Array, Array]:
+    """Return limits, the names that expressions may use, memory bandwidth and share of DRAM."""
+    limits = limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
     l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
     major_minor = [float(d.compute_capability or 0) for d in devices]
     chip = {
         name: _device_values(devices, f"chip.{name}", ndim)
         for name in ("warp_size", "sm_count", "lanes_per_sm")
     }
-    return {
+    names = {
         **chip,
         "l1_bytes": device_array(l1_bytes, ndim),
         "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
@@ -213,6 +207,8 @@ def _device_names(devices: tuple[Device, ...], limits: Any, ndim: int) -> dict[s
         "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
         "compute_capability": device_array(major_minor, ndim),
     }
+    shares = device_array([dram_share(stated_facts(d.model_parameters)) for d in devices], ndim)
+    return limits, names, _device_values(devices, "chip.memory_bandwidth", ndim), shares
 
 
 def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
@@ -225,10 +221,6 @@ def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
     if failed.any():
         status = np.where(failed, float(STATUS["kernel_expression"]), status)
     return status if allowed.all() else np.where(allowed, status, float(STATUS["constraint"]))
-
-
-def _dram_share(devices: tuple[Device, ...], ndim: int) -> Any:
-    return device_array([dram_share(stated_facts(d.model_parameters)) for d in devices], ndim)
 
 
 def _clocks(devices: tuple[Device, ...], ndim: int, *columns: Any) -> tuple[Clocks, Array]:

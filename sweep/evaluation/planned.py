@@ -259,13 +259,12 @@ class _Lazy(BackendArray):
 
     def _at_points(self, key: Key) -> Array:
         """Read single points, given by an array of indices per dimension."""
-        arrays = np.broadcast_arrays(*(np.asarray(k) for k in key))
-        size, shape = arrays[0].size, arrays[0].shape
+        arrays = np.broadcast_arrays(*key)
         points = {d: a.ravel() for d, a in zip(self.variable.dims, arrays, strict=True)}
-        values = self.reader.read(self.variable, "points", points, size)
-        return (values[points["model"], np.arange(size)] if "model" in points else values).reshape(
-            shape
-        )
+        values = self.reader.read(self.variable, "points", points, arrays[0].size)
+        if "model" in points:
+            values = values[points["model"], np.arange(arrays[0].size)]
+        return values.reshape(arrays[0].shape)
 
 
 class _Reader:
@@ -308,11 +307,8 @@ class _Reader:
         return kept[key][variable.name]
 
     def _at_product(self, indices: Mapping[str, Array]) -> dict[str, Array]:
-        ranges = [(int(i.min()), int(i.max()) + 1) for i in indices.values()]
-        if all(
-            np.array_equal(i, np.arange(*ends))
-            for i, ends in zip(indices.values(), ranges, strict=True)
-        ):
+        if all((np.diff(index) == 1).all() for index in indices.values()):
+            ranges = ((int(index[0]), int(index[-1]) + 1) for index in indices.values())
             box = Box(*zip(*ranges, strict=True))
             return evaluate_box(self.space, self.plan, box, self.wanted)
         part = self.space.restricted({name: index.tolist() for name, index in indices.items()})

@@ -13,25 +13,15 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sweep.compiler import reductions
 from sweep.compiler.passes import get_pass
-from sweep.compiler.reductions import (
-    TILE,
-    Counts,
-    Front,
-    LeastOfEach,
-    Smallest,
-    State,
-    gathering,
-)
-from sweep.compiler.source import Pass
 from sweep.evaluation import limits
 from sweep.evaluation.chunk import blocks
 from sweep.evaluation.counts import StepCache
@@ -48,8 +38,7 @@ Progress = Callable[[int, int], None]
 """Receives evaluations done and evaluations in all, from any thread."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A box of the selected grid that belongs to one group of each model.
 
     ``models`` has the number of each model in the plan, and that of its group. Where each pair of
@@ -221,12 +210,12 @@ class Accumulator:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._states: dict[tuple[int, int], State] = {}
+        self._states: dict[tuple[int, int], reductions.State] = {}
         self._steps = StepCache()
         self._rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._sources = tuple(v.source for v in task.variables)
-        self._tiles = [np.empty(TILE, v.dtype) for v in task.variables]
-        self._gathered = gathering(task.plan.precision)
+        self._tiles = [np.empty(reductions.TILE, v.dtype) for v in task.variables]
+        self._gathered = reductions.gathering(task.plan.precision)
 
     def add(self, piece: Piece) -> int:
         """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
@@ -253,31 +242,22 @@ class Accumulator:
                 self._pass(packed, block, model, state)
         return piece.box.n_points * len(piece.models)
 
-    def _empty(self) -> State:
+    def _empty(self) -> reductions.State:
         task, keep, signs = self.task, self.task.reduction.keep, self.task.reduction.signs
         dtype = task.plan.precision
         if keep.is_count:
-            return Counts(keep, len(self._sources))
+            return reductions.Counts(keep, len(self._sources))
         if task.keeps_each:
-            return LeastOfEach(*task.pairs(), signs, dtype)
+            return reductions.LeastOfEach(*task.pairs(), signs, dtype)
         if keep.kind == "front":
-            return Front(signs, dtype, self._gathered)
-        return Smallest(keep.n, signs, dtype)
+            return reductions.Front(signs, dtype, self._gathered)
+        return reductions.Smallest(keep.n, signs, dtype)
 
-    def _pass(self, packed: Packed, box: Box, model: int, state: State) -> None:
+    def _pass(self, packed: Packed, box: Box, model: int, state: reductions.State) -> None:
         """Reduce a block with one model."""
         task = self.task
-        compiled = get_pass(
-            Pass(
-                task.plan.models[model],
-                task.plan.variant,
-                packed.form,
-                self._sources,
-                packed.length,
-                state.keeps,
-                packed.varying,
-            )
-        )
+        name, variant = task.plan.models[model], task.plan.variant
+        compiled = get_pass(packed.read_by(name, variant, self._sources, state.keeps))
         positions = task.positions(box, model, packed.stride.shape[1])
         tile = 0
         while tile >= 0:
@@ -306,12 +286,11 @@ def reduce_in_threads(
         Receives how far it is.
     """
     waiting, lock = iter(task.pieces), threading.Lock()
-    stopped = threading.Event()
     done = 0
 
     def work(mine: Accumulator) -> None:
         nonlocal done
-        while not stopped.is_set():
+        while True:
             with lock:
                 piece = next(waiting, None)
             if piece is None:
@@ -324,10 +303,9 @@ def reduce_in_threads(
 
     found = [Accumulator(task) for _ in range(threads or os.cpu_count() or 1)]
     with ThreadPoolExecutor(len(found), thread_name_prefix="sweep-reduce") as pool:
-        futures = [pool.submit(work, mine) for mine in found]
         try:
-            for future in futures:
-                future.result()
+            list(pool.map(work, found))
         finally:
-            stopped.set()
+            with lock:  # after an error nothing is left to take
+                list(waiting)
     return [kept for mine in found for kept in mine.kept()]

@@ -58,11 +58,15 @@ class Block:
         rows = np.ceil(threads / self.x)
         return replace(part, x=np.minimum(self.x, threads), y=np.minimum(self.y, rows))
 
-    def addresses(self, access: Access, evaluate: Evaluator) -> Affine:
+    def addresses(self, base: Any = 0, x: Any = 0, y: Any = 0, z: Any = 0) -> Affine:
         """Return the addresses of an affine access."""
         assert self.x is not None and self.y is not None  # see block_of
-        base, x, y, z = (evaluate(expression, signed=True) for expression in access.affine)
         return Affine(base, x, y, z, self.x, self.y, self.threads, self.warp_size)
+
+    @cached_property
+    def linear(self) -> Affine:
+        """Addresses of consecutive words."""
+        return self.addresses().linear()
 
     def row(self, step: Any) -> Affine:
         """Return the addresses of one warp whose lanes access words ``step`` words apart."""
@@ -78,7 +82,7 @@ def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Arr
 
 
 def stages_of(
-    kernel: Kernel, evaluate: Evaluator, devices: tuple[Device, ...], block: Block, l2_hits: Array
+    kernel: Kernel, evaluate: Evaluator, block: Block, l2_hits: Array
 ) -> tuple[tuple[Stage, ...], tuple[GlobalAccess, ...], tuple[SharedAccess, ...]]:
     """Evaluate the kernel's stages, and its global and shared accesses in the file's order.
 
@@ -92,26 +96,21 @@ def stages_of(
             evaluate.note(threads > block.threads)
             parts[stage.name] = evaluate.steps(Block.first, block, threads)
     loads = tuple(
-        _global_access(a, evaluate, devices, parts[a.stage], l2_hits)
-        for a in kernel.global_accesses
+        _global_access(a, evaluate, parts[a.stage], l2_hits) for a in kernel.global_accesses
     )
-    local = tuple(
-        _shared_access(a, evaluate, devices, parts[a.stage]) for a in kernel.shared_accesses
-    )
-    if not kernel.stages:
-        own = {p.split(".")[1]: e for p, e in kernel.expressions.items() if p.startswith(TOTALS)}
-        return (_stage("kernel", None, own, evaluate, block, loads, local),), loads, local
+    local = tuple(_shared_access(a, evaluate, parts[a.stage]) for a in kernel.shared_accesses)
+    specs = kernel.global_accesses, kernel.shared_accesses
+    stages: list[tuple[Any, ...]] = [(s.name, s.loop, s.expressions) for s in kernel.stages]
+    if not stages:
+        totals = {p.split(".")[1]: e for p, e in kernel.expressions.items() if p.startswith(TOTALS)}
+        stages = [(None, None, totals)]
     found = []
-    for stage in kernel.stages:
-        members: list[Any] = [
-            tuple(a for a, spec in zip(accesses, specs, strict=True) if spec.stage == stage.name)
-            for accesses, specs in (
-                (loads, kernel.global_accesses),
-                (local, kernel.shared_accesses),
-            )
+    for name, loop, expressions in stages:
+        own: list[Any] = [
+            tuple(a for a, spec in zip(accesses, given, strict=True) if spec.stage == name)
+            for accesses, given in zip((loads, local), specs, strict=True)
         ]
-        part = parts[stage.name]
-        found.append(_stage(stage.name, stage.loop, stage.expressions, evaluate, part, *members))
+        found.append(_stage(name or "kernel", loop, expressions, evaluate, parts[name], *own))
     return tuple(found), loads, local
 
 
@@ -150,27 +149,24 @@ def summed(arrays: Sequence[Array], evaluate: Evaluator) -> Array:
 
 
 def _global_access(
-    access: Access,
-    evaluate: Evaluator,
-    devices: tuple[Device, ...],
-    block: Block,
-    l2_hits: Array,
+    access: Access, evaluate: Evaluator, block: Block, l2_hits: Array
 ) -> GlobalAccess:
     """Evaluate an access to global memory, under each device's rule."""
-    steps, ndim = evaluate.steps, evaluate.ndim
+    steps = evaluate.steps
     count = steps(operator.mul, evaluate(access.count), block.share)
     size = evaluate(access.bytes)
-    rules, bank_rules = (steps(_rules, devices, kind, ndim) for kind in ("global", "l1"))
+    rules = steps(_rules, evaluate.devices, "global", evaluate.ndim)
     if access.affine:
-        addresses = block.addresses(access, evaluate)
-        cost = steps(_affine_cost, size, rules, *addresses)
-        aligned = steps(_linear_cost, size, rules, *addresses[4:])
-        passes, _ = steps(_passes, size, bank_rules, *addresses)
+        words = _addresses(access, evaluate, block)
+        cost, aligned = (
+            steps(affine_transactions, part, size, rules) for part in (words, block.linear)
+        )
+        passes, _ = _passes(words, size, "l1", evaluate)
     elif access.transactions is not None:
         # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
-        words = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
+        sectors = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
         cost, aligned = (
-            Cost(n, n * SECTOR_BYTES, n) for n in (evaluate(access.transactions), words)
+            Cost(n, n * SECTOR_BYTES, n) for n in (evaluate(access.transactions), sectors)
         )
         passes = np.maximum(np.ceil(cost.sectors / SECTORS_OF_PASS), 1.0)
     else:
@@ -180,7 +176,7 @@ def _global_access(
             for pattern, distance in ((access.pattern, stride), ("coalesced", None))
         )
         step = steps(_word_distance, access.pattern, stride, size)
-        passes, _ = steps(_passes, size, bank_rules, *block.row(step))
+        passes, _ = _passes(steps(Block.row, block, step), size, "l1", evaluate)
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.share(access.l2_hit_rate, of_l2=True)
@@ -211,27 +207,36 @@ def _coalesced(cost: Cost, aligned: Cost) -> Any:
     return one | (same[0] & same[1] & same[2])
 
 
-def _shared_access(
-    access: Access, evaluate: Evaluator, devices: tuple[Device, ...], block: Block
-) -> SharedAccess:
+def _shared_access(access: Access, evaluate: Evaluator, block: Block) -> SharedAccess:
     """Evaluate an access to shared memory, with the conflicts of each device's banks."""
-    ndim, steps = evaluate.ndim, evaluate.steps
+    steps = evaluate.steps
     count = steps(operator.mul, evaluate(access.count), block.share)
-    rules = steps(_rules, devices, "shared", ndim)
     size = evaluate(access.bytes)
     if access.affine:
-        addresses = block.addresses(access, evaluate)
-        passes, requests = steps(_passes, size, rules, *addresses)
+        words = _addresses(access, evaluate, block)
+        passes, requests = _passes(words, size, "shared", evaluate)
         degree = passes / np.where(requests == 0, 1.0, requests)
     elif access.transactions is not None:
         degree = passes = evaluate(access.transactions)
     else:
         stride = evaluate(access.stride, default=1.0)
-        passes, _ = steps(_passes, size, rules, *block.row(stride))
-        banks = steps(_banks, devices, ndim)
+        passes, _ = _passes(steps(Block.row, block, stride), size, "shared", evaluate)
+        banks = steps(_banks, evaluate.devices, evaluate.ndim)
         degree = steps(bank_conflict_degree, stride, banks, banks)
     degree, passes = (evaluate.of_hardware(part, count) for part in (degree, passes))
     return SharedAccess(access.name, access.kind, count, degree, passes)
+
+
+def _addresses(access: Access, evaluate: Evaluator, block: Block) -> Affine:
+    """Return the addresses of an affine access."""
+    factors = (evaluate(expression, signed=True) for expression in access.affine)
+    return evaluate.steps(Block.addresses, block, *factors)
+
+
+def _passes(words: Affine, size: Array, memory: str, evaluate: Evaluator) -> tuple[Any, Any]:
+    """Return passes and requests of an affine access to shared memory or L1."""
+    rules = evaluate.steps(_rules, evaluate.devices, memory, evaluate.ndim)
+    return evaluate.steps(affine_bank_passes, words, size, rules)
 
 
 # Steps of an access
@@ -257,17 +262,3 @@ def _word_distance(pattern: str, stride: Array | None, size: Array) -> Array:
     if pattern == "uncoalesced":
         return LINE_BYTES / size
     return stride if stride is not None else np.full_like(size, pattern != "broadcast")
-
-
-def _affine_cost(size: Array, rules: Any, *addresses: Any) -> Cost:
-    return affine_transactions(Affine(*addresses), size, rules)
-
-
-def _linear_cost(size: Array, rules: Any, *block: Any) -> Cost:
-    """Return what consecutive words would cost a block of these threads."""
-    return affine_transactions(Affine(0, 0, 0, 0, *block).linear(), size, rules)
-
-
-def _passes(size: Array, rules: Any, *addresses: Any) -> tuple[Any, Any]:
-    """Return passes and requests of an affine access to shared memory or L1."""
-    return affine_bank_passes(Affine(*addresses), size, rules)

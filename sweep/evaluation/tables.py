@@ -6,13 +6,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
 
 from sweep.compiler.program import parts_of
-from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, input_names, nominal
+from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, Pass, input_names, nominal
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, build_launch, build_workload
@@ -152,13 +151,8 @@ def _flat(
 
 def _sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
     """Return how many numbers the sequence inputs have."""
-    for i in model.inputs:
-        if i.sequence:
-            symbol = nominal(i.symbol) if i.factor else i.symbol
-            return sum(
-                1 for _ in takewhile(inputs.__contains__, (f"{symbol}_{n}" for n in count()))
-            )
-    return 0
+    names = [nominal(i.symbol) if i.factor else i.symbol for i in model.inputs if i.sequence]
+    return sum(part in inputs for name in names[:1] for part in parts_of(name, len(inputs)))
 
 
 # ---------------------------------------------------------------------------- the layout
@@ -184,6 +178,10 @@ class Packed:
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of a pass before its output arrays."""
         return self.tables, self.stride, self.shape, self.n_inner
+
+    def read_by(self, model: str, variant: str, outputs: tuple[str, ...], keeps: str = "") -> Pass:
+        """Return the pass that reads them, for :func:`sweep.compiler.passes.get_pass`."""
+        return Pass(model, variant, self.form, outputs, self.length, keeps, self.varying)
 
 
 def pack(

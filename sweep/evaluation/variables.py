@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
-from sweep.fields import COMMON_FIELDS, Field
+from sweep.fields import COMMON_FIELDS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
@@ -31,8 +30,7 @@ DEFAULT_OUTPUTS = (
 """Kept when a plan does not say, together with the models' own variables."""
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """One variable of a kernel's results.
 
     ``model`` is set for a variable that only this model gives (it has no ``model`` dimension and
@@ -43,8 +41,8 @@ class Variable:
     source: str
     dims: tuple[str, ...]
     dtype: np.dtype[Any]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    model: str | None = None
+    attributes: Mapping[str, Any]
+    model: str | None
 
     @property
     def is_code(self) -> bool:
@@ -59,11 +57,13 @@ class Variable:
 
 def all_fields() -> dict[str, Field]:
     """Return every variable that a plan may keep, by the name it has in results."""
-    fields = dict(COMMON_FIELDS)
-    for name in model_names():
-        for own in get_model(name).fields:
-            fields[f"{name}_{own.name}"] = own
-    return fields
+    return COMMON_FIELDS | {name: own for name, (_, own) in _own_fields(model_names()).items()}
+
+
+def _own_fields(models: Iterable[str]) -> dict[str, tuple[str, Field]]:
+    """Return models and their own variables, by the name that these have in results."""
+    return {f"{model}_{own.name}": (model, own) for model in models
+            for own in get_model(model).fields}  # fmt: skip
 
 
 def regime_attributes() -> dict[str, Any]:
@@ -74,27 +74,26 @@ def regime_attributes() -> dict[str, Any]:
             if code in codes.values() or regime in codes or not 0 < code < 256:
                 raise AssertionError(f"regime {regime}: code {code} is taken or out of range")
             codes[regime] = code
-    return {"flag_values": list(codes.values()), "flag_meanings": " ".join(codes)}
+    return Flags(codes).attributes()
 
 
-def _kept_names(plan: Plan) -> tuple[str, ...]:
+def _kept_names(plan: Plan, own: Mapping[str, tuple[str, Field]]) -> tuple[str, ...]:
     """Return the names of the variables that a plan keeps, ``status`` always among them.
+
+    ``own`` are those of its models.
 
     Raises
     ------
     PlanError
         An output is unknown; the message gives the nearest name.
     """
-    own = {
-        f"{model}_{own.name}": own.name for model in plan.models for own in get_model(model).fields
-    }
     if plan.outputs is None:
         return (*DEFAULT_OUTPUTS, *own)
     kept: dict[str, None] = {}
     for output in plan.outputs:
-        names = [full for full, short in own.items() if short == output] or [output]
+        names = [name for name, (_, field) in own.items() if field.name == output] or [output]
         if names[0] not in COMMON_FIELDS and names[0] not in own:
-            known = [*COMMON_FIELDS, *own, *own.values()]
+            known = [*COMMON_FIELDS, *own, *(field.name for _, field in own.values())]
             raise PlanError(
                 f"{plan.origin}: outputs: unknown variable '{output}'{nearest(output, known)}"
             )
@@ -111,21 +110,17 @@ def variables(space: KernelSpace, plan: Plan) -> tuple[Variable, ...]:
     """
     clocked = space.grid.names
     launch = tuple(d.name for d in space.grid.dimensions if not d.is_clock)
-    result = []
-    fields = all_fields()
-    for name in _kept_names(plan):
-        described = fields[name]
+    own, result = _own_fields(plan.models), []
+    for name in _kept_names(plan, own):
+        model, described = own[name] if name in own else (None, COMMON_FIELDS[name])
         dtype = np.dtype(np.uint8 if described.kind == "code" else plan.precision)
         attributes = {**described.attributes(), "source": _source(described, plan)}
         if name == "regime":
             attributes.update(regime_attributes())
-        dims, owner = ("model", *clocked), None
-        if name not in COMMON_FIELDS:
-            owner = next(m for m in plan.models if name == f"{m}_{described.name}")
-            attributes["model"], dims = owner, clocked
-        elif described.depends == "launch":
-            dims = launch
-        result.append(Variable(name, described.name, dims, dtype, attributes, owner))
+        dims = launch if described.depends == "launch" else ("model", *clocked)
+        if model is not None:
+            attributes["model"], dims = model, clocked
+        result.append(Variable(name, described.name, dims, dtype, attributes, model))
     return tuple(result)
 
 
@@ -181,15 +176,15 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     return (*found, *_clock_coordinates(space))
 
 
-def _attributes(long_name: str) -> dict[str, Any]:
-    return {"long_name": long_name, "units": "1"}
+def _attributes(long_name: str, units: str = "1") -> dict[str, Any]:
+    return {"long_name": long_name, "units": units}
 
 
 def _clock_attributes(name: str) -> dict[str, Any]:
     clock = name.removesuffix("_ratio").replace("_", " ")
     if name.endswith("_ratio"):
         return _attributes(f"{clock} relative to the device's nominal clock")
-    return {"long_name": clock, "units": "MHz"}
+    return _attributes(clock, "MHz")
 
 
 def _stacked(dimension: Dimension) -> list[Labelled]:

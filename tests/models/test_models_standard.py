@@ -20,7 +20,7 @@ from support.standard import AXES, assembled, devices_of, plan_for, same_bits, w
 
 import sweep.evaluation.chunk as chunk_module
 from sweep.compiler.passes import get_pass
-from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, Pass, nominal
+from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, nominal
 from sweep.evaluation import evaluate, limits, variables
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs, pack
@@ -217,7 +217,7 @@ def test_any_inputs__scalar_is_vector_and_finite_or_flagged(model, variant, data
     kept = [v for v in variables(space, plan_for(model, variant)) if not v.is_launch]
     outputs = tuple(v.source for v in kept)  # those of the battery's plan: no further compilation
     arrays = [np.empty((packed.n_rows, packed.n_inner), v.dtype) for v in kept]
-    compiled = get_pass(Pass(model, variant, packed.form, outputs, packed.length))
+    compiled = get_pass(packed.read_by(model, variant, outputs))
     with np.errstate(all="ignore"):
         compiled(*packed.arguments, *arrays)
     found = dict(zip(outputs, (a.ravel() for a in arrays), strict=True))
