@@ -36,8 +36,9 @@ from typing import Any
 
 from benchmarks.spaces import space
 from sweep import query
-from sweep.evaluation import evaluate_box, variables
+from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.planned import Planned
+from sweep.evaluation.variables import variables
 from sweep.runs.execute import batch_size, execute, on_cluster
 from sweep.runs.job import Unit
 from sweep.runs.record import layout_of

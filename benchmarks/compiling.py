@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 from sweep.models import model_names
 from sweep.space import Plan, resolve
 

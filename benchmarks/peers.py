@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import evaluation, numpy_models, numpy_sequences
 from benchmarks.spaces import kernel_space
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.fronts import front
 from sweep.space import Plan
 

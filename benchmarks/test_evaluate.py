@@ -11,7 +11,7 @@ import pytest
 from benchmarks import evaluation, numpy_models
 from benchmarks.spaces import EVALUATED, KINDS, kernel_space
 from benchmarks.storing import THREADS
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 
 POINTS = {"clocks": 4_000_000, "nominal": 1_000_000}
 

@@ -20,52 +20,32 @@ try:
 except PackageNotFoundError:  # a bare checkout on the path, not installed
     __version__ = "0+unknown"
 
-_PUBLIC = {
-    "Answer": "sweep.query",
-    "Device": "sweep.specs",
-    "Kernel": "sweep.specs",
-    "Plan": "sweep.space",
-    "PlanError": "sweep.errors",
-    "ProfileError": "sweep.errors",
-    "QueryError": "sweep.errors",
-    "SpecError": "sweep.errors",
-    "StoreError": "sweep.errors",
-    "SweepError": "sweep.errors",
-    "TuningError": "sweep.errors",
-    "best": "sweep.runs",
-    "evaluate": "sweep.evaluation",
-    "explain": "sweep.explanation.explaining",
-    "extend": "sweep.runs.extending",
-    "export": "sweep.measurements.exporting",
-    "get_model": "sweep.models",
-    "histogram": "sweep.runs",
-    "import_files": "sweep.measurements.importing",
-    "list_devices": "sweep.specs",
-    "list_kernels": "sweep.specs",
-    "list_plans": "sweep.space",
-    "load_device": "sweep.specs",
-    "load_kernel": "sweep.specs",
-    "load_plan": "sweep.space",
-    "model_names": "sweep.models",
-    "open": "sweep.evaluation.planned",
-    "open_store": "sweep.store",
-    "pareto": "sweep.runs",
-    "changed_configurations": "sweep.query",
-    "compare_models": "sweep.query",
-    "compare_results": "sweep.query",
-    "read_measured": "sweep.measurements.importing",
-    "read_profile": "sweep.measurements.scaling",
-    "repair": "sweep.runs.running",
-    "reproduce": "sweep.papers",
-    "rerun": "sweep.runs.running",
-    "run": "sweep.runs.running",
-    "scale": "sweep.measurements.scaling",
-    "summary": "sweep.runs",
-    "top": "sweep.runs",
-    "validate": "sweep.query",
-    "validate_clocks": "sweep.measurements.clock_validation",
-    "verify": "sweep.runs.running",
-}
+_MODULES = {
+    "sweep.errors": (
+        "PlanError", "ProfileError", "QueryError", "SpecError", "StoreError", "SweepError",
+        "TuningError",
+    ),
+    "sweep.evaluation.planned": ("evaluate", "open"),
+    "sweep.explanation.explaining": ("explain",),
+    "sweep.measurements.clock_validation": ("validate_clocks",),
+    "sweep.measurements.exporting": ("export",),
+    "sweep.measurements.importing": ("import_files", "read_measured"),
+    "sweep.measurements.scaling": ("read_profile", "scale"),
+    "sweep.models": ("get_model", "model_names"),
+    "sweep.papers": ("reproduce",),
+    "sweep.query": (
+        "Answer", "changed_configurations", "compare_models", "compare_results", "validate",
+    ),
+    "sweep.runs": ("best", "histogram", "pareto", "summary", "top"),
+    "sweep.runs.extending": ("extend",),
+    "sweep.runs.running": ("repair", "rerun", "run", "verify"),
+    "sweep.space": ("Plan", "list_plans", "load_plan"),
+    "sweep.specs": (
+        "Device", "Kernel", "list_devices", "list_kernels", "load_device", "load_kernel",
+    ),
+    "sweep.store": ("open_store",),
+}  # fmt: skip
+_PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 
 _RENAMED = {"open": "open_plan"}
 

@@ -84,7 +84,7 @@ def list_(arguments: argparse.Namespace) -> int:
             for q in QUANTITIES.values()
         ]
     elif arguments.what == "fields":
-        from sweep.evaluation import all_fields
+        from sweep.evaluation.variables import all_fields
 
         rows = [
             (name, f"{field.long_name} [{field.units}] {field.equation}".rstrip())

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import assumptions, evaluate_box
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.variables import assumptions
 from sweep.explanation.case import Case, find_case, scalar
 from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons

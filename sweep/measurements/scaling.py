@@ -144,7 +144,7 @@ def over_clocks(plan: Plan, device: Device, kernel: str) -> xr.Dataset:
     several values, ``core_clock`` and ``memory_clock``.
     """
     texts = {"devices": {device.key: device.text}, "kernels": {plan.kernels[0]: kernel}}
-    from sweep.evaluation import evaluate  # imports xarray
+    from sweep.evaluation.planned import evaluate  # imports xarray
 
     dataset = evaluate(resolve(plan, texts))[plan.kernels[0]].to_dataset()
     single = [d for d, n in dataset.sizes.items() if n == 1 and d not in ("model", *CLOCKS)]

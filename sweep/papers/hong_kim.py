@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.models import hong_kim_2009 as hk
 from sweep.papers.report import Reproduction
 from sweep.space import Plan

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.models import wang_chu_2017 as wc
 from sweep.papers.report import Reproduction
 from sweep.space import Plan

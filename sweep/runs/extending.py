@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sweep import __version__
 from sweep.errors import StoreError
-from sweep.evaluation import Variable, evaluate_box, variables
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.variables import Variable, variables
 from sweep.runs.forecasting import check_fits, forecast
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, space_of

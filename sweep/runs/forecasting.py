@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sweep.errors import PlanError
-from sweep.evaluation import limits, obstacles, variables
+from sweep.evaluation import limits
+from sweep.evaluation.chunk import obstacles
+from sweep.evaluation.variables import variables
 from sweep.space import Space
 from sweep.store.buckets import free_bytes
 

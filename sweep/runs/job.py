@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Self
 
-from sweep.evaluation import Buffers, Variable, evaluate_box, variables, warm_up
+from sweep.evaluation.chunk import Buffers, evaluate_box, warm_up
 from sweep.evaluation.reducing import Accumulator, Task
+from sweep.evaluation.variables import Variable, variables
 from sweep.reduction import Reduction
 from sweep.runs.record import space_of
 from sweep.runs.summaries import summarise

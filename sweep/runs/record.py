@@ -11,7 +11,7 @@ from typing import Any
 
 from sweep import __version__
 from sweep.errors import StoreError
-from sweep.evaluation import assumptions, coordinates, group_attributes, variables
+from sweep.evaluation.variables import assumptions, coordinates, group_attributes, variables
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
 from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static

@@ -23,7 +23,7 @@ from typing import Any
 
 from sweep import __version__
 from sweep.errors import PlanError
-from sweep.evaluation import warm_up
+from sweep.evaluation.chunk import warm_up
 from sweep.runs import best
 from sweep.runs.execute import execute
 from sweep.runs.job import Job, Unit

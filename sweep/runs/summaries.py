@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.evaluation import Variable
+from sweep.evaluation.variables import Variable
 from sweep.fronts import front
 from sweep.space import Box, Grid, Plan
 

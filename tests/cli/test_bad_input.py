@@ -19,7 +19,7 @@ from support.spec_texts import DEVICE, KERNEL, spoilt
 
 from sweep.cli import main
 from sweep.errors import PlanError
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 from sweep.fields import STATUS
 from sweep.runs.forecasting import check_valid
 from sweep.space import resolve

@@ -12,7 +12,7 @@ from support.runs import plan, sweep, write_plan
 
 from sweep.cli import main
 from sweep.cli.run_report import best_text, fronts_of, fronts_text, knee, report, saving
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.query import best, pareto
 from sweep.query.grid import grids_of
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from sweep.compiler.reductions import TILE
-from sweep.evaluation import Buffers, evaluate_box, limits, variables
+from sweep.evaluation import limits
+from sweep.evaluation.chunk import Buffers, evaluate_box
+from sweep.evaluation.variables import variables
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.hardware.clocks import finish
 from sweep.space import KernelSpace, Plan, resolve

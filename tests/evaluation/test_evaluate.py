@@ -9,7 +9,10 @@ import xarray as xr
 from support.runs import plan
 
 from sweep.errors import PlanError
-from sweep.evaluation import chunk, evaluate, evaluate_box, planned, variables
+from sweep.evaluation import chunk, planned
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.planned import evaluate
+from sweep.evaluation.variables import variables
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel

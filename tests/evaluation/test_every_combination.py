@@ -34,7 +34,7 @@ FEW = {
 @pytest.fixture(scope="module", params=model_names())
 def everything(request):
     """Return a model's name, the names of all devices, and by kernel what it gives on them all."""
-    from sweep.evaluation import evaluate_box
+    from sweep.evaluation.chunk import evaluate_box
 
     plan = Plan(
         list_kernels(),

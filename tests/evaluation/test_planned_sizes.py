@@ -7,10 +7,10 @@ import pytest
 
 from sweep import query
 from sweep.compiler.source import input_names
-from sweep.evaluation import evaluate, limits, reducing
+from sweep.evaluation import limits, reducing
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import grid_axes
-from sweep.evaluation.planned import Planned
+from sweep.evaluation.planned import Planned, evaluate
 from sweep.evaluation.tables import Tables, pack
 from sweep.models import get_model, model_names
 from sweep.space import Plan, cut_box, resolve

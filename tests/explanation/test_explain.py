@@ -15,7 +15,8 @@ import pytest
 
 from sweep.compiler.program import OPERATORS
 from sweep.errors import QueryError, SweepError
-from sweep.evaluation import evaluate, evaluate_box
+from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.planned import evaluate
 from sweep.evaluation.variables import variables
 from sweep.explanation.explaining import explain
 from sweep.fields import STATUS

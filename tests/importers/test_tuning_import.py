@@ -26,7 +26,7 @@ from support.tuning_files import (
 
 from sweep import query
 from sweep.cli import main
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.importers.files import read_source
 from sweep.importers.tuners.measurements import MEASURED
 from sweep.importers.tuners.search_space import MOST_VALUES, listed, read_t1

@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 
 from sweep import query
-from sweep.evaluation import evaluate
 from sweep.evaluation.launch import build_launch
+from sweep.evaluation.planned import evaluate
 from sweep.measurements.importing import read_measured
 from sweep.space import Plan, resolve
 

@@ -11,7 +11,7 @@ from support.calling import call, exact
 
 import sweep.models.hong_kim_2009 as hk
 import sweep.models.wang_chu_2017 as wc
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS

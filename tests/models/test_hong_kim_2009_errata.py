@@ -14,7 +14,7 @@ from support.calling import call, digits, exact
 from support.random_inputs import KERNELS
 
 import sweep.models.hong_kim_2009 as hk
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 from sweep.space import Plan, resolve
 from sweep.specs import load_device
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.random_inputs import KERNELS, numbers
 
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.fields import BOUND
 from sweep.models import get_model, model_names
 from sweep.space import Plan

@@ -16,8 +16,8 @@ from support.standard import devices_of, plan_for, whole
 
 from sweep.compiler import passes as _passes
 from sweep.errors import PlanError
-from sweep.evaluation import all_fields, evaluate
-from sweep.evaluation.variables import regime_attributes
+from sweep.evaluation.planned import evaluate
+from sweep.evaluation.variables import all_fields, regime_attributes
 from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
 from sweep.hardware.clocks import dynamic_power
 from sweep.hardware.derived import DeviceFacts

@@ -21,9 +21,11 @@ from support.standard import AXES, assembled, devices_of, plan_for, same_bits, w
 import sweep.evaluation.chunk as chunk_module
 from sweep.compiler.passes import get_pass
 from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, nominal
-from sweep.evaluation import evaluate, limits, variables
+from sweep.evaluation import limits
 from sweep.evaluation.launch import build_launch
+from sweep.evaluation.planned import evaluate
 from sweep.evaluation.tables import model_inputs, pack
+from sweep.evaluation.variables import variables
 from sweep.fields import BOUND, POWER_STATUS, STATUS
 from sweep.models import get_model, model_names
 from sweep.models.base import VARIANTS

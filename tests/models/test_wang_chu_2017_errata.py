@@ -14,7 +14,7 @@ from support import golden
 from support.calling import call, digits, exact
 
 import sweep.models.wang_chu_2017 as wc
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 from sweep.fields import STATUS
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel

@@ -21,8 +21,8 @@ from sweep import query
 from sweep.cli import main
 from sweep.compiler.reductions import Counts, take_bins
 from sweep.errors import QueryError
-from sweep.evaluation import evaluate, limits
-from sweep.evaluation.planned import Planned
+from sweep.evaluation import limits
+from sweep.evaluation.planned import Planned, evaluate
 from sweep.plot import histogram_plot
 from sweep.query.grid import grids_of_store
 from sweep.reduction import Keep

@@ -20,15 +20,16 @@ from support.planned_spaces import (
 )
 
 import sweep
-from sweep import evaluation, query
+from sweep import query
 from sweep.compiler import reductions as taking
 from sweep.compiler.passes import get_pass
 from sweep.compiler.reductions import TILE
 from sweep.compiler.source import Pass
 from sweep.errors import PlanError
-from sweep.evaluation import chunk, evaluate, limits
+from sweep.evaluation import chunk, limits
 from sweep.evaluation import planned as planned_results
-from sweep.evaluation.planned import Planned
+from sweep.evaluation.planned import Planned, evaluate
+from sweep.evaluation.variables import variables
 from sweep.space import Plan, resolve
 
 OWN = {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256]}
@@ -184,7 +185,7 @@ def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
     for kernel in space.kernels:
         places = np.unravel_index(np.arange(0, kernel.n_points, 29), kernel.grid.shape)
         points = dict(zip(kernel.grid.names, places, strict=True))
-        wanted, found = evaluation.variables(kernel, space.plan), []
+        wanted, found = variables(kernel, space.plan), []
         for few in (10**9, 0):
             monkeypatch.setattr(limits, "FEW_POINTS", few)
             found.append(planned_results.evaluate_points(kernel, space.plan, points, wanted))

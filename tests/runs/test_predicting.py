@@ -14,7 +14,7 @@ from support.runs import CHUNKS, POINTS, plan, write_plan
 from sweep import __version__
 from sweep.cli import main, values
 from sweep.errors import PlanError
-from sweep.evaluation import variables
+from sweep.evaluation.variables import variables
 from sweep.runs import execute as executing
 from sweep.runs import rates as kept
 from sweep.runs import sampling

@@ -26,7 +26,7 @@ from support.spec_texts import KERNEL
 from support.store_samples import digest
 
 from sweep.errors import StoreError, SweepError
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.runs import job
 from sweep.runs.execute import execute
 from sweep.runs.forecasting import forecast

@@ -15,7 +15,7 @@ from support.runs import POINTS, SMALL, plan, write_plan
 from sweep import Plan
 from sweep.cli.values import size as size_of
 from sweep.errors import PlanError
-from sweep.evaluation import evaluate
+from sweep.evaluation.planned import evaluate
 from sweep.runs.forecasting import check_fits, forecast, human_bytes
 from sweep.space import Dimension, Grid, cut_box, list_plans, load_plan, parse_plan, resolve
 from sweep.space.plan import axis_values

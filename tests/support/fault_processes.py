@@ -17,7 +17,7 @@ import distributed
 from support.runs import plan
 
 from sweep.errors import SweepError
-from sweep.evaluation import warm_up
+from sweep.evaluation.chunk import warm_up
 from sweep.runs.running import run
 from sweep.space import resolve
 

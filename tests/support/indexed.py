@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import Variable
+from sweep.evaluation.variables import Variable
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS
 from sweep.runs.summaries import summarise
 from sweep.space import Dimension, Grid, Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation import evaluate_box
+from sweep.evaluation.chunk import evaluate_box
 from sweep.fields import COMMON_FIELDS
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, resolve
