@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.standard import assembled, same_bits
 
 from sweep.compiler.reductions import TILE
 from sweep.evaluation import limits
@@ -62,19 +63,16 @@ def test_invalid_launch__nothing_but_its_status(clocks):
             assert np.isnan(values[invalid]).all(), variable.name
 
 
-@pytest.mark.parametrize("most", [0, limits.WHOLE_TABLES])
-def test_buffers__used_again_box_after_box(monkeypatch, most):
-    """Whether tables are those of each box or of the whole grid."""
+@pytest.mark.parametrize(("most", "points"), [(0, 150), (limits.WHOLE_TABLES, 150), (0, 25)])
+def test_boxes_are_parts_of_the_whole__buffers_used_again(monkeypatch, most, points):
+    """Whether tables are those of each box or of the whole grid, and in both forms of a pass."""
     monkeypatch.setattr(limits, "WHOLE_TABLES", most)
     clocks = {"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.9, 1.0, 1.1]}
-    space, plan = laid_out(clocks, chunk_points=150)
-    boxes = list(space.grid.boxes())
+    space, plan = laid_out(clocks, chunk_points=points)
+    buffers, boxes = Buffers(), list(space.grid.boxes())
     assert len({box.n_points for box in boxes}) > 1
-    buffers = Buffers()
-    for box in boxes:
-        found = evaluate_box(space, plan, box, buffers=buffers)
-        for name, values in evaluate_box(space, plan, box).items():
-            np.testing.assert_array_equal(found[name], values, err_msg=name)
+    found = assembled(space, plan, buffers)
+    same_bits(evaluate_box(space, plan, space.grid.whole), found)
     largest = max(box.n_points for box in boxes) * len(plan.models)
     assert buffers["execution_time"].size == largest
 

@@ -8,10 +8,10 @@ import pytest
 import xarray as xr
 from support.runs import plan
 
+import sweep
 from sweep.errors import PlanError
-from sweep.evaluation import chunk, planned
+from sweep.evaluation import planned
 from sweep.evaluation.chunk import evaluate_box
-from sweep.evaluation.planned import evaluate
 from sweep.evaluation.variables import variables
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.space import Plan, resolve
@@ -23,7 +23,7 @@ KERNELS = ("sepia", "mat_tiled")
 @pytest.fixture(scope="module")
 def results() -> dict[str, xr.Dataset]:
     """The small plan's results in memory, by kernel."""
-    tree = evaluate(plan())
+    tree = sweep.evaluate(plan())
     return {kernel: tree[kernel].to_dataset().compute() for kernel in KERNELS}
 
 
@@ -40,16 +40,15 @@ def boxes(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     return seen
 
 
-def raising(*_: object, **__: object) -> None:
-    raise AssertionError("something was computed")
-
-
 # ---------------------------------------------------------------------------- laziness
 
 
 def test_nothing_is_computed_before_it_is_read(boxes):
+    def raising(*_: object, **__: object) -> None:
+        raise AssertionError("something was computed")
+
     with dask.config.set(scheduler=raising):
-        tree = evaluate(plan())
+        tree = sweep.evaluate(plan())
         kept = tree["sepia"].to_dataset().sel(block_size=128)
         kept = kept.where(kept["status"] == 0)
         ratio = kept["energy"] / kept["execution_time"]
@@ -60,81 +59,39 @@ def test_nothing_is_computed_before_it_is_read(boxes):
     assert boxes == []
 
 
-def test_each_box_is_evaluated_once(boxes):
-    space = resolve(plan(kernels=["sepia"], axes={}, chunk_points=5))
-    evaluate(space)["sepia"].to_dataset().compute()
-    assert len(boxes) == len(set(boxes)) == space["sepia"].grid.n_chunks
-
-
-def test_only_what_is_read_is_computed(boxes, results):
+def test_each_box_is_evaluated_once_and_only_where_it_is_read(boxes, results):
     def one(data):
         return float(data.execution_time.sel(device="gtx_280", block_size=128)[0, 0, 0])
 
-    assert one(evaluate(plan())["sepia"].to_dataset()) == one(results["sepia"])
+    assert one(sweep.evaluate(plan())["sepia"].to_dataset()) == one(results["sepia"])
     assert len(boxes) == 1
+    boxes.clear()
+    space = resolve(plan(kernels=["sepia"], axes={}, chunk_points=5))
+    sweep.evaluate(space)["sepia"].to_dataset().compute()
+    assert len(boxes) == len(set(boxes)) == space["sepia"].grid.n_chunks
 
 
 def test_too_many_chunks_for_a_graph():
     axes = {"block_size": {"start": 1, "stop": 1_100_000, "step": 1}}
     with pytest.raises(PlanError, match=r"sepia has 1,100,000 chunks, more than 1,000,000; raise"):
-        evaluate(plan(kernels=["sepia"], axes=axes, devices=["gtx_280"], chunk_points=1))
+        sweep.evaluate(plan(kernels=["sepia"], axes=axes, devices=["gtx_280"], chunk_points=1))
 
 
 # ---------------------------------------------------------------------------- however it is cut
 
 
-def check_same_bits(data, other):
-    for name, variable in data.data_vars.items():
-        if variable.dtype.kind in "fu":
-            assert variable.values.tobytes() == other[name].values.tobytes(), name
-
-
 @pytest.mark.parametrize("chunk_points", [1, 4, 13, 10_000])
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_bits_do_not_depend_on_chunks_or_scheduler(results, chunk_points, scheduler):
-    tree = evaluate(plan(chunk_points=chunk_points))
+    tree = sweep.evaluate(plan(chunk_points=chunk_points))
     for kernel in KERNELS:
-        check_same_bits(results[kernel], tree[kernel].to_dataset().compute(scheduler=scheduler))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["hong_kim", "wang_chu"])
-def test_bits_do_not_depend_on_chunks_over_many_clocks(model):
-    """Here a pass has another form: its inner loop runs over the clocks."""
-    axes = {f"{clock}_clock_ratio": {"start": 0.9, "stop": 1.1, "step": 0.02}
-            for clock in ("core", "memory")}  # fmt: skip
-    named = {"models": [model], "kernels": ["matrixmul_shared"], "devices": ["gtx_980"]}
-    # The last has so few clocks to a chunk that it takes the other form.
-    whole, *others = (
-        evaluate(plan(**named, axes=axes, chunk_points=points))["matrixmul_shared"].to_dataset()
-        for points in (None, 121, 500, 7)
-    )
-    whole = whole.compute()
-    for other in others:
-        check_same_bits(whole, other.compute())
-
-
-def test_one_compilation_serves_all_kernels(monkeypatch):
-    passes, get_pass = [], chunk.get_pass
-
-    def noting(*arguments):
-        passes.append(get_pass(*arguments))
-        return passes[-1]
-
-    space = resolve(plan(kernels=["sepia", "mat_tiled", "vector_add", "transpose"], axes={}))
-    monkeypatch.setattr(chunk, "get_pass", noting)
-    compiled = []
-    for kernel in space.kernels:
-        evaluate_box(kernel, space.plan, kernel.grid.whole)
-        compiled.append(len(passes[-1].signatures))
-    assert len(passes) >= 4
-    assert len(set(map(id, passes))) == 1
-    # Elsewhere in this process the pass may have been compiled for other precisions too.
-    assert len(set(compiled)) == 1
+        found = tree[kernel].to_dataset().compute(scheduler=scheduler)
+        for name, variable in results[kernel].data_vars.items():
+            assert variable.values.tobytes() == found[name].values.tobytes(), name
 
 
 def test_outputs_kept_do_not_change_each_other(results):
-    few = evaluate(plan(outputs=["energy", "regime"]))
+    few = sweep.evaluate(plan(outputs=["energy", "regime"]))
     for kernel in KERNELS:
         assert set(few[kernel].data_vars) == {"energy", "regime", "status", "power_status"}
         for name in ("energy", "regime", "status"):
@@ -142,7 +99,7 @@ def test_outputs_kept_do_not_change_each_other(results):
 
 
 def test_float32_is_float64_rounded(results):
-    exact = evaluate(plan(precision="float64"))
+    exact = sweep.evaluate(plan(precision="float64"))
     for kernel in KERNELS:
         for name, variable in results[kernel].data_vars.items():
             other = exact[kernel][name].values
@@ -248,7 +205,7 @@ def test_status_of_each_cause():
         "block_too_large": {"axes": {"block_size": [2000]}},
     }
     for cause, changes in causes.items():
-        status = evaluate(plan(kernels=["sepia"], **changes))["sepia/status"]
+        status = sweep.evaluate(plan(kernels=["sepia"], **changes))["sepia/status"]
         assert (status == STATUS[cause]).all(), cause
 
 
@@ -256,7 +213,7 @@ def test_time_says_on_which_assumptions_it_rests(results):
     power = results["sepia"]["power_assumed"].sel(device="gtx_980").item()
     assert "power.static_W" in power
     assert results["sepia"]["power_assumed"].sel(device="gtx_280").item() == ""
-    assumed = evaluate(plan(kernels=["micro_coalesced"], axes={}))["micro_coalesced/assumed"]
+    assumed = sweep.evaluate(plan(kernels=["micro_coalesced"], axes={}))["micro_coalesced/assumed"]
     assert all(text.startswith("kernel: ") for text in assumed.values.ravel())
 
 

@@ -32,13 +32,7 @@ def laid_out(model="hong_kim", kernel="vector_add", **more):
 @pytest.fixture
 def forms(monkeypatch):
     """Form of every pass that was used, as if grids were large: several boxes with own tables."""
-    for name, value in {
-        "WHOLE_TABLES": 0,
-        "BLOCK": 100,
-        "LAUNCHES": 400,
-        "SIZES": 5,
-        "FEW": 0,
-    }.items():
+    for name, value in dict(WHOLE_TABLES=0, BLOCK=100, LAUNCHES=400, SIZES=5, FEW=0).items():
         monkeypatch.setattr(limits, name, value)
     seen, get = [], reducing.get_pass
     monkeypatch.setattr(reducing, "get_pass", lambda key: seen.append(key.form) or get(key))

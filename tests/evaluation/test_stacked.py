@@ -15,7 +15,6 @@ from sweep import plot, query
 from sweep.cli import main
 from sweep.errors import PlanError, QueryError
 from sweep.fields import STACKED
-from sweep.query import compare_models
 from sweep.runs.running import run
 from sweep.space import Plan, parse_plan, resolve
 from sweep.specs.names import why_not_a_name
@@ -47,7 +46,8 @@ def both(request, tmp_path_factory) -> dict[str, Any]:
 
 
 def test_the_list_has_the_valid_configurations_only():
-    results = sweep.evaluate(plan("stacked"))["matrixmul_shared"].to_dataset()
+    grid, results = (sweep.evaluate(plan(layout))["matrixmul_shared"].to_dataset()
+                     for layout in ("grid", "stacked"))  # fmt: skip
     dims = ("model", "device", "n", STACKED, "core_clock_ratio", "memory_clock_ratio")
     assert results.execution_time.dims == dims
     assert results.tile.dims == (STACKED,)
@@ -56,13 +56,11 @@ def test_the_list_has_the_valid_configurations_only():
     allowed = (results.tile % results.unroll == 0) & (results.tile / results.work_per_thread > 2)
     assert bool(allowed.all())
     assert 0 < results.sizes[STACKED] < 4 * 5 * 7
-    grid = sweep.evaluate(plan("grid"))["matrixmul_shared"].to_dataset()
     points = {name: xr.DataArray(results[name].values, dims=STACKED)
-              for name in ("tile", "work_per_thread", "unroll")}  # fmt: skip
-    same = grid.sel(points)
-    for name, variable in results.data_vars.items():
-        expected = same[name].transpose(*variable.dims)
-        np.testing.assert_array_equal(variable, expected, err_msg=str(name))
+              for name in results[STACKED].attrs["stacks"]}  # fmt: skip
+    for name, same in grid.sel(points).data_vars.items():
+        expected = same.transpose(*results[name].dims)
+        np.testing.assert_array_equal(results[name], expected, err_msg=str(name))
 
 
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -91,6 +89,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "summary of a selection": ("summary", {"select": {"tile": 16}, "by": ["device"]}),
     "summary of clocks in MHz": (
         "summary", {"select": {"core_clock": (500, 1100)}, "by": ["unroll", "model", "device"]}),
+    "agreement of models": ("compare_models", {}),
 }  # fmt: skip
 
 
@@ -104,11 +103,6 @@ def test_answers_are_the_same(name, both):
     assert list(map(dict, stacked)) == list(map(dict, grid))
     assert stacked.notes == grid.notes
     assert len(grid)
-
-
-def test_agreement_of_models_is_the_same(both):
-    grid, stacked = (compare_models(both[layout]) for layout in ("grid", "stacked"))
-    assert list(map(dict, stacked)) == list(map(dict, grid))
 
 
 def test_results_are_compared_configuration_by_configuration(both):
@@ -129,10 +123,11 @@ def test_figures_show_the_same(kind, options, both):
     shown = []
     for layout in ("grid", "stacked"):
         figure = getattr(plot, kind)(both[layout], select=select, **options)
-        texts = [text.get_text() for axes in figure.axes for text in axes.texts]
-        curves = [line.get_xydata() for axes in figure.axes for line in axes.lines]
-        lines = [np.nan_to_num(curve).round(9).tolist() for curve in curves]
-        shown.append((texts, [axes.get_xlabel() for axes in figure.axes], lines))
+        shown.append([
+            (axes.get_xlabel(), [text.get_text() for text in axes.texts],
+             [np.nan_to_num(line.get_xydata()).round(9).tolist() for line in axes.lines])
+            for axes in figure.axes
+        ])  # fmt: skip
     assert shown[0] == shown[1]
 
 
@@ -148,11 +143,10 @@ def test_explain_knows_configurations_of_a_list_and_why_others_are_not_in_it(bot
 # ---------------------------------------------------------------------------- which layout
 
 
-def layout_of(**more: Any) -> tuple[str, ...]:
-    return resolve(Plan(**{**PLAN, **more}))["matrixmul_shared"].grid.names
-
-
 def test_a_small_or_mostly_valid_space_stays_a_grid(monkeypatch):
+    def layout_of(**more: Any) -> tuple[str, ...]:
+        return resolve(Plan(**{**PLAN, **more}))["matrixmul_shared"].grid.names
+
     assert STACKED not in layout_of()
     monkeypatch.setattr("sweep.space.space.SMALL", 10)
     assert STACKED in layout_of()  # large now, and less than half of it is valid
@@ -179,7 +173,7 @@ def test_a_space_without_a_valid_configuration_is_refused(tmp_path, monkeypatch,
     assert [path.name for path in Path().iterdir()] == ["none.toml"]
 
 
-def test_lists_show_parameters_and_no_numbers(both, capsys):
+def test_lists_show_parameters_and_no_numbers(both):
     with pytest.raises(QueryError, match="has no tile = 7"):
         query.best(both["stacked"], select={"tile": 7})
     columns = list(query.best(both["stacked"], by=["kernel", "tile"]).columns)

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sweep.evaluation.chunk import evaluate_box
+from sweep.evaluation.chunk import Buffers, evaluate_box
 from sweep.fields import COMMON_FIELDS
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, resolve
 from sweep.specs import list_devices, load_device
-
-__all__ = ["AXES", "assembled", "device_without", "devices_of", "plan_for", "same_bits", "whole"]
 
 # The oldest and the newest device of the papers and one between: three rules of coalescing.
 PREFERRED = {"quadro_fx_5600": 0, "gtx_280": 1, "gtx_980": 2}
@@ -75,12 +73,14 @@ def whole(plan: Plan) -> dict[str, dict[str, np.ndarray]]:
     }
 
 
-def assembled(space: KernelSpace, plan: Plan) -> dict[str, np.ndarray]:
+def assembled(
+    space: KernelSpace, plan: Plan, buffers: Buffers | None = None
+) -> dict[str, np.ndarray]:
     """Evaluate a kernel chunk by chunk and assemble the results."""
     result: dict[str, np.ndarray] = {}
     n_launch = sum(d.kind not in ("core", "memory") for d in space.grid.dimensions)
     for box in space.grid.boxes():
-        for name, part in evaluate_box(space, plan, box).items():
+        for name, part in evaluate_box(space, plan, box, buffers=buffers).items():
             models = part.shape[: part.ndim - len(space.grid.shape)]
             is_launch = part.ndim == n_launch
             dims = n_launch if is_launch else len(space.grid.shape)
