@@ -37,8 +37,8 @@ from sweep import __version__
 LARGEST = 256 << 20
 """Bytes that the cache may take; beyond it the files that were not used for longest go."""
 
-COMPILED_ROOMS = ("jit.py", "compiler", "hardware")
-"""The parts of the package in which compiled code, or the text of a pass, comes from."""
+COMPILED_MODULES = ("jit.py", "compiler/**/*.py", "hardware/**/*.py")
+"""The modules that compiled code, or the text of a pass, comes from."""
 
 HEADER = b"sweep compiled function 1\n"
 
@@ -131,21 +131,15 @@ class _FunctionOnDisk:
 def _versions() -> str:
     """Return versions of all that decides what machine code a text becomes."""
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    package, source = Path(__file__).parent, hashlib.sha256()
+    for pattern in COMPILED_MODULES:
+        for module in sorted(package.glob(pattern)):
+            source.update(module.read_bytes())
     return "\n".join([
         platform.python_implementation(), platform.python_version(), platform.platform(),
-        numba.__version__, llvmlite.__version__, llvm, np.__version__, __version__, _own_source(),
+        numba.__version__, llvmlite.__version__, llvm, np.__version__, __version__,
+        source.hexdigest(),
     ])  # fmt: skip
-
-
-def _own_source() -> str:
-    """Return a hash of the package's modules that compiled code comes from."""
-    package = Path(__file__).parent
-    found = hashlib.sha256()
-    for room in COMPILED_ROOMS:
-        path = package / room
-        for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            found.update(module.read_bytes())
-    return found.hexdigest()
 
 
 def _read(path: Path) -> bytes | None:

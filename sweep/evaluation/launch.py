@@ -42,21 +42,17 @@ def grid_axes(space: KernelSpace) -> tuple[str, ...]:
     """Return the dimensions that decide the number of blocks, and nothing else of a launch."""
     kernel, found = space.kernel, []
     blocks = kernel.expressions.get("launch.blocks")
-    others = [
-        expression
-        for path, expression in kernel.all_expressions()
-        if path != "launch.blocks" and not path.startswith("derived.")
-    ]
-    others += space.constraints
+    read = {name for constraint in space.constraints for name in constraint.names}
+    for path, expression in kernel.all_expressions():
+        if path != "launch.blocks" and not path.startswith("derived."):
+            read |= expression.names
     for dimension in space.grid.dimensions:
-        if blocks is None or dimension.kind not in ("size", "parameter"):
-            continue
         reached = {dimension.name}
-        for name in kernel.derived:
-            if kernel.derived[name].names & reached:
+        for name, expression in kernel.derived.items():
+            if expression.names & reached:
                 reached.add(name)
-        is_read = any(expression.names & (reached | {"blocks"}) for expression in others)
-        if blocks.names & reached and not is_read:
+        is_read = read & (reached | {"blocks"}) or dimension.kind not in ("size", "parameter")
+        if blocks is not None and blocks.names & reached and not is_read:
             found.append(dimension.name)
     return tuple(found)
 

@@ -235,12 +235,11 @@ class _Lazy(BackendArray):
         self.dtype = variable.dtype
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, indexing.VectorizedIndexer):
-            if not any(isinstance(k, slice) for k in key.tuple):
-                return self._at_points(key.tuple)
-            support = indexing.IndexingSupport.OUTER
-            return indexing.explicit_indexing_adapter(key, self.shape, support, self._at_product)
-        return self._at_product(key.tuple)
+        has_slices = any(isinstance(k, slice) for k in key.tuple)
+        if isinstance(key, indexing.VectorizedIndexer) and not has_slices:
+            return self._at_points(key.tuple)
+        support = indexing.IndexingSupport.OUTER
+        return indexing.explicit_indexing_adapter(key, self.shape, support, self._at_product)
 
     def _at_product(self, key: Key) -> Array:
         """Read a product of indices; a single integer drops its dimension."""
@@ -249,9 +248,8 @@ class _Lazy(BackendArray):
             for dim, n, k in zip(self.variable.dims, self.shape, key, strict=True)
         }
         shape = [len(index) for index in indices.values()]
-        if not math.prod(shape):
-            values = np.empty(shape, self.dtype)
-        else:
+        values = np.empty(shape, self.dtype)
+        if values.size:
             values = self.reader.read(self.variable, "product", indices, 1)
             values = values[indices["model"]] if "model" in indices else values.reshape(shape)
         dropped = tuple(i for i, k in enumerate(key) if not isinstance(k, slice) and not np.ndim(k))

@@ -85,12 +85,11 @@ def model_inputs(
 ) -> dict[str, Array]:
     """Return what a model's pass reads over a box, and all arguments of the body, by name."""
     inputs = pass_inputs(launch, model, variant, options)
-    for i in model.inputs:
-        if i.factor:
-            length = _sequence_length(inputs, model)
-            names = parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+    length = _sequence_length(inputs, model)
+    for i in (i for i in model.inputs if i.factor):
+        for name in parts_of(i.symbol, length if i.sequence else None):
             with np.errstate(all="ignore"):
-                inputs.update({n: inputs[nominal(n)] * inputs[i.factor] for n in names})
+                inputs[name] = inputs[nominal(name)] * inputs[i.factor]
     return inputs
 
 
@@ -111,9 +110,9 @@ def pass_inputs(
     status, clock_status = launch.status, launch.clock_status
     for name in launch_names[len(LAUNCH_INPUTS) :]:
         if _has_nan(inputs[name]):
-            missing = np.isnan(inputs[name])
             # Without parameters the model says nothing at all, whatever the launch.
-            status = np.where(missing & (status != CONSTRAINT), MISSING, status)
+            is_missing = np.isnan(inputs[name]) & (status != CONSTRAINT)
+            status = np.where(is_missing, MISSING, status)
     for name in clock_names[len(CLOCK_INPUTS) :]:
         if _has_nan(inputs[name]):
             clock_status = np.where(np.isnan(inputs[name]), MISSING, clock_status)
@@ -138,11 +137,12 @@ def _flat(
     inputs: dict[str, Array] = {}
     length = 0
     for i in model.inputs:
-        values: Any = (
-            prepared[i.symbol] if i.sequence else [np.asarray(prepared[i.symbol], np.float64)]
-        )
-        length = len(values) if i.sequence else length
-        names = parts_of(i.symbol, length) if i.sequence else (i.symbol,)
+        values: Any = prepared[i.symbol]
+        if i.sequence:
+            length = len(values)
+        else:
+            values = [np.asarray(values, np.float64)]
+        names = parts_of(i.symbol, length if i.sequence else None)
         inputs.update(zip(map(nominal, names) if i.factor else names, values, strict=True))
         if i.factor:
             inputs[i.factor] = np.asarray(prepared[i.factor], dtype=np.float64)
