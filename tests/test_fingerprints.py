@@ -20,10 +20,10 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fingerprint_answers as answers
 import llvmlite.binding
@@ -131,16 +131,15 @@ CASES = all_cases()
 # ---------------------------------------------------------------------------- fingerprints
 
 
-@dataclass
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """The hash of a variable, and a few numbers that stand for its values."""
 
     digest: str
     numbers: list[float]
-    model: str = ""
+    variable: str = ""
 
 
-def fingerprint(variable: xr.DataArray) -> Fingerprint:
+def fingerprint(variable: xr.DataArray, described: str) -> Fingerprint:
     """Return the fingerprint of values, type, shape, dimensions and the meaning of codes."""
     values = variable.values
     if values.dtype.kind == "f":
@@ -149,7 +148,8 @@ def fingerprint(variable: xr.DataArray) -> Fingerprint:
     about = (values.dtype.str if is_number else "text", values.shape, variable.dims)
     found = hashlib.sha256(repr((about, variable.attrs.get("flag_meanings"))).encode())
     found.update(values.tobytes() if is_number else repr(values.tolist()).encode())
-    return Fingerprint(found.hexdigest()[:HASH], summarised(values) if is_number else [])
+    numbers = summarised(values) if is_number else []
+    return Fingerprint(found.hexdigest()[:HASH], numbers, described)
 
 
 def summarised(values: np.ndarray) -> list[float]:
@@ -158,19 +158,10 @@ def summarised(values: np.ndarray) -> list[float]:
     valid = valid[~np.isnan(valid)]
     if not len(valid):
         return [0]
-    shown = [valid.min(), valid.max(), valid.mean()]
-    if shown[0] == shown[1]:
-        shown = shown[:1]
-    else:
-        at = np.linspace(0, len(valid) - 1, SAMPLES).astype(int)
-        shown.extend(valid[at])
+    samples = valid[np.linspace(0, len(valid) - 1, SAMPLES).astype(int)]
+    shown = [valid.min(), valid.max(), valid.mean(), *samples]
+    shown = shown[:1] if shown[0] == shown[1] else shown
     return [len(valid), *(float(f"{number:.{DIGITS}g}") for number in shown)]
-
-
-def by_model(name: str, variable: xr.DataArray) -> list[xr.DataArray]:
-    if "model" not in variable.dims or name == "model":
-        return [variable]
-    return [variable.isel(model=[i]) for i in range(variable.sizes["model"])]
 
 
 def evaluated(case: str) -> dict[str, Fingerprint]:
@@ -179,13 +170,12 @@ def evaluated(case: str) -> dict[str, Fingerprint]:
     for kernel, results in CASES[case]():
         results = results.load()
         for name in sorted(map(str, results.variables)):
-            for i, part in enumerate(by_model(name, results[name])):
-                one = found[f"{kernel} {name} {i}"] = fingerprint(part)
-                one.model = (
-                    f" by {part['model'].item()}"
-                    if "model" in part.dims and part.name != "model"
-                    else ""
-                )
+            parts = {"": results[name]}
+            if "model" in results[name].dims and name != "model":
+                models = enumerate(results["model"].values)
+                parts = {f" by {model}": results[name].isel(model=[i]) for i, model in models}
+            for i, (by, part) in enumerate(parts.items()):
+                found[f"{kernel} {name} {i}"] = fingerprint(part, f"{name} of {kernel}{by}")
     return found
 
 
@@ -313,14 +303,10 @@ def differences(case: str, record: Record) -> Iterator[str]:
         elif found[name].digest != recorded[name].digest:
             before, after = recorded[name].numbers, found[name].numbers
             if record.is_of_this_machine or not are_close(after, before):
-                kernel, variable, _ = name.split()
-                yield f"{variable} of {kernel}{found[name].model}: {change(before, after)}"
-
-
-def change(before: list[float], after: list[float]) -> str:
-    if before == after:
-        return f"differs beyond what {before} show"
-    return f"number, smallest, largest, mean, samples {before} became {after}"
+                change = f"number, smallest, largest, mean, samples {before} became {after}"
+                if before == after:
+                    change = f"differs beyond what {before} show"
+                yield f"{found[name].variable}: {change}"
 
 
 @pytest.mark.slow

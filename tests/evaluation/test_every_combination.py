@@ -7,11 +7,14 @@ import pytest
 
 from sweep import Plan
 from sweep.cli import main
+from sweep.evaluation.chunk import evaluate_box
 from sweep.explanation.explaining import applicability
 from sweep.fields import STATUS
 from sweep.models import get_model, model_names
 from sweep.space import missing_parameters, resolve, with_derived
 from sweep.specs import list_devices, list_kernels, load_device
+
+pytestmark = pytest.mark.slow
 
 CLOCKS = {"core_clock_ratio": [0.9, 1.0, 1.1], "memory_clock_ratio": [0.9, 1.0, 1.1]}
 # Of published spaces a few values of each parameter: all devices and clocks times all of them would
@@ -20,37 +23,23 @@ FEW = {
     "convolution": {"tile_size_x": [1, 4], "tile_size_y": [1, 3], "use_padding": [0]},
     "convolution_ktt": {"BLOCK_SIZE_X": [4, 32, 112], "TILE_SIZE_X": [1, 3], "PADDING": [0]},
     "dedispersion": {"block_size_y": [32, 96], "tile_size_x": [1, 3], "tile_size_y": [1, 4]},
-    "hotspot": {
-        "block_size_x": [1, 32, 96, 512],
-        "tile_size_x": [1, 3],
-        "tile_size_y": [1, 2],
-        "temporal_tiling_factor": [1, 4, 10],
-        "loop_unroll_factor_t": [1, 2],
-    },
+    "hotspot": {"block_size_x": [1, 32, 96, 512], "tile_size_x": [1, 3], "tile_size_y": [1, 2],
+                "temporal_tiling_factor": [1, 4, 10], "loop_unroll_factor_t": [1, 2]},
     "xgemm": {"KWG": [32], "STRM": [0], "STRN": [0], "MWG": [32, 128], "NWG": [64]},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=model_names())
 def everything(request):
     """Return a model's name, the names of all devices, and by kernel what it gives on them all."""
-    from sweep.evaluation.chunk import evaluate_box
-
-    plan = Plan(
-        list_kernels(),
-        list_devices(),
-        [request.param],
-        axes=CLOCKS,
-        kernel_axes=FEW,
-        precision="float64",
-        outputs=("execution_time", "status", "regime", "bound"),
-    )
+    outputs = ("execution_time", "status", "regime", "bound")
+    more = {"axes": CLOCKS, "kernel_axes": FEW, "precision": "float64", "outputs": outputs}
+    plan = Plan(list_kernels(), list_devices(), [request.param], **more)
     spaces = resolve(plan).kernels
     found = {s.kernel.key: evaluate_box(s, plan, s.grid.whole) for s in spaces}
     return request.param, list_devices(), found
 
 
-@pytest.mark.slow
 def test_a_time_or_a_reason(everything):
     model, devices, found = everything
     runs = 0
@@ -65,7 +54,6 @@ def test_a_time_or_a_reason(everything):
     assert runs > 20 * len(found)
 
 
-@pytest.mark.slow
 def test_finite_or_flagged_and_higher_clocks_never_slower(everything):
     model, _, found = everything
     codes, steps = list(get_model(model).regimes.values()), 0
@@ -98,33 +86,28 @@ global_access = [{name = "x", kind = "store", count = 1, bytes = 8, pattern = "c
 """
 
 
-def listed(capsys, device, kernel):
-    """Return what ``sweep list models`` says of each model."""
-    assert main(["list", "models", "--device", device, "--kernel", str(kernel)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    return dict(line.split(maxsplit=1) for line in lines)
-
-
-@pytest.mark.slow
 def test_list_models__says_why_a_model_does_not_run(tmp_path, capsys):
+    def listed(device, kernel):
+        assert main(["list", "models", "--device", device, "--kernel", str(kernel)]) == 0
+        return dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+
     path = tmp_path / "double.toml"
     path.write_text(DOUBLE, encoding="utf-8")
-    found = listed(capsys, "gtx_260", path)
+    found = listed("gtx_260", path)
     assert "1 of 2 configurations of double have a time" in found["hong_kim"]
     # Table 1 of Luo & Suda has no costs of double precision.
     assert found["luo_suda"].startswith("does not run: 0 of 2 configurations of double have a time")
     assert found["luo_suda"].endswith("model.luo_suda.class_cost has no row for fp64.")
     path.write_text(DOUBLE.replace("64, 2048", "1536, 2048"), encoding="utf-8")
-    for text in listed(capsys, "gtx_280", path).values():
+    for text in listed("gtx_280", path).values():
         assert "0 of 2 configurations of double have a time (block_too_large 2). A block of" in text
-    found = listed(capsys, "gt_640", "vector_add")
+    found = listed("gt_640", "vector_add")
     assert found["hong_kim"] == "missing: mem_ld_cycles"
     # A DRAM latency is assumed for `combined` where none is known.
     assert found.pop("combined").startswith("runs (derived: ")
     assert all(text.startswith("missing: ") for text in found.values())
 
 
-@pytest.mark.slow
 def test_applicability__counts_and_reason():
     assert applicability("mat_tiled", "gtx_280", "hong_kim") == ({"valid": 17}, "")
     statuses, reason = applicability("mat_tiled", "gtx_8800", "wang_chu", derive=False)
