@@ -173,7 +173,7 @@ def test_a_space_without_a_valid_configuration_is_refused(tmp_path, monkeypatch,
     assert [path.name for path in Path().iterdir()] == ["none.toml"]
 
 
-def test_lists_show_parameters_and_no_numbers(both):
+def test_lists_show_parameters_and_no_numbers(both, capsys):
     with pytest.raises(QueryError, match="has no tile = 7"):
         query.best(both["stacked"], select={"tile": 7})
     columns = list(query.best(both["stacked"], by=["kernel", "tile"]).columns)
