@@ -41,6 +41,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Passes are compiled in this test: machine code from disk cannot be inspected."""
     from sweep.compiler import passes

@@ -30,8 +30,6 @@ CLOCKS = {"core_clock_ratio": [0.8, 0.9, 1.0, 1.1, 1.3], "memory_clock_ratio": [
 # Without global accesses, with and without shared memory, many registers, few blocks.
 KERNELS = ("sepia", "matrixmul_shared", "transpose", "vector_add", "micro_uncoalesced", "svm")
 DEVICES = ("gtx_280", "gtx_980")
-
-
 CASES = tomllib.loads(Path(__file__).with_name("cases.toml").read_text(encoding="utf-8"))
 
 
@@ -73,14 +71,17 @@ def test_results_are_those_of_the_compiled_pass(model, variant):
         some = [draw.permutation(valid)[:12], draw.permutation(invalid)[:4]]
         for index in map(tuple, np.concatenate(some)):
             configuration = {"kernel": kernel.kernel.key, "model": model}
-            for dimension, i in zip(kernel.grid.dimensions, index, strict=True):
-                configuration[dimension.name] = dimension.values[i]
-            found = explain(space, configuration)
+            found = explain(space, configuration | named_at(kernel, index))
             seen.add(found.results.get("regime", found.status))
             for variable in wanted:
                 array = arrays[variable.name]
                 _compare(found, variable, (array if variable.model else array[0])[index])
     assert not able or any(regime.startswith(model) for regime in seen)
+
+
+def named_at(kernel: Any, index: Any) -> dict[str, Any]:
+    """Return the values of a configuration at a place of a kernel's grid, by name."""
+    return {d.name: d.values[i] for d, i in zip(kernel.grid.dimensions, index, strict=True)}
 
 
 def _compare(found: Any, variable: Any, compiled: Any) -> None:
@@ -120,7 +121,9 @@ def test_an_answers_row_is_explained_with_the_same_numbers():
 
 @cases("by_hand")
 def test_by_hand(configuration, case):
-    assert line(explain(None, configuration), *case["line"]).value == pytest.approx(case["value"])
+    assert line(explain(None, configuration), *case["line"]).value == pytest.approx(
+        case["value"], rel=1e-12
+    )
 
 
 def test_results_by_hand():
@@ -143,32 +146,34 @@ def test_results_by_hand():
 
 
 def test_every_equation_of_the_path_is_there_with_its_unit():
-    lines = explain(None, usual("sepia"))["Equations"].lines
-    numbers = {found.number for found in lines if found.used}
+    found = explain(None, usual("sepia"))
+    lines = found["Equations"].lines
+    numbers = {line.number for line in lines if line.used}
     assert {str(n) for n in (*range(5, 20), 21, 23, 24, 25, 26, 27)} <= numbers
-    assert all(found.units for found in lines if not isinstance(found.value, bool))
-    assert [found.number for found in lines if not found.used and found.number] == ["22"]
+    assert all(line.units for line in lines if not isinstance(line.value, bool))
+    assert [line.number for line in lines if not line.used and line.number] == ["22"]
+    rows = found.to_text().splitlines()
+    at = next(i for i, row in enumerate(rows) if row.startswith("  Comp_cycles  "))
+    assert rows[at].endswith(" (19)") and len(rows[at]) == 100
+    assert "308 [cycle] Issue_cycles * #Total_insts (19)" in " ".join(rows[at].split())
+    assert rows[at + 1].strip() == "= 4 * 77"
 
 
-@pytest.mark.parametrize(
-    "configuration", [usual("sepia"), usual("product"), usual("sepia", device="gtx_280")]
-)
-def test_conditions_have_both_sides_and_their_truth(configuration):
+def test_conditions_have_both_sides_and_their_truth():
     plan = Plan(("sepia",), ("gtx_280",), ("hong_kim",), variant="printed")
     printed = str(explain(plan, {"block_size": 256}))
     assert "Comp_cycles > Mem_cycles: " in printed and "HK-" not in printed
     operators = {sign: function for function, sign in OPERATORS.values()}
-    compared = [c for found in explain(None, configuration)["Regime"].lines
-                for c in found.comparisons]  # fmt: skip
-    assert compared and all(made.left and made.right for made in compared)
-    for made in compared:
-        assert operators[made.operator](made.left_value, made.right_value) == made.holds
+    for one in (usual("sepia"), usual("product"), usual("sepia", device="gtx_280")):
+        compared = [c for line in explain(None, one)["Regime"].lines for c in line.comparisons]
+        assert compared and all(made.left and made.right for made in compared)
+        for made in compared:
+            assert operators[made.operator](made.left_value, made.right_value) == made.holds
 
 
 def test_inputs_say_where_they_come_from():
-    found = explain(
-        None, usual("sepia", device="gtx_280", core_clock_ratio=1.1, memory_clock_ratio=0.9)
-    )
+    clocks = {"core_clock_ratio": 1.1, "memory_clock_ratio": 0.9}
+    found = explain(None, usual("sepia", device="gtx_280", **clocks))
     latency = line(found, "Inputs", "Mem_LD")
     assert latency.formula == "device, at the clocks: model.hong_kim.mem_ld_cycles = 450 cycles"
     assert latency.source.startswith("paper: Hong & Kim 2009, Table 6")
@@ -179,9 +184,8 @@ def test_inputs_say_where_they_come_from():
     blocks = line(found, "Kernel", "launch.blocks")
     assert blocks.formula == "ceil(width * height / block_size)"
     assert blocks.source.startswith("derived: ")
-    least = line(
-        explain(None, usual("sepia", block_size=160)), "Occupancy", "active blocks on an SM"
-    )
+    found = explain(None, usual("sepia", block_size=160))
+    least = line(found, "Occupancy", "active blocks on an SM")
     assert least.formula == "the least of them: limited by warps"
 
 
@@ -210,9 +214,7 @@ def test_outside_the_models_domain_the_number_that_failed_is_named():
     (kernel,) = space.kernels
     status = evaluate_box(kernel, plan, kernel.grid.whole)["status"][0]
     index = np.argwhere(status == STATUS["model_domain"])[0]
-    found = explain(space, {
-        d.name: d.values[i] for d, i in zip(kernel.grid.dimensions, index, strict=True)
-    })  # fmt: skip
+    found = explain(space, named_at(kernel, index))
     assert found.status == "model_domain"
     assert "wang_chu has no sense here: avr_inst (7a) = " in " ".join(found.sections[0].notes)
 
@@ -262,20 +264,12 @@ def test_clocks_are_taken_in_either_form():
 def test_the_text_is_aligned_and_fits_the_page(model, device):
     for kernel in resolve(Plan(KERNELS, (device,), (model,))).kernels:
         spec = kernel.kernel
-        configuration = {name: values[len(values) // 2] for name, values in spec.parameters.items()}
-        found = explain(None, {"kernel": spec.key, "device": device, "model": model,
-                               **configuration})  # fmt: skip
+        configuration = {"kernel": spec.key, "device": device, "model": model}
+        middle = {name: values[len(values) // 2] for name, values in spec.parameters.items()}
+        found = explain(None, configuration | middle)
         text = found.to_text()
         assert text == repr(found) and max(map(len, text.splitlines())) <= 100
         assert all(row == row.rstrip() for row in text.splitlines())
         data = json.loads(found.to_json())
         assert [s["title"] for s in data["sections"]] == [s.title for s in found.sections]
         assert "<script" not in found._repr_html_()
-
-
-def test_text_of_one_equation():
-    rows = explain(None, usual("sepia")).to_text().splitlines()
-    at = next(i for i, row in enumerate(rows) if row.startswith("  Comp_cycles  "))
-    assert rows[at].endswith(" (19)") and len(rows[at]) == 100
-    assert "308 [cycle] Issue_cycles * #Total_insts (19)" in " ".join(rows[at].split())
-    assert rows[at + 1].strip() == "= 4 * 77"

@@ -26,38 +26,24 @@ from sweep.importers.tuners.measurements import MEASURED, measured_dataset
 from sweep.importers.tuners.search_space import read_t1
 from sweep.importers.tuners.skeleton import kernel_text
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_a_cache_that_was_never_closed_is_read():
-    text = unpacked(CACHE)
-    whole = measured(CACHE)
+def test_a_cache_without_an_end_is_read_up_to_the_last_whole_entry():
+    text, whole = unpacked(CACHE), measured(CACHE)
     Path("open.json").write_text(text.rstrip().removesuffix("}\n}") + ",\n")
-    found = measured(Path("open.json"))
-    assert len(found) == len(whole)
-    assert found.notes == ("the file was never closed: all its entries were read",)
-
-
-def test_a_torn_cache_is_read_up_to_the_last_whole_entry():
-    text = unpacked(CACHE)
     Path("torn.json").write_text(text[: len(text) // 2])
-    found = measured(Path("torn.json"))
-    n = len(found)
-    assert 1000 < n < 4362
-    np.testing.assert_array_equal(found.seconds, measured(CACHE).seconds[:n])
-    assert "truncated" in found.notes[0]
+    found, torn = measured(Path("open.json")), measured(Path("torn.json"))
+    assert len(found) == len(whole) == 4362
+    assert found.notes == ("the file was never closed: all its entries were read",)
+    assert 1000 < len(torn) < len(whole) and "truncated" in torn.notes[0]
+    np.testing.assert_array_equal(torn.seconds, whole.seconds[: len(torn)])
 
 
 def with_time(*times) -> str:
     cache = {f"{i}": {"x": i, "time": time} for i, time in enumerate(times)}
-    return json.dumps(
-        {"device_name": "gtx_980", "kernel_name": "k", "tune_params_keys": ["x"],
-         "tune_params": {"x": [0]}, "cache": cache}
-    )  # fmt: skip
+    head = {"device_name": "gtx_980", "kernel_name": "k", "tune_params_keys": ["x"]}
+    return json.dumps({**head, "tune_params": {"x": [0]}, "cache": cache})
 
 
 def test_times_that_are_none_are_no_times():
@@ -70,13 +56,10 @@ def test_times_that_are_none_are_no_times():
 
 
 def t1(**changes) -> str:
-    space = {
-        "TuningParameters": [
-            {"Name": "x", "Type": "int", "Values": "[1, 2]"},
-            {"Name": "y", "Type": "int", "Values": [1, 2]},
-        ],
-        "Conditions": [{"Expression": "x <= y", "Parameters": ["x", "y"]}],
-    }
+    names = {"x": "[1, 2]", "y": [1, 2]}
+    parameters = [{"Name": n, "Type": "int", "Values": values} for n, values in names.items()]
+    conditions = [{"Expression": "x <= y", "Parameters": ["x", "y"]}]
+    space = {"TuningParameters": parameters, "Conditions": conditions}
     return json.dumps({"General": {"BenchmarkName": "t"}, "ConfigurationSpace": space | changes})
 
 
@@ -129,22 +112,18 @@ def test_spoilt_files_are_refused_in_one_line(name, folder, capsys):
     assert contents(folder) == before
 
 
-def test_a_parameter_that_the_space_does_not_have_is_named(folder, capsys):
-    Path("t.json").write_text(t1())
-    Path("t.csv").write_text("x,yy,time_ms\n1,2,3\n")
-    message = refused(capsys, "import", "t.json", "t.csv", "--device", "gtx_980")
-    assert "has no parameter 'yy'; did you mean 'y'?" in message
-
-
-def test_one_device_does_not_stand_for_several(folder, capsys):
-    Path("m.csv").write_text("device,x,time_ms\na,1,2\nb,1,3\n")
-    assert "rows of several devices (a, b)" in refused(
-        capsys, "import", "m.csv", "--device", "gtx_980"
-    )
-
-
-def test_a_file_that_is_not_there_is_named(capsys):
-    assert "nowhere.json: cannot be read" in refused(capsys, "import", "nowhere.json")
+@pytest.mark.parametrize(
+    ("files", "arguments", "message"),
+    [({"t.json": t1(), "t.csv": "x,yy,time_ms\n1,2,3\n"}, ["--device", "gtx_980"],
+      "has no parameter 'yy'; did you mean 'y'?"),
+     ({"m.csv": "device,x,time_ms\na,1,2\nb,1,3\n"}, ["--device", "gtx_980"],
+      "rows of several devices (a, b)"),
+     ({}, ["nowhere.json"], "nowhere.json: cannot be read")],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_named(files, arguments, message, capsys):
+    for name, text in files.items():
+        Path(name).write_text(text)
+    assert message in refused(capsys, "import", *files, *arguments)
 
 
 def test_a_small_archive_of_a_large_file_is_refused_before_it_is_unpacked():
@@ -156,6 +135,9 @@ def test_a_small_archive_of_a_large_file_is_refused_before_it_is_unpacked():
     tracemalloc.stop()
     with pytest.raises(TuningError, match="larger than 1000 bytes"):
         read_source(CACHE, most=1000)
+    os.mkfifo("pipe")
+    with pytest.raises(TuningError, match="pipe: not a regular file"):
+        read_source("pipe")
 
 
 def test_a_grid_of_too_many_points_is_refused():
@@ -166,12 +148,6 @@ def test_a_grid_of_too_many_points_is_refused():
     assert measured_dataset(found, devices={"": "d"}).sizes["configuration"] == 20
     with pytest.raises(TuningError, match="a grid has at most 268,435,456 points"):
         measured_dataset(found, devices={"": "d"}, layout="grid")
-
-
-def test_a_pipe_is_no_file():
-    os.mkfifo("pipe")
-    with pytest.raises(TuningError, match="pipe: not a regular file"):
-        read_source("pipe")
 
 
 # ---------------------------------------------------------------------------- any damage

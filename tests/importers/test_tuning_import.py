@@ -35,11 +35,7 @@ from sweep.space import load_plan, resolve
 from sweep.specs import load_kernel
 from sweep.store import open_store
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def _file(name: str, *lines: str) -> Path:
@@ -57,18 +53,12 @@ def test_conditions_mean_what_they_mean_in_python(path, table):
     rows = np.random.default_rng(1).choice(len(next(iter(found.values()))), 500, replace=False)
     columns = {name: column[rows] for name, column in found.items()}
     entries = json.loads(path.read_text())["ConfigurationSpace"]["Conditions"]
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
     expected = []
-    for i in range(len(rows)):
-        names = {name: column[i].item() for name, column in columns.items()}
+    for names in (dict(zip(columns, row, strict=True)) for row in values):
         holds = [eval(e["Expression"], {"__builtins__": {}}, names) for e in entries]  # fixtures
         expected.append(all(holds))
     assert read_t1(read_source(path)).satisfied(columns).tolist() == expected
-
-
-def test_gemm_space_is_read_whole():
-    space = read_t1(read_source(GEMM_T1))
-    assert (space.cartesian, len(space.parameters), len(space.conditions)) == (663_552, 17, 8)
-    assert space.parameters["MDIMC"] == (8, 16, 32)
 
 
 def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsys):
@@ -95,10 +85,13 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
     assert 8 * 4096**2 / 448e9 < best < 2 * 8 * 4096**2 / 448e9
 
 
-def test_import_tells_what_it_could_not_take_over(folder, capsys):
+def test_import_names_what_it_could_not_take_over(capsys):
+    space = read_t1(read_source(GEMM_T1))
+    assert (space.cartesian, len(space.parameters), len(space.conditions)) == (663_552, 17, 8)
+    assert space.parameters["MDIMC"] == (8, 16, 32)
     assert main(["import", str(GEMM_T1)]) == 0
     said = capsys.readouterr().out
-    assert "LocalSize (block_size_x, block_size_y, 1) contains names that are" in said
+    assert "LocalSize (block_size_x, block_size_y, 1) contains names that are not" in said
     assert "launch.threads_per_block" in load_kernel("gemm.toml").assumed()
 
 
@@ -118,20 +111,14 @@ def test_import_of_measured_times_keeps_and_counts_what_violates_the_conditions(
     assert results.attrs["source_sha256"] == [read_source(GEMM).sha256]
     assert set(np.unique(results.KWG)) == {32}
     assert results.execution_time.attrs["units"] == "s"
-    best = query.best("gemm_measured.zarr")[0]
-    times = [float(row["time_ms"]) for row in csv.DictReader(unpacked(GEMM).splitlines())]
-    assert best["execution_time"] == min(times) * 1e-3
-
-
-def test_rows_of_a_store_are_the_rows_of_the_file(folder):
-    results = read_measured([GEMM], device="rtx_2080_ti")
     rows = list(csv.DictReader(unpacked(GEMM).splitlines()))
     names = [name for name in rows[0] if name in results.coords]
     assert len(names) == 15
-    label = np.stack([results[name].values for name in names], axis=1)
-    expected = {tuple(int(row[n]) for n in names): float(row["time_ms"]) for row in rows}
-    found = dict(zip(map(tuple, label.tolist()), results.execution_time.values[0], strict=True))
-    assert {k: v * 1e-3 for k, v in expected.items()} == found
+    times = {tuple(int(row[n]) for n in names): float(row["time_ms"]) * 1e-3 for row in rows}
+    assert query.best("gemm_measured.zarr")[0]["execution_time"] == min(times.values())
+    for found in (results, read_measured([GEMM], device="rtx_2080_ti")):
+        labels = zip(*(found[name].values.tolist() for name in names), strict=True)
+        assert dict(zip(labels, found.execution_time.values[0], strict=True)) == times
 
 
 def test_cache_of_kernel_tuner_with_its_failures():
@@ -179,8 +166,7 @@ def test_ktt_with_counters_and_failures():
     assert found.seconds[0] == pytest.approx(first["Duration"] * 1e-6)
     assert found.further["registers_per_thread"][0] == first["CompilationData"]["RegistersCount"]
     counters = {c["Name"]: c["Value"] for c in first["ProfilingData"]["Counters"]}
-    for name, value in counters.items():
-        assert found.further[name][0] == value
+    assert counters == {name: found.further[name][0] for name in counters}
 
 
 def test_t4_units_and_invalidity():
@@ -192,13 +178,10 @@ def test_t4_units_and_invalidity():
     assert words == ["valid", "valid", "compilation", "timeout"]
 
 
-def test_device_of_a_file_is_found_among_the_device_files():
+def test_devices_of_a_file_are_found_among_the_device_files_and_are_a_dimension():
     expected = {"NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti", "NVIDIA RTX A4000": "rtx_a4000",
                 "gtx_980": "gtx_980", "Other 9": "other_9"}  # fmt: skip
     assert device_keys([*expected]) == expected
-
-
-def test_several_devices_in_one_file_are_a_dimension():
     lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980,1,4", "gtx_980,2,5"]
     results = read_measured([_file("mixed.csv", *lines)])
     assert sorted(results.device.values.tolist()) == ["gtx_980", "rtx_a4000"]

@@ -35,9 +35,6 @@ def errors_of(found):
     return {(one.kernel, one.by): one.mape for one in found}
 
 
-# ---------------------------------------------------------------------------- rules
-
-
 @pytest.mark.slow
 def test_rules__are_exact_where_they_hold():
     core, memory = (lambda c, m: 975 / c), (lambda c, m: 3505 / m)
@@ -55,9 +52,6 @@ def test_rules__are_exact_where_they_hold():
         assert found[kernel, rule] == pytest.approx(0, abs=5e-3), (kernel, rule)
     assert found["memory", CORE_RULE] > 0.3 and found["core", NO_CHANGE] > 0.1
     assert found["core", "hong_kim"] < 0.01
-
-
-# ---------------------------------------------------------------------------- mixes
 
 
 @pytest.mark.slow
@@ -79,9 +73,6 @@ def test_mix__that_made_the_times_is_found_again(model, tmp_path):
     assert own.mape < 0.01
     assert own.mix == (pytest.approx(40, rel=0.05), 0)
     assert len(own.pairs) == len(PAIRS) - 2
-
-
-# ---------------------------------------------------------------------------- measured
 
 
 def mapes(name, given, models):
@@ -138,20 +129,17 @@ def test_measured__operations_without_any_fit():
     ratio = found / found.sel(core_clock=ANCHOR[0], memory_clock=ANCHOR[1])
     errors: dict[tuple[str, str], list[float]] = {}
     for name, own in times.items():
-        told = re.fullmatch(r"(sp|int|dp)_(?:add|mul|fma|mad)_(\d+)", name)
-        if not told:
+        named = re.fullmatch(r"(sp|int|dp)_(?:add|mul|fma|mad)_(\d+)", name)
+        if not named:
             continue
-        kind = "double" if told[1] == "dp" else "single and integer"
-        one = ratio.sel(type=told[1], repetitions=int(told[2]))
-        for core, memory in pairs:
-            if (core, memory) == ANCHOR:
-                continue
-            measured = own[core, memory] / own[ANCHOR]
+        kind = "double" if named[1] == "dp" else "single and integer"
+        one = ratio.sel(type=named[1], repetitions=int(named[2]))
+        for core, memory in (pair for pair in pairs if pair != ANCHOR):
             at = one.sel(core_clock=core, memory_clock=memory)
-            for model in sweep.model_names():
-                wrong = abs(float(at.sel(model=model)) / measured - 1)
-                errors.setdefault((kind, model), []).append(wrong)
-            errors.setdefault((kind, CORE_RULE), []).append(abs(975 / core / measured - 1))
+            predictions = dict(zip(sweep.model_names(), at.values, strict=True))
+            for by, value in {**predictions, CORE_RULE: 975 / core}.items():
+                wrong = abs(value / (own[core, memory] / own[ANCHOR]) - 1)
+                errors.setdefault((kind, by), []).append(wrong)
     mape = {key: round(100 * float(np.mean(values)), 1) for key, values in errors.items()}
     assert table_in_readme() == mape
 
@@ -205,14 +193,11 @@ BAD = {
     "pair": (GOOD, ["--given", "975"], "--given 975: must be core and memory clock in MHz"),
     "not measured": (GOOD, ["--given", "823/810"], "kernel 'k' was not measured at 823/810 MHz"),
     "anchor given": (GOOD, ["--given", "975/3505"], "must differ from each other"),
-    "nothing left": (
-        GOOD,
-        ["--given", "975/810,595/810"],
-        "at no further pair to judge by",
-    ),
+    "nothing left": (GOOD, ["--given", "975/810,595/810"],
+                     "kernel 'k' was measured at no further pair to judge by"),
     "device": (GOOD, ["--device", "gtx_titan"], "did you mean 'gtx_titan_x'?"),
     "model": (GOOD, ["--model", "hong"], "models: unknown 'hong'; did you mean 'hong_kim'?"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
