@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sweep.fields import BOUND
 from sweep.models import combined
 from sweep.models.combined import MODEL
-
-RESULTS = {
-    "cycles": "execution_cycles", "cpi": "cycles_per_instruction", "regime": "regime",
-    "bound": "bound", "arithmetic": "arithmetic_cycles", "load_store": "load_store_cycles",
-}  # fmt: skip
-CODES = {code: name for name, code in MODEL.regimes.items()}
 
 # A warp of 100 multiply-adds on an SM like Turing's: 4 issue slots, 2 of them for each pipeline.
 SM = {
@@ -31,12 +26,14 @@ LAUNCH = {"blocks": 6800.0, "active_blocks": 4.0, "active_sm": 68.0, "warps_per_
 
 
 def run(*stages, variant="corrected", **changes):
-    """Return the head and fields of a body, for stages that differ from `STAGE`."""
+    """Return cycles, regime and bound of stages that differ from `STAGE`."""
     stages = stages or ({},)
     given = SM | LAUNCH | changes
     sequences = {name: tuple((STAGE | stage)[name] for stage in stages) for name in STAGE}
     found = MODEL.evaluate(variant, given | sequences)
-    return {short: found[name] for short, name in RESULTS.items()}
+    words = {code: name.removeprefix("combined_") for name, code in MODEL.regimes.items()}
+    return {"cycles": found["execution_cycles"], "regime": words[found["regime"]],
+            "bound": found["bound"]}  # fmt: skip
 
 
 # --- Each function --------------------------------------------------------------------------------
@@ -115,7 +112,7 @@ def test_rounds_and_tail():
 def test_printed__is_the_throughput_bound():
     found = run(variant="printed")
     assert found["cycles"] == 100 * 8 * 50  # blocks of an SM, warps, cycles of 100 multiply-adds
-    assert CODES[found["regime"]] == "combined_arithmetic"
+    assert found["regime"] == "arithmetic"
 
 
 def test_cb1__components_overlap_in_part():
@@ -135,9 +132,9 @@ def test_cb2__few_warps_wait_for_results():
     found = run(**few)
     # One warp issues a dependent multiply-add every 4 cycles and no earlier.
     assert found["cycles"] == pytest.approx(100 * (400 + 50))
-    assert CODES[found["regime"]] == "combined_latency"
+    assert found["regime"] == "latency"
     assert run(**few, parallelism=4.0)["cycles"] == pytest.approx(100 * (100 + 50))
-    assert CODES[run()["regime"]] == "combined_arithmetic"
+    assert run()["regime"] == "arithmetic"
 
 
 def test_cb3__stages_between_barriers_overlap_only_with_other_blocks():
@@ -177,11 +174,11 @@ def test_cb5__a_warp_has_the_lanes_of_one_scheduler():
 
 def test_regimes__memory_and_shared():
     dram = {"l1_sectors": 400.0, "l2_sectors": 400.0, "dram_sectors": 400.0, "chain": 0.0}
-    assert CODES[run(dram)["regime"]] == "combined_memory"
+    assert run(dram)["regime"] == "memory"
     shared = {"accesses": 100.0, "wavefronts": 100.0, "chain": 0.0}
-    assert CODES[run(shared)["regime"]] == "combined_load_store"
-    assert run(shared)["bound"] == 3  # shared
-    assert run(shared, shared_cycles=0.5)["bound"] == 3  # by the addresses of its accesses
+    assert run(shared)["regime"] == "load_store"
+    assert run(shared)["bound"] == BOUND["shared"]
+    assert run(shared, shared_cycles=0.5)["bound"] == BOUND["shared"]  # by their addresses
     cached = {"accesses": 100.0, "l1_sectors": 800.0, "chain": 0.0}
-    assert CODES[run(cached)["regime"]] == "combined_load_store"
-    assert run(cached)["bound"] == 2  # memory
+    assert run(cached)["regime"] == "load_store"
+    assert run(cached)["bound"] == BOUND["memory"]

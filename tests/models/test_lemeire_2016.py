@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from sweep.models import get_model
 from sweep.models import lemeire_2016 as le
 
 # Table III, Quadro K620: lambda and Lambda at ILP 1, printed ridge point
@@ -30,20 +29,15 @@ def body(variant="corrected", **given):
         completion=(6.0,), local_count=0.0, local_issue=0.0, local_completion=0.0,
         memory_count=0.0, memory_issue=0.0, memory_completion=0.0,
     )  # fmt: skip
-    values.update(given)
-    model = get_model("lemeire")
-    found = model.evaluate(variant, values)
+    found = le.MODEL.evaluate(variant, values | given)
     head = ("cycles", "cpi", "core", "memory", "regime", "bound", "warps", "runs", "run", "chain")
-    return {short: found[name] for short, name in zip(head, model.results, strict=True)}
+    return {short: found[name] for short, name in zip(head, le.MODEL.results, strict=True)}
 
 
-def test_equation_1__peak_of_the_gt_640():
+def test_equations_1_2__peak_of_the_gt_640_and_local_memory_that_admits_so_many_groups():
     # LE-1: the paper also prints 361.2 Gop/s, which 192 elements at 900 MHz do not give.
     assert 2 * le.peak(2.0, 192.0, 900e6) / 1e9 == pytest.approx(691.2)
     assert le.peak(2.0, 192.0, 900e6) / 1e9 == pytest.approx(345.6)
-
-
-def test_equation_2__local_memory_that_admits_so_many_groups():
     assert le.local_mem(49152.0, 5.0) == 9830
 
 
@@ -108,19 +102,13 @@ def test_run_model__figure_4():
     assert le.cpi_cu_approximate(4e-6, 1e9, 10.0 * items, 3.0) < cu * 3
 
 
-def test_erratum_le3__concurrent_groups_are_whole():
+def test_erratum_le3__whole_groups_by_the_occupancy_rules():
     assert le.conc_wg_printed(8.0, 100.0, 49152.0, 20000.0) == pytest.approx(2.4576)
     assert le.conc_wg(8.0, 100.0, 49152.0, 20000.0) == 2
-
-
-def test_erratum_le3__instructions_where_the_warps_are_limited():
     # 3 groups of 32 warps, 64 fit: as printed a run has 96 warps' instructions, so CPI is too low.
     printed = le.instr_run_printed(10.0, 1024.0, 3.0)
-    corrected = le.instr_run(10.0, le.conc_warps(64.0, 32.0, 3.0), 32.0)
-    assert printed / corrected == 1.5
-
-
-def test_erratum_le3__registers_limit_the_groups_in_corrected_only():
+    assert printed / le.instr_run(10.0, le.conc_warps(64.0, 32.0, 3.0), 32.0) == 1.5
+    # Registers limit the groups in corrected only.
     assert body("printed", active_wg=4.0)["warps"] == 16
     assert body("corrected", active_wg=4.0)["warps"] == 4
 
@@ -143,22 +131,15 @@ def test_erratum_le2__only_sattolos_shuffle_walks_through_the_whole_array(seed):
     assert all(sorted(array) == list(range(length)) for array in [*printed, corrected])
 
 
-@pytest.mark.parametrize(
-    ("conv", "expected"),
-    [(1, 4), (2, 4), (4, 4), (8, 4), (16, 2), (32, 1), (64, 1), (128, 1)],
-)
-def test_divergence__full_speed_at_the_warp_size(conv, expected):
-    issued = {le.branches_issued(float(conv), 4.0, 32.0, float(w)) for w in range(16)}
-    assert issued == {expected}
-
-
-@pytest.mark.parametrize("conv", [3, 5, 24, 40, 48])
+@pytest.mark.parametrize("conv", [1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48, 64, 128])
 def test_divergence__counts_branches_as_enumeration_does(conv):
+    full = {1: 4, 2: 4, 4: 4, 8: 4, 16: 2, 32: 1, 64: 1, 128: 1}  # full speed at the warp size
     for warp in range(20):
         lanes = range(32 * warp, 32 * warp + 32)
         taken = {(item // conv) % 4 for item in lanes}
         groups = {item // conv for item in lanes}
         expected = len(taken) if len(groups) <= 4 else 4
+        assert expected == full.get(conv, expected)
         assert le.branches_issued(float(conv), 4.0, 32.0, float(warp)) == expected
 
 

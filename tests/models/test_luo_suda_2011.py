@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
+from math import ceil, isnan
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ import pytest
 from sweep import Plan
 from sweep.evaluation.launch import build_launch, build_workload
 from sweep.fields import BOUND
-from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
 from sweep.space import resolve
 
@@ -33,13 +32,12 @@ def body(variant="corrected", **given):
     )  # fmt: skip
     periods = dict(c_i=(44.0,), c_previous=(0.0,), d_mem=(4.0,), n_trans=(2.0,), weight=(1.0,),
                    m_i=(200.0,), m_previous=(0.0,))  # fmt: skip
-    model = get_model("luo_suda")
     values = {**numbers, **periods, **given}
     moved = tuple(128.0 if m > 0 else 0.0 for m in values["m_previous"])
     values.setdefault("moved_previous", moved)
-    found = model.evaluate(variant, values)
+    found = ls.MODEL.evaluate(variant, values)
     head = ("cycles", "cpi", "core", "memory", "regime", "bound", "mpd", "cpd")
-    return {short: found[name] for short, name in zip(head, model.results, strict=True)}
+    return {short: found[name] for short, name in zip(head, ls.MODEL.results, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +53,7 @@ def test_equations_3_to_5__printed_numbers(p, n_act, expected_cpd1, expected_cpd
 @pytest.mark.parametrize("n_act", [0.5, 64.0])
 @pytest.mark.parametrize("variant", ["corrected", "printed"])
 def test_equation_4__no_time_outside_its_domain(n_act, variant):
-    assert math.isnan(body(variant, n_act=n_act)["cycles"])
+    assert isnan(body(variant, n_act=n_act)["cycles"])
 
 
 def test_equations_1_2__coalesced_float_load_on_the_gtx_260():
@@ -75,7 +73,7 @@ def test_erratum_ls2__printed_mpd_is_zero_from_twelve_warps_on():
     assert 0 < body("corrected", **waiting)["cycles"] < np.inf
 
 
-def test_erratum_ls3__high_proportions():
+def test_erratum_ls3__high_proportions_and_never_below_one():
     high = dict(p=0.8697, m_i=(0.0,))
     assert body("printed", **high)["cpd"] < 0
     assert f"{body('corrected', **high)['cpd']:.2f}" == "13.93"
@@ -83,9 +81,6 @@ def test_erratum_ls3__high_proportions():
     # Low proportions take the smaller of both in either variant.
     assert body("corrected")["cpd"] == pytest.approx(7.52, abs=0.005)
     assert body("printed")["cpd"] == pytest.approx(7.52, abs=0.005)
-
-
-def test_erratum_ls3__never_below_one():
     # One warp at P = c - 0.4: (3) gives -1.0 there, as printed.
     assert body("printed", p=0.1, n_act=1.0)["cpd"] == pytest.approx(-1.0)
     assert body("corrected", p=0.1, n_act=1.0)["cpd"] == 1.0
@@ -156,52 +151,31 @@ def test_erratum_ls4__at_least_one_round():
     assert body("corrected", **few)["cycles"] == body("corrected")["cycles"]
 
 
-def test_type_1__only_computation():
-    found = body(n_act=8.0, c_i=(300.0,), c_previous=(300.0,))
-    cpd = ls.cpd1(C, 0.2623, 8.0, B, A)
-    assert found["cycles"] == math.ceil(8 * 300 / cpd)
-    assert found["regime"] == ls.REGIMES["luo_suda_type1"]
-
-
-def test_type_2__waits_after_its_own_memory_task():
-    found = body(n_act=4.0, c_i=(10.0,))
-    cpd = ls.cpd1(C, 0.2623, 4.0, B, A)
-    assert found["cycles"] == pytest.approx(math.ceil(4 * 10 / cpd) + (200 - 3 * 10 / cpd))
-    assert found["regime"] == ls.REGIMES["luo_suda_type2"]
-    found = body("printed", n_act=4.0, c_i=(10.0,))
-    assert found["cycles"] == math.ceil(4 * 10 / cpd) + (200 - 3 * 10)
-    assert found["regime"] == ls.REGIMES["luo_suda_type2"]
-
-
-def test_type_3__waits_for_the_previous_memory_task():
-    period = dict(c_i=(5.0,), m_i=(5.0,), c_previous=(1.0,), m_previous=(200.0,))
+BEFORE = dict(c_i=(5.0,), m_i=(5.0,), c_previous=(1.0,), m_previous=(200.0,))
+BOTH = dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,))
+TYPES = [
+    ("corrected", 1, 8.0, dict(c_i=(300.0,), c_previous=(300.0,)), lambda cpd: ceil(2400 / cpd)),
+    # It waits after its own memory task, and by type 3 for the previous one.
+    ("corrected", 2, 4.0, dict(c_i=(10.0,)), lambda cpd: ceil(40 / cpd) + 200 - 3 * 10 / cpd),
+    ("printed", 2, 4.0, dict(c_i=(10.0,)), lambda cpd: ceil(40 / cpd) + 200 - 3 * 10),
     # 32 warps: their accesses take 32 service times.
-    found = body(**period)
-    cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    assert found["cycles"] == pytest.approx(math.ceil(32 * 5 / cpd) + 32 * SERVICE - 31 * 5 / cpd)
-    assert found["mpd"] == 11
-    assert found["regime"] == ls.REGIMES["luo_suda_type3"]
+    ("corrected", 3, 32.0, BEFORE, lambda cpd: ceil(160 / cpd) + 32 * SERVICE - 31 * 5 / cpd),
     # Printed, 8 warps, one at a time: 7 further waiting periods.
-    found = body("printed", n_act=8.0, **period)
-    cpd = ls.cpd1(C, 0.2623, 8.0, B, A)
-    assert found["cycles"] == math.ceil(8 * 5 / cpd) + (200 * 7 - 7 * 5)
-    assert found["mpd"] == 1
-    assert found["regime"] == ls.REGIMES["luo_suda_type3"]
+    ("printed", 3, 8.0, BEFORE, lambda cpd: ceil(40 / cpd) + 200 * 7 - 7 * 5),
+    # It waits for both: what the wait before covers of the one after does not lengthen the period.
+    ("corrected", 4, 32.0, BOTH, lambda cpd: ceil(64 / cpd) + 1600 - 31 * 2 / cpd),
+    ("printed", 4, 8.0, BOTH, lambda cpd: ceil(16 / cpd) + 1600 - 7 * 2),
+]
 
 
-def test_type_4__waits_before_and_after():
-    period = dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,))
-    found = body(**period)
-    cpd = ls.cpd2(ls.n(D, 0.2623, C), M, 32.0, A)
-    t_p = 32 * SERVICE - 31 * 2 / cpd
-    t_c = 1600 - (31 * 2 / cpd + t_p)
-    assert found["cycles"] == pytest.approx(math.ceil(32 * 2 / cpd) + t_p + t_c)
-    assert found["regime"] == ls.REGIMES["luo_suda_type4"]
-    found = body("printed", n_act=8.0, **period)
-    cpd = ls.cpd1(C, 0.2623, 8.0, B, A)
-    t_p = 200 * 7 - 7 * 2
-    assert found["cycles"] == math.ceil(8 * 2 / cpd) + t_p + (1600 - (7 * 2 + t_p))
-    assert found["regime"] == ls.REGIMES["luo_suda_type4"]
+@pytest.mark.parametrize(("variant", "kind", "n_act", "period", "cycles"), TYPES)
+def test_types_of_periods(variant, kind, n_act, period, cycles):
+    found = body(variant, n_act=n_act, **period)
+    cpd = min(ls.cpd1(C, 0.2623, n_act, B, A), ls.cpd2(ls.n(D, 0.2623, C), M, n_act, A))
+    assert found["cycles"] == pytest.approx(cycles(cpd), rel=1e-12)
+    assert found["regime"] == ls.REGIMES[f"luo_suda_type{kind}"]
+    if kind == 3:
+        assert found["mpd"] == (11 if variant == "corrected" else 1)
 
 
 @pytest.mark.parametrize(
@@ -221,20 +195,16 @@ def test_bound__what_takes_most_of_the_time(period, bound):
 
 def test_sequence__of_any_length_is_the_sum_over_its_periods():
     rng = np.random.default_rng(7)
-    c, m = rng.uniform(1, 300, 40), rng.uniform(1, 300, 40)
-    before = np.r_[0.0, c[:-1]], np.r_[0.0, m[:-1]]
-    weights = np.ones(40)
-    four, two = np.full(40, 4.0), np.full(40, 2.0)
+    given = {name: rng.uniform(1, 300, 40) for name in ("c_i", "m_i")}
+    given |= {f"{name[0]}_previous": np.r_[0.0, values[:-1]] for name, values in given.items()}
+    given |= {"d_mem": np.full(40, 4.0), "n_trans": np.full(40, 2.0), "weight": np.ones(40)}
+    given["moved_previous"] = 4 * given["m_previous"]
 
     def total(index):
-        pick = lambda x: tuple(float(v) for v in x[index])  # noqa: E731
-        return body(n_act=16.0, c_i=pick(c), m_i=pick(m), c_previous=pick(before[0]),
-                    m_previous=pick(before[1]), d_mem=pick(four), n_trans=pick(two),
-                    moved_previous=pick(4 * before[1]), weight=pick(weights))["cycles"]  # fmt: skip
+        return body(n_act=16.0, **{name: tuple(v[index]) for name, v in given.items()})["cycles"]
 
-    whole = total(slice(None))
     parts = sum(total(slice(i, i + 1)) for i in range(40))
-    assert whole == pytest.approx(parts, rel=1e-12)
+    assert total(slice(None)) == pytest.approx(parts, rel=1e-12)
 
 
 def test_equation_14__accuracy():
@@ -244,9 +214,6 @@ def test_equation_14__accuracy():
 
 @pytest.mark.parametrize(("name", "p"), TABLE_3.items())
 def test_table_3__kernel_files_have_the_printed_proportions(name, p):
-    model = get_model("luo_suda")
     plan = Plan(["luo_suda_" + name.replace("-", "_")], ["gtx_260"], ["luo_suda"])
-    space = resolve(plan).kernels[0]
-    launch = build_launch(space)
-    work = build_workload(launch, model, {})
-    assert np.unique(model.prepare(work, "corrected")["p"]) == pytest.approx(p, abs=5e-5)
+    work = build_workload(build_launch(resolve(plan).kernels[0]), ls.MODEL, {})
+    assert np.unique(ls.MODEL.prepare(work, "corrected")["p"]) == pytest.approx(p, abs=5e-5)

@@ -25,25 +25,15 @@ INSTRUCTION, SHARED, GLOBAL = COMPONENTS
 # --- Section 4: peaks -----------------------------------------------------------------------------
 
 
-def test_section41__peaks_of_instructions():
+def test_section4__peaks():
     mad = zo.peak_instruction(8.0, FREQUENCY, SMS, WARP)
     assert mad == digits(11.1e9, 0.1e9) == exact(11.1e9)
     assert mad * WARP == exact(355.2e9)
     assert zo.peak_flops(mad, WARP) == digits(710.4e9, 0.1e9)
-
-
-def test_section42__peak_of_shared_memory():
     assert zo.peak_shared(8.0, SMS, FREQUENCY) == exact(1420.8e9)  # printed 1420
-
-
-def test_section43__peak_of_global_memory():
-    # ZO-3: printed 160.
-    assert zo.peak_global(2.484e9, 512.0) == exact(158.976e9) == digits(158.98e9, 0.01e9)
-
-
-def test_section43__peak_is_the_devices():
-    work = workload("dense_matmul", tile=16)
-    assert work.memory_bandwidth.item() == exact(zo.peak_global(2.484e9, 512.0))
+    memory = zo.peak_global(2.484e9, 512.0)
+    assert memory == exact(158.976e9) == digits(158.98e9, 0.01e9)  # ZO-3: printed 160
+    assert workload("dense_matmul", tile=16).memory_bandwidth.item() == exact(memory)
 
 
 # --- Figure 2: sustained throughput ---------------------------------------------------------------
@@ -155,18 +145,16 @@ def test_section3__serial_is_the_sum_and_overlapped_the_longest():
     assert overlapped["regime"] == "shared_overlapped"
 
 
-def test_section3__only_barriers_divide_a_program():
-    one = evaluate(stages(barriers=(0.0, 0.0, 0.0)))
-    overlapped = evaluate(stages(active=2.0))
+def test_section3__only_barriers_divide_a_program_and_a_repeated_stage_is_so_many_stages():
+    one, serial, overlapped = (
+        evaluate(stages(**changes))
+        for changes in ({"barriers": (0.0, 0.0, 0.0)}, {}, {"active": 2.0})
+    )
     assert one["time"] == exact(overlapped["time"])
     assert one["regime"] == "shared_serial"
-
-
-def test_section3__a_repeated_stage_is_so_many_stages():
-    once = evaluate(stages())
     often = {name: tuple(5 * x for x in STAGES[name]) for name in STAGES
              if name not in ("throughput_ii", "shared_bandwidth")}  # fmt: skip
-    assert evaluate(stages(**often))["time"] == exact(5 * once["time"])
+    assert evaluate(stages(**often))["time"] == exact(5 * serial["time"])
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -180,8 +168,7 @@ def test_section3__nothing_is_left_if_the_only_component_vanishes(variant):
 
 def test_zo1__a_block_is_not_faster_than_its_instructions():
     # One block of 8 warps, each with 450 instructions, on one SM of 30.
-    printed, corrected = (evaluate(stages(blocks=1.0), variant) for variant in
-                          ("printed", "corrected"))  # fmt: skip
+    corrected, printed = (evaluate(stages(blocks=1.0), variant) for variant in VARIANTS)
     of_one_sm = 8 * 450 / (9e9 / 30)
     assert printed["instruction_pipeline_time"] == exact(of_one_sm / 30)
     assert corrected["instruction_pipeline_time"] == exact(of_one_sm)
@@ -193,13 +180,11 @@ def test_zo1__a_block_is_not_faster_than_its_instructions():
 
 @pytest.mark.parametrize(("kernel", "follows"), [("dense_matmul", 0), ("spmv_ell", 1)])
 def test_clk__the_clock_of_the_bottleneck_sets_the_time(kernel, follows):
+    ratios = ("core_clock_ratio", "memory_clock_ratio")
     nominal = run(kernel)["time"]
-    faster = [
-        run(kernel, core_clock_ratio=1.2)["time"],
-        run(kernel, memory_clock_ratio=1.2)["time"],
-    ]
+    faster = [run(kernel, **{name: 1.2})["time"] for name in ratios]
     assert nominal / faster[follows] == pytest.approx(1.2, rel=0.002)
     assert nominal / faster[1 - follows] == pytest.approx(1, abs=0.002)
     # As printed, what was measured at the nominal clocks holds at all.
-    for name in ("core_clock_ratio", "memory_clock_ratio"):
+    for name in ratios:
         assert run(kernel, "printed", **{name: 1.2})["time"] == exact(nominal)

@@ -35,31 +35,23 @@ def test_table2__active_blocks_and_warps(tile, blocks, warps):
     assert inputs["shared_bandwidth"][0].item() == exact(table[warps][1] * 1e9)
 
 
-def transactions(tile, *names):
-    work = workload("dense_matmul", tile=tile)
-    count = sum(a.count.item() for a in work.global_accesses if a.name in names)
-    return count * work.blocks.item() * work.occupancy.warps_per_block.item()
-
-
-def test_figure4a__global_transactions_fall():
+def test_figure4a__global_transactions_fall_and_instructions():
     # The loads: "it decreases the redundant memory loads".
-    eight, sixteen, thirty_two = (transactions(tile, "a", "b") for tile in TILES)
-    # The counted 4/9 are 44.4%, printed 45%: half a point off.
-    assert 1 - sixteen / eight == pytest.approx(0.45, abs=0.006)
-    assert 1 - thirty_two / sixteen == digits(0.40, 0.01)
-
-
-def test_figure4a__instructions():
-    per_warp = {}
+    loads, instructions, of_b = {}, {}, {}
     for tile in TILES:
-        inputs = zo.MODEL.prepare(workload("dense_matmul", tile=tile), "corrected")
-        warps = (inputs["blocks"] * inputs["warps_per_block"]).item()
-        per_warp[tile] = inputs["n_ii"][0].item() * warps
-    mads = 1024**3 / 32  # remain constant
-    assert per_warp[8] > per_warp[16] > per_warp[32] > mads
-    assert mads / per_warp[16] == digits(0.80, 0.01)  # "80% of the total instructions are MAD"
+        work = workload("dense_matmul", tile=tile)
+        warps = work.blocks.item() * work.occupancy.warps_per_block.item()
+        counts = {a.name: a.count.item() * warps for a in work.global_accesses}
+        loads[tile], of_b[tile] = counts["a"] + counts["b"], counts["b"]
+        instructions[tile] = zo.MODEL.prepare(work, "corrected")["n_ii"][0].item() * warps
+    # The counted 4/9 are 44.4%, printed 45%: half a point off.
+    assert 1 - loads[16] / loads[8] == pytest.approx(0.45, abs=0.006)
+    assert 1 - loads[32] / loads[16] == digits(0.40, 0.01)
     # "The 32x32 case has a similar shared memory count as the 16x16 case"
-    assert transactions(16, "b") == transactions(32, "b")
+    assert of_b[16] == of_b[32]
+    mads = 1024**3 / 32  # remain constant
+    assert instructions[8] > instructions[16] > instructions[32] > mads
+    assert mads / instructions[16] == digits(0.80, 0.01)  # "80% of the total instructions are MAD"
 
 
 @pytest.mark.parametrize(
@@ -76,13 +68,10 @@ def test_figure4b__bottlenecks(tile, bottleneck, following):
     assert found["speedup_if_removed"] == exact(times[2] / times[1])
 
 
-def test_figure4b__16_is_best():
+def test_figure4b__16_is_best_and_why():
     assert MATMUL[16]["time"] < MATMUL[32]["time"] < MATMUL[8]["time"]
     # "A similar shared memory count", yet "its total time ... is significantly larger"
     assert MATMUL[32]["shared_memory_time"] == exact(MATMUL[16]["shared_memory_time"] * 1112 / 870)
-
-
-def test_section51__causes():
     # "This leads to insufficient parallelism to hide the latency"
     assert causes(workload("dense_matmul", tile=32), SHARED) == ("insufficient parallel warps",)
     assert causes(workload("dense_matmul", tile=16), INSTRUCTION) == ()
@@ -131,7 +120,7 @@ def test_section52__one_block_and_warps_of_the_steps():
     assert CR.barriers.item() == 1 + (8 + 4 + 2 + 6 * 1) / 8
 
 
-def test_figure6a__bottlenecks_step_by_step():
+def test_figure6__bottlenecks_step_by_step():
     found = bottlenecks(STEPS["cr"])
     assert found[:2] == [GLOBAL, INSTRUCTION]
     # The paper shows steps 4 to 9 together, bound by shared memory. Steps 8 and 9, with 2 threads
@@ -141,9 +130,7 @@ def test_figure6a__bottlenecks_step_by_step():
     assert sum(s["shared_memory_time"] for s in late) > sum(
         s["instruction_pipeline_time"] for s in late
     )
-
-
-def test_figure6b__bottlenecks_without_conflicts():
+    # Figure 6b, without conflicts
     assert bottlenecks(STEPS["nbc"]) == [GLOBAL] + [INSTRUCTION] * 9
 
 
