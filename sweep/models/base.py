@@ -222,7 +222,8 @@ class Model:
     inputs : tuple of Input
         What the bodies may have as parameters.
     fields : tuple of Field
-        The model's own results, besides those of :data:`HEAD`.
+        The model's own results, besides those of :data:`HEAD`. What is given here may leave the
+        model's name out of their equations: ``"(5)"`` for ``"hong_kim (5)"``.
     regimes : mapping
         Permanent codes of the model's cases, unique over all models.
     bodies : mapping
@@ -266,11 +267,16 @@ class Model:
     findings: Findings = lambda work, variant, results, write: ()
 
     def __post_init__(self) -> None:
-        """Complete the keys of the model's own table in device files, and ``prepare``."""
+        """Complete keys of the model's own table, the fields' equations and ``prepare``."""
         inputs = []
         for i in self.inputs:
             keys = (key if "." in key else f"model.{self.name}.{key}" for key in i.device_keys)
             inputs.append(replace(i, device_keys=tuple(keys)))
+        fields = (
+            replace(f, equation=f"{self.name} {f.equation}") if f.equation.startswith("(") else f
+            for f in self.fields
+        )
+        object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "inputs", tuple(inputs))
         values = {i.symbol: i.value for i in inputs if i.value}
         object.__setattr__(self, "prepare", partial(_prepared, values, self.prepare))

@@ -512,9 +512,8 @@ MODEL = Model(
     inputs=INPUTS,
     fields=(
         Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
-              "MPD", "luo_suda (2)"),
-        Field("computation_parallel_degree", "1", "computation parallel degree", "CPD",
-              "luo_suda (3), (4)"),
+              "MPD", "(2)"),
+        Field("computation_parallel_degree", "1", "computation parallel degree", "CPD", "(3), (4)"),
     ),
     regimes=REGIMES,
     bodies={"corrected": body, "printed": body},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from sweep.errors import SweepError, nearest
-from sweep.papers.report import Reproduction
+from sweep.papers.report import Reproduction, assembled, declared
 
 __all__ = ["PAPERS", "Reproduction", "reproduce"]
 
@@ -36,5 +36,5 @@ def reproduce(paper: str) -> Reproduction:
         raise SweepError(
             f"no paper '{paper}'{nearest(paper, PAPERS)} (papers: {', '.join(PAPERS)})"
         )
-    found: Reproduction = importlib.import_module(f"{__name__}.{PAPERS[paper]}").build()
-    return found
+    module = importlib.import_module(f"{__name__}.{PAPERS[paper]}")
+    return assembled(declared(module.__file__ or ""), module.build())

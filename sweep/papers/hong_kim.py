@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from sweep.evaluation.planned import evaluate
 from sweep.models import hong_kim_2009 as hk
-from sweep.papers.report import Reproduction
 from sweep.space import Plan
 
 DEVICES = ("gt_8800", "quadro_fx_5600", "gtx_8800", "gtx_280")
@@ -27,11 +26,10 @@ COLUMNS = ("cycles_per_instruction", "hong_kim_memory_warp_parallelism",
            "hong_kim_computation_warp_parallelism", "occupancy")  # fmt: skip
 
 
-def build() -> Reproduction:
-    """Return the paper's worked example and benchmark figures."""
-    found = Reproduction.of(__file__)
-    found.add_quantities("table_2", _table_2())
-    found.add_quantities("section_3_2", [
+def build() -> Iterator[tuple[Any, ...]]:
+    """Yield the paper's worked example and benchmark figures."""
+    yield ("table_2", _table_2())
+    yield ("section_3_2", [
         hk.exec_cycles_cwp_greater(3.0, 8.0, 2.0, 1.0),
         hk.exec_cycles_mwp_greater(3.0, 1.0, 8.0),
         hk.exec_cycles_few_warps(3.0, 1.0, 1.0, 1.0, 1.0),
@@ -43,19 +41,18 @@ def build() -> Reproduction:
     def mean(kernel: str, name: str, device: str) -> float:
         return float(np.nanmean(results[kernel][name].sel(device=device).values))
 
-    found.add_table("figures_17_to_20", [
+    yield ("figures_17_to_20", [
         [kernel, device, 1e3 * mean(kernel, "execution_time", device),
          *(mean(kernel, name, device) for name in COLUMNS)]
         for kernel in MERGE for device in DEVICES
     ])  # fmt: skip
-    found.add_figure("figure_15", _figure_15(results))
+    yield ("figure_15", _figure_15(results))
     for figure, (title, name) in FIGURES.items():
         curves = {d: (np.arange(len(MERGE)), np.array([mean(k, name, d) for k in MERGE]))
                   for d in DEVICES}  # fmt: skip
-        found.add_figure(figure, {title: curves}, list(MERGE))
+        yield (figure, {title: curves}, list(MERGE))
     marks = [f"Mb{i}_{kind}" for kind in ("C", "UC") for i in range(1, 8)]
-    found.add_figure("figure_14", {"micro-benchmarks": _figure_14()}, marks)
-    return found
+    yield ("figure_14", {"micro-benchmarks": _figure_14()}, marks)
 
 
 def _evaluate(kernels: tuple[str, ...], devices: tuple[str, ...], outputs: tuple[str, ...]) -> Any:

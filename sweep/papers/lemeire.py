@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from sweep.models import lemeire_2016 as le
-from sweep.papers.report import Reproduction
 from sweep.specs import load_device
 
 GENERATIONS = ("kepler", "fermi", "tesla", "southern_islands", "northern_islands")
@@ -16,9 +15,8 @@ KINDS = ("sp", "int", "sf")
 ILP = (1, 2, 4)  # independent instructions
 
 
-def build() -> Reproduction:
-    """Return the tables and figures that follow from the printed latencies."""
-    found = Reproduction.of(__file__)
+def build() -> Iterator[tuple[Any, ...]]:
+    """Yield the tables and figures that follow from the printed latencies."""
     k620 = load_device("quadro_k620")
     own: Any = k620.model_parameters["lemeire"]
     clock, n_cu = k620.values["clocks.core_nominal"], k620.values["chip.sm_count"]
@@ -29,19 +27,19 @@ def build() -> Reproduction:
     ]  # fmt: skip
     ridges = [le.ridge_point(completion, issue, 32.0)
               for issue, completion in (latency[kind, 1] for kind in KINDS)]  # fmt: skip
-    found.add_quantities("table_3", [*rates, *ridges])
-    found.add_quantities("equations", [
+    yield ("table_3", [*rates, *ridges])
+    yield ("equations", [
         2 * le.peak(2.0, 192.0, 900e6) / 1e9,
         le.peak(2.0, 192.0, 900e6) / 1e9,
         le.cpmr(48.0, 90.6, 8192.0, 16384.0),
         32 / 8,
     ])  # fmt: skip
-    found.add_table("table_2", [
+    yield ("table_2", [
         [generation, kind.upper(), completion, issue, le.ridge_point(completion, issue, 32.0)]
         for generation in GENERATIONS
         for kind, (issue, completion) in _latencies(generation).items()
     ])  # fmt: skip
-    found.add_figure("occupancy_roofline", _roofline())
+    yield ("occupancy_roofline", _roofline())
     warps = np.arange(1.0, 65.0)
     curves = {
         f"{kind.upper()}, Quadro K620": {
@@ -49,14 +47,13 @@ def build() -> Reproduction:
         }
         for kind in KINDS
     }
-    found.add_figure("figure_3", curves)
-    found.add_figure("figure_5", {"divergence": {"4 branches": _divergence()}})
+    yield ("figure_3", curves)
+    yield ("figure_5", {"divergence": {"4 branches": _divergence()}})
     size = np.geomspace(1024, 65536, 200)
     first, second = own["constant_memory"][0][2], own["constant_miss_latency_cycles"]
     cache = 1024.0 * float(own["constant_cache_KiB"])
     walk = np.array([le.cpmr(float(first), float(second), cache, s) for s in size])
-    found.add_figure("figure_7", {"constant memory": {"equation (6)": (size / 1024, walk)}})
-    return found
+    yield ("figure_7", {"constant memory": {"equation (6)": (size / 1024, walk)}})
 
 
 def _latencies(generation: str) -> dict[str, tuple[float, float]]:

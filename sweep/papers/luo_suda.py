@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
-from sweep.papers.report import Reproduction
 from sweep.specs import load_device
 
 # Table 3: computation proportion
@@ -17,14 +17,13 @@ BENCHMARKS = {"svm": 0.2623, "matrix": 0.282, "linear": 0.4584, "sepia": 0.5297,
 WARPS = np.arange(1.0, 33.0)
 
 
-def build() -> Reproduction:
-    """Return the paper's parallel degrees and predictions over the number of warps."""
+def build() -> Iterator[tuple[Any, ...]]:
+    """Yield the paper's parallel degrees and predictions over the number of warps."""
     device: Any = load_device("gtx_260").model_parameters["luo_suda"]
     a, b, c, d, m = (float(device[k]) for k in ("a", "b", "c", "d", "m"))
-    found = Reproduction.of(__file__)
-    found.add_quantities("table_3", BENCHMARKS.values())
-    found.add_table("table_1", [[name, cycles] for name, cycles in device["instruction_cost"]])
-    found.add_table("cpd", [
+    yield ("table_3", BENCHMARKS.values())
+    yield ("table_1", [[name, cycles] for name, cycles in device["instruction_cost"]])
+    yield ("cpd", [
         [name, p, n, ls.cpd1(c, p, n, b, a), ls.cpd2(ls.n(d, p, c), m, n, a)]
         for name, p in BENCHMARKS.items() for n in (8.0, 16.0, 32.0)
     ])  # fmt: skip
@@ -33,13 +32,12 @@ def build() -> Reproduction:
         variant: (WARPS, np.array([mpd(n, 111.9e9, 24.0, warp_bw) for n in WARPS]))
         for variant, mpd in (("printed", ls.mpd_printed), ("corrected", ls.mpd))
     }
-    found.add_figure("mpd", {"MPD": degrees})
+    yield ("mpd", {"MPD": degrees})
     times = {
         name: {v: (WARPS, _times(p, v, device)) for v in ("corrected", "printed")}
         for name, p in BENCHMARKS.items()
     }
-    found.add_figure("figure_8", times)
-    return found
+    yield ("figure_8", times)
 
 
 def _times(p: float, variant: str, device: Any) -> np.ndarray:

@@ -98,8 +98,6 @@ class Reproduction:
         What was computed.
     remarks : list of str
         Results that cannot be reproduced, with reasons.
-    declared : mapping
-        Texts, units and printed numbers, from the TOML file beside the paper's module.
     """
 
     key: str
@@ -108,48 +106,6 @@ class Reproduction:
     tables: list[Table] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    declared: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, module: str) -> Reproduction:
-        """Return what the TOML file beside a module declares, without numbers computed here.
-
-        Parameters
-        ----------
-        module : str
-            The module's ``__file__``.
-        """
-        declared = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
-        return cls(declared["key"], declared["title"], get_model(declared["model"]).reference,
-                   remarks=declared["remarks"], declared=declared)  # fmt: skip
-
-    def add_quantities(self, name: str, values: Iterable[float]) -> None:
-        """Add a table of printed numbers, with a computed value for each declared row."""
-        declared = self.declared["tables"][name]
-        rows = [
-            Quantity(quantity, unit, float(value), *printed)
-            for (quantity, unit, *printed), value in zip(
-                declared["quantities"], values, strict=True
-            )
-        ]
-        self.tables.append(Table(name, declared["title"], rows))
-
-    def add_table(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Add a table of rows under the declared columns."""
-        declared = self.declared["tables"][name]
-        self.tables.append(Table(name, declared["title"], rows, declared["columns"]))
-
-    def add_figure(
-        self, name: str, panels: Mapping[str, Mapping[str, Any]], marks: Sequence[str] = ()
-    ) -> None:
-        """Add a figure of curves under the declared axes (see :func:`sweep.plot.line_plot`)."""
-        from sweep.plot import line_plot
-
-        declared = self.declared["figures"][name]
-        picture = line_plot(
-            list(panels.items()), *declared["axes"], columns=declared["columns"], marks=marks
-        )
-        self.figures.append(Figure(name, declared["caption"], picture))
 
     def summary(self) -> str:
         """Return how many printed numbers agree, and by how much the others differ."""
@@ -194,6 +150,52 @@ class Reproduction:
         except OSError as error:
             raise SweepError(f"cannot write '{target}': {error.strerror or error}") from None
         return page
+
+
+def declared(module: str) -> dict[str, Any]:
+    """Return the texts, units and printed numbers of the TOML file beside a paper's module."""
+    return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def assembled(texts: Mapping[str, Any], computed: Iterable[tuple[Any, ...]]) -> Reproduction:
+    """Return the declared tables and figures of a paper with what was computed for them.
+
+    Parameters
+    ----------
+    texts : mapping
+        What the paper declares.
+    computed : iterable of tuple
+        Name and values of a table: a number for each printed one, or rows under the declared
+        columns. Name, panels and perhaps marks of a figure (see :func:`sweep.plot.line_plot`).
+    """
+    reference = get_model(texts["model"]).reference
+    found = Reproduction(texts["key"], texts["title"], reference, remarks=texts["remarks"])
+    for name, values, *marks in computed:
+        if isinstance(values, Mapping):
+            found.figures.append(_figure(name, texts["figures"][name], values, *marks))
+        else:
+            found.tables.append(_table(name, texts["tables"][name], values))
+    return found
+
+
+def _table(name: str, texts: Mapping[str, Any], values: Iterable[Any]) -> Table:
+    if "quantities" not in texts:
+        return Table(name, texts["title"], list(values), texts["columns"])
+    rows = [
+        Quantity(quantity, unit, float(value), *printed)
+        for (quantity, unit, *printed), value in zip(texts["quantities"], values, strict=True)
+    ]
+    return Table(name, texts["title"], rows)
+
+
+def _figure(
+    name: str, texts: Mapping[str, Any], panels: Mapping[str, Any], marks: Sequence[str] = ()
+) -> Figure:
+    from sweep.plot import line_plot
+
+    columns = texts["columns"]
+    picture = line_plot(list(panels.items()), *texts["axes"], columns=columns, marks=marks)
+    return Figure(name, texts["caption"], picture)
 
 
 def _cells(row: Quantity | Sequence[Any]) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from sweep.evaluation.planned import evaluate
 from sweep.models import wang_chu_2017 as wc
-from sweep.papers.report import Reproduction
+from sweep.papers.report import declared
 from sweep.space import Plan
 from sweep.specs import load_device
 
@@ -18,31 +19,29 @@ KERNELS = {"transpose": "TR", "blackscholes": "BS", "vector_add": "VA", "matrixm
            "matrixmul_shared": "MMS"}  # fmt: skip
 
 
-def build() -> Reproduction:
-    """Return the paper's memory measurements and the predicted scaling with both clocks."""
-    found = Reproduction.of(__file__)
+def build() -> Iterator[tuple[Any, ...]]:
+    """Yield the paper's memory measurements and the predicted scaling with both clocks."""
     device: Any = load_device("gtx_980").model_parameters["wang_chu"]
     slope, intercept = (float(device[f"dm_lat_{k}_cycles"]) for k in ("slope", "intercept"))
     latency = np.array([wc.dm_lat_fit(slope, 400.0 / mhz, intercept) for mhz in CLOCKS])
     cycles = {int(mhz): float(value) for mhz, value in device["dm_del_table"]}
     delay = np.array([cycles[mhz] for mhz in CLOCKS])
-    found.add_quantities("table_2", latency)
-    found.add_quantities("table_3", [*delay, *(100 * SERVICE / delay)])
+    yield ("table_2", latency)
+    yield ("table_3", [*delay, *(100 * SERVICE / delay)])
     mhz = np.array(CLOCKS, float)
-    printed = [float(words[2]) for words in found.declared["tables"]["table_2"]["quantities"]]
+    printed = [float(words[2]) for words in declared(__file__)["tables"]["table_2"]["quantities"]]
     latencies = {
         "printed (Table II)": (mhz, np.array(printed)),
         "equation (4)": (mhz, latency),
         "as (5a) scales it": (mhz, wc.dm_lat_fit(slope, 1.0, intercept) * 400.0 / mhz),
     }
     delays = {"dm_del (Table III)": (mhz, delay)}
-    found.add_figure("tables_2_3", {"latency": latencies, "service time": delays})
-    _add_speedups(found)
-    return found
+    yield ("tables_2_3", {"latency": latencies, "service time": delays})
+    yield from _speedups()
 
 
-def _add_speedups(found: Reproduction) -> None:
-    """Add Figure 2: speed-up over one clock with the other at 400 and 1000 MHz."""
+def _speedups() -> Iterator[tuple[Any, ...]]:
+    """Yield Figure 2: speed-up over one clock with the other at 400 and 1000 MHz."""
     plan = Plan(tuple(KERNELS), ("gtx_980",), ("wang_chu",), precision="float64",
                 axes={"core_clock": CLOCKS, "memory_clock": CLOCKS},
                 outputs=("execution_time",))  # fmt: skip
@@ -60,5 +59,5 @@ def _add_speedups(found: Reproduction) -> None:
                 title = f"{fixed} clock at {mhz} MHz, {moving} clock moving"
                 panels.setdefault(title, {})[short] = (np.array(CLOCKS, float), gain)
                 rows.append([short, f"{moving} clock", mhz, float(gain[-1])])
-    found.add_table("figure_2", rows)
-    found.add_figure("figure_2", panels)
+    yield ("figure_2", rows)
+    yield ("figure_2", panels)

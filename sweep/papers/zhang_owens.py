@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,23 @@ from sweep.evaluation.launch import build_launch, build_workload
 from sweep.models import zhang_owens_2011 as zo
 from sweep.models.workload import Workload
 from sweep.models.zhang_owens_causes import CAUSES, breakdown
-from sweep.papers.report import Reproduction
 from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel
 
 TILES = (8, 16, 32)
 
 
-def build() -> Reproduction:
-    """Return the paper's rates and the component times of its case studies."""
-    found = Reproduction.of(__file__)
-    found.add_quantities("rates", _rates())
+def build() -> Iterator[tuple[Any, ...]]:
+    """Yield the paper's rates and the component times of its case studies."""
+    yield ("rates", _rates())
     products = [_workload("dense_matmul", tile=tile) for tile in TILES]
-    found.add_quantities("matrix_multiply", _products(products))
+    yield ("matrix_multiply", _products(products))
     reductions = [_workload("cyclic_reduction", padding=padding) for padding in (0, 1)]
-    found.add_quantities("cyclic_reduction", _reductions(reductions))
-    found.add_quantities("spmv", _sparse_products())
+    yield ("cyclic_reduction", _reductions(reductions))
+    yield ("spmv", _sparse_products())
     device: Any = load_device("gtx_285").model_parameters["zhang_owens"]
     warps = np.arange(0.0, 33.0)
-    found.add_figure("figure_2", {
+    yield ("figure_2", {
         title: {"GTX 285": (warps, zo.sustained(device[key], warps))}
         for title, key in (("type II, 1e9 warp instructions a second", "instruction_throughput"),
                            ("shared memory, GB/s", "shared_bandwidth"))
@@ -38,11 +37,10 @@ def build() -> Reproduction:
     assert flags is not None
     words = [flags.meaning(int(r["bottleneck"])).replace("_", " ") for r in results]
     marks = [f"{tile}x{tile}\n{word}" for tile, word in zip(TILES, words, strict=True)]
-    found.add_figure("figure_4b", {"dense matrix multiply": _times(results)}, marks)
+    yield ("figure_4b", {"dense matrix multiply": _times(results)}, marks)
     titles = ("with bank conflicts", "without (padded)")
     panels = {t: _times(breakdown(work)) for t, work in zip(titles, reductions, strict=True)}
-    found.add_figure("figure_6", panels, [f"step {i}" for i in range(10)])
-    return found
+    yield ("figure_6", panels, [f"step {i}" for i in range(10)])
 
 
 def _workload(kernel: str, **parameters: float) -> Workload:
