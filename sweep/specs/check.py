@@ -7,18 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from sweep.errors import nearest
-from sweep.specs.formats import (
-    FORMATS,
-    UNITS,
-    Format,
-    Key,
-    Section,
-    Unit,
-    convert,
-    keys_of,
-    range_text,
-    split_unit,
-)
+from sweep.specs.formats import FORMATS, UNITS, Format, Key, Section, Unit, range_text, split_unit
 from sweep.specs.reading import Report, quoted_path
 
 Part = TypeVar("Part", dict[str, Any], list[Any])
@@ -162,8 +151,8 @@ def _unknown_key(name: str, value: Any, section: Section) -> tuple[str, str]:
     for key in section.keys:
         if key.stem in (name, stem):
             return f"unknown key; {_right_unit(key, unit, value)}", key.name
-    of_file = [tables for tables in FORMATS.values() if tables.get(section.name) is section]
-    for key in [key for sections in of_file for key in keys_of(sections)]:
+    files = [sections for sections in FORMATS.values() if sections.get(section.name) is section]
+    for key in [key for sections in files for table in sections.values() for key in table.keys]:
         if key.name == name and key.section != section.name:
             where = f"[{key.section}]" if key.section else "the top of the file"
             return f"unknown key here; it belongs to {where}", ""
@@ -181,7 +170,7 @@ def _right_unit(key: Key, found: Unit | None, value: Any) -> str:
     unit = f"given in {wanted.symbol}" if wanted.symbol != "1" else f"a share, {key.range}"
     text = f"{key.stem} is {unit}: write {key.name}"
     if found is not None and found.dimension == wanted.dimension and is_number(value):
-        text += f" = {convert(value, found, wanted):.12g}"
+        text += f" = {found.convert(value, wanted):.12g}"
     return text
 
 
@@ -250,10 +239,9 @@ def _outside(
         return ""
     lead = "outside the range" if math.isfinite(maximum - minimum) else "must be"
     reason = f"{lead} {range_text(minimum, maximum, unit, zero=zero)}"
-    for other in UNITS.values() if unit is not None else ():
-        assert unit is not None
-        if other.dimension == unit.dimension and other is not unit:
-            converted = convert(value, other, unit)
+    for other in UNITS.values():
+        if unit is not None and other.dimension == unit.dimension and other is not unit:
+            converted = other.convert(value, unit)
             if minimum <= converted <= maximum:
                 return f"{reason}; if it is in {other.symbol}, write {converted:.12g}"
     return reason

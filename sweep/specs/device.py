@@ -8,19 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweep.errors import SpecError, nearest
+from sweep.errors import nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy_limits import compute_capabilities
 from sweep.specs.check import Content, check_section, is_number
 from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section, split_unit, to_base
-from sweep.specs.reading import (
-    KEY_PATTERN,
-    Report,
-    label_of,
-    parse_toml,
-    quoted_path,
-    sha256_of,
-)
+from sweep.specs.reading import KEY_PATTERN, Report, label_of, parse_toml, quoted_path, sha256_of
 from sweep.specs.sources import Source, check_sources, is_below
 
 ModelValue = float | str | tuple[Any, ...]
@@ -278,5 +271,5 @@ def check_model_parameters(
     keys = tuple(Key.from_parameter(parameter, section) for parameter in declared)
     table = dict(device.model_parameters.get(model, {}))
     check_section(found, Section(section, "", keys), table)
-    if report is None and found.errors:
-        raise SpecError(str(found.errors[0]))
+    if report is None:
+        found.result(device)

@@ -204,9 +204,7 @@ def _kind_of(text: str, path: Path) -> Kind | None:
     except ValueError:
         names = set()
     device, kernel = (len(names & sections.keys()) for sections in FORMATS.values())
-    if device != kernel:
-        return "device" if device > kernel else "kernel"
     folder = path.resolve().parent.name
-    if folder == FOLDERS["device"]:
+    if device > kernel or (device == kernel and folder == FOLDERS["device"]):
         return "device"
-    return "kernel" if folder == FOLDERS["kernel"] or not names else None
+    return "kernel" if kernel > device or folder == FOLDERS["kernel"] or not names else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -43,6 +43,13 @@ class Unit:
     dimension: str
     factor: float = 1.0
 
+    def convert(self, value: float, wanted: Unit) -> float:
+        """Return a value of this unit in another unit of the same dimension.
+
+        The result is rounded to 12 digits, because messages suggest it for use in a file.
+        """
+        return float(f"{value * (self.factor / wanted.factor):.12g}")
+
 
 def _definition(name: str) -> dict[str, dict[str, Any]]:
     """Return one of the TOML files beside this module."""
@@ -65,12 +72,10 @@ def split_unit(name: str, *, loose: bool = False) -> tuple[str, Unit | None]:
 
     ``loose`` accepts a wrong case (``core_nominal_mhz``) if no suffix matches exactly.
     """
-    for suffix in _BY_LENGTH:
-        if name.endswith("_" + suffix):
-            return name[: -len(suffix) - 1], UNITS[suffix]
-    for suffix in _BY_LENGTH if loose else ():
-        if name.lower().endswith("_" + suffix.lower()):
-            return name[: -len(suffix) - 1], UNITS[suffix]
+    for fold in (str, str.lower) if loose else (str,):
+        for suffix in _BY_LENGTH:
+            if fold(name).endswith(fold("_" + suffix)):
+                return name[: -len(suffix) - 1], UNITS[suffix]
     return name, None
 
 
@@ -82,14 +87,6 @@ def to_base(value: float, name: str) -> float:
     if unit.factor < 1:  # dividing by 1e9 rounds once, multiplying with 1e-9 twice
         return value / round(1 / unit.factor)
     return value * unit.factor
-
-
-def convert(value: float, unit: Unit, wanted: Unit) -> float:
-    """Return ``value`` of one unit in another unit of the same dimension.
-
-    The result is rounded to 12 digits, because messages suggest it for use in a file.
-    """
-    return float(f"{value * (unit.factor / wanted.factor):.12g}")
 
 
 # ---------------------------------------------------------------------------- keys
@@ -228,12 +225,6 @@ def range_text(
     return f"0 or {text}{symbol}" if zero else f"{text}{symbol}"
 
 
-def keys_of(sections: Format) -> Iterator[Key]:
-    """Yield every declared key of a format, in the order of the file."""
-    for section in sections.values():
-        yield from section.keys
-
-
 # ---------------------------------------------------------------------------- reading the tables
 
 
@@ -280,9 +271,6 @@ DEVICE_NAMES: dict[str, str] = _kernel_definition["device_names"]
 LIMITS_OF_DEVICE: dict[str, str] = _device_definition["limits"]
 """For each limit in `sweep.hardware.occupancy.Limits`, its key in a device file that has no
 compute capability."""
-
-AFFINE_KEYS = tuple(_kernel_definition["groups"]["affine"])
-"""Keys of the pattern ``affine``: a thread's address is ``base + x * threadIdx.x + ...``."""
 
 INSTRUCTION_CLASSES = tuple(_kernel_definition["groups"]["classes"])[1:]
 """The classes of instructions, without ``computation``, which is the total of all classes."""

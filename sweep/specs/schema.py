@@ -203,15 +203,14 @@ def _value(key: Key) -> Schema:
         return described | (number if other is None else {"anyOf": [number, other]})
     if key.type == "choice":
         return described | {"enum": list(key.choices)}
-    if key.type == "conditions":
-        return described | {"type": "array", "items": _WORD}
-    if key.type == "text":
-        return described | _WORD
+    if key.type != "rows":
+        return described | (
+            {"type": "array", "items": _WORD} if key.type == "conditions" else _WORD
+        )
+    number = {"type": "number"}
     cells = [
-        {"type": "string"}
-        if is_words(column)
-        else _bounds({"type": "number", "description": column}, *bounds)
-        for column, bounds in key.columns.items()
+        {"type": "string"} if is_words(name) else _bounds(number | {"description": name}, *bounds)
+        for name, bounds in key.columns.items()
     ]
     row = {"type": "array", "prefixItems": cells, "items": False, "minItems": len(cells)}
     return described | _LIST | {"items": row}

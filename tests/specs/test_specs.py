@@ -14,7 +14,7 @@ from support.spec_texts import DEVICE, KERNEL, spoilt
 
 from sweep import specs
 from sweep.errors import SpecError
-from sweep.specs.formats import FORMATS, keys_of
+from sweep.specs.formats import FORMATS
 
 KERNEL_FILES = sorted(specs.data_root("kernel").glob("*.toml"))
 DEVICE_VALUES = {name: 4.0 for name in specs.DEVICE_NAMES} | {"warp_size": 32, "l2_bytes": 2**20}
@@ -200,7 +200,7 @@ def test_format__is_consistent_and_described(kind):
     schema, table = specs.json_schema(kind), specs.format_table(kind)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(tomllib.loads({"device": DEVICE, "kernel": KERNEL}[kind]), schema)
-    for key in keys_of(FORMATS[kind]):
+    for key in [key for section in FORMATS[kind].values() for key in section.keys]:
         assert key.minimum <= key.maximum and not (key.default and key.required)
         assert all(low <= high for low, high in key.columns.values())
         assert key.meaning and f"| `{key.name}` |" in table and key.meaning in table
