@@ -17,9 +17,8 @@ from sweep.hardware.occupancy_limits import compute_capabilities, limits_for
 PLENTY = 10**9  # blocks: the grid limits nothing
 
 
-def active_blocks(cc, threads, registers, shared_memory, blocks=PLENTY, n_sm=1):
-    counts = occupancy(threads, registers, shared_memory, blocks, limits=limits_for(cc), n_sm=n_sm)
-    return counts.active_blocks_per_sm
+def occupied(cc, threads, registers, shared_memory, blocks=PLENTY, n_sm=16):
+    return occupancy(threads, registers, shared_memory, blocks, limits=limits_for(cc), n_sm=n_sm)
 
 
 # The table
@@ -50,9 +49,6 @@ def test_limits_for__stacks_along_devices():
     assert limits.max_warps_per_sm.ravel().tolist() == [32, 64]
     assert limits_for(["5.2"]).max_warps_per_sm.shape == (1,)
     assert limits_for("5.2").max_warps_per_sm.shape == ()
-
-
-def test_limits_for__unknown_capability():
     with pytest.raises(SpecError, match="unknown compute capability '5.9': .* 5.0, 5.2, 5.3, 6.0"):
         limits_for(["1.3", "5.9"])
 
@@ -61,9 +57,18 @@ def test_limits_for__unknown_capability():
 
 
 def test_hong_kim_table_2__five_blocks_of_80_on_16_multiprocessors():
-    counts = occupancy(128, 11, 0, 80, limits=limits_for("1.0"), n_sm=16)
+    counts = occupied("1.0", 128, 11, 0, 80)
     assert (counts.limit_by_grid, counts.active_blocks_per_sm) == (5, 5)
     assert (counts.active_warps_per_sm, counts.active_sm) == (20, 16)
+
+
+def test_zhang_owens_table_2__limits_on_the_gtx_285():
+    counts = occupied("1.3", 64, [16, 30, 58], [348, 1088, 4284])
+    assert counts.active_warps_per_sm.tolist() == [16, 16, 6]
+    assert counts.limit_by_registers.tolist() == [16, 8, 4]
+    assert counts.limit_by_shared_memory.tolist() == [32, 10, 3]
+    names = [LIMITER.meaning(code) for code in counts.limiter]
+    assert names == ["blocks_per_sm", "registers", "shared_memory"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ def test_hong_kim_table_2__five_blocks_of_80_on_16_multiprocessors():
     ],
 )
 def test_rules__worked_by_hand(cc, threads, registers, shared_memory, expected):
-    assert active_blocks(cc, threads, registers, shared_memory) == expected
+    assert occupied(cc, threads, registers, shared_memory).active_blocks_per_sm == expected
 
 
 # An independent derivation: place blocks one by one until something is used up
@@ -157,21 +162,17 @@ def test_active_blocks__as_placed_one_by_one(cc):
         place_blocks(cc, *point)
         for point in zip(threads.tolist(), registers.tolist(), shared.tolist(), strict=True)
     ]
-    assert active_blocks(cc, threads, registers, shared).tolist() == expected
+    assert occupied(cc, threads, registers, shared).active_blocks_per_sm.tolist() == expected
 
 
 # Properties
 
-CAPABILITY = st.sampled_from(compute_capabilities())
-THREADS = st.integers(1, 1024)
-REGISTERS = st.integers(0, 255)
-SHARED = st.integers(0, 50_000)
 
-
-@given(CAPABILITY, THREADS, REGISTERS, SHARED, st.integers(1, 10_000), st.integers(1, 200))
+@given(st.sampled_from(compute_capabilities()),
+       *(st.integers(*ends) for ends in ((1, 1024), (0, 255), (0, 50_000), (1, 10_000), (1, 200))),
+)  # fmt: skip
 def test_occupancy__resources_are_not_exceeded(cc, threads, registers, shared, blocks, n_sm):
-    limits = limits_for(cc)
-    counts = occupancy(threads, registers, shared, blocks, limits=limits, n_sm=n_sm)
+    limits, counts = limits_for(cc), occupied(cc, threads, registers, shared, blocks, n_sm)
     active = counts.active_blocks_per_sm
     assert 0 <= active <= limits.max_blocks_per_sm
     assert active * counts.warps_per_block <= limits.max_warps_per_sm
@@ -195,15 +196,13 @@ def test_occupancy__broadcasts_and_stays_small():
     assert counts.limit_by_warps.shape == (n, 32, 1)
     assert counts.limit_by_shared_memory.shape == (n, 1, 1)
     assert counts.limit_by_grid.shape == ()
-    limits = limits_for("7.0")
-    one = occupancy(threads[0, 3], registers[0, 0, 5], 1024, 4096, limits=limits, n_sm=16)
+    one = occupied("7.0", threads[0, 3], registers[0, 0, 5], 1024, 4096)
     at = compute_capabilities().index("7.0")
     names = [*counts.counts(), "limiter", "occupancy", "status"]
     for many, single in ((getattr(counts, name), getattr(one, name)) for name in names):
         if many.shape == counts.active_blocks_per_sm.shape:
             assert many[at, 3, 5] == single
-        assert isinstance(many, np.ndarray)
-        assert isinstance(single, np.ndarray)
+        assert isinstance(many, np.ndarray) and isinstance(single, np.ndarray)
     assert counts.limiter.dtype == counts.status.dtype == np.uint8
 
 
@@ -226,8 +225,7 @@ def test_occupancy__broadcasts_and_stays_small():
 def test_limiter__is_the_first_to_attain_the_minimum(
     threads, registers, shared_memory, blocks, limiter
 ):
-    limits = limits_for("5.0")
-    counts = occupancy(threads, registers, shared_memory, blocks, limits=limits, n_sm=16)
+    counts = occupied("5.0", threads, registers, shared_memory, blocks)
     assert LIMITER.meaning(counts.limiter) == limiter
     assert counts.status == STATUS["valid"]
 
@@ -240,45 +238,32 @@ def test_limiter__is_the_first_to_attain_the_minimum(
         (1024, 80, 0, 100, "registers", "registers"),
         (32, 256, 10**6, 100, "registers", "registers"),
         (32, 16, 49153, 100, "shared_memory", "shared_memory"),
-        *[
-            (*given, "no_active_block", "none")
-            for given in (
-                (32, 16, 0, 0),
-                (32, 16, 0, -4),
-                (0, 16, 0, 100),
-                (-32, 16, 0, 100),
-                (32, -1, 0, 100),
-                (32, 16, -1, 100),
-                (math.nan, 16, 0, 100),
-                (32, math.nan, 0, 100),
-                (32, 16, math.nan, 100),
-                (32, 16, 0, math.nan),
-                (math.inf, 16, 0, 100),
-            )  # fmt: skip
-        ],
+        *((*given, "no_active_block", "none") for given in (
+            (32, 16, 0, 0), (32, 16, 0, -4), (0, 16, 0, 100), (-32, 16, 0, 100), (32, -1, 0, 100),
+            (32, 16, -1, 100), (math.nan, 16, 0, 100), (32, math.nan, 0, 100),
+            (32, 16, math.nan, 100), (32, 16, 0, math.nan), (math.inf, 16, 0, 100),
+        )),
     ],
-)
+)  # fmt: skip
 def test_status__why_a_launch_fails(threads, registers, shared_memory, blocks, status, limiter):
-    limits = limits_for("5.2")
-    counts = occupancy(threads, registers, shared_memory, blocks, limits=limits, n_sm=16)
+    counts = occupied("5.2", threads, registers, shared_memory, blocks)
     assert STATUS.meaning(counts.status) == status
     assert LIMITER.meaning(counts.limiter) == limiter
     assert counts.active_blocks_per_sm == counts.active_warps_per_sm == counts.occupancy == 0
 
 
 def test_limits__infinite_where_a_resource_is_not_used():
-    counts = occupancy(64, 0, 0, PLENTY, limits=limits_for("5.2"), n_sm=16)
+    counts = occupied("5.2", 64, 0, 0)
     assert counts.limit_by_registers == counts.limit_by_shared_memory == math.inf
     assert counts.active_blocks_per_sm == 32
 
 
 def test_grids_that_fill_all_multiprocessors_limit_nothing():
     """What is active then needs no number for each grid, and is the same."""
-    limits, blocks = limits_for("5.2"), np.array([[16 * 32], [1000], [1e6]])
-    threads = np.array([32, 64, 1000])
-    large = occupancy(threads, 30, 0, blocks, limits=limits, n_sm=16)
+    threads, blocks = np.array([32, 64, 1000]), np.array([[16 * 32], [1000], [1e6]])
+    large = occupied("5.2", threads, 30, 0, blocks)
     assert large.active_blocks_per_sm.shape == (3,) and large.active_sm.shape == ()
-    small = occupancy(threads, 30, 0, np.vstack([blocks, [[3]]]), limits=limits, n_sm=16)
+    small = occupied("5.2", threads, 30, 0, np.vstack([blocks, [[3]]]))
     for name, numbers in large.counts().items():
         alike = np.broadcast_to(getattr(small, name), (4, 3))[:3]
         np.testing.assert_array_equal(np.broadcast_to(numbers, (3, 3)), alike, err_msg=name)

@@ -8,22 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.warps import (
-    affine_bank_conflicts,
-    simulate_bank_conflicts,
-    simulate_transactions,
-    transactions_of_addresses,
-)
+from support.warps import affine_bank_conflicts, simulate_bank_conflicts, simulate_transactions
 
 from sweep.errors import SpecError
-from sweep.hardware.affine_accesses import (
-    Affine,
-    affine_bank_passes,
-    affine_transactions,
-    combinations,
-)
-from sweep.hardware.memory_rules import BANK_RULES, RULES, WORD_BYTES, bank_rule_of
-from sweep.hardware.warp_simulation import PATIENCE, Rows, one_warp, one_warp_in_banks, rows_of
+from sweep.hardware import warp_simulation
+from sweep.hardware.affine_accesses import Affine, affine_bank_passes, affine_transactions
+from sweep.hardware.memory_rules import BANK_RULES, RULES, WORD_BYTES
+from sweep.hardware.warp_simulation import PATIENCE, Rows, combinations, rows_of
 
 # ------------------------------------------------------------------- the rules, a second time
 
@@ -31,8 +22,8 @@ from sweep.hardware.warp_simulation import PATIENCE, Rows, one_warp, one_warp_in
 def half_warps(lanes):
     """Yield lists of (lane within the half-warp, first byte) of the lanes that take part."""
     for start in range(0, len(lanes), 16):
-        part = lanes[start : start + 16]
-        yield [(i, first) for i, first in enumerate(part) if first is not None]
+        part = enumerate(lanes[start : start + 16])
+        yield [(i, first) for i, first in part if first is not None]
 
 
 def touched(firsts, word_bytes, size):
@@ -44,22 +35,10 @@ def strict(lanes, word_bytes):
     """Serve half-warps as 1.0 and 1.1 do; return the sizes of the transactions."""
     sizes = []
     for part in half_warps(lanes):
-        if not part:
-            continue
-        possible = []
-        if word_bytes in (4, 8, 16):
-            aligned = {4: 64, 8: 128, 16: 128}[word_bytes]
-            lowest = min(first for _, first in part)
-            possible = [
-                begin
-                for begin in range(lowest - 512, lowest + 1)
-                if begin % aligned == 0
-                and all(first == begin + word_bytes * i for i, first in part)
-            ]
-        if possible:
-            sizes += {4: [64], 8: [128], 16: [128, 128]}[word_bytes]
-        else:
-            sizes += [32] * len(part)
+        in_sequence = {4: [64], 8: [128], 16: [128, 128]}.get(word_bytes)
+        begins = {first - word_bytes * i for i, first in part}  # one, if the words are consecutive
+        is_possible = in_sequence and len(begins) == 1 and min(begins) % in_sequence[0] == 0
+        sizes += in_sequence if is_possible else [32] * len(part)
     return sizes
 
 
@@ -74,12 +53,11 @@ def segment(lanes, word_bytes):
             whole = range(lowest // size * size, lowest // size * size + size)
             served = {i for i, first in requested.items() if first in whole}  # (2)
             wanted = {requested[i] + b for i in served for b in range(word_bytes)}
-            while len(whole) > 32:  # (3)
+            fitting = [whole]
+            while fitting and len(whole) > 32:  # (3)
                 half = len(whole) // 2
                 fitting = [h for h in (whole[:half], whole[half:]) if wanted <= set(h)]
-                if not fitting:
-                    break
-                (whole,) = fitting
+                whole = fitting[0] if fitting else whole
             sizes.append(len(whole))
             requested = {i: first for i, first in requested.items() if i not in served}  # (4)
     return sizes
@@ -169,9 +147,7 @@ def test_brute_force__global_memory(warp):
     is_aligned = all(first is None or first % word_bytes == 0 for first in lanes)
     for rule in RULES if is_aligned else RULES[2:]:  # 1.x has no words off their own borders
         cost = simulate_transactions(addresses, word_bytes, rule, active)
-        expected = brute(lanes, word_bytes, rule)
-        assert tuple(map(int, cost)) == expected
-        assert transactions_of_addresses(addresses, word_bytes, rule, active) == expected[:2]
+        assert tuple(map(int, cost)) == brute(lanes, word_bytes, rule)
 
 
 @given(warps())
@@ -189,16 +165,16 @@ def random_rows(n, seed, kind):
     words = generator.choice(WORD_BYTES, n)
     addresses = words[:, None] * generator.integers(0, 200, (n, 32))
     active = generator.random((n, 32)) < 0.8
-    if kind == "banks":
+    if kind == "one_warp_in_banks":
         banks = generator.choice([16, 17, 32], n)
         layout = (banks, generator.choice([4, 8], n), generator.choice([8, 16, 32], n))
         return rows_of(addresses, active, 1, words, *layout)
     return rows_of(addresses, active, 128, words, generator.integers(0, len(RULES), n))
 
 
-@pytest.mark.parametrize("kind", ["transactions", "banks"])
+@pytest.mark.parametrize("kind", ["one_warp", "one_warp_in_banks"])
 def test_rows__compiled_and_interpreted_agree(kind):
-    function = one_warp if kind == "transactions" else one_warp_in_banks
+    function = getattr(warp_simulation, kind)
     table = Rows(function)
     few = random_rows(300, 1, kind)
     many = np.concatenate([few, random_rows(PATIENCE + 1, 2, kind)])
@@ -293,9 +269,8 @@ def test_affine__tables_equal_single_simulations():
     cost = affine_transactions(affine, word_bytes, "segment")
     degree = affine_bank_conflicts(affine, word_bytes, "warp")
     assert cost.transactions.shape == degree.shape == (2, 3, 3, 2)
-    for i, (b, s, w, size) in enumerate(
-        itertools.product(base.flat, x.flat, width.flat, word_bytes.flat)
-    ):
+    chosen = itertools.product(base.flat, x.flat, width.flat, word_bytes.flat)
+    for i, (b, s, w, size) in enumerate(chosen):
         one = Affine(b, s, w + 1, 0, w, 4, 4 * w)
         assert [part.flat[i] for part in cost] == list(affine_transactions(one, size, "segment"))
         assert degree.flat[i] == affine_bank_conflicts(one, size, "warp")
@@ -330,7 +305,7 @@ def test_affine__nan_where_there_is_no_such_access(changed):
     affine = Affine(*np.transpose([good, good._replace(**changed)]).astype(float))
     for part in (*affine_transactions(affine, 4, "line"), affine_bank_conflicts(affine, 4, "warp")):
         assert np.isfinite(part[0]) and np.isnan(part[1])
-    for part in (*affine_transactions(good, [4, 3], "line"),):
+    for part in affine_transactions(good, [4, 3], "line"):
         assert np.isfinite(part[0]) and np.isnan(part[1])
 
 
@@ -343,18 +318,6 @@ def test_affine__unknown_rule():
 
 def test_affine__no_threads_and_absurdly_many():
     affine = Affine(0, 1, 0, 0, 1, 1, np.array([0.0, 1e12]))
-    assert [part.tolist() for part in affine_transactions(affine, 4, "sector")] == [
-        [0, 1], [0, 32], [0, 1]]  # fmt: skip
+    found = affine_transactions(affine, 4, "sector")
+    assert [part.tolist() for part in found] == [[0, 1], [0, 32], [0, 1]]
     assert affine_bank_conflicts(affine, 4, "warp").tolist() == [0, 1]
-
-
-def test_bank_rule_of__capability():
-    found = {c: bank_rule_of(c) for c in ("1.0", "1.3", "2.1", "3.0", "3.7", "5.2", "9.0", "12.1")}
-    assert list(found.values()) == [
-        *("half_warp", "half_warp", "warp", "wide_bank", "wide_bank"),
-        *["merging"] * 3,
-    ]
-    # Loads from global memory that L1 serves never merge.
-    assert bank_rule_of("7.5", local=False) == bank_rule_of("2.1", local=False) == "warp"
-    with pytest.raises(SpecError, match="no compute capability"):
-        bank_rule_of("5")

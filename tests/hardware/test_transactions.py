@@ -11,36 +11,36 @@ from support.warps import transactions_of_addresses
 from sweep.errors import SpecError
 from sweep.hardware import affine_accesses as affine
 from sweep.hardware.affine_accesses import PATTERNS, access_transactions
-from sweep.hardware.memory_rules import RULES, WORD_BYTES, bank_conflict_degree, rule_of
+from sweep.hardware.memory_rules import (
+    RULES,
+    WORD_BYTES,
+    bank_conflict_degree,
+    bank_rule_of,
+    rule_of,
+)
 
 LANES = np.arange(32)
 EXCHANGED = LANES + np.isin(LANES, (5, 21)) - np.isin(LANES, (6, 22))
 
 
-@pytest.mark.parametrize(
-    ("capability", "rule"),
-    [
-        ("1.0", "strict"),
-        ("1.1", "strict"),
-        ("1.2", "segment"),
-        ("1.3", "segment"),
-        ("2.0", "line"),
-        ("2.1", "line"),
-        ("3.0", "sector"),
-        ("5.2", "sector"),
-        ("10.3", "sector"),
-        ("12.1", "sector"),
-        ("", "line64"),  # AMD
-    ],
-)
-def test_rule_of__capability(capability, rule):
-    assert rule_of(capability) == rule
+RULE_OF = {  # of global memory, and of the banks of shared memory
+    **dict.fromkeys(("1.0", "1.1"), ("strict", "half_warp")),
+    **dict.fromkeys(("1.2", "1.3"), ("segment", "half_warp")),
+    **dict.fromkeys(("2.0", "2.1"), ("line", "warp")),
+    **dict.fromkeys(("3.0", "3.7"), ("sector", "wide_bank")),
+    **dict.fromkeys(("5.2", "9.0", "10.3", "12.1"), ("sector", "merging")),
+    "": ("line64", "warp"),  # AMD
+}
 
 
-@pytest.mark.parametrize("wrong", [" ", "5", "sm_52", "0.9", "5.2a", "-1.0", "1.0\n"])
-def test_rule_of__no_capability(wrong):
-    with pytest.raises(SpecError, match="no compute capability"):
-        rule_of(wrong)
+def test_rules__of_a_capability():
+    assert {c: (rule_of(c), bank_rule_of(c)) for c in RULE_OF} == RULE_OF
+    # Loads from global memory that L1 serves never merge.
+    assert bank_rule_of("7.5", local=False) == bank_rule_of("2.1", local=False) == "warp"
+    for wrong in (" ", "5", "sm_52", "0.9", "5.2a", "-1.0", "1.0\n"):
+        for function in (rule_of, bank_rule_of):
+            with pytest.raises(SpecError, match="no compute capability"):
+                function(wrong)
 
 
 # CUDA C Programming Guide, "Examples of Global Memory Accesses by a Warp, 4-Byte Word per Thread"
@@ -141,12 +141,14 @@ def test_patterns__bytes_moved():
 
 def test_patterns__partly_filled_warps():
     lanes = np.array([0, 1, 8, 16, 17, 32])
-    transactions, _, sectors = access_transactions("coalesced", 4, None, lanes, "sector")
-    assert transactions.tolist() == sectors.tolist() == [0, 1, 1, 2, 3, 4]
-    transactions, _, _ = access_transactions("uncoalesced", 4, None, lanes, "strict")
-    assert transactions.tolist() == lanes.tolist()
-    transactions, _, _ = access_transactions("coalesced", 4, None, lanes, "strict")
-    assert transactions.tolist() == [0, 1, 1, 1, 2, 2]
+    for pattern, rule, expected in (
+        ("coalesced", "sector", [0, 1, 1, 2, 3, 4]),
+        ("uncoalesced", "strict", lanes.tolist()),
+        ("coalesced", "strict", [0, 1, 1, 1, 2, 2]),
+    ):
+        transactions, _, sectors = access_transactions(pattern, 4, None, lanes, rule)
+        assert transactions.tolist() == expected
+        assert rule == "strict" or sectors.tolist() == expected
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -213,14 +215,9 @@ def test_bank_conflict_degree__counted(banks, lanes):
         assert bank_conflict_degree(stride, banks, lanes) == max(per_bank.values())
 
 
-def test_bank_conflict_degree__broadcast_and_no_lanes():
+def test_bank_conflict_degree__broadcast_no_lanes_and_undefined_numbers():
     assert bank_conflict_degree(0, 32, 32) == 1
     assert bank_conflict_degree([0, 1, 2], 32, 0).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [(-1, 32, 32), (1.5, 32, 32), (1, 0, 32), (1, 32, -1), (np.nan, 32, 32), (np.inf, 32, 1)],
-)
-def test_bank_conflict_degree__nan_where_undefined(wrong):
-    assert np.isnan(bank_conflict_degree(*wrong))
+    stride, banks, lanes = [-1, 1.5, 1, 1, np.nan, np.inf], [32, 32, 0, 32, 32, 32], [32] * 6
+    lanes[3] = -1
+    assert np.isnan(bank_conflict_degree(stride, banks, lanes)).all()
