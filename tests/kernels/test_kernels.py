@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.launches import launched
 
-from sweep.hardware.occupancy import occupancy
-from sweep.hardware.occupancy_limits import limits_for
+from sweep.fields import STATUS
 from sweep.specs import list_kernels, load_kernel
-from sweep.specs.formats import DEVICE_NAMES
 
 CASES = tomllib.loads((Path(__file__).parent / "printed_counts.toml").read_text("utf-8"))["case"]
 MERGE = ("sepia", "linear", "svm", "mat_naive", "mat_tiled", "blackscholes_merge")
@@ -19,40 +18,25 @@ MICRO = ("micro_coalesced", "micro_uncoalesced")
 SAMPLES = ("vector_add", "transpose", "blackscholes", "matrixmul_global", "matrixmul_shared")
 ALL = (*MERGE, "figure12_tiled", *MICRO, *SAMPLES)
 
-_DEVICES = {
-    # in the order of DEVICE_NAMES: warp size, SMs, lanes, threads a block and an SM, shared memory,
-    # registers, L1 and L2 bytes, compute capability
-    "quadro_fx_5600": (32, 16, 8, 512, 768, 16384, 8192, 0, 0, 1.0),
-    "gtx_280": (32, 30, 8, 512, 1024, 16384, 16384, 0, 0, 1.3),
-    "gtx_980": (32, 16, 128, 1024, 2048, 98304, 65536, 48 * 2**10, 2 * 2**20, 5.2),
-}
+DEVICES = ("quadro_fx_5600", "gtx_280", "gtx_980")
 
 
 class Counts:
-    """A kernel's expressions, evaluated for a device and chosen sizes and parameters.
+    """A kernel's launch and counts, for a device and chosen sizes and parameters.
 
-    A parameter that is not chosen spans its own axis, so that one evaluation covers the whole grid.
+    A parameter that is not chosen has all its values. ``valid`` says where the constraints hold.
     """
 
     def __init__(self, key, device="gtx_980", **chosen):
         self.kernel = load_kernel(key)
-        unknown = set(chosen) - {*self.kernel.sizes, *self.kernel.parameters}
-        assert not unknown, unknown
-        self.values = dict(zip(DEVICE_NAMES, _DEVICES[device], strict=True))
-        self.values |= self.kernel.sizes
-        for axis, (name, listed) in enumerate(self.kernel.parameters.items()):
-            shape = [1] * len(self.kernel.parameters)
-            shape[axis] = len(listed)
-            self.values[name] = np.array(listed, dtype=float).reshape(shape)
-        self.values |= chosen
-        self.fault = np.zeros((), dtype=bool)
-        for name in self.kernel.derived:
-            self.values[name] = self._evaluate(self.kernel.derived[name])
+        self.launch = launched(key, device, **chosen)
+        self.work, self.active = self.launch.workload, self.launch.workload.occupancy
+        shape = np.broadcast_shapes(*map(np.shape, self.launch.values.values()))
+        self.valid = np.broadcast_to(self.launch.status != STATUS["constraint"], shape)
+        self.threads, self.blocks = self["launch.threads_per_block"], self["launch.blocks"]
 
     def _evaluate(self, expression):
-        value, fault = expression.evaluate(self.values)
-        self.fault = self.fault | fault
-        return np.asarray(value, dtype=float)
+        return np.asarray(expression.evaluate(self.launch.values)[0], dtype=float)
 
     def __getitem__(self, path):
         memory, _, kind = path.partition(" ")
@@ -62,37 +46,14 @@ class Counts:
             return sum(counts, start=np.zeros(()))
         return self._evaluate(dict(self.kernel.all_expressions())[path])
 
-    def valid(self):
-        """Where the constraints hold, over the whole grid."""
-        listed = self.kernel.parameters
-        result = np.ones([np.size(self.values[name]) for name in listed], dtype=bool)
-        for constraint in self.kernel.constraints:
-            result = result & (self._evaluate(constraint) != 0)
-        return result
-
-    @property
-    def threads(self):
-        return self["launch.threads_per_block"]
-
-    @property
-    def blocks(self):
-        return self["launch.blocks"]
+    def where_valid(self, numbers):
+        return np.broadcast_to(numbers, self.valid.shape)[self.valid]
 
     def bytes_moved(self):
         """Bytes that all threads ask of global memory."""
         listed = self.kernel.global_accesses
         of_thread = sum(self._evaluate(a.count) * self._evaluate(a.bytes) for a in listed)
         return self.threads * self.blocks * of_thread
-
-    def active(self, compute_capability, n_sm=16):
-        return occupancy(
-            self.threads,
-            self["resources.registers_per_thread"],
-            self["resources.shared_memory_bytes"],
-            self.blocks,
-            limits=limits_for([compute_capability], ()),
-            n_sm=n_sm,
-        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kernel']} {case.get('chosen')}")
@@ -121,8 +82,8 @@ def test_table_5__intensity_and_elements_at_every_block_size(key):
     assert found == pytest.approx(intensity, abs=0.6)
     sizes = counts.kernel.parameters["block_size"]
     assert (min(sizes), max(sizes)) == (4, 512)
-    np.testing.assert_array_equal(counts.threads, sizes)
-    np.testing.assert_array_equal(counts.blocks, np.ceil(elements / np.array(sizes)))
+    np.testing.assert_array_equal(counts.threads.ravel(), sizes)
+    np.testing.assert_array_equal(counts.blocks.ravel(), np.ceil(elements / np.array(sizes)))
 
 
 @pytest.mark.parametrize("key", (*MERGE, "figure12_tiled"))
@@ -147,20 +108,20 @@ FIGURE_20 = {"sepia": 1, "svm": 1, "mat_naive": 1, "blackscholes_merge": 20 / 24
 @pytest.mark.parametrize("key", FIGURE_20)
 def test_figure_20__occupancy_at_128_threads(key):
     counts = Counts(key, device="quadro_fx_5600", block_size=128)
-    assert counts.active("1.0").occupancy == pytest.approx(FIGURE_20[key])
+    assert counts.active.occupancy == pytest.approx(FIGURE_20[key])
 
 
 def test_section_5_2__larger_tiles_have_more_active_warps():
-    active = Counts("mat_tiled", device="quadro_fx_5600").active("1.0").active_warps_per_sm
+    active = Counts("mat_tiled", device="quadro_fx_5600").active.active_warps_per_sm.ravel()
     assert active[0] < active[-1]
 
 
 def test_table_2__five_active_blocks_and_twenty_warps():
-    result = Counts("figure12_tiled", device="quadro_fx_5600").active("1.0")
+    result = Counts("figure12_tiled", device="quadro_fx_5600").active
     assert (result.active_blocks_per_sm, result.active_warps_per_sm) == (5, 20)
     assert (result.active_sm, result.limit_by_registers) == (16, 5)
     # ceil(80 / 16) = 5 as well: the registers alone must limit a larger grid.
-    larger = Counts("figure12_tiled", device="quadro_fx_5600", block_count=8000).active("1.0")
+    larger = Counts("figure12_tiled", device="quadro_fx_5600", block_count=8000).active
     assert larger.active_blocks_per_sm == 5
 
 
@@ -179,12 +140,10 @@ def test_table_4__instructions_of_1000_iterations(key, number):
     assert [a.pattern for a in counts.kernel.global_accesses] == [key.removeprefix("micro_")]
 
 
-@pytest.mark.parametrize(("device", "capability"), [("quadro_fx_5600", "1.0"), ("gtx_280", "1.3")])
-def test_micro__every_launch_is_whole_rounds(device, capability):
+@pytest.mark.parametrize("device", ["quadro_fx_5600", "gtx_280"])
+def test_micro__every_launch_is_whole_rounds(device):
     counts = Counts("micro_coalesced", device=device)
-    sm_count = counts.values["sm_count"]
-    active = counts.active(capability, n_sm=sm_count)
-    rounds = counts.blocks / (active.active_blocks_per_sm * sm_count)
+    rounds = counts.blocks / (counts.active.active_blocks_per_sm * counts.work.n_sm)
     np.testing.assert_array_equal(rounds, np.round(rounds))
 
 
@@ -204,8 +163,7 @@ def test_vector_add__all_elements_are_added_once():
 )
 def test_samples__every_configuration_moves_the_data_once(key, moved):
     counts = Counts(key)
-    valid = counts.valid()
-    np.testing.assert_allclose(np.broadcast_to(counts.bytes_moved(), valid.shape)[valid], moved)
+    np.testing.assert_allclose(counts.where_valid(counts.bytes_moved()), moved)
 
 
 def test_matrixmul_global__hit_rate_and_work_per_thread():
@@ -229,25 +187,22 @@ def test_matrixmul__matrices_that_fit_the_cache_hit_more(key):
 # ------------------------------------------------------------------------- every kernel
 
 
-@pytest.mark.parametrize("device", _DEVICES)
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("key", ALL)
 def test_plausible__counts_and_launch(key, device):
     counts = Counts(key, device=device)
-    valid = counts.valid()
-    for path, _ in counts.kernel.all_expressions():
-        value = np.broadcast_to(counts[path], valid.shape)[valid]
-        assert np.all(value >= 0), path
+    for path, expression in counts.kernel.all_expressions():
+        value, fault = map(counts.where_valid, expression.evaluate(counts.launch.values))
+        assert np.all(value >= 0) and not fault.any(), path
         assert path != "cache.l2_hit_rate" or np.all(value <= 1)
-    assert not np.any(counts.fault & valid)
-    assert np.any(valid & (counts.threads <= 512)), "nothing for compute capability 1.x"
+    assert np.any(counts.where_valid(counts.threads) <= 512), "nothing for compute capability 1.x"
     for value in (counts.threads, counts.blocks, counts["resources.registers_per_thread"]):
-        whole = np.broadcast_to(value, valid.shape)[valid]
+        whole = counts.where_valid(value)
         assert np.all(whole >= 1)
         np.testing.assert_array_equal(whole, np.round(whole))
     shape_of_block = counts["launch.block_x"] * counts["launch.block_y"]
     np.testing.assert_array_equal(shape_of_block, counts.threads)
-    capability = f"{counts.values['compute_capability']:.1f}"
-    assert np.any((counts.active(capability).active_blocks_per_sm > 0) & valid)
+    assert np.any(counts.where_valid(counts.active.active_blocks_per_sm) > 0)
 
 
 @pytest.mark.parametrize("key", SAMPLES)
@@ -255,9 +210,8 @@ def test_samples__have_a_space_to_search_and_counts_from_the_source(key):
     assert set(ALL) <= set(list_kernels())
     counts = Counts(key)
     sizes = [len(values) for values in counts.kernel.parameters.values()]
-    assert np.prod(sizes) >= 100
-    assert np.count_nonzero(counts.valid()) >= 80
-    kernel = counts.kernel
-    for path, _ in kernel.all_expressions():
+    assert np.prod(sizes) >= 100 and np.count_nonzero(counts.valid) >= 80
+    for path, _ in counts.kernel.all_expressions():
         if path.startswith(("instructions.", "global_access.")):
-            assert str(kernel.source_of(path)).startswith("derived: counted from CUDA sample")
+            source = str(counts.kernel.source_of(path))
+            assert source.startswith("derived: counted from CUDA sample")
