@@ -38,13 +38,10 @@ def test_value__of_constant_expression(text, expected):
     assert value == pytest.approx(expected, rel=1e-15)
 
 
-def test_power_of_integers__is_exact():
+def test_powers_of_integers_and_log2_of_powers_of_two__are_exact():
     base, exponent = np.arange(-60.0, 61.0).reshape(-1, 1), np.arange(0.0, 9.0)
     exact = [[float(int(b) ** int(e)) for e in exponent] for b in base.ravel()]
     np.testing.assert_array_equal(value_of("b ** e", b=base, e=exponent), exact)
-
-
-def test_log2_of_powers_of_two__is_exact():
     exponent = np.arange(-1000.0, 1000.0)
     np.testing.assert_array_equal(value_of("log2(x)", x=2.0**exponent), exponent)
 
@@ -52,13 +49,10 @@ def test_log2_of_powers_of_two__is_exact():
 # Names and values
 
 
-def test_names__are_those_read():
+def test_expression__is_its_text_and_knows_its_names():
     expression = Expression.parse("ceil(n / tile) ** 2 if warp_size > 1 else n")
     assert expression.names == {"n", "tile", "warp_size"} and not expression.is_constant
     assert Expression.parse("min(2, 3)").names == frozenset()
-
-
-def test_expression__is_its_text():
     a, b = Expression.parse("n + 1"), Expression.parse("n + 1", allowed=["n"])
     assert a == b and hash(a) == hash(b) and str(a) == "n + 1"
     assert a != Expression.parse("n+1")
@@ -66,25 +60,16 @@ def test_expression__is_its_text():
     assert restored == a and restored.evaluate({"n": 2})[0] == 3
 
 
-@pytest.mark.parametrize(
-    "source", [3, -2.5, True, False, 1e-9, 10**20, np.float64(2.5), np.int64(7)]
-)
-def test_parse__numbers_and_booleans_are_constants(source):
-    expression = Expression.parse(source)
-    value, fault = expression.evaluate({})
-    assert expression.is_constant and value == source and not fault
-    assert value.dtype == (bool if isinstance(source, bool) else np.float64)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [math.nan, math.inf, 10**60, 10**5000, [1], {}, None, 1j, b"x"],
-    ids=lambda source: type(source).__name__,
-)
-def test_parse__nothing_else_is(source):
-    with pytest.raises(ExpressionError) as caught:
-        Expression.parse(source)
-    assert len(str(caught.value)) < 200
+def test_parse__numbers_and_booleans_are_constants_and_nothing_else():
+    for source in (3, -2.5, True, False, 1e-9, 10**20, np.float64(2.5), np.int64(7)):
+        expression = Expression.parse(source)
+        value, fault = expression.evaluate({})
+        assert expression.is_constant and value == source and not fault
+        assert value.dtype == (bool if isinstance(source, bool) else np.float64)
+    for source in (math.nan, math.inf, 10**60, 10**5000, [1], {}, None, 1j, b"x"):
+        with pytest.raises(ExpressionError) as caught:
+            Expression.parse(source)
+        assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("dtype", [np.str_, np.dtypes.StringDType(), object])
@@ -102,10 +87,6 @@ def test_numbers__of_every_kind_are_float64(dtype):
     assert value.dtype == np.float64 and value.tolist() == [1, 2]
 
 
-def test_evaluate__more_values_than_names_do_no_harm():
-    assert value_of("n", n=2, other=object()) == 2
-
-
 @pytest.mark.parametrize(
     "array", [np.array([1j]), np.array([object()]), np.array(["2020"], "M8[D]")], ids=str
 )
@@ -114,7 +95,8 @@ def test_evaluate__refuses_other_values(array):
         evaluate("1 + n", n=array)
 
 
-def test_evaluate__missing_name():
+def test_evaluate__missing_and_unused_names():
+    assert value_of("n", n=2, other=object()) == 2
     with pytest.raises(ExpressionError, match="unknown name 'tile'.* mean 'tiles'") as caught:
         evaluate("n / tile", n=1, tiles=2)
     assert caught.value.position == 4
@@ -138,9 +120,6 @@ def test_shape__is_that_of_the_names_used():
     for text, shape in CASES["shapes"]:
         value, fault = Expression.parse(text).evaluate(values)
         assert value.shape == fault.shape == tuple(shape), text
-
-
-def test_shape__mismatch_is_numpys_error():
     with pytest.raises(ValueError, match="broadcast"):
         evaluate("a + b", a=np.ones(2), b=np.ones(3))
 
@@ -188,9 +167,7 @@ def test_fault__of_a_value_that_came_from_an_expression():
     use = Expression.parse("1 if large else 2")
     value, fault = use.evaluate({"large": large}, {"large": at_fault})
     assert fault.tolist() == [True, False] and value[1] == 1
-
-
-def test_fault__may_be_larger_than_the_value():
+    # The fault may be larger than the value.
     value, fault = Expression.parse("a").evaluate({"a": 1.0}, {"a": np.array([True, False])})
     assert value.shape == fault.shape == (2,)
     np.testing.assert_array_equal(value, [np.nan, 1.0])
@@ -202,17 +179,11 @@ def test_fault__may_be_larger_than_the_value():
 def test_evaluate__does_the_arithmetic_and_little_else(monkeypatch):
     calls = []
 
-    def counted(name):
-        function = getattr(np, name)
+    def counted(name, function):
+        return lambda *arguments: calls.append(name) or function(*arguments)
 
-        def wrapper(*arguments, **options):
-            calls.append(name)
-            return function(*arguments, **options)
-
-        return wrapper
-
-    monkeypatch.setattr(np, "isfinite", counted("isfinite"))
-    monkeypatch.setattr(np, "where", counted("where"))
+    for name in ("isfinite", "where"):
+        monkeypatch.setattr(np, name, counted(name, getattr(np, name)))
     n = np.arange(1_000_000.0)
     value, fault = evaluate("(n + 1) * (n - 1) + 2 * n", n=n)
     assert calls == ["isfinite"] and not fault.any()

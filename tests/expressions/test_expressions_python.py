@@ -12,11 +12,6 @@ from hypothesis import strategies as st
 from sweep.expressions import Expression, ExpressionError
 
 
-def whole(function):
-    """Return a function of math that returns floats instead of integers, as expressions do."""
-    return lambda *numbers: float(function(*numbers))
-
-
 def gcd(*numbers):
     if not all(number == int(number) and abs(number) <= 2**53 for number in numbers):
         raise ValueError("no integers that a float64 can hold")
@@ -24,14 +19,9 @@ def gcd(*numbers):
 
 
 PYTHON = {
-    "ceil": whole(math.ceil),
-    "floor": whole(math.floor),
-    "sqrt": math.sqrt,
-    "log2": math.log2,
-    "gcd": gcd,
-    "min": min,
-    "max": max,
-    "abs": abs,
+    "ceil": lambda x: float(math.ceil(x)),
+    "floor": lambda x: float(math.floor(x)),
+    **{"sqrt": math.sqrt, "log2": math.log2, "gcd": gcd, "min": min, "max": max, "abs": abs},
     "__builtins__": {},
 }
 VALUES = {"x": 6.0, "y": -4.0, "z": 2.5, "zero": 0.0, "n": 1024.0, "flag": True, "off": False}
@@ -46,44 +36,36 @@ def python_value(text):
         return None
 
 
-def binary(operators):
-    def combine(children):
-        return st.tuples(children, st.sampled_from(operators), children).map(
-            lambda parts: f"({parts[0]}) {parts[1]} {parts[2]}"
-        )
-
-    return combine
-
-
 # All numbers are floats, so that Python does not use unbounded integers. They are few and short, so
 # that products stay finite, because Python treats infinity differently.
 LEAVES = st.sampled_from(["0.0", "1.0", "2.0", "3.0", "7.0", "0.5", "16.0", "1e3", "True", *VALUES])
 POWERS = st.tuples(LEAVES, st.sampled_from(["0.0", "1.0", "2.0", "3.0", "-1.0"])).map(" ** ".join)
-NUMBERS = st.one_of(LEAVES, POWERS)
-STRINGS = st.sampled_from(["'row'", '"column"', "'x'"])
+OPERATORS = ("+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or")
+TEMPLATES = (
+    *(f"({{}}) {operator} {{}}" for operator in OPERATORS),
+    *(
+        "-{}",
+        "(not {})",
+        "({})",
+        "({} if {} else {})",
+        "({}) < ({}) <= ({})",
+        "(({}) in (({}), {}))",
+    ),
+    *("min({}, {})", "max({}, {}, {})", "gcd({}, floor({}))"),
+    *(f"{function}({{}})" for function in ("abs", "ceil", "floor", "sqrt", "log2")),
+    *("('row' == \"column\")", "(\"row\" == 'row')", "('x' == 'row')"),
+)
 
 
 def larger(children):
-    pairs = st.tuples(children, children)
-    triples = st.tuples(children, children, children)
-    return st.one_of(
-        binary(["+", "-", "*", "/", "//", "%"])(children),
-        binary(["<", "<=", ">", ">=", "==", "!="])(children),
-        binary(["and", "or"])(children),
-        children.map(lambda c: f"-{c}"),
-        children.map(lambda c: f"(not {c})"),
-        children.map(lambda c: f"({c})"),
-        triples.map(lambda t: f"({t[0]} if {t[1]} else {t[2]})"),
-        triples.map(lambda t: f"({t[0]}) < ({t[1]}) <= ({t[2]})"),
-        triples.map(lambda t: f"(({t[0]}) in (({t[1]}), {t[2]}))"),
-        pairs.map(lambda p: f"min({p[0]}, {p[1]})"),
-        triples.map(lambda t: f"max({t[0]}, {t[1]}, {t[2]})"),
-        pairs.map(lambda p: f"gcd({p[0]}, floor({p[1]}))"),
-        st.tuples(st.sampled_from(["abs", "ceil", "floor", "sqrt", "log2"]), children).map(
-            lambda p: f"{p[0]}({p[1]})"
-        ),
-        st.tuples(STRINGS, STRINGS).map(lambda p: f"({p[0]} == {p[1]})"),
+    return st.sampled_from(TEMPLATES).flatmap(
+        lambda text: st.tuples(*[children] * text.count("{}")).map(
+            lambda parts: text.format(*parts)
+        )
     )
+
+
+NUMBERS = st.one_of(LEAVES, POWERS)
 
 
 @given(st.recursive(NUMBERS, larger, max_leaves=12))
@@ -112,12 +94,8 @@ def test_value_and_fault__are_pythons(text):
 @given(st.recursive(NUMBERS, larger, max_leaves=8), st.integers(1, 7))
 def test_value__of_an_array_is_that_of_its_elements(text, seed):
     generator = np.random.default_rng(seed)
-    arrays = {
-        name: generator.permutation([value, 3, 0, -2, 8])[:4]
-        if not isinstance(value, bool)
-        else generator.random(4) < 0.5
-        for name, value in VALUES.items()
-    }
+    arrays = {name: generator.permutation([v, 3, 0, -2, 8])[:4] for name, v in VALUES.items()}
+    arrays |= {name: generator.random(4) < 0.5 for name in ("flag", "off")}
     expression = Expression.parse(text)
     values, faults = expression.evaluate(arrays)
     for i in range(4):
