@@ -40,13 +40,9 @@ def test_device__values_in_base_units(device):
         **{"chip.warp_size": 32, "chip.memory_bandwidth": 128e9, "chip.memory_bus_width": 256},
         **{"chip.l2": 2**20, "power.static": 20, "power.core": 50e-9, "power.memory": 3e-9},
     }
-    assert device.tables == {
-        "power.core_voltage": ((0.5e9, 0.8), (1.2e9, 1.1)),
-        "power.memory_voltage": ((2e9, 1.5),),
-    }
-
-
-def test_device__model_parameters_keep_their_units():
+    volts = {"core": ((0.5e9, 0.8), (1.2e9, 1.1)), "memory": ((2e9, 1.5),)}
+    assert device.tables == {f"power.{domain}_voltage": rows for domain, rows in volts.items()}
+    # Parameters of models keep their units.
     text = spoilt(DEVICE, "issue_cycles = 0.25", 'issue_cycles = 0.25\nrows = [[1, 2], ["x", 3]]')
     read = specs.parse_device(text + '"model.hong_kim.rows" = "derived: x"\n', "test_gpu")
     expected = {"issue_cycles": 0.25, "rows": ((1, 2), ("x", 3)), "mem_ld_cycles": 400}
@@ -67,10 +63,11 @@ def test_device__sources_and_assumptions(device):
 
 
 def test_spec__is_its_text(device, kernel):
-    for spec, text, parse in (
+    of_device, of_kernel = (
         (device, DEVICE, specs.parse_device),
         (kernel, KERNEL, specs.parse_kernel),
-    ):
+    )
+    for spec, text, parse in (of_device, of_kernel):
         assert spec.text == text and text not in repr(spec)
         assert spec.sha256 == hashlib.sha256(text.encode()).hexdigest()
         assert parse(text, spec.key) == spec == pickle.loads(pickle.dumps(spec))
@@ -79,16 +76,12 @@ def test_spec__is_its_text(device, kernel):
 
 def test_kernel__names_and_values(kernel):
     assert kernel.sizes == {"n": 1024}
-    assert [*kernel.parameters.items()] == [
-        *(("tile", (4, 8, 16)), ("layout", ("row", "column")), ("unroll", (True, False)))
-    ]
+    assert list(kernel.parameters) == ["tile", "layout", "unroll"]
+    assert list(kernel.parameters.values()) == [(4, 8, 16), ("row", "column"), (True, False)]
     assert [e.text for e in kernel.constraints] == ["tile * tile <= 512"]
     assert list(kernel.derived) == ["tiles", "cost"]
     text = spoilt(KERNEL, '"Does nothing in particular."', '"""Does\n  nothing."""')
     assert specs.parse_kernel(text, "test_kernel").description == "Does nothing."
-
-
-def test_kernel__long_chain_of_derived_names():
     chain = "\n".join(f'd{i} = "d{i + 1} + 1"' for i in range(3000))
     text = spoilt(KERNEL, "[derived]", f'[derived]\n{chain}\nd3000 = "n"')
     order = list(specs.parse_kernel(text, "test_kernel").derived)
@@ -112,17 +105,12 @@ def test_kernel__expressions_and_defaults(kernel):
         **{"shared_access.tile_load.stride": "1"},
     }
     a, c = kernel.global_accesses
-    assert (a.name, a.kind, a.pattern, c.pattern, c.stride) == (
-        *("a", "load", "strided"),
-        *("coalesced", None),
-    )
-
-
-@pytest.mark.parametrize("given, other", [("block_x", "block_y"), ("block_y", "block_x")])
-def test_kernel__one_side_of_a_block_gives_the_other(given, other):
-    text = spoilt(KERNEL, 'blocks = "tiles ** 2"', f'blocks = 1\n{given} = "tile"')
-    expressions = specs.parse_kernel(text, "test_kernel").expressions
-    assert expressions[f"launch.{other}"].evaluate({"tile": 8.0})[0] == 8.0
+    assert (a.name, a.kind, a.pattern) == ("a", "load", "strided")
+    assert (c.pattern, c.stride) == ("coalesced", None)
+    for side, other in (("block_x", "block_y"), ("block_y", "block_x")):  # one gives the other
+        text = spoilt(KERNEL, 'blocks = "tiles ** 2"', f'blocks = 1\n{side} = "tile"')
+        expressions = specs.parse_kernel(text, "test_kernel").expressions
+        assert expressions[f"launch.{other}"].evaluate({"tile": 8.0})[0] == 8.0
 
 
 def test_kernel__sources(kernel):
@@ -170,12 +158,12 @@ def test_search__own_directories_come_first(own):
     assert specs.load_device("gtx_280").name == "Test GPU"
     assert specs.load_kernel("test_kernel").key == "test_kernel"
     assert specs.load_device("gtx_980").path == specs.data_root("device") / "gtx_980.toml"
-    assert {"test_gpu", "gtx_280", "gtx_980"} <= set(specs.list_devices())
-    assert len(set(specs.list_devices())) == len(specs.list_devices())
+    devices = specs.list_devices()
+    assert {"test_gpu", "gtx_280", "gtx_980"} <= set(devices) and len(set(devices)) == len(devices)
     assert "test_kernel" in specs.list_kernels()
 
 
-def test_search__explicit_path(own, monkeypatch):
+def test_search__explicit_path_and_data_root(own, monkeypatch):
     monkeypatch.chdir(own)
     for name in ("devices/test_gpu.toml", Path("devices/test_gpu.toml")):
         assert specs.load_device(name).key == "test_gpu"
@@ -184,9 +172,6 @@ def test_search__explicit_path(own, monkeypatch):
     assert specs.load_device("test_gpu.toml").key == "test_gpu"
     with pytest.raises(SpecError, match="no device 'test_gpu'"):  # only as a path
         specs.load_device("test_gpu")
-
-
-def test_search__data_root_by_kind_or_folder():
     assert specs.data_root("device") == specs.data_root("devices")
     with pytest.raises(SpecError, match="lacks its folder nonsense"):
         specs.data_root("nonsense")

@@ -60,17 +60,14 @@ def test_bad_file(kind, case):
         assert SCHEMAS[kind].is_valid(tomllib.loads(text)) == accepts
 
 
-@pytest.mark.parametrize("old", ["core_nominal_MHz = 1000", "sm_count = 4", "static_W = 20"])
-@pytest.mark.parametrize("value", ["9" * 5000, "0x" + "f" * 5000, "1e400", "-inf"])
-def test_monstrous_number(old, value):
-    text = spoilt(DEVICE, old, f"{old.split(' = ')[0]} = {value}")
-    assert len(message(specs.parse_device, text, "foo")) < 200
-
-
-@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "\0", "a = '\x07'", "'''"])
-def test_monstrous_text(text):
-    for parse in (specs.parse_device, specs.parse_kernel):
-        assert len(message(parse, text, "foo")) < 200
+def test_monstrous_numbers_and_texts():
+    texts = ["x = " + "[" * 5000, "\0", "a = '\x07'", "'''"]
+    for old in ("core_nominal_MHz = 1000", "sm_count = 4", "static_W = 20"):
+        for value in ("9" * 5000, "0x" + "f" * 5000, "1e400", "-inf"):
+            texts.append(spoilt(DEVICE, old, f"{old.split(' = ')[0]} = {value}"))
+    for text in texts:
+        assert len(message(specs.parse_device, text, "foo")) < 200
+        assert len(message(specs.parse_kernel, text, "foo")) < 200
 
 
 @pytest.mark.parametrize(
@@ -95,21 +92,21 @@ def test_text_within_the_limits():
     assert load_toml(text) == tomllib.loads(text)
 
 
-@pytest.mark.parametrize("key", ["Foo", "foo-bar", "1foo", "", "foo/bar", "foo\nbar", "f" * 101])
-def test_file_name_is_a_key(key):
-    assert "the file's name must be" in message(specs.parse_device, DEVICE, key)
-    assert "the file's name must be" in message(specs.parse_kernel, KERNEL, key)
+def test_file_name_is_a_key():
+    for key in ("Foo", "foo-bar", "1foo", "", "foo/bar", "foo\nbar", "f" * 101):
+        for base, parse in BASES.values():
+            assert "the file's name must be" in message(parse, base, key)
 
 
-@pytest.mark.parametrize("base", [DEVICE, KERNEL], ids=["device", "kernel"])
+@pytest.mark.parametrize("kind", BASES)
 @given(data=st.data())
-def test_damaged_file_is_accepted_or_refused_in_one_line(base, data):
+def test_damaged_file_is_accepted_or_refused_in_one_line(kind, data):
+    base, parse = BASES[kind]
     lines = base.splitlines()
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(lines) - 1))
         junk = data.draw(st.sampled_from([*lines, "", "x = 1", "[x]", "[[x]]", '"" = []', "= 3"]))
         lines[at : at + data.draw(st.integers(0, 2))] = [junk]
-    parse = specs.parse_device if base is DEVICE else specs.parse_kernel
     try:
         parse("\n".join(lines), "foo")
     except SpecError as error:
@@ -152,23 +149,17 @@ def test_model_parameter__what_is_missing_is_a_status_and_no_error():
 # ---------------------------------------------------------------------------- names
 
 
-@pytest.mark.parametrize("name", ["gtx_980", "_x", "Tile", "a" * MAX_NAME])
-def test_check_name__accepts_identifiers(name):
-    assert check_name(name) == name
+WRONG_NAMES = ("", "1x", "a-b", "a.b", "a b", "a\n", "a\0", "é", "\ud800", "__import__('os')",
+               "a" * (MAX_NAME + 1), None, 3, b"x", ["x"], 10**30)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", "1x", "a-b", "a.b", "a b", "a\n", "a\0", "é", "\ud800", "__import__('os')",
-     "a" * (MAX_NAME + 1), None, 3, b"x", ["x"], 10**30],
-)  # fmt: skip
-def test_check_name__refuses_everything_else(name):
-    with pytest.raises(StoreError, match="^a.zarr: .*: a dimension is a letter, then") as caught:
-        check_name(name, "dimension", "a.zarr", StoreError)
-    assert str(caught.value).isprintable() and len(str(caught.value)) < 250
-
-
-def test_word():
+def test_names_and_words__are_identifiers_and_printable():
+    for name in ("gtx_980", "_x", "Tile", "a" * MAX_NAME):
+        assert check_name(name) == name
+    for name in WRONG_NAMES:
+        with pytest.raises(StoreError, match="^a.zarr: .*: a dimension is a letter, then") as error:
+            check_name(name, "dimension", "a.zarr", StoreError)
+        assert str(error.value).isprintable() and len(str(error.value)) < 250
     fits = {"x": True, "x y": True, "x\0": False, "\ud800": False, " ": False}
     assert {word: is_word(word) for word in fits} == fits
 
@@ -176,16 +167,13 @@ def test_word():
 # ---------------------------------------------------------------------------- files
 
 
-def test_no_such_device():
+def test_no_such_device_and_no_such_search_path(monkeypatch):
     assert message(specs.load_device, "gtx_981") == "no device 'gtx_981'; did you mean 'gtx_980'?"
     assert "did you mean 'gtx_980'" in message(specs.load_device, "GTX_980")
     many = "no device 'zzz'; `sweep list devices` names the "
     assert message(specs.load_device, "zzz").startswith(many)
     assert message(specs.load_kernel, "sepai").startswith("no kernel 'sepai'; did you mean ")
     assert message(specs.load_kernel, "a\nb\0" + "c" * 100).startswith("no kernel 'a?b?ccc")
-
-
-def test_search_path_that_does_not_exist(monkeypatch):
     monkeypatch.setenv("SWEEP_PATH", "/nonexistent")
     text = message(specs.load_device, "zzz")
     assert text.endswith("(SWEEP_PATH names /nonexistent, which is no directory)")
@@ -205,16 +193,12 @@ def test_unreadable_file(load, tmp_path):
     assert message(load, tmp_path / "pipe.toml").endswith("pipe.toml: not a regular file")
 
 
-def test_file_of_more_than_a_mebibyte(tmp_path):
+def test_file_of_a_mebibyte_byte_order_mark_and_carriage_returns(tmp_path):
     path = tmp_path / "foo.toml"
     path.write_text(DEVICE + "#" * (2**20 - len(DEVICE)))
     assert specs.load_device(path).key == "foo"
     path.write_text(path.read_text() + "#")
     assert message(specs.load_device, path).startswith(f"{path}: larger than 1048576 bytes")
-
-
-def test_byte_order_mark_and_carriage_returns(tmp_path):
-    path = tmp_path / "foo.toml"
     path.write_bytes(b"\xef\xbb\xbf" + DEVICE.replace("\n", "\r\n").encode())
     assert specs.load_device(path).name == "Test GPU"
 
@@ -285,12 +269,9 @@ def test_lint__warns(tmp_path):
 ])  # fmt: skip
 def test_lint__not_a_spec(tmp_path, text, error):
     path = tmp_path / "foo.toml"
+    (finding,) = specs.lint([tmp_path])
+    assert finding.message == "a directory without .toml files"
     if text is not None:
         path.write_text(text)
     (finding,) = specs.lint([path])
     assert error in finding.message
-
-
-def test_lint__empty_directory(tmp_path):
-    (finding,) = specs.lint([tmp_path])
-    assert finding.message == "a directory without .toml files"
