@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ TILES = (8, 16, 32)
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's rates and the component times of its case studies."""
     yield ("rates", _rates())
-    products = [_workload("dense_matmul", tile=tile) for tile in TILES]
+    products = [workload("dense_matmul", tile=tile) for tile in TILES]
     yield ("matrix_multiply", _products(products))
-    reductions = [_workload("cyclic_reduction", padding=padding) for padding in (0, 1)]
+    reductions = [workload("cyclic_reduction", padding=padding) for padding in (0, 1)]
     yield ("cyclic_reduction", _reductions(reductions))
     yield ("spmv", _sparse_products())
     device: Any = load_device("gtx_285").model_parameters["zhang_owens"]
@@ -32,7 +32,7 @@ def build() -> Iterator[tuple[Any, ...]]:
         for title, key in (("type II, 1e9 warp instructions a second", "instruction_throughput"),
                            ("shared memory, GB/s", "shared_bandwidth"))
     })  # fmt: skip
-    results = [_results(work) for work in products]
+    results = [results_of(work) for work in products]
     flags = next(own.flags for own in zo.MODEL.fields if own.name == "bottleneck")
     assert flags is not None
     words = [flags.meaning(int(r["bottleneck"])).replace("_", " ") for r in results]
@@ -43,16 +43,27 @@ def build() -> Iterator[tuple[Any, ...]]:
     yield ("figure_6", panels, [f"step {i}" for i in range(10)])
 
 
-def _workload(kernel: str, **parameters: float) -> Workload:
-    """Return one configuration of a shipped kernel on the GTX 285."""
+def workload(kernel: str, clocks: Mapping[str, Any] | None = None, **parameters: float) -> Workload:
+    """Return one configuration of a shipped kernel on the GTX 285.
+
+    Parameters
+    ----------
+    kernel : str
+        Its name.
+    clocks : mapping, optional
+        Axes of the plan, one value each; by default the nominal clocks.
+    **parameters : float
+        Tuning parameters; the others have their first value.
+    """
     first = {name: values[0] for name, values in load_kernel(kernel).parameters.items()}
-    axes = {name: (value,) for name, value in (first | parameters).items()}
-    plan = Plan((kernel,), ("gtx_285",), ("zhang_owens",), kernel_axes={kernel: axes})
+    own = {name: (value,) for name, value in (first | parameters).items()}
+    plan = Plan((kernel,), ("gtx_285",), ("zhang_owens",), axes=clocks or {},
+                kernel_axes={kernel: own})  # fmt: skip
     (space,) = resolve(plan).kernels
     return build_workload(build_launch(space), zo.MODEL, {})
 
 
-def _results(work: Workload) -> dict[str, float]:
+def results_of(work: Workload) -> dict[str, float]:
     """Return the model's results for one configuration, with its time in seconds."""
     inputs: Any = zo.MODEL.prepare(work, "corrected")
     found = zo.MODEL.evaluate("corrected", inputs)
@@ -98,7 +109,7 @@ def _reductions(works: list[Workload]) -> list[float]:
     degrees = [
         stage.shared_accesses[0].degree.item() for work in works for stage in work.stages[1:]
     ]
-    slow, fast = (_results(work)["time"] for work in works)
+    slow, fast = (results_of(work)["time"] for work in works)
     return [*degrees, slow / fast]
 
 
@@ -107,12 +118,12 @@ def _sparse_products() -> list[float]:
     entries = 39.0
     moved = []
     for size in (32, 16, 4):
-        work = _workload("spmv_ell", block_size=128, transaction_bytes=size)
+        work = workload("spmv_ell", block_size=128, transaction_bytes=size)
         total = sum((a.count * a.moved_bytes).item() for a in work.global_accesses
                     if a.name.startswith("vector"))  # fmt: skip
         moved.append(total / work.lanes.item() / entries)
     blocked, interleaved = (
-        _results(_workload(kernel, block_size=128))["time"]
+        results_of(workload(kernel, block_size=128))["time"]
         for kernel in ("spmv_blocked_ell", "spmv_interleaved")
     )
     return [*moved, 100 * (blocked / interleaved - 1)]

@@ -56,33 +56,26 @@ def test_table2_mwp_peak_bw():
     assert hk.mwp_peak_bw(80e9, 0.175e9, Active_SMs) == digits(28.57, 0.01)
 
 
-def test_table2_exec_cycles_app():
+def test_table2_times__printed_from_rounded_numbers():
     comp_p = Comp_cycles / Uncoal_Mem_insts
     assert hk.comp_p(Comp_cycles, Uncoal_Mem_insts) == comp_p
-    with_mwp = [
+    app, rounded = (
         hk.exec_cycles_app_23(Mem_cycles, N, mwp, Comp_cycles, Uncoal_Mem_insts, mwp - 1.0, Rep)
         for mwp in (MWP, 2.28)
-    ]
-    assert with_mwp[0] == exact(Exec_cycles_app)
+    )
+    assert app == exact(Exec_cycles_app)
     # ERRATA: printed 38450, for which MWP is rounded to 2.28; the formula then gives 38449.2.
-    assert with_mwp[1] == digits(38449.2, 0.1)
-    assert with_mwp[1] == pytest.approx(38450, abs=1)
+    assert rounded == digits(38449.2, 0.1)
+    assert rounded == pytest.approx(38450, abs=1)
     # (1) has Comp_p x MWP, (23) Comp_p x (MWP - 1): Table 2 goes by the latter.
-    assert hk.exec_cycles_cwp_greater(Mem_cycles, N, 2.28, comp_p) - with_mwp[1] == exact(comp_p)
-
-
-def test_table2_synch_cost():
-    arguments = (6.0, 5.0, Rep)
-    assert hk.synch_cost(Departure_delay, MWP - 1, *arguments) == exact(Synch_cost)
+    assert hk.exec_cycles_cwp_greater(Mem_cycles, N, 2.28, comp_p) - rounded == exact(comp_p)
+    assert hk.synch_cost(Departure_delay, MWP - 1, 6.0, 5.0, Rep) == exact(Synch_cost)
     # ERRATA: printed 12288, with MWP rounded to 2.28.
-    assert hk.synch_cost(Departure_delay, 2.28 - 1, *arguments) == digits(12288, 1)
-
-
-def test_table2_final_time():
+    assert hk.synch_cost(Departure_delay, 2.28 - 1, 6.0, 5.0, Rep) == digits(12288, 1)
     assert hk.exec_cycles_with_synch(Exec_cycles_app, Synch_cost) == exact(Final_Time)
-    rounded = hk.exec_cycles_with_synch(38449.2, 12288.0)
-    assert rounded == digits(50737.2, 0.1)
-    assert rounded == pytest.approx(50738, abs=1)  # ERRATA: printed from 38450
+    total = hk.exec_cycles_with_synch(38449.2, 12288.0)
+    assert total == digits(50737.2, 0.1)
+    assert total == pytest.approx(50738, abs=1)  # ERRATA: printed from 38450
 
 
 def test_table2_whole_model():
@@ -164,20 +157,13 @@ def test_equation23__condition_as_printed():
     assert not hk.is_memory_bound(7.0, 8.0, 2.0, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("case", "regime", "bound"),
-    [
-        ("few_warps", "eq22", "latency"),
-        ("sepia", "eq23", "memory"),
-        ("svm", "eq24", "compute"),
-        ("mb1", "no_memory", "compute"),
-    ],
-)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_regimes__and_what_bounds_them(variant, case, regime, bound):
-    found = run(variant, GOLDEN[case])
-    assert found["regime"] == regime
-    assert found["bound"] == BOUND[bound]
+def test_regimes__and_what_bounds_them(variant):
+    cases = {"few_warps": ("eq22", "latency"), "sepia": ("eq23", "memory"),
+             "svm": ("eq24", "compute"), "mb1": ("no_memory", "compute")}  # fmt: skip
+    for case, (regime, bound) in cases.items():
+        found = run(variant, GOLDEN[case])
+        assert (found["regime"], found["bound"]) == (regime, BOUND[bound])
 
 
 def test_bound__synchronisation_when_barriers_cost_more_than_the_rest():

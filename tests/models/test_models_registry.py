@@ -16,14 +16,13 @@ from support.standard import devices_of, plan_for, whole
 
 from sweep.compiler import passes as _passes
 from sweep.errors import PlanError
-from sweep.evaluation.planned import evaluate
 from sweep.evaluation.variables import all_fields, regime_attributes
 from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
 from sweep.hardware.clocks import dynamic_power
 from sweep.hardware.derived import DeviceFacts
 from sweep.models import MODULES, get_model, model_names
 from sweep.models.base import HEAD, VARIANTS
-from sweep.space import Plan, missing_parameters, resolve, with_derived
+from sweep.space import Plan, missing_parameters, with_derived
 from sweep.specs import check_model_parameters, list_devices, load_device, load_kernel
 
 models = pytest.mark.parametrize("model", model_names())
@@ -60,10 +59,7 @@ def test_every_equation_is_a_function(model):
     assert found == NUMBERS.get(model, found) != set()
     conditions = numbers_of(i for i in infos if i.kind == "condition")
     assert conditions == CONDITIONS.get(model, conditions)
-
-
-def test_equation_1_of_wang_chu_is_the_power_of_all():
-    assert "equation (1)" in dynamic_power.__doc__
+    assert "equation (1)" in dynamic_power.__doc__  # of wang_chu
 
 
 @models
@@ -73,10 +69,7 @@ def test_every_equation_knows_its_symbols_and_units(model):
         info = function.info
         assert info.model == model
         assert list(info.arguments) == list(inspect.signature(function).parameters), name
-        for symbol in (info.result, *info.arguments.values()):
-            assert symbol.symbol, name
-            assert symbol.units, name
-            assert symbol.meaning, name
+        assert all(all(symbol) for symbol in (info.result, *info.arguments.values())), name
         assert f"Equation ({info.number})" in function.__doc__
         for argument in info.arguments:
             assert f"``{symbols[argument].symbol}``" in function.__doc__
@@ -90,8 +83,7 @@ def test_declaration_is_whole(model):
     declared = get_model(model)
     assert declared.name == model
     assert set(declared.bodies) == set(VARIANTS)
-    assert declared.title
-    assert declared.reference
+    assert declared.title and declared.reference
     assert {i.symbol for i in declared.inputs} <= set(declared.symbols)
     assert len({i.symbol for i in declared.inputs}) == len(declared.inputs)
     read = set().union(*(inspect.signature(b).parameters for b in declared.bodies.values()))
@@ -101,11 +93,10 @@ def test_declaration_is_whole(model):
         assert re.search(rf"^{erratum} ", paper.__doc__, re.MULTILINE), erratum
     for allowed in declared.options.values():
         assert len(set(allowed)) == len(allowed) > 1
-
-
-@models
-def test_some_shipped_device_has_its_parameters(model):
-    assert devices_of(model)
+    for rule in (parameter.rule for parameter in declared.parameters if parameter.rule):
+        first = (rule.__doc__ or "").strip().splitlines()[0]
+        assert first.endswith(".") and len(first) > 20
+    assert devices_of(model)  # some shipped device has its parameters
 
 
 @pytest.mark.slow
@@ -293,16 +284,7 @@ def test_lanes__of_one_scheduler_and_of_conversions():
 @pytest.mark.parametrize("key", MODERN)
 def test_modern_devices__run_every_model(key):
     device = derived(key)
-    assert {name: missing_parameters(device, name) for name in model_names()} == {
-        name: () for name in model_names()
-    }
-
-
-def test_rules__say_what_they_do():
-    for model in map(get_model, model_names()):
-        for rule in (p.rule for p in model.parameters if p.rule):
-            first = (rule.__doc__ or "").strip().splitlines()[0]
-            assert first.endswith(".") and len(first) > 20
+    assert {missing_parameters(device, name) for name in model_names()} == {()}
 
 
 def test_rules__give_the_papers_numbers_where_both_exist():
@@ -321,17 +303,3 @@ def test_rules__give_the_papers_numbers_where_both_exist():
     ((_, shared),) = rule("zhang_owens", "shared_bandwidth", "gtx_285")
     assert shared == pytest.approx(1165, abs=1)
     assert rule("zhang_owens", "cluster_count", "gtx_285") == 10
-
-
-def test_plan__derivations_can_be_turned_off():
-    def status(derive):
-        plan = Plan(["vector_add"], ["a100_80gb"], list(model_names()), derive=derive,
-                    outputs=["status"])  # fmt: skip
-        space = resolve(plan)
-        found = evaluate(space)[space.kernels[0].kernel.key]["status"].values
-        return {n: set(np.unique(found[i]).tolist()) for i, n in enumerate(model_names())}
-
-    constraint = {STATUS["constraint"]}
-    assert all(STATUS["valid"] in found for found in status(True).values())
-    without = status(False)
-    assert all(found - constraint == {STATUS["missing_parameters"]} for found in without.values())

@@ -182,9 +182,9 @@ def test_zo1__a_block_is_not_faster_than_its_instructions():
 def test_clk__the_clock_of_the_bottleneck_sets_the_time(kernel, follows):
     ratios = ("core_clock_ratio", "memory_clock_ratio")
     nominal = run(kernel)["time"]
-    faster = [run(kernel, **{name: 1.2})["time"] for name in ratios]
+    faster = [run(kernel, clocks={name: [1.2]})["time"] for name in ratios]
     assert nominal / faster[follows] == pytest.approx(1.2, rel=0.002)
     assert nominal / faster[1 - follows] == pytest.approx(1, abs=0.002)
     # As printed, what was measured at the nominal clocks holds at all.
     for name in ratios:
-        assert run(kernel, "printed", **{name: 1.2})["time"] == exact(nominal)
+        assert run(kernel, "printed", {name: [1.2]})["time"] == exact(nominal)
