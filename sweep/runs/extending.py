@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -208,7 +209,8 @@ class ExtensionJob(Job):
                 array_key = f"{unit[0]}/{variable.name}"
                 key, old_key = (f"{array_key}/{chunk_key(p)}" for p in (place, before))
                 files: Any = self.writer.files
-                if files.link(key, files_of(self.extended), old_key):
+                with contextlib.suppress(OSError, NotImplementedError):  # there are no links here
+                    files.link(key, files_of(self.extended), old_key)
                     return
         self.write(unit, variable, place, values)
 

@@ -134,6 +134,16 @@ class ChangedError(OSError):
     """An object is not, or no longer, the one that a write depended on."""
 
 
+_ERRORS: dict[str, tuple[type[OSError], int]] = {
+    "FileNotFoundError": (FileNotFoundError, errno.ENOENT),
+    "AlreadyExistsError": (FileExistsError, errno.EEXIST),
+    "PreconditionError": (ChangedError, errno.EAGAIN),
+    "PermissionDeniedError": (PermissionError, errno.EACCES),
+    "UnauthenticatedError": (PermissionError, errno.EACCES),
+}
+"""By name of obstore's error: the kind of error that it becomes, and its number."""
+
+
 @dataclass(frozen=True)
 class BucketFiles:
     """The objects of one store, with the methods of :class:`LocalFiles`.
@@ -151,23 +161,13 @@ class BucketFiles:
         """Yield obstore and the connection; raise its errors as ``OSError`` with one line."""
         scheme, _, rest = self.root.url.partition("://")
         obstore, client = _library(self.root.url), _client(scheme, rest.partition("/")[0])
-        from obstore import exceptions
+        from obstore.exceptions import BaseError
 
-        kinds: list[tuple[Any, type[OSError], int]] = [
-            (FileNotFoundError, FileNotFoundError, errno.ENOENT),
-            (exceptions.AlreadyExistsError, FileExistsError, errno.EEXIST),
-            (exceptions.PreconditionError, ChangedError, errno.EAGAIN),
-            (exceptions.PermissionDeniedError, PermissionError, errno.EACCES),
-            (exceptions.UnauthenticatedError, PermissionError, errno.EACCES),
-            (exceptions.BaseError, OSError, errno.EIO),
-        ]
         try:
             yield obstore, client
-        except (OSError, exceptions.BaseError) as error:
-            for kind, ours, number in kinds:
-                if isinstance(error, kind):
-                    raise ours(number, str(error).strip().partition("\n")[0][:300]) from error
-            raise
+        except (OSError, BaseError) as error:
+            kind, number = _ERRORS.get(type(error).__name__, (OSError, errno.EIO))
+            raise kind(number, str(error).strip().partition("\n")[0][:300]) from error
 
     def _in_bucket(self, key: str) -> str:
         return f"{self.root.url.partition('://')[2].partition('/')[2]}/{key}"
@@ -214,15 +214,7 @@ class BucketFiles:
             key = self._in_bucket(key)
             return _mark(obstore.put(client, key, content, mode=mode, use_multipart=False))
 
-    def link(self, key: str, source: BucketFiles, source_key: str) -> bool:
-        """Copy another store's object within the bucket; return whether that is possible."""
-        try:
-            self.copy(key, source, source_key)
-        except OSError:
-            return False
-        return True
-
-    def copy(self, key: str, source: BucketFiles, source_key: str) -> None:
+    def link(self, key: str, source: BucketFiles, source_key: str) -> None:
         """Copy another store's object within the bucket; may raise ``OSError``."""
         with self._bucket() as (obstore, client):
             obstore.copy(client, source._in_bucket(source_key), self._in_bucket(key))

@@ -26,8 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sweep.errors import StoreError
 from sweep.store.buckets import (
     REQUESTS,
@@ -47,7 +45,7 @@ from sweep.store.layout import (
     group_document,
 )
 from sweep.store.local_files import LocalFiles, explained, write_tree
-from sweep.store.lock import Lease, Lock, StoreLock, acquire_lock, directory_lock
+from sweep.store.lock import Lock, StoreLock, acquire_lock, directory_lock
 from sweep.store.root import STORE_VERSION, inspect, root_document
 
 
@@ -67,17 +65,17 @@ def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, byt
         Documents, coordinates and static variables. The root document is the last: where a tree
         cannot be renamed into place as a whole, writing it last makes the store appear at once.
     """
-    members: dict[str, Document] = {CHUNK_INDEX: layout.chunk_index().document()}
-    objects: dict[str, bytes] = {}
+    index = layout.chunk_index()
+    members: dict[str, Document] = {CHUNK_INDEX: index.document()}
+    objects = index.files_in()
     for group in layout.groups:
         arrays = {array.name: array.document() for array in group.arrays}
         whole = group_document(group.attributes, arrays)
         objects[f"{group.name}/{ROOT_DOCUMENT}"] = encoded(whole)
+        members[group.name] = group_document(group.attributes, {})
         members |= {f"{group.name}/{name}": document for name, document in arrays.items()}
         for array in group.arrays:
-            objects |= array.chunk_files(f"{group.name}/")
-    objects |= {f"{key}/{ROOT_DOCUMENT}": encoded(found) for key, found in members.items()}
-    members |= {group.name: group_document(group.attributes, {}) for group in layout.groups}
+            objects |= array.files_in(group.name)
     attributes = {
         **layout.attrs,
         "sweep_store_version": STORE_VERSION,
@@ -87,12 +85,6 @@ def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, byt
     }
     objects[ROOT_DOCUMENT] = encoded(root_document(attributes, members))
     return objects
-
-
-def finished_flags(layout: StoreLayout) -> dict[str, bytes]:
-    """Return the flags of a store whose chunks are all finished, by key."""
-    count = sum(layout.chunk_counts().values())
-    return layout.chunk_index(np.ones(count, np.uint8)).chunk_files()
 
 
 def exchange(root: Path, made: Path, lock: Lock) -> None:
@@ -115,11 +107,12 @@ def exchange(root: Path, made: Path, lock: Lock) -> None:
         If they cannot be renamed; both then stay. In a bucket, if an object cannot be copied or
         the lock is lost; :func:`recovered` then completes the replacement.
     """
-    if isinstance(lock, StoreLock):
-        with place(root), explained(f"replace '{root}'"):
-            _put_in_place(made, root, lock)
-    else:
-        _copy_over(_objects(root), _objects(made), lock)
+    files, source = files_of(root), files_of(made)
+    if isinstance(files, BucketFiles) and isinstance(source, BucketFiles):
+        _copy_over(files, source, lock)
+        return
+    with place(root), explained(f"replace '{root}'"):
+        _put_in_place(made, root, lock)
 
 
 def recovered(root: Path, *, break_lock: bool = False) -> None:
@@ -137,8 +130,9 @@ def recovered(root: Path, *, break_lock: bool = False) -> None:
     StoreError
         If another process holds the store, or it cannot be changed.
     """
-    if isinstance(root, ObjectPath):
-        _recover_objects(_objects(root), _objects(extension_path(root)), force=break_lock)
+    files, made = files_of(root), files_of(extension_path(root))
+    if isinstance(files, BucketFiles) and isinstance(made, BucketFiles):
+        _recover_objects(files, made, break_lock)
     elif root.parent.is_dir():
         with place(root):
             pass
@@ -182,9 +176,9 @@ def create(files: Files, objects: Mapping[str, bytes], lock: Lock | None) -> Loc
         If it cannot be written. A store on a disk then stays; one in a bucket is lost.
     """
     with explained(f"create '{files.root}'"):
-        if isinstance(files, LocalFiles) and not isinstance(lock, Lease):
+        if isinstance(files, LocalFiles):
             return _create(files, objects, lock)
-        assert isinstance(files, BucketFiles) and lock is not None
+        assert lock is not None
         try:
             _fill(files, objects, lambda key: files.write(key, objects[key]), lock)
         except BaseException:
@@ -197,9 +191,7 @@ def create(files: Files, objects: Mapping[str, bytes], lock: Lock | None) -> Loc
 # ---------------------------------------------------------------------------- on a disk
 
 
-def _create(
-    files: LocalFiles, objects: Mapping[str, bytes], replaced: StoreLock | None
-) -> StoreLock:
+def _create(files: LocalFiles, objects: Mapping[str, bytes], replaced: Lock | None) -> StoreLock:
     """Write a store whole, already locked, and put it in its place."""
     root, lock = files.root, None
     temporary = _beside(root, "new")
@@ -247,7 +239,7 @@ def place(root: Path | ObjectPath) -> Iterator[None]:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
-def _put_in_place(made: Path, root: Path, replaced: StoreLock | None) -> None:
+def _put_in_place(made: Path, root: Path, replaced: Lock | None) -> None:
     """Rename a store to its place, and the one that was there, if any, out of it."""
     if replaced is None:
         os.rename(made, root)
@@ -288,12 +280,6 @@ def _condemn(root: Path, directory: Path) -> None:
 # ---------------------------------------------------------------------------- in a bucket
 
 
-def _objects(root: Path) -> BucketFiles:
-    files = files_of(root)
-    assert isinstance(files, BucketFiles)
-    return files
-
-
 def _fill(
     files: BucketFiles, keys: Iterable[str], write: Callable[[str], object], lock: Lock
 ) -> None:
@@ -313,11 +299,11 @@ def _copy_over(files: BucketFiles, made: BucketFiles, lock: Lock) -> None:
     with explained(f"replace '{files.root}'", "; the same command continues"):
         if not made.exists(ROOT_DOCUMENT):
             raise StoreError(f"'{made.root}' is gone: another process removed it")
-        _fill(files, made.keys(), lambda key: files.copy(key, made, key), lock)
+        _fill(files, made.keys(), lambda key: files.link(key, made, key), lock)
         _clear(made)
 
 
-def _recover_objects(files: BucketFiles, made: BucketFiles, *, force: bool) -> None:
+def _recover_objects(files: BucketFiles, made: BucketFiles, force: bool) -> None:
     """Complete an exchange that was killed, or tidy up after it."""
     with explained(f"open '{files.root}'"):
         if next(made.keys(), None) is None or _left_to_do(files, made) is None:

@@ -19,7 +19,7 @@ import numpy as np
 from sweep.errors import StoreError
 from sweep.store.codec import Array
 from sweep.store.journal import Entry
-from sweep.store.layout import ROOT_DOCUMENT, StoreLayout, Units, Variable, encoded
+from sweep.store.layout import StoreLayout, Units, Variable
 
 CELLS = "store_cell"
 """The dimension of cells."""
@@ -184,10 +184,3 @@ def _array(name: str, values: Array, attrs: Mapping[str, Any] | None = None) -> 
     chunks = (min(ROWS, max(values.shape[0], 1)), *last)
     attrs = {"long_name": words, **(attrs or {})}
     return Variable(name, dims, values.shape, chunks, dtype, attrs, values)
-
-
-def index_files(arrays: Iterable[Variable]) -> Iterator[tuple[str, bytes]]:
-    """Yield key and content of the files of these arrays."""
-    for array in arrays:
-        yield f"{array.name}/{ROOT_DOCUMENT}", encoded(array.document())
-        yield from array.chunk_files().items()

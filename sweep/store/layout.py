@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -142,10 +142,12 @@ class Variable:
             "storage_transformers": [],
         }
 
-    def chunk_files(self, prefix: str = "") -> dict[str, bytes]:
-        """Return its chunks by key, if it has values."""
+    def files_in(self, group: str = "") -> dict[str, bytes]:
+        """Return its document by key, and its chunks if it has values."""
+        at = f"{group}/{self.name}" if group else self.name
         found = () if self.values is None else self.chunking.encode_all(self.values)
-        return {f"{prefix}{self.name}/{name}": b"".join(parts) for name, parts in found}
+        chunks = {f"{at}/{name}": b"".join(parts) for name, parts in found}
+        return {f"{at}/{ROOT_DOCUMENT}": encoded(self.document()), **chunks}
 
 
 def static(
@@ -323,27 +325,25 @@ class StoreLayout:
                     digest.update(array.values.astype(little).tobytes())
         return digest.hexdigest()
 
-    def chunk_index(self, values: Array | None = None) -> Variable:
-        """Return the root array that says which units of work are finished.
+    def chunk_index(self, is_finished: bool = False) -> Variable:
+        """Return the root array that says which units of work are finished; with values if all are.
 
         Its dimension is named so that no parameter of a kernel collides with it: in a tree of
         datasets a dimension of the root is binding for all groups.
         """
-        starts: dict[str, list[int]] = {}
-        total = 0
-        for name, count in self.chunk_counts().items():
-            starts[name] = [total, count]
-            total += count
+        counts = self.chunk_counts()
+        ends = np.cumsum([*counts.values()], dtype=int).tolist()
         attrs = {
             "long_name": "whether a chunk of the run is finished; all ones in a finished store",
             "flag_values": [0, 1],
             "flag_meanings": "missing finished",
-            "groups": starts,
+            "groups": {k: [end - n, n] for (k, n), end in zip(counts.items(), ends, strict=True)},
             "comment": "groups: first position and number of chunks of each group. Written when "
             "the run completes; until then journal.jsonl beside it counts.",
         }
-        dims, chunks = ("store_chunk",), (max(total, 1),)
-        return Variable(CHUNK_INDEX, dims, (total,), chunks, "uint8", attrs, values)
+        ones = np.ones(sum(counts.values()), np.uint8)
+        flags = static(CHUNK_INDEX, ("store_chunk",), ones, attrs)
+        return flags if is_finished else replace(flags, values=None)
 
 
 def check_sizes(group: str, arrays: Sequence[Variable]) -> None:

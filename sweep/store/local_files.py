@@ -148,14 +148,16 @@ class LocalFiles:
                     os.mkdir(os.path.dirname(os.path.join(self.root, key)))
             return open_inside(self.root, key, _NEW)
 
-    def link(self, key: str, source: LocalFiles, source_key: str) -> bool:
-        """Take over another store's file without copying it; return whether that is possible."""
-        try:
-            os.close(open_inside(source.root, source_key, os.O_RDONLY))
-            os.link(source.root / source_key, self.root / key, follow_symlinks=False)
-        except (OSError, NotImplementedError):  # no links here, or it is there already
-            return False
-        return True
+    def link(self, key: str, source: LocalFiles, source_key: str) -> None:
+        """Take over another store's file without copying it.
+
+        Raises
+        ------
+        OSError, NotImplementedError
+            There are no links here, or the file exists already.
+        """
+        os.close(open_inside(source.root, source_key, os.O_RDONLY))
+        os.link(source.root / source_key, self.root / key, follow_symlinks=False)
 
     def exists(self, key: str) -> bool:
         """Return whether something has this name, even a dangling link."""

@@ -15,8 +15,8 @@ from typing import Any
 from sweep.errors import StoreError
 from sweep.store.buckets import REQUESTS, BucketFiles, Files, files_of
 from sweep.store.codec import chunk_key
-from sweep.store.creation import finished_flags, static_objects
-from sweep.store.index import INDEX_ARRAYS, index_arrays, index_files
+from sweep.store.creation import static_objects
+from sweep.store.index import INDEX_ARRAYS, index_arrays
 from sweep.store.journal import Unit, journal_entries, journal_key, rewrite_journal
 from sweep.store.layout import (
     CHUNK_INDEX,
@@ -321,7 +321,7 @@ def repair_files(
     files = info.files
     lock = acquire_lock(info.path, path, break_lock)
     try:
-        objects = {**static_objects(layout, info.run), **finished_flags(layout)}
+        objects = {**static_objects(layout, info.run), **layout.chunk_index(True).files_in()}
         for key in sorted(damaged & objects.keys(), key=lambda key: key.count("/")):
             files.put(key, objects[key])  # a directory before what is in it
         units, is_lost = layout.units(), journal_key(info) in damaged
@@ -332,10 +332,10 @@ def repair_files(
         if is_lost:
             rewrite_journal(info, ((*unit, summaries[unit]) for unit in units))
         if any(key.partition("/")[0] in INDEX_ARRAYS for key in damaged):
-            entries = journal_entries(info)
-            for key, content in index_files(index_arrays(layout, entries)):
-                if key in damaged:
-                    files.put(key, content)
+            for array in index_arrays(layout, journal_entries(info)):
+                for key, content in array.files_in().items():
+                    if key in damaged:
+                        files.put(key, content)
         files.remove([NOTE_KEY])
     finally:
         lock.release()

@@ -8,14 +8,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store.buckets import BucketFiles, Files, files_of
 from sweep.store.codec import Array, Chunking, chunk_key
-from sweep.store.creation import create, finished_flags, is_vacant, place, static_objects
-from sweep.store.index import index_arrays, index_files
+from sweep.store.creation import create, is_vacant, place, static_objects
+from sweep.store.index import index_arrays
 from sweep.store.journal import Entry, Journal, Unit, journal_entries, open_journal
 from sweep.store.layout import LOCK_KEY, ROOT_DOCUMENT, StoreLayout, encoded
 from sweep.store.lock import Lock, acquire_lock
@@ -160,8 +159,9 @@ class Store:
         check_same(self._files, info.binding)
         entries = journal_entries(info)
         index = index_arrays(self._layout, entries)
-        for key, content in chain(finished_flags(self._layout).items(), index_files(index)):
-            self._files.put(key, content)
+        for array in (self._layout.chunk_index(True), *index):
+            for key, content in array.files_in().items():
+                self._files.put(key, content)
         ended = {**info.run, **(run or {}), "finished": _now()}
         attributes = {**info.document["attributes"], "run": ended}
         members = {**info.members, **{array.name: array.document() for array in index}}
