@@ -23,7 +23,7 @@ from sweep.fields import STATUS
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.parser import read_ptx
-from sweep.importers.ptx.stages import STAGES, Cost, amounts, instruction_costs
+from sweep.importers.ptx.stages import STAGES, Cost, instruction_costs
 from sweep.models import model_names
 from sweep.specs import load_device, parse_kernel
 from sweep.specs.kernel import key_of
@@ -212,7 +212,7 @@ def test_barriers__cut_the_code_where_asked():
     found = analyse(fixture("matrix_tiled").entry(), stages="barriers")
     names = [stage.name for stage in parse_kernel(kernel_text(found), "k").stages]
     assert names == ["stretch_1", "stretch_2", "stretch_3", "stretch_4", "stretch_5"]
-    barriers = [amounts(stage.instructions).get("barrier", {}) for stage in found.stages]
+    barriers = [stage.of(str).get("barrier", {}) for stage in found.stages]
     assert [sum(amount.values()) for amount in barriers] == [0, 1, 1, 0, 0]
 
 

@@ -9,15 +9,16 @@ divergent warps; the code after the branch counts once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sweep.errors import nearest
-from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executions, nest
+from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
 from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
-from sweep.importers.ptx.stages import STAGES, K, Stage, Table, Unknown, cut_into_stages
+from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
 
 MAX_OPEN = 200
@@ -77,19 +78,18 @@ class Analysis:
 
         Unknown trip counts are 1 unless ``sizes`` sets them.
         """
-        return _totals([stage.instructions for stage in self.stages], sizes)
+        return self._totals(str, sizes)
 
     def accesses(self, sizes: Mapping[str, float] | None = None) -> dict[Shape, float]:
         """Return dynamic memory accesses per thread by shape, with the same ``sizes``."""
-        return _totals([stage.accesses for stage in self.stages], sizes)
+        return self._totals(Shape, sizes)
 
-
-def _totals(tables: Sequence[Table[K]], sizes: Mapping[str, float] | None) -> dict[K, float]:
-    result: dict[K, float] = {}
-    for table in tables:
-        for (key, passage), number in table.items():
-            result[key] = result.get(key, 0.0) + number * executions(passage, sizes or {})
-    return result
+    def _totals(self, kind: type[K], sizes: Mapping[str, float] | None) -> dict[K, float]:
+        result: dict[K, float] = defaultdict(float)
+        for stage in self.stages:
+            for key, amount in stage.of(kind).items():
+                result[key] += executed(amount, sizes or {})
+        return dict(result)
 
 
 def analyse(

@@ -179,6 +179,11 @@ def executions(passage: Passage, sizes: Mapping[str, float]) -> float:
     return result
 
 
+def executed(amount: Amount, sizes: Mapping[str, float]) -> float:
+    """Return an amount in all executions."""
+    return sum(number * executions(passage, sizes) for passage, number in amount.items())
+
+
 @dataclass(repr=False)
 class Graph:
     """Basic blocks with dominators and loops.

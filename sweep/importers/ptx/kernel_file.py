@@ -9,7 +9,7 @@ from itertools import accumulate
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
 from sweep.importers.ptx.instructions import Shape
-from sweep.importers.ptx.stages import InstructionCosts, Stage, amounts
+from sweep.importers.ptx.stages import InstructionCosts, Stage
 from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -242,7 +242,7 @@ class _Writer:
         loops = _loop_names(self.analysis.graph)
         for number, stage in enumerate(self.analysis.stages, start=1):
             name = f"{_STAGE_NAMES.get(self.analysis.how, '')}_{number}"
-            found = amounts(stage.instructions)
+            found = stage.of(str)
             counts: dict[str, Value] = {
                 kind: self.formulas.value(found[kind]) for kind in _CLASSES if kind in found
             }
@@ -257,7 +257,7 @@ class _Writer:
             else:
                 self.file.table("[instructions]", counts)
                 self.file.table("[synchronisation]", barriers)
-            for shape, amount in _simplified(amounts(stage.accesses)).items():
+            for shape, amount in _simplified(stage.of(Shape)).items():
                 names[shape.space] += 1
                 values = {"name": f"{shape.direction}_{names[shape.space]}"}
                 values |= {"kind": shape.direction, "count": self.formulas.value(amount)}
@@ -324,9 +324,9 @@ class _Writer:
     def _accesses(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
         """Yield the accesses to one memory by passage."""
         for stage in self.analysis.stages:
-            for (shape, passage), number in stage.accesses.items():
+            for shape, amount in stage.of(Shape).items():
                 if shape.space == space and shape.direction in directions:
-                    yield passage, number
+                    yield from amount.items()
 
 
 def _loop_names(graph: Graph) -> dict[Loop, str]:

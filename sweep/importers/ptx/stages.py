@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
-from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executions
+from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed
 from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
@@ -31,8 +31,6 @@ STAGES = ("tasks", "barriers", "none")
 
 MAX_STAGES = 100
 """Code that would have more stages is divided less finely."""
-
-K = TypeVar("K")
 
 
 class Cost(NamedTuple):
@@ -68,25 +66,15 @@ class Unknown:
         return f"Unknown instruction {self.name} ({where}) is counted as {self.kind}{doubt}"
 
 
-Table = defaultdict[tuple[K, Passage], float]
-"""Numbers of instructions by a key and by their passage."""
+Key = str | Shape | Cost
+"""What is counted: instructions by class, and ``barrier``; accesses by shape, in words; all
+instructions by their cost."""
+
+K = TypeVar("K", bound=Key)
 
 
-def amounts(table: Mapping[tuple[K, Passage], float]) -> dict[K, Amount]:
-    """Return the amount of each key in a table."""
-    result: dict[K, Amount] = {}
-    for (key, passage), number in table.items():
-        result.setdefault(key, {})[passage] = number
-    return result
-
-
-def _table() -> Table[K]:
-    return defaultdict(float)
-
-
-def _add(table: Table[K], other: Table[K]) -> None:
-    for key, number in other.items():
-        table[key] += number
+def _counts() -> defaultdict[Key, Amount]:
+    return defaultdict(lambda: defaultdict(float))
 
 
 @dataclass
@@ -99,42 +87,36 @@ class Stage:
         The innermost loop that contains it.
     passage : Passage
         The passage of its first instruction.
-    instructions : Table of str
-        Instructions by class, and ``barrier``.
-    accesses : Table of Shape
-        Memory accesses in words per thread.
-    costs : Table of Cost
-        All instructions by their key in an instruction table.
+    counts : dict of Key to Amount
+        Its instructions and accesses.
     lines : dict of Shape to list of int
         The lines of the accesses.
     share : float
         The largest share among its instructions.
     has_memory : bool
         Whether it has an access to global memory.
-    has_barrier : bool
-        Whether a barrier ends it.
     """
 
     loop: Loop | None
     passage: Passage
-    instructions: Table[str] = field(default_factory=_table)
-    accesses: Table[Shape] = field(default_factory=_table)
-    costs: Table[Cost] = field(default_factory=_table)
+    counts: defaultdict[Key, Amount] = field(default_factory=_counts)
     lines: dict[Shape, list[int]] = field(default_factory=lambda: defaultdict(list))
     share: float = 0.0
     has_memory: bool = False
-    has_barrier: bool = False
+
+    def of(self, kind: type[K]) -> dict[K, Amount]:
+        """Return the counts of one kind: of classes (``str``), shapes or costs."""
+        return {key: amount for key, amount in self.counts.items() if isinstance(key, kind)}
 
     def absorb(self, other: Stage) -> None:
         """Add the contents of another stage."""
-        _add(self.instructions, other.instructions)
-        _add(self.accesses, other.accesses)
-        _add(self.costs, other.costs)
+        for key, amount in other.counts.items():
+            for passage, number in amount.items():
+                self.counts[key][passage] += number
         for shape, lines in other.lines.items():
             self.lines[shape] += lines
         self.share = max(self.share, other.share)
         self.has_memory |= other.has_memory
-        self.has_barrier |= other.has_barrier
 
 
 class _Cutter:
@@ -156,21 +138,18 @@ class _Cutter:
             kind = shapes[0].space if shapes else "move"
         self._note(instruction, meaning, kind)
         stage = self._stage(block, is_memory=kind == "global")
-        passage, share = block.passage, block.share
-        stage.share = max(stage.share, share)
-        if not shapes:
-            stage.instructions[kind, passage] += share
+        stage.share = max(stage.share, block.share)
+        stage.has_memory |= kind == "global"
         for shape in shapes:
-            stage.accesses[shape, passage] += share * shape.words
             stage.lines[shape].append(instruction.line)
         is_float = any(m[:1] == "f" and m[1:].isdigit() for m in instruction.modifiers)
         has_constant = any(
             isinstance(operand, str) and (operand[:1].isdigit() or operand[:1] == "-")
             for operand in instruction.operands[1:]
         )
-        stage.costs[Cost(instruction.opcode, kind, is_float, has_constant), passage] += share
-        stage.has_memory |= kind == "global"
-        stage.has_barrier |= kind == "barrier"
+        for key in (*(shapes or [kind]), Cost(instruction.opcode, kind, is_float, has_constant)):
+            words = key.words if isinstance(key, Shape) else 1
+            stage.counts[key][block.passage] += block.share * words
 
     def _stage(self, block: Block, *, is_memory: bool) -> Stage:
         """Return the stage of the next instruction of a block."""
@@ -178,7 +157,7 @@ class _Cutter:
         last = self.stages[-1] if self.stages else None
         is_over = last is not None and (
             (self.how == "tasks" and last.has_memory and not is_memory)
-            or (self.how == "barriers" and last.has_barrier)
+            or (self.how == "barriers" and "barrier" in last.counts)
         )
         if last is None or last.loop != loop or is_over:
             last = Stage(loop, block.passage)
@@ -301,9 +280,8 @@ class InstructionCosts:
         Unknown trip counts are 1 unless ``sizes`` sets them.
         """
         costs = {True: 0.0, False: 0.0}
-        for (key, passage), number in stage.costs.items():
-            often = number * executions(passage, sizes or {})
-            costs[key.kind == "global"] += often * self.cost_of(key)
+        for key, amount in stage.of(Cost).items():
+            costs[key.kind == "global"] += executed(amount, sizes or {}) * self.cost_of(key)
         return costs[False], costs[True]
 
 
