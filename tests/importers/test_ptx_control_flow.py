@@ -99,7 +99,7 @@ def live_by_paths(f):
             code = block.instructions
             after = frozenset().union(*(before(s, 0) for s in block.successors))
             for index in reversed(range(len(code))):
-                reads, writes = code[index].reads_and_writes()
+                reads, writes = code[index].reads_and_writes
                 kept = after if code[index].predicate else after - set(writes)
                 here = kept | set(reads) | set(writes if code[index].predicate else ())
                 widths = [sum(r.width for r in live) for live in (here, after | set(writes))]

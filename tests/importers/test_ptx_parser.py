@@ -22,7 +22,7 @@ def test_versions_1__are_read():
     entry = module.entry("sum")
     assert entry.name == "_Z3sumPfi"
     assert [p.name[-1] for p in entry.parameters] == ["a", "n"]
-    uses = [i.reads_and_writes() for i in entry.instructions()]
+    uses = [i.reads_and_writes for i in entry.instructions()]
     assert {r.width for reads, writes in uses for r in (*reads, *writes) if r.name == "%v"} == {4}
     assert len(list(entry.instructions())) == 17
 

@@ -124,7 +124,7 @@ def analyse(
     _check(trips or {}, branches or {}, block)
     if stages not in STAGES:
         raise PtxError(f"stages '{stages}': one of {', '.join(STAGES)}")
-    outside = function.module.variables if function.module is not None else ()
+    outside = function.module.variables
     required = function.limits.get("reqntid")
     if block is None and required:
         x, y, z = (*required, 1, 1, 1)[:3]
@@ -169,7 +169,7 @@ def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Sid
         raise PtxError(f"a block of {math.prod(block)} threads: 1024 at most")
 
 
-def _shared_memory(function: Function, outside: tuple[Variable, ...]) -> tuple[int, bool]:
+def _shared_memory(function: Function, outside: Iterable[Variable]) -> tuple[int, bool]:
     """Return the bytes of a function's shared variables, and whether the launch can add more.
 
     Variables outside functions count if the function uses them.

@@ -60,10 +60,9 @@ def kernel_text(
         The text, which :func:`sweep.specs.parse_kernel` accepts.
     """
     name, module = analysis.function.name, analysis.function.module
-    target = f"PTX ISA {module.version} for {module.target}" if module is not None else "PTX"
     file = KernelFile(
         name,
-        f"Kernel {name}, read from {target}",
+        f"Kernel {name}, read from PTX ISA {module.version} for {module.target}",
         f"derived: counted in the PTX{f' of {source}' if source else ''}, entry {name}",
         [f"Written by `sweep ptx`{f' from {source}' if source else ''}."],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -66,7 +66,7 @@ class Label:
     name: str
 
 
-@dataclass(slots=True)
+@dataclass
 class Instruction:
     """One instruction.
 
@@ -95,9 +95,6 @@ class Instruction:
     predicate: Word = ""
     negated: bool = False
     targets: tuple[Label, ...] = field(default=(), repr=False)
-    _uses: tuple[list[Register], list[Register]] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
 
     @property
     def name(self) -> str:
@@ -109,19 +106,18 @@ class Instruction:
         """The addresses among the operands."""
         return [operand for operand in self.operands if isinstance(operand, Address)]
 
+    @cached_property
     def reads_and_writes(self) -> tuple[list[Register], list[Register]]:
-        """Return the registers that the instruction reads and those that it writes.
+        """The registers that the instruction reads and those that it writes.
 
         The first operand is the result, unless it is an address or the opcode has no result.
         """
-        if self._uses is None:
-            first = 1 if self._has_result() else 0
-            writes = _registers_in(*self.operands[:first])
-            reads = _registers_in(self.predicate, *self.operands[first:])
-            if self.opcode in ("wgmma", "tcgen05"):
-                reads += writes  # accumulators
-            self._uses = reads, writes
-        return self._uses
+        first = 1 if self._has_result() else 0
+        writes = _registers_in(*self.operands[:first])
+        reads = _registers_in(self.predicate, *self.operands[first:])
+        if self.opcode in ("wgmma", "tcgen05"):
+            reads += writes  # accumulators
+        return reads, writes
 
     def _has_result(self) -> bool:
         if not self.operands or isinstance(self.operands[0], Address):
@@ -166,6 +162,8 @@ class Function:
 
     Attributes
     ----------
+    module : Module
+        The text that contains it.
     name : str
         The name as written (mangled).
     is_entry : bool
@@ -182,10 +180,9 @@ class Function:
         Variables that it declares.
     limits : mapping of str to tuple of int
         Performance directives: ``{"maxntid": (256, 1, 1)}``.
-    module : Module or None
-        The text that contains it.
     """
 
+    module: Module = field(repr=False, compare=False)
     name: str
     is_entry: bool
     line: int
@@ -194,7 +191,6 @@ class Function:
     body: list[Instruction | Label] = field(default_factory=list, repr=False)
     variables: list[Variable] = field(default_factory=list)
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    module: Module | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def size(self) -> int:
@@ -207,7 +203,7 @@ class Function:
         return (item for item in self.body if isinstance(item, Instruction))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Module:
     """A PTX text.
 
@@ -217,16 +213,16 @@ class Module:
         PTX ISA version, ``"9.0"``.
     target : str
         Target architecture, ``"sm_75"``.
-    functions : mapping of str to Function
+    functions : dict of str to Function
         Entries and device functions by name.
-    variables : tuple of Variable
+    variables : list of Variable
         Variables outside functions.
     """
 
-    version: str
-    target: str
-    functions: Mapping[str, Function]
-    variables: tuple[Variable, ...]
+    version: str = ""
+    target: str = ""
+    functions: dict[str, Function] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -289,16 +285,15 @@ def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
     """
     if not any(instruction.opcode == "call" for instruction in function.instructions()):
         return function, ()
-    known = function.module.functions if function.module is not None else {}
-    expansion = _Expansion(known, function)
+    expansion = _Expansion(function)
     expansion.add(function.body, (function.name,))
     expanded = replace(function, body=expansion.body, variables=expansion.variables)
     return expanded, tuple(dict.fromkeys(expansion.notes))
 
 
 class _Expansion:
-    def __init__(self, known: Mapping[str, Function], function: Function) -> None:
-        self.known = known
+    def __init__(self, function: Function) -> None:
+        self.known = function.module.functions
         self.body: list[Instruction | Label] = []
         self.variables = list(function.variables)
         self.declared = {variable.name for variable in function.variables}

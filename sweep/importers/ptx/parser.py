@@ -56,7 +56,7 @@ def read_ptx(text: str) -> Module:
     """
     if len(text) > LARGEST_TEXT:
         raise PtxError(f"{len(text)} characters: a text may have {LARGEST_TEXT} at most")
-    return _Parser(text).module()
+    return _Parser(text).whole()
 
 
 def _unknown(name: str, line: int, *places: str) -> PtxError:
@@ -70,7 +70,6 @@ class _Scope:
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.outer = outer
-        self.depth: int = outer.depth + 1 if outer is not None else 1
         self.registers: dict[str, Register] = {}
         self.families: dict[str, tuple[int, int]] = {}
         self.labels: ChainMap[str, Label] = outer.labels.new_child() if outer else ChainMap()
@@ -86,13 +85,10 @@ class _Scope:
     def resolve(self, word: str) -> Word:
         """Return the register with this name; ``%v.x`` stands for ``%v``; else the word itself."""
         stem = word.partition(".")[0]
-        scope: _Scope | None = self
-        while scope is not None:
-            found = scope.registers.get(stem) or (scope._member(stem) if scope.families else None)
-            if found is not None:
-                return found
-            scope = scope.outer
-        return word
+        found = self.registers.get(stem) or self._member(stem)
+        if found is None and self.outer is not None:
+            return self.outer.resolve(word)
+        return found or word
 
     def _member(self, name: str) -> Register | None:
         """Return the register of a family that is declared here."""
@@ -109,13 +105,11 @@ class _Parser(Tokens):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.version = self.target = ""
-        self.functions: dict[str, Function] = {}
-        self.outside: list[Variable] = []
-        self.function = Function("", False, 0)
-        self.scope = _Scope()
+        self.module = Module()
+        self.function: Function
+        self.scope: _Scope
 
-    def module(self) -> Module:
+    def whole(self) -> Module:
         """Parse the whole text."""
         if self.kind == "end":
             raise self.error("the text is empty")
@@ -126,24 +120,21 @@ class _Parser(Tokens):
                 self._directive()
             elif not self.accept(";"):
                 raise self.expected("a directive")
-        if not self.target:
+        if not self.module.target:
             raise self.error("the directive .target is missing")
-        module = Module(self.version, self.target, self.functions, tuple(self.outside))
-        for function in self.functions.values():
-            function.module = module
-        return module
+        return self.module
 
     def _directive(self) -> None:
         name, line = self.text, self.line
         if name in (".reg", *VARIABLES):
-            self.outside += self.declarations()
+            self.module.variables += self.declarations()
             self.expect(";")
             return
         self.advance()
         if name == ".version":
             self._version()
         elif name == ".target":
-            self.target = self.target or self.text
+            self.module.target = self.module.target or self.text
             self.take("word", "a target such as sm_75")
             while self.accept(","):
                 self.take("word", "a target")
@@ -167,7 +158,7 @@ class _Parser(Tokens):
         if float(self.text) >= NEWEST_VERSION + 1:
             newer = f"PTX ISA {self.text} is newer than {NEWEST_VERSION}"
             raise self.error(f"{newer}, the newest known here")
-        self.version = self.version or self.text
+        self.module.version = self.module.version or self.text
         self.advance()
 
     # Functions
@@ -178,10 +169,10 @@ class _Parser(Tokens):
         if not is_entry:
             self._parameters()  # the result
         name = self.take("word", "the name of a function")
-        function = self.function = Function(name, is_entry, line)
+        function = self.function = Function(self.module, name, is_entry, line)
         function.parameters = self._parameters()
         self._limits(function.limits)
-        known = self.functions.setdefault(name, function)
+        known = self.module.functions.setdefault(name, function)
         if self.accept(";"):
             return
         if self.kind == "directive":
@@ -193,7 +184,7 @@ class _Parser(Tokens):
             raise PtxError(reason, line)
         self._body()
         function.has_body = True
-        self.functions[name] = function
+        self.module.functions[name] = function
 
     def _parameters(self) -> tuple[Variable, ...]:
         found: list[Variable] = []
@@ -244,7 +235,7 @@ class _Parser(Tokens):
                 name = self.function.name
                 raise PtxError(f"the body of '{name}' is not closed: '}}' is missing", first)
             elif self.accept("{"):
-                if self.scope.depth > MAX_NESTING:
+                if len(self.scope.labels.maps) > MAX_NESTING:
                     raise self.error(f"more than {MAX_NESTING} scopes within each other")
                 self.scope = _Scope(self.scope)
             elif self.accept("}"):

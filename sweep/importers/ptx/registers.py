@@ -298,7 +298,7 @@ class Values:
 
 def _used(instruction: Instruction) -> tuple[list[Register], list[Register]]:
     """Return the registers that an instruction reads and writes, without predicates."""
-    reads, writes = instruction.reads_and_writes()
+    reads, writes = instruction.reads_and_writes
     return [name for name in reads if name.width], [name for name in writes if name.width]
 
 

@@ -19,21 +19,19 @@ _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 # Quantifiers are possessive, so that hostile text cannot cause backtracking. (Atomic groups would
 # do the same, but have a bug before Python 3.11.5.) `#` begins lines of the C preprocessor,
 # `@@DWARF` debugging data of PTX before 2.0; `.loc` and `.file` refer to the source.
-_BLANK = re.compile(
-    r"(?:\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+|\.(?:loc|file)(?!\w)[^\n]*+)*",
-    re.ASCII,
-)
+_BLANK = r"\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+|\.(?:loc|file)(?!\w)[^\n]*+"
 _WORD = r"[%$_A-Za-z][\w$%]*+(?:\.\w++(?:::\w++)*)*"
 _NUMBER = (
     r"0[xX][0-9A-Fa-f]++U?|0[fFdD][0-9A-Fa-f]++|0[bB][01]++U?"
     r"|[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)?|[0-9]++(?:[eE][-+]?[0-9]++)?U?"
 )
 _TOKEN = re.compile(
-    rf"(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*)"
+    rf"(?:{_BLANK})*+(?:(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*)"
     rf"|(?P<number>{_NUMBER})(?!\w)|(?P<string>\"(?:[^\"\\\n]|\\[^\n])*\")"
-    r"|(?P<mark>[{}\[\](),;:@!<>=|+*&^~?.-]|/(?!\*))",
+    r"|(?P<mark>[{}\[\](),;:@!<>=|+*&^~?.-]|/(?!\*))|(?P<end>\Z)|(?P<fault>[\s\S]))",
     re.ASCII,
 )
+_UNCLOSED = {"/": "the comment is not closed", '"': "the string is not closed"}
 
 
 class Tokens:
@@ -51,28 +49,14 @@ class Tokens:
 
     def advance(self) -> None:
         """Move to the next token."""
-        blank = _BLANK.match(self._source, self._next)
-        assert blank is not None  # the pattern matches an empty text, too
-        self._start = blank.end()
-        match = _TOKEN.match(self._source, self._start)
-        if match is None:
-            self.kind, self.text, self._next = "end", "", self._start
-            if self._start < len(self._source):
-                raise self.error(self._fault())
-            return
-        assert match.lastgroup is not None  # every alternative is a group
+        match = _TOKEN.match(self._source, self._next)
+        assert match is not None and match.lastgroup is not None  # every alternative is a group
         self.kind, self.text, self._next = match.lastgroup, match[match.lastgroup], match.end()
-
-    def _fault(self) -> str:
-        """Return why no token begins here."""
-        character = self._source[self._start]
-        if self._source.startswith("/*", self._start):
-            return "the comment is not closed"
-        if character == '"':
-            return "the string is not closed"
-        if character.isprintable():
-            return f"'{character}' is not PTX"
-        return f"the character U+{ord(character):04X} is not PTX"
+        self._start = match.start(self.kind)
+        if self.kind == "fault":
+            is_printable = self.text.isprintable()
+            shown = f"'{self.text}'" if is_printable else f"the character U+{ord(self.text):04X}"
+            raise self.error(_UNCLOSED.get(self.text, f"{shown} is not PTX"))
 
     @property
     def line(self) -> int:
@@ -207,11 +191,9 @@ class Tokens:
 def integer_of(text: str) -> int | None:
     """Return the value of an integer literal (decimal, octal, hexadecimal, binary), else None."""
     digits = text.removeprefix("-").rstrip("U").lower()
-    if not digits or len(digits) > 70:
-        return None
-    base = {"0x": 16, "0b": 2}.get(digits[:2], 8 if digits[0] == "0" else 10)
+    is_octal = digits[:1] == "0" and digits.isdigit()
     try:
-        value = int(digits[2:] if base in (2, 16) else digits, base)
+        value = int(digits, 8 if is_octal else 0) if len(digits) <= 70 else None
     except ValueError:
         return None
-    return -value if text[0] == "-" else value
+    return -value if value and text[0] == "-" else value

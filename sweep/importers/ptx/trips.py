@@ -100,7 +100,7 @@ class _Finder:
         self._writes: dict[Operand, list[_Write]] = {}
         for block in graph.blocks:
             for place, instruction in enumerate(block.instructions):
-                for name in instruction.reads_and_writes()[1]:
+                for name in instruction.reads_and_writes[1]:
                     write = _Write(block.number, place, block, instruction)
                     self._writes.setdefault(name, []).append(write)
 
@@ -220,7 +220,7 @@ def _execute(loop: Loop, steps: Iterable[_Write], state: dict[Operand, int | Non
                 result = _STEP[opcode](first, second)
         if result is not None and abs(result) >= 2**63:
             result = None
-        state |= dict.fromkeys(step.instruction.reads_and_writes()[1], result)
+        state |= dict.fromkeys(step.instruction.reads_and_writes[1], result)
 
 
 def _is_step(instruction: Instruction) -> bool:
