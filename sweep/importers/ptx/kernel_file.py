@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import accumulate
 
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
 from sweep.importers.ptx.instructions import Shape
-from sweep.importers.ptx.stages import InstructionCosts, Stage
+from sweep.importers.ptx.stages import InstructionCosts, Stage, added
 from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -249,14 +249,17 @@ class _Writer:
             counts = counts or {"integer": 0}
             if self.is_staged:
                 loop = {"loop": loops[stage.loop]} if stage.loop is not None else {}
-                executions = self.formulas.value({stage.passage: stage.share})
-                often = {"executions": executions} if executions != 1 else {}
+                times = self.formulas.value({stage.passage: stage.share})
+                often = {"executions": times} if times != 1 else {}
                 values = {"name": name, **loop, **often, **counts, **barriers}
                 self.file.table("[[stage]]", values, self._costs(stage))
             else:
                 self.file.table("[instructions]", counts)
                 self.file.table("[synchronisation]", barriers)
-            for shape, amount in _simplified(stage.of(Shape)).items():
+            accesses = stage.of(Shape)
+            if len(accesses) > MOST_SHAPES:
+                accesses = added((_simplified(shape), n) for shape, n in accesses.items())
+            for shape, amount in accesses.items():
                 names[shape.space] += 1
                 values = {"name": f"{shape.direction}_{names[shape.space]}"}
                 values |= {"kind": shape.direction, "count": self.formulas.value(amount)}
@@ -302,30 +305,25 @@ class _Writer:
 
     def loops(self) -> None:
         """Add the loop with most global accesses, as the phases of Wang & Chu."""
+        stages = self.analysis.stages
+        found = [access for stage in stages for access in stage.of(Shape).items()]
         weights: dict[Loop, float] = {}
-        for passage, number in self._accesses("global", ("load", "store")):
-            if loop := passage[0]:
-                weights[loop] = weights.get(loop, 0.0) + number * executions(passage, {})
+        for shape, amount in found:
+            for passage, number in amount.items() if shape.space == "global" else ():
+                if loop := passage[0]:
+                    weights[loop] = weights.get(loop, 0.0) + number * executions(passage, {})
         if not weights:
             return
         best = max(weights, key=lambda loop: (weights[loop], loop.header.depth))
         outer: Amount = {(best, False): 1.0}
-        inner: Amount = {}
-        for passage, number in self._accesses("shared", ("load",)):
-            if best in nest(passage[0]):
-                inner[passage] = inner.get(passage, 0.0) + number
+        loads = [amount for s, amount in found if (s.space, s.direction) == ("shared", "load")]
+        inner = added(("", amount) for amount in loads)[""]
+        inner = {passage: n for passage, n in inner.items() if best in nest(passage[0])}
         values: dict[str, Value] = {"outer": self.formulas.value(outer)}
         if inner:
             total, often = self.formulas.text(inner), self.formulas.text(outer)
             values["inner"] = f"max(1, ({total}) / max(1, {often}))"
         self.file.table("[loops]", values)
-
-    def _accesses(self, space: str, directions: tuple[str, ...]) -> Iterator[tuple[Passage, float]]:
-        """Yield the accesses to one memory by passage."""
-        for stage in self.analysis.stages:
-            for shape, amount in stage.of(Shape).items():
-                if shape.space == space and shape.direction in directions:
-                    yield from amount.items()
 
 
 def _loop_names(graph: Graph) -> dict[Loop, str]:
@@ -339,18 +337,11 @@ def _loop_names(graph: Graph) -> dict[Loop, str]:
     return names
 
 
-def _simplified(accesses: Mapping[Shape, Amount]) -> Mapping[Shape, Amount]:
-    """Return accesses by shape; if there are very many, strided shapes are merged into one."""
-    if len(accesses) <= MOST_SHAPES:
-        return accesses
-    result: dict[Shape, Amount] = {}
-    for shape, amount in accesses.items():
-        if shape.space == "global" and shape.pattern in ("strided", "affine"):
-            why = "too many different strides"
-            shape = shape._replace(pattern="uncoalesced", x=0, y=0, z=0, assumed=why)
-        elif shape.space == "shared":
-            shape = shape._replace(pattern="strided", x=1, y=0, z=0, assumed="too many strides")
-        total = result.setdefault(shape, {})
-        for passage, number in amount.items():
-            total[passage] = total.get(passage, 0.0) + number
-    return result
+def _simplified(shape: Shape) -> Shape:
+    """Return the shape under which a strided access is counted if there are very many."""
+    if shape.space == "global" and shape.pattern in ("strided", "affine"):
+        why = "too many different strides"
+        return shape._replace(pattern="uncoalesced", x=0, y=0, z=0, assumed=why)
+    if shape.space == "shared":
+        return shape._replace(pattern="strided", x=1, y=0, z=0, assumed="too many strides")
+    return shape

@@ -84,20 +84,15 @@ class _Scope:
 
     def resolve(self, word: str) -> Word:
         """Return the register with this name; ``%v.x`` stands for ``%v``; else the word itself."""
-        stem = word.partition(".")[0]
-        found = self.registers.get(stem) or self._member(stem)
-        if found is None and self.outer is not None:
-            return self.outer.resolve(word)
-        return found or word
-
-    def _member(self, name: str) -> Register | None:
-        """Return the register of a family that is declared here."""
-        family = name.rstrip("0123456789")
-        width, count = self.families.get(family, (0, 0))
-        number = name[len(family) :]
-        if not number or len(number) > 9 or int(number) >= count:
-            return None
-        return self.registers.setdefault(name, Register(name, width))
+        name = word.partition(".")[0]
+        if name not in self.registers:
+            family = name.rstrip("0123456789")
+            width, count = self.families.get(family, (0, 0))
+            number = name[len(family) :]
+            if not 0 < len(number) < 10 or int(number) >= count:
+                return self.outer.resolve(word) if self.outer is not None else word
+            self.registers[name] = Register(name, width)
+        return self.registers[name]
 
 
 class _Parser(Tokens):
@@ -226,10 +221,7 @@ class _Parser(Tokens):
         self.branches: list[tuple[Instruction, _Scope]] = []
         self.lists: dict[str, tuple[list[str], int, _Scope]] = {}
         while True:
-            line = self.line
-            if self.kind == "word":
-                self._statement()
-            elif self.kind == "directive":
+            if self.kind == "directive":
                 self._inner_directive("")
             elif self.kind == "end":
                 name = self.function.name
@@ -242,13 +234,8 @@ class _Parser(Tokens):
                 if self.scope.outer is None:
                     break
                 self.scope = self.scope.outer
-            elif self.accept("@"):
-                negated = self.accept("!")
-                guard = self.scope.resolve(self.take("word", "a predicate"))
-                line = self.line
-                self._instruction(self.take("word", "an instruction"), line, guard, negated)
             elif not self.accept(";"):
-                raise self.expected("an instruction")
+                self._statement()
         self._resolve_branches()
 
     def _add(self, item: Instruction | Label) -> None:
@@ -258,10 +245,15 @@ class _Parser(Tokens):
 
     def _statement(self) -> None:
         """Read an instruction, or a label."""
-        word, line = self.text, self.line
-        self.advance()
-        if not self.accept(":"):
-            self._instruction(word, line)
+        guard: Word = ""
+        negated = False
+        if self.accept("@"):
+            negated = self.accept("!")
+            guard = self.scope.resolve(self.take("word", "a predicate"))
+        line = self.line
+        word = self.take("word", "an instruction")
+        if guard or not self.accept(":"):
+            self._instruction(word, line, guard, negated)
         elif self.text in _LABELLED:
             self._inner_directive(word)
         else:
@@ -291,7 +283,7 @@ class _Parser(Tokens):
             raise _unknown(text, self.line, "inside", "variables", "skipped")
         self.expect(";")
 
-    def _instruction(self, word: str, line: int, guard: Word = "", negated: bool = False) -> None:
+    def _instruction(self, word: str, line: int, guard: Word, negated: bool) -> None:
         """Read the operands of an instruction up to its semicolon."""
         opcode, *modifiers = word.split(".")
         if not opcode[0].isalpha():

@@ -13,7 +13,7 @@ Costs of tasks come from a model's table in the device file that states them
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -73,8 +73,13 @@ instructions by their cost."""
 K = TypeVar("K", bound=Key)
 
 
-def _counts() -> defaultdict[Key, Amount]:
-    return defaultdict(lambda: defaultdict(float))
+def added(amounts: Iterable[tuple[K, Amount]]) -> dict[K, Amount]:
+    """Return the sums of amounts by their keys."""
+    result: dict[K, Amount] = defaultdict(lambda: defaultdict(float))
+    for key, amount in amounts:
+        for passage, number in amount.items():
+            result[key][passage] += number
+    return result
 
 
 @dataclass
@@ -99,7 +104,7 @@ class Stage:
 
     loop: Loop | None
     passage: Passage
-    counts: defaultdict[Key, Amount] = field(default_factory=_counts)
+    counts: dict[Key, Amount] = field(default_factory=lambda: added(()))
     lines: dict[Shape, list[int]] = field(default_factory=lambda: defaultdict(list))
     share: float = 0.0
     has_memory: bool = False
@@ -110,9 +115,7 @@ class Stage:
 
     def absorb(self, other: Stage) -> None:
         """Add the contents of another stage."""
-        for key, amount in other.counts.items():
-            for passage, number in amount.items():
-                self.counts[key][passage] += number
+        self.counts = added([*self.counts.items(), *other.counts.items()])
         for shape, lines in other.lines.items():
             self.lines[shape] += lines
         self.share = max(self.share, other.share)
