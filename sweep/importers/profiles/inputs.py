@@ -135,43 +135,36 @@ def inputs_of(launches: Sequence[Launch], given: Given | None = None) -> Inputs:
         Block or grid are unknown or differ between launches, there are no warps, a counter has the
         wrong unit, or the profile has no counter that a model needs.
     """
-    return _Reader(launches, given or Given()).read()
+    return _Reader(launches, given or Given()).inputs
 
 
 class _Reader:
+    """Reads all values. The launch comes first, because all counts are per warp."""
+
     def __init__(self, launches: Sequence[Launch], given: Given) -> None:
         self.launches = launches
         self.given = given
-
-    def read(self) -> Inputs:
-        """Read all values. The launch comes first, because all counts are per warp."""
-        singles = [launch for launch in self.launches if not launch.is_mean]
-        n_launches = len(singles) or max(launch.invocations for launch in self.launches)
-        device = next((launch.device for launch in self.launches if launch.device), "")
-        block, grid = (self._sides(side) for side in ("block", "grid"))
-        self.inputs = Inputs(self.launches[0].kernel, device, n_launches, block, grid)
+        singles = [launch for launch in launches if not launch.is_mean]
+        n_launches = len(singles) or max(launch.invocations for launch in launches)
+        device = next((launch.device for launch in launches if launch.device), "")
+        block, grid = self._sides("block"), self._sides("grid")
+        self.inputs = Inputs(launches[0].kernel, device, n_launches, block, grid)
         self._check_warps()
         self._resources()
         self._instructions()
         self._cache()
         self._loops()
         for name in ("occupancy", "time", "core_clock"):
-            found = self._find(name)
-            setattr(self.inputs, name, found.value if found else None)
-            if found and name == "time":
-                self.inputs.time_words = found.words
-        return self.inputs
+            if found := self._find(name):
+                setattr(self.inputs, name, found.value)
+        self.inputs.time_words = self._find("time").words
 
-    def _find(self, name: str, otherwise: str = "") -> Found | None:
+    def _find(self, name: str, otherwise: str = "") -> Found:
         """Return a quantity; if there is none, add a remark with the reason and the consequence."""
-        found, why = find(self.launches, name)
-        if found is None and otherwise:
-            self.inputs.remarks.append(f"{why}: {otherwise}")
+        found = find(self.launches, name)
+        if otherwise and not found:
+            self.inputs.remarks.append(f"{found.why}: {otherwise}")
         return found
-
-    def _wanted(self, name: str) -> str:
-        """Return the counters to request for a quantity."""
-        return QUANTITIES[name].wanted(self.launches[0].tool)
 
     def _check_spread(self, found: Found) -> None:
         """Add a remark if the launches differ."""
@@ -202,7 +195,7 @@ class _Reader:
         if shapes:
             return shapes.pop()
         counted = self._find(f"{side}_size")
-        if counted is None:
+        if not counted:
             hint = NO_GEOMETRY[self.launches[0].tool]
             raise ProfileError(f"no {side} of the launch: {hint} or give --{side} X,Y,Z")
         return round(counted.value), 1, 1
@@ -212,9 +205,9 @@ class _Reader:
         if inputs.warps == 0:
             raise ProfileError(f"0 warps: {inputs.blocks} blocks of {inputs.threads} threads")
         counted = self._find("warps")
-        if counted is not None and counted.value == 0:
+        if counted and counted.value == 0:
             raise ProfileError(f"{counted.words} = 0: nothing ran")
-        if counted is not None and abs(counted.value / inputs.warps - 1) > UNEVEN:
+        if counted and abs(counted.value / inputs.warps - 1) > UNEVEN:
             inputs.remarks.append(
                 f"{counted.words} = {counted.value:.10g}, but block and grid make {inputs.warps}"
                 " warps: are the counters of this launch?"
@@ -222,13 +215,11 @@ class _Reader:
 
     def _resources(self) -> None:
         inputs, given = self.inputs, self.given
-        assumed = f"{REGISTERS} registers a thread are assumed"
-        registers = self._resource("registers_per_thread", given.registers, assumed, "registers")
+        why = f"{REGISTERS} registers a thread are assumed"
+        registers = self._resource("registers_per_thread", given.registers, why, "registers")
         inputs.registers = REGISTERS if registers is None else max(1, round(registers))
-        size = self._resource(
-            "shared_memory_bytes", given.shared_memory, "no shared memory is assumed",
-            "static_shared", "dynamic_shared",
-        )  # fmt: skip
+        why, counters = "no shared memory is assumed", ("static_shared", "dynamic_shared")
+        size = self._resource("shared_memory_bytes", given.shared_memory, why, *counters)
         inputs.shared_memory = math.ceil(size or 0)
 
     def _resource(self, path: str, given: int | None, otherwise: str, *names: str) -> float | None:
@@ -236,21 +227,20 @@ class _Reader:
         if given is not None:
             self._source(f"resources.{path}", otherwise=GIVEN)
             return given
-        known = [found for found in map(self._find, names) if found is not None]
+        known = list(filter(None, map(self._find, names)))
         self._source(f"resources.{path}", " + ".join(found.words for found in known))
-        if known:
-            return sum(found.value for found in known)
-        self._find(names[0], otherwise)
-        return None
+        if not known:
+            self._find(names[0], otherwise)
+        return sum(found.value for found in known) if known else None
 
     # Instructions and accesses, per warp
 
     def _instructions(self) -> None:
-        inputs, path = self.inputs, "instructions.computation"
+        inputs = self.inputs
         executed = " + ".join(filter(None, map(self._global, DIRECTIONS))) or "global accesses"
         for kind in DIRECTIONS:
             self._shared(kind)
-        memory = sum(access.count for access in inputs.global_accesses)
+        total, words = 0.0, ""
         if every := self._find("instructions"):
             total, words = every.value / inputs.warps, f"({every.words} - ({executed})) / warps"
             self._check_spread(every)
@@ -258,67 +248,63 @@ class _Reader:
             total, words = of_warp.value, f"{of_warp.words} - ({executed}) / warps"
         elif inputs.global_accesses:
             self._find("instructions", "no computation is assumed")
-            total, words = 0.0, ""
         else:
-            wanted = self._wanted("instructions")
+            wanted = QUANTITIES["instructions"].wanted(self.launches[0].tool)
             raise ProfileError(f"neither {wanted} nor counters of L2: nothing that a model reads")
+        memory = sum(access.count for access in inputs.global_accesses)
         inputs.computation = max(0.0, total - memory)
-        self._source(path, words)
+        self._source("instructions.computation", words)
 
     def _global(self, kind: str) -> str:
         """Read global loads or stores; return the counter of the instructions, if there is one."""
         inputs, path, verb = self.inputs, f"global_access.{kind}s", DIRECTIONS[kind]
-        requests, no_requests = find(self.launches, f"global_{kind}")
-        sectors, no_sectors = find(self.launches, f"l2_{verb}")
-        if sectors is None and (sectors := self._find(f"l1_{verb}")):
+        requests, sectors = self._find(f"global_{kind}"), self._find(f"l2_{verb}")
+        no_sectors = sectors.why
+        if not sectors and (sectors := self._find(f"l1_{verb}")):
             inputs.remarks.append(
                 f"{no_sectors}: {sectors.words} stands for it, hits of L1 included"
             )
-        assumed = f"4 sectors a {kind} are assumed (coalesced words of 4 bytes)"
-        if requests is None and sectors is None:
-            inputs.remarks.append(f"{no_requests}: no {kind}s of global memory are assumed")
+        if not requests and not sectors:
+            inputs.remarks.append(f"{requests.why}: no {kind}s of global memory are assumed")
             return ""
-        if requests is None:
-            assert sectors is not None
-            inputs.remarks.append(f"{no_requests}: {assumed}")
-            count = sectors.value / COALESCED / inputs.warps
-            words = f"assumed: profile, {sectors.words} / 4 / warps, coalesced words"
-        else:
-            count = requests.value / inputs.warps
-            words = f"derived: profile, {_term(requests.words)} / warps"
-        if sectors is None:
-            inputs.remarks.append(f"{no_sectors}: {assumed}")
-        if count <= 0:
-            return requests.words if requests else ""
-        each, each_words = COALESCED, ""
-        if requests is not None and sectors is not None:
-            each = sectors.value / requests.value
-            each_words = f"{_term(sectors.words)} / {requests.words}"
-            self._check_spread(sectors)
-        self._source(f"{path}.transactions", each_words, "assumed: coalesced words of 4 bytes")
-        inputs.sources[f"{path}.count"] = words
-        inputs.sources[f"{path}.bytes"] = "assumed: a profile does not tell the width of words"
-        inputs.global_accesses.append(Access(f"{kind}s", kind, count, each))
-        return requests.words if requests else ""
+        if not requests or not sectors:
+            why = f"4 sectors a {kind} are assumed (coalesced words of 4 bytes)"
+            inputs.remarks.append(f"{requests.why or no_sectors}: {why}")
+        if (requests or sectors).value > 0:
+            if requests and sectors:
+                self._check_spread(sectors)
+            why = "assumed: coalesced words of 4 bytes"
+            each = self._each(path, requests, sectors, COALESCED, why)
+            count = requests.value if requests else sectors.value / COALESCED
+            inputs.sources[f"{path}.count"] = (
+                f"derived: profile, {_term(requests.words)} / warps"
+                if requests
+                else f"assumed: profile, {sectors.words} / 4 / warps, coalesced words"
+            )
+            inputs.sources[f"{path}.bytes"] = "assumed: a profile does not tell the width of words"
+            inputs.global_accesses.append(Access(f"{kind}s", kind, count / inputs.warps, each))
+        return requests.words
 
     def _shared(self, kind: str) -> None:
         """Read loads or stores of shared memory."""
-        inputs = self.inputs
+        inputs, path = self.inputs, f"shared_access.shared_{kind}s"
         requests, passes = self._find(f"shared_{kind}"), self._find(f"shared_{kind}_passes")
         counted = requests or passes
-        if counted is None and inputs.shared_memory:
+        if not counted and inputs.shared_memory:
             self._find(f"shared_{kind}", f"no {kind}s of shared memory are assumed")
-        if counted is None or counted.value == 0:
-            return
-        path = f"shared_access.shared_{kind}s"
-        each, words = 1.0, ""
-        if requests is not None and passes is not None:
-            each = passes.value / requests.value
-            words = f"{_term(passes.words)} / {requests.words}"
-        self._source(f"{path}.transactions", words, "assumed: no conflicts of banks")
-        self._source(f"{path}.count", f"{counted.words} / warps")
-        count = counted.value / inputs.warps
-        inputs.shared_accesses.append(Access(f"shared_{kind}s", kind, count, each))
+        if counted.value > 0:
+            each = self._each(path, requests, passes, 1.0, "assumed: no conflicts of banks")
+            self._source(f"{path}.count", f"{counted.words} / warps")
+            count = counted.value / inputs.warps
+            inputs.shared_accesses.append(Access(f"shared_{kind}s", kind, count, each))
+
+    def _each(self, path: str, requests: Found, passes: Found, otherwise: float, why: str) -> float:
+        """Return the transactions of an access of a warp."""
+        if not requests or not passes:
+            self._source(f"{path}.transactions", otherwise=why)
+            return otherwise
+        self._source(f"{path}.transactions", f"{_term(passes.words)} / {requests.words}")
+        return passes.value / requests.value
 
     # Caches and loops
 
@@ -327,8 +313,8 @@ class _Reader:
         if not inputs.global_accesses:
             return
         names = ("l2_read", "l2_write", "dram_read", "dram_write")
-        read, written, dram_read, dram_written = (self._find(name) for name in names)
-        if dram_read and dram_written and read and written and read.value + written.value > 0:
+        found = read, written, dram_read, dram_written = [self._find(name) for name in names]
+        if all(found) and read.value + written.value > 0:
             missed = dram_read.value + dram_written.value
             rate = 1.0 - missed / (read.value + written.value)
             inputs.l2_hit_rate = min(1.0, max(0.0, rate))
@@ -336,27 +322,24 @@ class _Reader:
             clipped = f", {rate:.3g} clipped to 0" if rate < 0 else ""
             self._source(path, f"1 - {words}{clipped}")
             return
-        why = [find(self.launches, name)[1] for name in names]
-        lacks = next(text for text in (*why, "no sectors") if text)
-        counted = self._find("l2_hit_rate")
-        if counted is not None:
+        lacks = next((one.why for one in found if not one), "no sectors")
+        if counted := self._find("l2_hit_rate"):
             inputs.l2_hit_rate = min(1.0, counted.value)
             inputs.remarks.append(f"{lacks}: {counted.words} stands for what DRAM would tell")
             self._source(path, f"{counted.words}, writes of DRAM not counted")
-            return
-        inputs.remarks.append(f"{lacks}: the L2 cache is assumed to serve nothing")
-        self._source(path)
+        else:
+            inputs.remarks.append(f"{lacks}: the L2 cache is assumed to serve nothing")
+            self._source(path)
 
     def _loops(self) -> None:
-        inputs = self.inputs
+        inputs, outer = self.inputs, self.given.outer
         if inputs.shared_accesses:
             self._source("synchronisation.barriers", otherwise="assumed: no counter tells them")
-        if self.given.outer is not None:
-            inputs.outer = self.given.outer
-            self._source("loops.outer", otherwise=GIVEN)
-            return
-        self._source("loops.outer", otherwise="assumed: a profile does not tell iterations")
-        if inputs.shared_accesses:
+        why = "assumed: a profile does not tell iterations"
+        self._source("loops.outer", otherwise=why if outer is None else GIVEN)
+        if outer is not None:
+            inputs.outer = outer
+        elif inputs.shared_accesses:
             inputs.remarks.append(
                 "a profile does not tell how often a kernel with shared memory loads and computes"
                 " in turn: one phase is assumed, or give --outer N for the models that read it"

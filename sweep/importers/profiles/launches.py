@@ -307,7 +307,7 @@ def _kernel(names: Sequence[str], wanted: str | None) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """A quantity of the chosen launches.
+    """A quantity of the chosen launches; false if they do not have it.
 
     Attributes
     ----------
@@ -317,15 +317,21 @@ class Found:
         The names of its counters.
     spread : float
         Difference between the largest and the smallest value over the mean, 0 for one launch.
+    why : str
+        Why there is none.
     """
 
-    value: float
-    words: str
+    value: float = 0.0
+    words: str = ""
     spread: float = 0.0
+    why: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.words)
 
 
-def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
-    """Return a quantity as the mean over launches, or ``None`` and the reason.
+def find(launches: Sequence[Launch], name: str) -> Found:
+    """Return a quantity as the mean over launches.
 
     Parameters
     ----------
@@ -341,21 +347,19 @@ def find(launches: Sequence[Launch], name: str) -> tuple[Found | None, str]:
         A counter has the wrong unit, or is negative.
     """
     why = ""
-    for group in ([x for x in launches if not x.is_mean], [x for x in launches if x.is_mean]):
-        found = [_of_launch(launch, name) for launch in group]
-        known = [one for one in found if isinstance(one, Found)]
-        if known:
-            values = [one.value for one in known]
+    for is_mean in (False, True):
+        found = [_of_launch(launch, name) for launch in launches if launch.is_mean == is_mean]
+        values = [one.value for one in found if one]
+        if values:
             mean = sum(values) / len(values)
             spread = (max(values) - min(values)) / mean if mean else 0.0
-            return Found(mean, known[0].words, spread), ""
-        why = why or next((one for one in found if isinstance(one, str) and one), "")
-    tool = launches[0].tool
-    return None, why or f"there is no {QUANTITIES[name].wanted(tool)}"
+            return Found(mean, next(one.words for one in found if one), spread)
+        why = why or next((one.why for one in found if one.why), "")
+    return Found(why=why or f"there is no {QUANTITIES[name].wanted(launches[0].tool)}")
 
 
-def _of_launch(launch: Launch, name: str) -> Found | str:
-    """Return a quantity of one launch, or why it has none (``""`` if a counter is missing)."""
+def _of_launch(launch: Launch, name: str) -> Found:
+    """Return a quantity of one launch; there is no reason why if a counter is missing."""
     quantity = QUANTITIES[name]
     why = ""
     for words in (*quantity.ncu, *quantity.nvprof):
@@ -370,7 +374,7 @@ def _of_launch(launch: Launch, name: str) -> Found | str:
         dimension = "size" if divisor else quantity.dimension
         total = sum(_in_base(launch, part, dimension) for part in parts)
         return Found(total / SECTOR if divisor else total, words)
-    return why
+    return Found(why=why)
 
 
 def _in_base(launch: Launch, name: str, dimension: str) -> float:
