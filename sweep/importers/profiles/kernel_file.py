@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sweep.errors import ProfileError, SpecError
-from sweep.importers.profiles.inputs import Access, Inputs
+from sweep.importers.profiles.inputs import Inputs
 from sweep.importers.profiles.launches import bare_name
 from sweep.specs import Measured
 from sweep.specs.kernel import KernelFile
@@ -62,14 +62,17 @@ def kernel_text(
         share = f"{inputs.occupancy:.3g}"
         file.comments.append(f"Achieved occupancy: {share}; models take what the launch allows.")
     file.comments += [f"Note: {remark}." for remark in inputs.remarks]
+    values: dict[str, float | str]
     file.table("[launch]", {"threads_per_block": inputs.threads, "blocks": inputs.blocks})
     file.table("[resources]", {"registers_per_thread": inputs.registers,
                                "shared_memory_bytes": inputs.shared_memory})  # fmt: skip
     file.table("[instructions]", {"computation": _rounded(inputs.computation)})
-    for access in inputs.global_accesses:
-        file.table("[[global_access]]", _access(access, {"bytes": WORD}))
-    for access in inputs.shared_accesses:
-        file.table("[[shared_access]]", _access(access, {}))
+    for access in (*inputs.global_accesses, *inputs.shared_accesses):
+        is_global = access in inputs.global_accesses
+        values = {"name": access.name, "kind": access.kind, "count": _rounded(access.count)}
+        values |= {"bytes": WORD} if is_global else {}
+        values |= {"pattern": "measured", "transactions": _rounded(access.transactions)}
+        file.table("[[global_access]]" if is_global else "[[shared_access]]", values)
     if inputs.shared_accesses:
         file.table("[synchronisation]", {"barriers": 0})
     loops = {"outer": _rounded(inputs.outer)}
@@ -80,7 +83,7 @@ def kernel_text(
     file.table("[loops]", loops, comment)
     file.table("[cache]", {"l2_hit_rate": _rounded(inputs.l2_hit_rate)})
     if measured is not None:
-        values: dict[str, float | str] = {
+        values = {
             "time_ms": _rounded(measured.time * 1e3),
             "device": measured.device,
             "core_clock_MHz": _rounded(measured.core_clock),
@@ -91,17 +94,6 @@ def kernel_text(
         return file.text()
     except SpecError as error:
         raise ProfileError(f"no kernel file can be made: {error}") from None
-
-
-def _access(access: Access, more: Mapping[str, int]) -> dict[str, float | str]:
-    return {
-        "name": access.name,
-        "kind": access.kind,
-        "count": _rounded(access.count),
-        **more,
-        "pattern": "measured",
-        "transactions": _rounded(access.transactions),
-    }
 
 
 def _rounded(value: float) -> float:

@@ -145,7 +145,10 @@ def _launches(table: Table, decimal: str) -> Iterable[Launch]:
         else:  # nvprof appends a number to the name
             launch.device = re.sub(r"\s*\(\d+\)$", "", row.get("Device", ""))
         if form.calls:
-            launch.invocations = _count(row[form.calls], f"line {number}: {form.calls}")
+            where, calls = f"line {number}: {form.calls}", row[form.calls]
+            if not re.fullmatch(r"[1-9]\d{0,8}", calls):
+                raise ProfileError(f"{where} = '{calls[:60]}': must be a whole number from 1 on")
+            launch.invocations = int(calls)
         for counter, text, unit in table.counters(row):
             if counter:  # rows about rules have no counter
                 launch.counters.setdefault(counter, read_value(text, unit, decimal))
@@ -163,12 +166,6 @@ def _sides(row: Mapping[str, str], title: str, word: str) -> tuple[int, int, int
         if match:
             return int(match[1]), int(match[2]), int(match[3])
     return None
-
-
-def _count(text: str, where: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,8}", text):
-        raise ProfileError(f"{where} = '{text[:60]}': must be a whole number from 1 on")
-    return int(text)
 
 
 def _tables_of(text: str) -> list[Table]:
