@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,12 @@ import numpy as np
 from sweep.compiler.lowering import lowered
 from sweep.compiler.source import finishing
 from sweep.errors import QueryError, nearest
-from sweep.evaluation.launch import Launch, build_launch, build_workload
+from sweep.evaluation.launch import build_launch, build_workload
 from sweep.evaluation.tables import model_inputs
 from sweep.explanation.trace import Trace, Value
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
-from sweep.models.workload import Workload
 from sweep.runs.record import Source, recorded_space, space_of
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.plan import check_clocks
@@ -38,11 +37,10 @@ FINISH_SYMBOLS = {
 """Symbol and unit of what time, power and energy are computed from, unless it is a pure number."""
 
 
-@dataclass(frozen=True)
 class Case:
-    """One configuration and its evaluation.
+    """One configuration, evaluated with every intermediate.
 
-    Attributes
+    Parameters
     ----------
     space : KernelSpace
         The kernel's space, reduced to one point.
@@ -54,6 +52,9 @@ class Case:
         Problem sizes, tuning parameters and swept clocks, by name.
     notes : tuple of str
         Remarks for the reader, such as values that are not in the plan.
+
+    Attributes
+    ----------
     launch : Launch
         Values of the kernel's expressions, occupancy, clocks.
     workload : Workload
@@ -69,19 +70,65 @@ class Case:
         Every variable that the model gives, by its name in results (without the model's prefix).
     """
 
-    space: KernelSpace
-    plan: Plan
-    model: Model
-    values: Mapping[str, Any]
-    notes: tuple[str, ...]
-    launch: Launch
-    workload: Workload
-    inputs: Mapping[str, float]
-    status: str
-    power_status: str = "no_time"
-    body: Trace | None = None
-    finish: Trace | None = None
-    results: Mapping[str, float] = field(default_factory=dict)
+    def __init__(
+        self,
+        space: KernelSpace,
+        plan: Plan,
+        model: Model,
+        values: Mapping[str, Any],
+        notes: tuple[str, ...],
+    ) -> None:
+        self.space, self.plan, self.model, self.values, self.notes = (
+            space,
+            plan,
+            model,
+            values,
+            notes,
+        )
+        options = plan.options.get(model.name, {})
+        self.launch = build_launch(space)
+        self.workload = build_workload(self.launch, model, options)
+        tables = model_inputs(self.launch, model, plan.variant, options)
+        self.inputs = {name: float(scalar(table)) for name, table in tables.items()}
+        self.status = STATUS.meaning(
+            int(self.inputs["launch_status"] or self.inputs["clock_status"])
+        )
+        self.power_status = "no_time"
+        self.body: Trace | None = None
+        self.finish: Trace | None = None
+        self.results: Mapping[str, float] = {}
+        if self.status == "valid":
+            self._follow()
+
+    def _follow(self) -> None:
+        """Follow the model's equations and what comes after them."""
+        model = self.model
+        arguments = {i.symbol: (model.symbols[i.symbol], self._argument(i)) for i in model.inputs}
+        lengths = {len(value) for _, value in arguments.values() if isinstance(value, tuple)}
+        fields = [*(COMMON_FIELDS[name] for name in HEAD), *model.fields]
+        self.body = Trace(
+            lowered(model.name, self.plan.variant, max(lengths, default=0)),
+            arguments,
+            symbols=model.symbols,
+            returns={own.name: _symbol(own) for own in fields},
+        )
+        program, known = finishing(), {**self.inputs, **self.body.results}
+        self.finish = Trace(
+            program,
+            {name: (Symbol(*FINISH_SYMBOLS.get(name, (name, "1")), ""), known[name])
+             for name in program.inputs},
+            returns={name: _symbol(COMMON_FIELDS[name]) for name in program.results},
+        )  # fmt: skip
+        self.results = {**self.body.results, **self.finish.results}
+        self.status = STATUS.meaning(int(self.results["status"]))
+        self.power_status = POWER_STATUS.meaning(int(self.results["power_status"]))
+
+    def _argument(self, described: Input) -> Value:
+        """Return an argument of the body: a number, or the numbers of a sequence."""
+        if not described.sequence:
+            return self.inputs[described.symbol]
+        names = (f"{described.symbol}_{i}" for i in count())
+        return tuple(self.inputs[name] for name in takewhile(self.inputs.__contains__, names))
 
     @property
     def device(self) -> Device:
@@ -160,7 +207,7 @@ def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
     point = replace(kernel, devices=(device,), grid=Grid(tuple(dimensions)), fixed=fixed)
     values = {**fixed, **{d.name: d.values[0] for d in dimensions[1:]}}
     notes = tuple(selection.notes) if source is not None else ()
-    return _evaluated(point, space.plan, model, values, notes)
+    return Case(point, space.plan, model, values, notes)
 
 
 # ---------------------------------------------------------------------------- selection
@@ -283,61 +330,6 @@ class _Selection:
 
 def _is_same(first: float, second: float) -> bool:
     return math.isclose(first, second, rel_tol=SAME)
-
-
-# ---------------------------------------------------------------------------- evaluation
-
-
-def _evaluated(
-    space: KernelSpace,
-    plan: Plan,
-    model: Model,
-    values: Mapping[str, Any],
-    notes: tuple[str, ...],
-) -> Case:
-    """Evaluate a space of one configuration with every intermediate."""
-    options = plan.options.get(model.name, {})
-    launch = build_launch(space)
-    workload = build_workload(launch, model, options)
-    tables = model_inputs(launch, model, plan.variant, options)
-    inputs = {name: float(scalar(table)) for name, table in tables.items()}
-    status = STATUS.meaning(int(inputs["launch_status"] or inputs["clock_status"]))
-    case = Case(space, plan, model, values, notes, launch, workload, inputs, status)
-    if status != "valid":
-        return case
-    arguments = {i.symbol: (model.symbols[i.symbol], _argument(inputs, i)) for i in model.inputs}
-    lengths = {len(value) for _, value in arguments.values() if isinstance(value, tuple)}
-    fields = [*(COMMON_FIELDS[name] for name in HEAD), *model.fields]
-    body = Trace(
-        lowered(model.name, plan.variant, max(lengths, default=0)),
-        arguments,
-        symbols=model.symbols,
-        returns={own.name: _symbol(own) for own in fields},
-    )
-    program, known = finishing(), {**inputs, **body.results}
-    finish = Trace(
-        program,
-        {name: (Symbol(*FINISH_SYMBOLS.get(name, (name, "1")), ""), known[name])
-         for name in program.inputs},
-        returns={name: _symbol(COMMON_FIELDS[name]) for name in program.results},
-    )  # fmt: skip
-    results = {**body.results, **finish.results}
-    return replace(
-        case,
-        status=STATUS.meaning(int(results["status"])),
-        power_status=POWER_STATUS.meaning(int(results["power_status"])),
-        body=body,
-        finish=finish,
-        results=results,
-    )
-
-
-def _argument(inputs: Mapping[str, float], described: Input) -> Value:
-    """Return an argument of a body: a number, or the numbers of a sequence."""
-    if not described.sequence:
-        return inputs[described.symbol]
-    names = (f"{described.symbol}_{i}" for i in count())
-    return tuple(inputs[name] for name in takewhile(inputs.__contains__, names))
 
 
 def _symbol(described: Field) -> Symbol:

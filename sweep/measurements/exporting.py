@@ -13,6 +13,7 @@ import numpy as np
 
 from sweep import query
 from sweep.errors import QueryError, nearest
+from sweep.expressions import MAX_LENGTH
 from sweep.fields import STACKED
 from sweep.importers.files import write_whole
 from sweep.importers.tuners.exporting import Chosen, kernel_tuner_text, t1_text, triton_text
@@ -20,7 +21,8 @@ from sweep.query.filters import select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.specs.names import check_name
 
-FORMATS = ("kernel_tuner", "t1", "triton", "csv", "parquet")
+TEXTS = {"kernel_tuner": kernel_tuner_text, "t1": t1_text, "triton": triton_text}
+FORMATS = (*TEXTS, "csv", "parquet")
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,15 @@ def export(
         write_whole(target, answer.to_csv() if form == "csv" else partial(_parquet, answer))
         return Exported(target, len(answer), ())
     chosen = best_configurations(data, n, select=select, where=where)
-    notes: tuple[str, ...] = ()
-    if form == "t1":
-        text, notes = t1_text(chosen)
-    else:
-        text = kernel_tuner_text(chosen) if form == "kernel_tuner" else triton_text(chosen)
-    target = Path(path or chosen.kernel + (".T1.json" if form == "t1" else f"_{form}.py"))
-    write_whole(target, text)
+    notes = []
+    if form == "t1" and len(chosen.membership) > MAX_LENGTH:
+        text = f"the condition has more than {MAX_LENGTH} characters: `sweep import` refuses it"
+        notes.append(text)
     if len(chosen.rows) < n:
-        notes = (*notes, f"there are {len(chosen.rows)} valid configurations, not {n}")
-    return Exported(target, len(chosen.rows), notes)
+        notes.append(f"there are {len(chosen.rows)} valid configurations, not {n}")
+    target = Path(path or chosen.kernel + (".T1.json" if form == "t1" else f"_{form}.py"))
+    write_whole(target, TEXTS[form](chosen))
+    return Exported(target, len(chosen.rows), tuple(notes))
 
 
 def best_configurations(

@@ -170,13 +170,13 @@ def chosen(rows: list[tuple], **axes: tuple) -> Chosen:
 def test_any_set_of_configurations_has_its_conditions(rows, axes):
     one = chosen(rows, **axes)
     texts = restriction_texts(one)
-    space = json.loads(t1_text(one)[0])["ConfigurationSpace"]
+    space = json.loads(t1_text(one))["ConfigurationSpace"]
     values = {p["Name"]: p["Values"] for p in space["TuningParameters"]}
     assert set(values) == set(axes)
     for row in itertools.product(*axes.values()):
         p = dict(zip(axes, row, strict=True))
         assert all(eval(text, {"__builtins__": {}}, p) for text in texts) == (row in rows)
-    Path("t.json").write_text(t1_text(one)[0])
+    Path("t.json").write_text(t1_text(one))
     assert listed(read_t1(read_source("t.json"))) == sorted(rows)
 
 

@@ -35,21 +35,20 @@ def heat(x="block_size", y="core_clock", data=DATA, select=ONE, **options) -> Fi
     return plot.heatmap(data, x, y, select=select, **options)
 
 
+def words(artists) -> list[str]:
+    return [text.get_text().replace(draw.TIED, " ") for text in artists]
+
+
 def legend(figure: Figure) -> str:
     """Return the legends' texts of a figure that is laid out, which warns of what does not fit."""
     figure.draw_without_rendering()
     legends = [child for child in figure.get_children() if isinstance(child, Legend)]
-    texts = [text.get_text() for legend in legends for text in legend.get_texts()]
-    return "\n".join(texts).replace(draw.TIED, " ")
+    return "\n".join(text for legend in legends for text in words(legend.get_texts()))
 
 
 def star(axes) -> tuple[float, float]:
     (line,) = [line for line in axes.lines if line.get_marker() == "*"]
     return line.get_xdata()[0], line.get_ydata()[0]
-
-
-def words(axes) -> set[str]:
-    return {text.get_text() for text in axes.texts}
 
 
 def flat():
@@ -129,14 +128,14 @@ def test_refused_in_one_line(make, message, tmp_path, monkeypatch):
 @given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_borders__lie_between_different_codes(codes):
     grid = np.array(codes)
+    padded = np.pad(grid, (0, 1))  # 0: what lies outside has no border either
     expected = set()
     for (row, column), code in np.ndenumerate(grid):
         for down, right in ((0, 1), (1, 0)):
-            other = row + down, column + right
-            if other[0] < grid.shape[0] and other[1] < grid.shape[1]:
-                if code and grid[other] and code != grid[other]:
-                    start = (column - 0.5 + right, row - 0.5 + down)
-                    expected.add((start, (start[0] + down, start[1] + right)))
+            other = padded[row + down, column + right]
+            if code and other and code != other:
+                start = (column - 0.5 + right, row - 0.5 + down)
+                expected.add((start, (start[0] + down, start[1] + right)))
     found = {tuple(map(tuple, segment)) for segment in maps.borders(grid).tolist()}
     assert found == expected
 
@@ -181,17 +180,16 @@ def test_heatmap__has_titles_and_labels():
     axes, bar = figure.axes
     assert figure.get_suptitle() == "Execution time of matrix_multiply on gtx_980 (hong_kim)"
     assert axes.get_title() == "smallest over tile, memory_clock_ratio"
-    assert axes.get_xlabel() == "block size"
-    assert axes.get_ylabel().replace(draw.TIED, " ") == "core clock [MHz]"
-    label = bar.get_ylabel().replace(draw.TIED, " ")
-    assert label == "predicted execution time of the kernel [µs]"
-    assert axes.get_yticklabels()[0].get_text() == "563"  # MHz, where the dimension is a ratio
-    assert words(axes) >= {"eq22", "eq23"}
+    labels = words([axes.xaxis.label, axes.yaxis.label, bar.yaxis.label])
+    time = "predicted execution time of the kernel [µs]"
+    assert labels == ["block size", "core clock [MHz]", time]
+    assert words(axes.get_yticklabels())[0] == "563"  # MHz, where the dimension is a ratio
+    assert {*words(axes.texts)} >= {"eq22", "eq23"}
     empty = heat(y="tile", variable="energy", select=OLD)
-    assert "no configuration has a valid energy" in words(empty.axes[0])
+    assert "no configuration has a valid energy" in words(empty.axes[0].texts)
     options = {"variable": OCCUPANCY, "sense": "max", "select": ONE | {"kernel": "transpose"}}
     (largest, _) = heat("layout", "block_size", TREE, **options).axes
-    assert [t.get_text() for t in largest.get_xticklabels()] == ["row", "column"]
+    assert words(largest.get_xticklabels()) == ["row", "column"]
     assert "largest over" in largest.get_title()
     text = draw.label("active warps over the most that a multiprocessor holds", "1")
     assert min(map(len, text.split("\n"))) > 15
@@ -213,37 +211,33 @@ def test_clocks_plot__marks_both_optima():
         (row,) = best(DATA, variable, by=(), select=ONE)
         x, y = star(axes)
         assert CORE[x] == row["core_clock_ratio"] and MEMORY[y] == row["memory_clock_ratio"]
-        assert axes.get_xlabel().replace(draw.TIED, " ") == "core clock [MHz]"
+        assert words([axes.xaxis.label]) == ["core clock [MHz]"]
     data = synthetic.dataset(clocks="MHz", core=(800.0, 1000.0), memory=(3000.0, 3505.0))
     figure = plot.clocks_plot(data, select=ONE)
-    assert figure.axes[0].get_xticklabels()[0].get_text() == "800"
+    assert words(figure.axes[0].get_xticklabels())[0] == "800"
 
 
 def test_pareto_plot__draws_the_front():
     figure = plot.pareto_plot(DATA, select=ONE)
     (axes,) = figure.axes
     rows = pareto(DATA, select=ONE, by=())
-    (front,) = [line for line in axes.lines
-                if len(line.get_xdata()) == len(rows) and line.get_marker() == "o"]  # fmt: skip
-    scale = rows[0][TIME] / front.get_xdata()[0]
-    assert np.allclose(front.get_xdata() * scale, rows.column(TIME))
-    (note,) = words(axes)
+    ((x, y),) = [line.get_data() for line in axes.lines
+                 if len(line.get_xdata()) == len(rows) and line.get_marker() == "o"]  # fmt: skip
+    assert np.allclose(x * (rows[0][TIME] / x[0]), rows.column(TIME))
+    (note,) = words(axes.texts)
     assert note.startswith("knee: ") and "block_size" in note
     title = "Energy against execution time: matrix_multiply on gtx_980 (hong_kim)"
     assert figure.get_suptitle() == title
     (cloud,) = [c for c in axes.collections if isinstance(c, PathCollection)]
-    low = np.array([min(front.get_xdata()), min(front.get_ydata())])
-    assert (cloud.get_offsets() >= low * (1 - 1e-6)).all()
-
-
-def test_pareto_plot__of_several_devices_and_models():
+    assert (cloud.get_offsets() >= np.array([min(x), min(y)]) * (1 - 1e-6)).all()
+    # Of several devices and models.
     figure = plot.pareto_plot(DATA, (TIME, OCCUPANCY), ("min", "max"))
     clouds = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
     colours = {tuple(cloud.get_facecolor()[0][:3]) for cloud in clouds}
     assert len(clouds) == 4 and len(colours) == 2
     assert "on gtx_980" in plot.pareto_plot(DATA, colour="model").get_suptitle()
     empty = plot.pareto_plot(DATA, select={"device": "gtx_280"})
-    assert words(empty.axes[0]) == {"no valid configuration"}
+    assert words(empty.axes[0].texts) == ["no valid configuration"]
 
 
 def test_occupancy_plot__shows_the_best_of_each_block_size():
@@ -263,7 +257,7 @@ def test_occupancy_plot__over_the_threads_of_kernels_without_a_block_size():
     threads = data["tile"] ** 2 * (data["threads_per_block"] * 0 + 1)
     data["threads_per_block"] = threads.transpose(*data["threads_per_block"].dims).astype("f4")
     _, below = plot.occupancy_plot(data, select=ONE).axes
-    assert [text.get_text() for text in below.get_xticklabels()] == ["16", "64", "256"]
+    assert words(below.get_xticklabels()) == ["16", "64", "256"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sweep.errors import QueryError
-from sweep.expressions import MAX_LENGTH
 from sweep.importers.tuners.search_space import Value
 from sweep.specs.names import check_name, is_word
 
@@ -72,6 +71,29 @@ class Chosen:
     def varied(self) -> list[str]:
         """The parameters with several values."""
         return [name for name, values in self.used.items() if len(values) > 1]
+
+    @cached_property
+    def membership(self) -> str:
+        """The condition that is true for exactly the chosen configurations, if one is needed.
+
+        Integers are combined into one number, with a weight per parameter; other values are listed.
+        """
+        used, varied = self.used, self.varied
+        if math.prod(map(len, used.values())) == len(set(self.rows)):
+            return ""
+        rows = [dict(zip(self.names, row, strict=True)) for row in dict.fromkeys(self.rows)]
+        if all(_type(used[name]) == "int" for name in varied):
+            weights: dict[str, int] = {}
+            weight = 1
+            for name in reversed(varied):
+                weights = {name: weight, **weights}
+                weight *= max(map(int, used[name])) - min(map(int, used[name])) + 1
+            if weight < 1 << 53:
+                terms = [f"{name} * {w}" if w != 1 else name for name, w in weights.items()]
+                keys = sorted(sum(int(row[n]) * w for n, w in weights.items()) for row in rows)
+                return f"{' + '.join(terms)} in ({', '.join(map(str, keys))},)"
+        texts = (" and ".join(f"{name} == {row[name]!r}" for name in varied) for row in rows)
+        return " or ".join(f"({text})" for text in texts)
 
     def head(self, use: str) -> str:
         """Return the beginning of a Python module: a docstring and the names."""
@@ -148,18 +170,18 @@ def restriction_texts(chosen: Chosen) -> tuple[str, ...]:
         for name, values in chosen.used.items()
         if len(values) < len(chosen.axes[name])
     ]
-    return tuple(text for text in (*texts, _membership(chosen)) if text)
+    return tuple(text for text in (*texts, chosen.membership) if text)
 
 
-def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
-    """Return the configurations as a search space in the T1 format, and notes about it.
+def t1_text(chosen: Chosen) -> str:
+    """Return the configurations as a search space in the T1 format.
 
     Parameters
     ----------
     chosen : Chosen
         The configurations.
     """
-    condition = _membership(chosen)
+    condition = chosen.membership
     parameters = [
         {"Name": name, "Type": _type(values), "Values": repr(list(values)), "Default": default}
         for (name, values), default in zip(chosen.used.items(), chosen.rows[0], strict=True)
@@ -170,36 +192,10 @@ def t1_text(chosen: Chosen) -> tuple[str, tuple[str, ...]]:
         "ConfigurationSpace": {"TuningParameters": parameters, "Conditions": conditions},
         "KernelSpecification": {"KernelName": chosen.kernel},
     }
-    notes: tuple[str, ...] = ()
-    if len(condition) > MAX_LENGTH:
-        notes = (f"the condition has more than {MAX_LENGTH} characters: `sweep import` refuses it",)
-    return json.dumps(document, indent=2) + "\n", notes
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _type(values: Sequence[Value]) -> str:
     names = {bool: "bool", int: "int", str: "string"}
     types = {type(value) for value in values}
     return names.get(types.pop(), "float") if len(types) == 1 else "float"
-
-
-def _membership(chosen: Chosen) -> str:
-    """Return the condition that is true for exactly the chosen configurations, if one is needed.
-
-    Integers are combined into one number, with a weight per parameter; other values are listed.
-    """
-    used, varied = chosen.used, chosen.varied
-    if math.prod(map(len, used.values())) == len(set(chosen.rows)):
-        return ""
-    rows = [dict(zip(chosen.names, row, strict=True)) for row in dict.fromkeys(chosen.rows)]
-    if all(_type(used[name]) == "int" for name in varied):
-        weights: dict[str, int] = {}
-        weight = 1
-        for name in reversed(varied):
-            weights = {name: weight, **weights}
-            weight *= max(map(int, used[name])) - min(map(int, used[name])) + 1
-        if weight < 1 << 53:
-            terms = [f"{name} * {w}" if w != 1 else name for name, w in weights.items()]
-            keys = sorted(sum(int(row[n]) * w for n, w in weights.items()) for row in rows)
-            return f"{' + '.join(terms)} in ({', '.join(map(str, keys))},)"
-    texts = (" and ".join(f"{name} == {row[name]!r}" for name in varied) for row in rows)
-    return " or ".join(f"({text})" for text in texts)

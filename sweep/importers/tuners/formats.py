@@ -143,7 +143,7 @@ def _read_cache(source: Source) -> Measurements:
     device = str(document.get("device_name") or "")
     rows = [_cache_row(source, key, entry, names, device) for key, entry in cache.items()]
     kernel = str(document.get("kernel_name") or source.name)
-    return collected(source, kernel, names, rows, CACHE_FURTHER, notes)
+    return collected(source, kernel, rows, CACHE_FURTHER, notes)
 
 
 def _cache_document(source: Source) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -197,7 +197,7 @@ def _read_t4(source: Source) -> Measurements:
         Row(values, *_t4_outcome(source, where, entry), device=device)
         for where, values, entry in _configurations(source, "results", "configuration")
     ]
-    return collected(source, source.name, list(rows[0].values), rows)
+    return collected(source, source.name, rows)
 
 
 def _configurations(
@@ -239,7 +239,7 @@ def _read_ktt(source: Source) -> Measurements:
     found = list(_configurations(source, "Results", "Configuration"))
     rows = [_ktt_row(values, entry, scale, device) for _, values, entry in found]
     kernel = str(found[0][2].get("KernelName") or source.name)
-    return collected(source, kernel, list(rows[0].values), rows, {"shared_memory_bytes": "B"})
+    return collected(source, kernel, rows, {"shared_memory_bytes": "B"})
 
 
 def _ktt_row(

@@ -97,7 +97,6 @@ class Measurements:
 def collected(
     source: Source,
     kernel: str,
-    names: Sequence[str],
     rows: Sequence[Row],
     units: Mapping[str, str] | None = None,
     notes: tuple[str, ...] = (),
@@ -110,10 +109,8 @@ def collected(
         The file, for messages.
     kernel : str
         The kernel's name.
-    names : sequence of str
-        The tuning parameters; every row has a value for each of them.
     rows : sequence of Row
-        At least one.
+        At least one; all have the same tuning parameters.
     units, notes
         As in :class:`Measurements`.
 
@@ -122,6 +119,7 @@ def collected(
     TuningError
         A parameter mixes words and numbers, or a name or word cannot be used.
     """
+    names = list(rows[0].values)
     for name in names:
         check_name(name, "parameter", str(source.path), TuningError)
         if name in TAKEN:

@@ -90,7 +90,7 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     units = {"B", "KiB", *TIME_UNITS}
     endings = {plain: name.rpartition("_")[2] for name, plain in further.items()}
     known = {plain: unit if unit in units else "1" for plain, unit in endings.items()}
-    return collected(source, source.name, names, rows, known)
+    return collected(source, source.name, rows, known)
 
 
 def read_clock_times(source: Source) -> ClockTimes:
