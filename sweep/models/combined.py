@@ -348,13 +348,11 @@ def body(
     bound = LATENCY if waits else bottleneck
     per_sm = blocks * warps_per_block / active_sm
     CPI = cycles / (executed * per_sm)
-    core_activity = min(1.0, all_a * per_sm / cycles)
-    memory_activity = min(1.0, all_dram * per_sm / cycles)
     return {
         "execution_cycles": cycles,
         "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
+        "core_activity": min(1.0, all_a * per_sm / cycles),
+        "memory_activity": min(1.0, all_dram * per_sm / cycles),
         "regime": regime,
         "bound": bound,
         "arithmetic_cycles": all_a * per_sm,

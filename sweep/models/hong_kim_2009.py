@@ -413,13 +413,11 @@ def body(
     CPI = cpi(Total if corrected else Exec, total_insts, threads_per_block, threads_per_warp,
               blocks, active_sm)  # fmt: skip
     used = issued / Total
-    core_activity = min(1.0, Comp_cycles * used)
-    memory_activity = min(1.0, memory_busy * used)
     return {
         "execution_cycles": Total,
         "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
+        "core_activity": min(1.0, Comp_cycles * used),
+        "memory_activity": min(1.0, memory_busy * used),
         "regime": regime,
         "bound": bound,
         "memory_warp_parallelism": MWP,

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.fields import Field
+from sweep.fields import Field, Parameter
 from sweep.hardware import derived
 from sweep.hardware.clocks import latency, service_time
 from sweep.models.base import Input, Model, Symbol, equations, symbols_of
@@ -354,13 +354,11 @@ def body(
     bound = LATENCY if chain >= max(computation, served) else pipeline
     CPI = cycles / (instructions * total / active_cu)
     used = active_cu / n_cu / run
-    core_activity = min(1.0, computation * used)
-    memory_activity = min(1.0, memory * used)
     return {
         "execution_cycles": cycles,
         "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
+        "core_activity": min(1.0, computation * used),
+        "memory_activity": min(1.0, memory * used),
         "regime": regime,
         "bound": bound,
         "concurrent_warps": w,
@@ -375,15 +373,19 @@ TYPES = {"fp32": "sp", "fp64": "dp", "special": "sf", "integer": "int", "convers
 """Instruction classes of kernel files and the paper's instruction types."""
 
 
-def _latencies(work: Workload, kind: str, ilp: float) -> list[Array]:
-    """Return issue and completion latency of a type per device; SP stands in for INT."""
+def _latencies(work: Workload, kind: str, ilp: float, count: Array) -> list[Array]:
+    """Return issue and completion latency of a type per device; SP stands in for INT.
+
+    A device need not know the latency of what the kernel does not execute.
+    """
     pairs = []
     for table in work.tables["latencies"]:
         rows = {(str(row[0]), float(row[1])): row[2:4] for row in table or ()}
         wanted = [(kind, ilp), (kind, 1.0)]
         wanted += [("sp", ilp), ("sp", 1.0)] if kind == "int" else []
         pairs.append(next((rows[key] for key in wanted if key in rows), (np.nan, np.nan)))
-    return [work.by_device(column) for column in zip(*pairs, strict=True)]
+    columns = zip(*pairs, strict=True)
+    return [np.where(count > 0, work.by_device(column), 0.0) for column in columns]
 
 
 def _at_width(column: int, table: Any, size: Array) -> Array:
@@ -417,12 +419,8 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     if "computation" not in counts:  # else they are in that number already
         counts["barrier"] = work.barriers
         local = total(local, work.shared_accesses, "count", "degree")
-    latencies = [_latencies(work, TYPES[name], ilp) for name in counts]
-    # A device need not know the latency of what the kernel does not execute.
-    issue, completion = (
-        [np.where(n > 0, pair[i], 0.0) for n, pair in zip(counts.values(), latencies, strict=True)]
-        for i in (0, 1)
-    )
+    latencies = [_latencies(work, TYPES[name], ilp, count) for name, count in counts.items()]
+    issue, completion = map(list, zip(*latencies, strict=True))
     # Local memory has the latencies of the narrowest width.
     narrowest = [(table or ((np.nan,) * 3,))[0] for table in work.tables["local_memory"]]
     memory = _memory(work)
@@ -478,6 +476,14 @@ def local_memory(device: derived.DeviceFacts) -> derived.Value | None:
     return ((4.0, warp / banks, latency, 4.0 * banks * core * n_sm / 1e9),)
 
 
+def _table(
+    key: str, meaning: str, columns: tuple[str, ...], rule: derived.Rule | None = None
+) -> Parameter:
+    """Return a parameter that is a table of rows; without a rule the model does not need it."""
+    symbol = ("lambda, Lambda", "cycle", meaning)
+    return parameter(key, symbol, 0, 1e6, rule, columns, required=rule is not None)
+
+
 BY_WIDTH = ("width_bytes", "issue_cycles", "completion_cycles", "bandwidth_GBps")
 
 MODEL = Model(
@@ -502,24 +508,16 @@ MODEL = Model(
     prepare=_prepare,
     facts=_facts,
     parameters=(
-        parameter("latencies",
-                  ("lambda, Lambda", "cycle", "latencies of an instruction type by ILP"), 0, 1e6,
-                  derived.type_latencies,
-                  columns=("type_name", "ilp", "issue_cycles", "completion_cycles")),
-        parameter("global_memory", ("lambda, Lambda", "cycle", "global memory by width"), 0, 1e6,
-                  global_memory, BY_WIDTH),
-        parameter("local_memory", ("lambda, Lambda", "cycle", "local memory by width"), 0, 1e6,
-                  local_memory, BY_WIDTH),
-        parameter("constant_memory", ("lambda, Lambda", "cycle", "constant memory by width"), 0,
-                  1e6, columns=BY_WIDTH, required=False),
-        parameter("performance", ("lambda, Lambda", "cycle", "measured Gop/s by ILP"), 0, 1e6,
-                  columns=("type_name", "ilp", "rate_Gop"), required=False),
-        parameter("ridge_points",
-                  ("lambda, Lambda", "cycle", "measured work items at the ridge by ILP"), 0, 1e6,
-                  columns=("type_name", "ilp", "work_items"), required=False),
-        parameter("processing_elements",
-                  ("lambda, Lambda", "cycle", "processing elements of a compute unit"), 0, 1e6,
-                  columns=("type_name", "elements"), required=False),
+        _table("latencies", "latencies of an instruction type by ILP",
+               ("type_name", "ilp", "issue_cycles", "completion_cycles"), derived.type_latencies),
+        _table("global_memory", "global memory by width", BY_WIDTH, global_memory),
+        _table("local_memory", "local memory by width", BY_WIDTH, local_memory),
+        _table("constant_memory", "constant memory by width", BY_WIDTH),
+        _table("performance", "measured Gop/s by ILP", ("type_name", "ilp", "rate_Gop")),
+        _table("ridge_points", "measured work items at the ridge by ILP",
+               ("type_name", "ilp", "work_items")),
+        _table("processing_elements", "processing elements of a compute unit",
+               ("type_name", "elements")),
         parameter("constant_miss_latency_cycles",
                   ("Lambda_L2", "cycle", "constant memory behind its cache"), 0, 1e5,
                   required=False),

@@ -45,6 +45,8 @@ per execution of a stage. MPD is that of the memory task that a period waits for
 
 from __future__ import annotations
 
+from itertools import groupby, pairwise
+
 import numpy as np
 
 from sweep.fields import Field
@@ -421,18 +423,14 @@ def _sequence(work: Workload, t_mem: Array) -> list[dict[str, Array]]:
         })  # fmt: skip
     # Before the first period: c_0 = m_0 = 0.
     nothing = {"c_i": zero, "m_i": zero, "d_mem": zero + 4.0, "n_trans": zero + 1.0, "moved": zero}
-    pairs, previous, start = [], nothing, 0
-    while start < len(periods):
-        stop = start + 1
-        while stop < len(periods) and periods[start]["loop"] is not None and (
-                periods[stop]["loop"] == periods[start]["loop"]):  # fmt: skip
-            stop += 1
-        often = periods[start]["executions"]
-        pairs.append((periods[start], previous, np.minimum(often, 1.0)))
-        pairs.append((periods[start], periods[stop - 1], np.maximum(often - 1.0, 0.0)))
-        for i in range(start + 1, stop):
-            pairs.append((periods[i], periods[i - 1], periods[i]["executions"]))
-        previous, start = periods[stop - 1], stop
+    pairs, previous = [], nothing
+    for _, group in groupby(periods, key=lambda period: period["loop"] or id(period)):
+        first, *_ = stages = list(group)
+        often = first["executions"]
+        pairs.append((first, previous, np.minimum(often, 1.0)))
+        pairs.append((first, stages[-1], np.maximum(often - 1.0, 0.0)))
+        pairs += [(now, before, now["executions"]) for before, now in pairwise(stages)]
+        previous = stages[-1]
     return [
         {"c_i": now["c_i"], "m_i": now["m_i"], "c_previous": before["c_i"],
          "m_previous": before["m_i"], "d_mem": before["d_mem"], "n_trans": before["n_trans"],

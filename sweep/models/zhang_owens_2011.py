@@ -315,13 +315,11 @@ def body(
 
     cycles = total * core_clock
     CPI = cycles / (instructions * warps / active_sm)
-    core_activity = min(1.0, issued / total)
-    memory_activity = min(1.0, transferred / peak_global / total)
     return {
         "execution_cycles": cycles,
         "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
+        "core_activity": min(1.0, issued / total),
+        "memory_activity": min(1.0, transferred / peak_global / total),
         "regime": regime,
         "bound": bound,
         "bottleneck": bottleneck,
@@ -422,10 +420,8 @@ def functional_units(device: derived.DeviceFacts) -> derived.Value | None:
     if not lanes:
         return None
     mul = lanes + (special or 0.0) if device.compute_capability.startswith("1.") else lanes
-    rows = [("I", mul), ("II", lanes)]
-    rows += [("III", special)] if special else []
-    rows += [("IV", double)] if double else []
-    return tuple(rows)
+    rows = (("I", mul), ("II", lanes), ("III", special), ("IV", double))
+    return tuple((kind, units) for kind, units in rows if units)
 
 
 SUSTAINED_SHARED = 0.82  # 1165 of 1420.8 GB/s at 32 warps, Section 5.1

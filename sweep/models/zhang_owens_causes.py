@@ -14,7 +14,7 @@ import numpy as np
 
 from sweep.models import get_model
 from sweep.models.base import Finding
-from sweep.models.workload import Array, Stage, Workload
+from sweep.models.workload import Array, Stage, Workload, mean
 
 LEAST = 0.95
 """A cause is named if the component takes less than this share of its time without it."""
@@ -124,8 +124,8 @@ def _without_shared_bookkeeping(stage: Stage) -> Stage:
     computing = _computing(stage)
     if computing is None or not stage.shared_accesses:
         return stage
-    total = sum(a.count for a in stage.shared_accesses)
-    share = np.where(total > computing, computing / np.where(total > 0, total, 1.0), 1.0)
+    count = sum(a.count for a in stage.shared_accesses)
+    share = np.minimum(mean(computing, count, 1.0), 1.0)
     accesses = (replace(a, count=a.count * share) for a in stage.shared_accesses)
     return replace(stage, shared_accesses=tuple(accesses))
 
