@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import golden
-from support.calling import call, exact
+from support.calling import call, evaluated, exact
 
 import sweep.models.hong_kim_2009 as hk
 import sweep.models.wang_chu_2017 as wc
-from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS
@@ -76,21 +75,14 @@ def test_dram_share__by_what_the_models_tables_state(hong_kim, wang_chu, share):
 # --- What the models read at other clocks ---------------------------------------------------------
 
 
-def space_of(kernel, devices, models=("hong_kim",), variant="corrected", more=1, **axes):
-    """Return the space of a kernel, with ``more`` times svm's computation, and its plan."""
-    plan = Plan(kernels=[kernel], devices=devices, models=models, variant=variant,
-                precision="float64", axes=axes,
-                outputs=["core_activity", "memory_activity", "execution_time", "power", "energy",
-                         "status", "power_status"])  # fmt: skip
-    text = load_kernel(kernel).text.replace("= 10871", f"= {10871 * more}")
-    texts = {"kernels": {kernel: text}, "devices": {d: load_device(d).text for d in devices}}
-    return resolve(plan, texts).kernels[0], plan
+OUTPUTS = ("core_activity", "memory_activity", "execution_time", "power", "energy", "status",
+           "power_status")  # fmt: skip
 
 
 def inputs_of(model, device, variant, core, memory):
     """Return a model's inputs at clocks relative to a device's nominal ones."""
-    ratios = {"core_clock_ratio": [core], "memory_clock_ratio": [memory]}
-    space, _ = space_of("vector_add", [device], [model], variant, block_size=[128], **ratios)
+    axes = {"block_size": [128], "core_clock_ratio": [core], "memory_clock_ratio": [memory]}
+    (space,) = resolve(Plan(["vector_add"], [device], [model], variant=variant, axes=axes)).kernels
     found = model_inputs(build_launch(space), get_model(model), variant, {})
     return {name: float(values.ravel()[0]) for name, values in found.items()}
 
@@ -133,10 +125,10 @@ def test_clk__wang_chu_inputs(variant):
 
 def test_clk__as_printed_the_core_clock_speeds_up_memory():
     # What each clock does in the corrected variants is in test_models_monotone.py.
-    ratios = {"core_clock_ratio": [1.0, 1.2], "memory_clock_ratio": [1.0, 1.2]}
-    space, plan = space_of("sepia", ["quadro_fx_5600"], variant="printed", block_size=[128],
-                           **ratios)  # fmt: skip
-    time = np.squeeze(evaluate_box(space, plan, space.grid.whole)["execution_time"])
+    axes = {"block_size": [128], "core_clock_ratio": [1.0, 1.2], "memory_clock_ratio": [1.0, 1.2]}
+    time = evaluated("sepia", "quadro_fx_5600", "hong_kim", variant="printed", axes=axes)[
+        "execution_time"
+    ]
     assert time[0, 0] / time[1, 0] == pytest.approx(1.2, abs=1e-3)
     assert time[0, 0] == time[0, 1]
 
@@ -164,13 +156,13 @@ CLOCKS = {"core_clock": list(range(400, 1001, 50)), "memory_clock": [400, 700, 1
 @pytest.fixture(scope="module")
 def gtx_980():
     """Return a compute-bound and a memory-bound kernel's results: (kernel, model) to values."""
-    found, models = {}, ("hong_kim", "wang_chu")
-    kernels = {"svm": {"block_size": [128], "more": 50}, "sepia": {"block_size": [128]}}
-    for kernel, axes in kernels.items():
-        space, plan = space_of(kernel, ["gtx_980"], models, **axes, **CLOCKS)
-        values = evaluate_box(space, plan, space.grid.whole)
-        for i, model in enumerate(models):
-            found[kernel, model] = {name: np.squeeze(v[i]) for name, v in values.items()}
+    found = {}
+    for kernel in ("svm", "sepia"):
+        text = load_kernel(kernel).text.replace("= 10871", f"= {10871 * 50}")  # svm's computation
+        texts = {"kernels": {kernel: text}, "devices": {"gtx_980": load_device("gtx_980").text}}
+        for model in ("hong_kim", "wang_chu"):
+            found[kernel, model] = evaluated(kernel, "gtx_980", model, texts, outputs=OUTPUTS,
+                                             axes={"block_size": [128], **CLOCKS})  # fmt: skip
     return found
 
 
@@ -207,9 +199,10 @@ def test_energy__optimum_inside_the_clock_range(gtx_980, model):
 
 
 def test_power__none_without_a_time():
-    space, plan = space_of("vector_add", ["gtx_980"], core_clock=[300, 700], block_size=[2048, 256])
-    found = evaluate_box(space, plan, space.grid.whole)
-    out, inside = found["status"][0, 0, :, 0, 0].T
+    axes = {"core_clock": [300, 700], "block_size": [2048, 256],
+            "elements_per_thread": [1], "vector_width": [1]}  # fmt: skip
+    found = evaluated("vector_add", "gtx_980", "hong_kim", axes=axes, outputs=OUTPUTS)
+    out, inside = found["status"].T
     assert out.tolist() == [STATUS["block_too_large"], STATUS["clock_out_of_range"]]
     assert inside.tolist() == [STATUS["block_too_large"], STATUS["valid"]]
     no_time = found["status"] != 0

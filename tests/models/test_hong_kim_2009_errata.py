@@ -6,16 +6,13 @@ last printed digit.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from support import golden
-from support.calling import call, digits, exact
+from support.calling import call, digits, evaluated, exact
 from support.random_inputs import KERNELS
 
 import sweep.models.hong_kim_2009 as hk
-from sweep.evaluation.chunk import evaluate_box
-from sweep.space import Plan, resolve
 from sweep.specs import load_device
 
 GOLDEN = golden.columns("hong_kim_2009")
@@ -198,22 +195,13 @@ def test_table3_and_table6(key, n_sm, processor_clock, memory_bandwidth, version
     assert found == (*latencies, 4)  # issue cycles: Table 1
 
 
-def sweep_of(kernels, variant, **axes):
-    """Return all variables of kernels on the FX 5600 along the axes longer than one."""
-    plan = Plan(kernels=list(kernels), devices=["quadro_fx_5600"], models=["hong_kim"], axes=axes,
-                variant=variant, precision="float64")  # fmt: skip
-    return {
-        space.kernel.key: {
-            name: np.squeeze(values)
-            for name, values in evaluate_box(space, plan, space.grid.whole).items()
-        }
-        for space in resolve(plan).kernels
-    }
+def on_fx5600(kernel, variant="corrected", **axes):
+    return evaluated(kernel, "quadro_fx_5600", "hong_kim", variant=variant, axes=axes)
 
 
 @pytest.fixture(scope="module", params=["corrected", "printed"])
 def figure15(request):
-    return sweep_of(FIGURE_15, request.param, block_size=THREADS)
+    return {kernel: on_fx5600(kernel, request.param, block_size=THREADS) for kernel in FIGURE_15}
 
 
 # By kernel: occupancy, seconds at 128 and at 4 threads, and the end of the figure's axis.
@@ -244,7 +232,7 @@ def test_figures_15_and_20__times_and_occupancy(figure15, kernel):
 
 
 def test_figure20__mat_tiled():
-    assert sweep_of(["mat_tiled"], "corrected")["mat_tiled"]["occupancy"].max() < 0.7
+    assert on_fx5600("mat_tiled")["occupancy"].max() < 0.7
 
 
 def test_figure15__svm_and_linear_at_128_threads(figure15):
@@ -259,16 +247,17 @@ def test_figure15__svm_and_linear_at_128_threads(figure15):
 
 def test_table2__from_the_kernel_file():
     # Departure delays, not the bandwidth, limit MWP: the faster clock changes no cycle.
-    found = sweep_of(["figure12_tiled"], "corrected")["figure12_tiled"]
+    found = on_fx5600("figure12_tiled")
     assert found["execution_cycles"] == exact(50728.1875)
     assert found["occupancy"] == exact(20 / 24)
     assert found["regime"] == hk.REGIMES["hong_kim_eq23"]
 
 
 def test_figure14__micro_benchmarks():
-    found = sweep_of(("micro_coalesced", "micro_uncoalesced"), "corrected", block_size=[128])
+    coalesced, uncoalesced = (
+        on_fx5600(kernel, block_size=[128]) for kernel in ("micro_coalesced", "micro_uncoalesced")
+    )
     # "The cost of load instructions is almost hidden", and "linearly increases".
-    coalesced, uncoalesced = found["micro_coalesced"], found["micro_uncoalesced"]
     assert coalesced["cycles_per_instruction"] == pytest.approx([4] * 7, rel=1e-3)
     a_load = uncoalesced["execution_cycles"][1:] / [1, 1, 2, 2, 4, 6]  # Table 4
     assert a_load == pytest.approx([a_load[0]] * 6, rel=2e-3)

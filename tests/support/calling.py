@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
-__all__ = ["call", "digits", "exact"]
+from sweep.evaluation.chunk import evaluate_box
+from sweep.space import Plan, resolve
 
 
 def call(paper: ModuleType, variant: str, inputs: Mapping[str, Any]) -> dict[str, float]:
@@ -17,6 +19,14 @@ def call(paper: ModuleType, variant: str, inputs: Mapping[str, Any]) -> dict[str
     found = model.evaluate(variant, inputs)
     words = {code: word.removeprefix(f"{model.name}_") for word, code in model.regimes.items()}
     return found | {"regime": words[found["regime"]]}
+
+
+def evaluated(kernel: str, device: str, model: str, texts: Any = None, **keys: Any) -> dict:
+    """Return a kernel's results by name, without dimensions of length 1; keys are the plan's."""
+    plan = Plan([kernel], [device], [model], precision="float64", **keys)
+    (space,) = resolve(plan, texts).kernels
+    found = evaluate_box(space, plan, space.grid.whole)
+    return {name: np.squeeze(values) for name, values in found.items()}
 
 
 def exact(value: Any) -> Any:

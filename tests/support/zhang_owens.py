@@ -7,8 +7,6 @@ import numpy as np
 import sweep.models.zhang_owens_2011 as zo
 from sweep.papers.zhang_owens import workload
 
-__all__ = ["COMPONENTS", "evaluate", "run", "workload"]
-
 COMPONENTS = zo.COMPONENTS
 WORDS = {code: word.removeprefix("zhang_owens_") for word, code in zo.REGIMES.items()}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-__all__ = ["columns", "stored"]
-
 HERE = Path(__file__).parent
 
 
