@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.launches import launched
+from support.launches import accesses_of, launched, numbers_of
 from support.warps import simulate_transactions
 
 CHANNELS, SAMPLES, DMS, PITCH = 1536, 25000, 2048, 25650
 NAMES = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "tile_stride_x",
          "tile_stride_y")  # fmt: skip
 CONFIGURATIONS = [
-    (32, 32, 1, 1, 0, 0),
-    (16, 64, 2, 4, 0, 1),
-    (8, 128, 4, 2, 1, 0),
-    (1, 256, 1, 8, 0, 1),
-    (2, 40, 3, 3, 1, 1),
-    (4, 200, 4, 8, 0, 0),
-]
+    (32, 32, 1, 1, 0, 0), (16, 64, 2, 4, 0, 1), (8, 128, 4, 2, 1, 0), (1, 256, 1, 8, 0, 1),
+    (2, 40, 3, 3, 1, 1), (4, 200, 4, 8, 0, 0),
+]  # fmt: skip
 
 
 def launch_of(configuration, device="rtx_2080_ti"):
@@ -31,10 +27,10 @@ def shifts():
 
 
 def test_slope__is_that_of_the_channels():
-    values = launch_of(CONFIGURATIONS[0]).values
-    assert np.mean(0.02 * shifts()) == pytest.approx(values["slope"].item(), rel=1e-3)
-    assert np.max(0.02 * shifts()) == pytest.approx(values["steepest"].item(), rel=1e-3)
-    assert DMS * values["steepest"].item() < 650  # max_shift
+    values = numbers_of(launch_of(CONFIGURATIONS[0]))
+    assert np.mean(0.02 * shifts()) == pytest.approx(values["slope"], rel=1e-3)
+    assert np.max(0.02 * shifts()) == pytest.approx(values["steepest"], rel=1e-3)
+    assert DMS * values["steepest"] < 650  # max_shift
 
 
 def addresses_of(configuration, block):
@@ -47,12 +43,8 @@ def addresses_of(configuration, block):
     found = []
     for i in range(tile_x):
         for j in range(tile_y):
-            sample = x + i * block_x if stride_x else x * tile_x + i
-            dm = y + j * block_y if stride_y else y * tile_y + j
-            sample, dm = (
-                sample + block[0] * block_x * tile_x,
-                dm + block[1] * block_y * tile_y,
-            )
+            sample = (x + i * block_x if stride_x else x * tile_x + i) + block[0] * block_x * tile_x
+            dm = (y + j * block_y if stride_y else y * tile_y + j) + block[1] * block_y * tile_y
             shift = np.floor(0.02 * dm[..., None] * shifts()[taken])
             place = taken * PITCH + sample[..., None] + shift.astype(np.int64)
             found.append(np.where((lane < threads)[..., None], place, -1))
@@ -62,7 +54,7 @@ def addresses_of(configuration, block):
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_sectors__as_a_walk_finds_them(configuration):
     launch = launch_of(configuration)
-    value = {name: np.asarray(array).item() for name, array in launch.values.items()}
+    value, samples = numbers_of(launch), accesses_of(launch)["samples"]
     requested, of_turn, of_block = [], [], []
     for block in ((3, 0), (11, 1), (14, 2), (37, 4)):
         places = addresses_of(configuration, block)
@@ -75,7 +67,6 @@ def test_sectors__as_a_walk_finds_them(configuration):
     assert np.mean(requested) == pytest.approx(value["warp_sectors"], rel=0.12)
     assert np.mean(of_turn) == pytest.approx(value["turn_sectors"], rel=0.12)
     assert np.mean(of_block) == pytest.approx(value["block_sectors"], rel=0.12)
-    samples = launch.workload.global_accesses[0]
     assert samples.sectors.item() == value["warp_sectors"]
     beyond = value["requested"] * (1 - samples.l1_hit_rate.item())
     expected = np.mean(of_turn) * value["sums"]
@@ -87,7 +78,7 @@ def test_sums__are_all_of_the_output(configuration):
     launch = launch_of(configuration)
     work = launch.workload
     threads = work.threads_per_block.item() * work.blocks.item()
-    count = {access.name: access.count.item() * threads for access in work.global_accesses}
+    count = {name: access.count.item() * threads for name, access in accesses_of(launch).items()}
     assert count["samples"] == pytest.approx(CHANNELS * SAMPLES * DMS)
     assert count["result"] == pytest.approx(SAMPLES * DMS)
     assert work.barriers.item() == 0
@@ -97,14 +88,14 @@ def test_caches__hold_what_they_can():
     # All channels of a block exceed L1, so that every sum reads them from L2 again; and without L1
     # every load of a warp goes there.
     several, single = (16, 64, 2, 4, 0, 1), (32, 32, 1, 1, 0, 0)
-    turing = launch_of(several).workload.global_accesses[0]
-    maxwell = launch_of(several, "gtx_980").workload.global_accesses[0]
+    turing, maxwell = (
+        accesses_of(launch_of(several, device))["samples"] for device in ("rtx_2080_ti", "gtx_980")
+    )
     assert maxwell.l1_hit_rate.item() == 0 < turing.l1_hit_rate.item()
     # Whatever the tiles, a byte comes from DRAM once for each row of blocks at least.
     for configuration in (several, single):
         launch = launch_of(configuration)
-        access = launch.workload.global_accesses[0]
-        work = launch.workload
+        access, work = accesses_of(launch)["samples"], launch.workload
         sectors = access.count * access.sectors * work.threads_per_block / 32 * work.blocks
         missed = sectors * (1 - access.l1_hit_rate) * (1 - access.l2_hit_rate)
         assert missed.item() * 32 >= 0.9 * CHANNELS * SAMPLES

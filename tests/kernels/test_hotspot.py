@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.launches import launched
+from support.launches import accesses_of, launched, numbers_of
 from support.warps import simulate_bank_conflicts, simulate_transactions
 
 from sweep.fields import STATUS
@@ -16,24 +16,15 @@ MARGIN = 10  # max_tfactor
 NAMES = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "temporal_tiling_factor",
          "loop_unroll_factor_t", "sh_power")  # fmt: skip
 CONFIGURATIONS = [
-    (32, 8, 1, 1, 1, 1, 1),
-    (64, 4, 2, 3, 4, 2, 1),
-    (16, 16, 2, 2, 3, 1, 0),
-    (4, 32, 8, 1, 2, 2, 1),
-    (1, 32, 10, 4, 5, 5, 0),
-    (96, 2, 3, 5, 10, 5, 1),
-    (256, 1, 1, 10, 6, 3, 0),
+    (32, 8, 1, 1, 1, 1, 1), (64, 4, 2, 3, 4, 2, 1), (16, 16, 2, 2, 3, 1, 0), (4, 32, 8, 1, 2, 2, 1),
+    (1, 32, 10, 4, 5, 5, 0), (96, 2, 3, 5, 10, 5, 1), (256, 1, 1, 10, 6, 3, 0),
     (8, 8, 1, 1, 9, 3, 1),
-]
+]  # fmt: skip
 
 
-def launch_of(configuration, device="rtx_2080_ti", grid=GRID, **more):
-    chosen = {
-        "grid_width": grid,
-        "grid_height": grid,
-        **dict(zip(NAMES, configuration, strict=True)),
-    }
-    return launched("hotspot", device, **chosen, **more)
+def launch_of(configuration, device="rtx_2080_ti", **more):
+    chosen = dict(zip(NAMES, configuration, strict=True))
+    return launched("hotspot", device, grid_width=GRID, grid_height=GRID, **chosen, **more)
 
 
 class Walk:
@@ -81,54 +72,42 @@ def cost(simulate, rows, rule):
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_points_and_turns__as_a_walk_finds_them(configuration):
-    walk = Walk(configuration)
-    launch = launch_of(configuration)
-    value = {name: np.asarray(array).item() for name, array in launch.values.items()}
-    warps = value["warps"]
+    walk, launch = Walk(configuration), launch_of(configuration)
+    value, work, accesses = numbers_of(launch), launch.workload, accesses_of(launch)
+    warps, power = value["warps"], configuration[6]
     assert walk.turns["fill"] == value["fill_turns"]
     assert walk.turns["step"] == value["step_turns"]
     assert walk.points["fill"] == value["width"] * value["height"]
     assert walk.points["step"] == pytest.approx(value["step_points"])
-    work = launch.workload
-    shared = {a.name: a.count.item() * warps for a in work.shared_accesses}
-    assert shared["fill"] == pytest.approx((1 + configuration[6]) * walk.turns["fill"])
-    assert shared["points"] == pytest.approx((5 + configuration[6]) * walk.turns["step"])
-    assert shared["next"] == pytest.approx(walk.turns["step"])
+    count = {name: access.count.item() * warps for name, access in accesses.items()}
+    assert count["fill"] == pytest.approx((1 + power) * walk.turns["fill"])
+    assert count["points"] == pytest.approx((5 + power) * walk.turns["step"])
+    assert count["next"] == pytest.approx(walk.turns["step"])
     assert work.instructions["fp64"].item() * warps == pytest.approx(13 * walk.turns["step"])
     assert work.barriers.item() == 1 + configuration[4]
+    threads = work.threads_per_block.item() * work.blocks.item()
+    assert accesses["result"].count.item() * threads == pytest.approx(GRID * GRID)
+    assert value["shared_memory_bytes"] == 4 * (2 + power) * walk.width * walk.height
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_accesses__as_a_walk_finds_them(configuration):
-    walk = Walk(configuration)
-    work = launch_of(configuration).workload
-    shared = {a.name: a for a in work.shared_accesses}
+    walk, launch = Walk(configuration), launch_of(configuration)
+    accesses = accesses_of(launch)
     # Of whole warps; those that a margin cuts take no more passes.
     for name, of in (("fill", "fill"), ("points", "step")):
         whole = [row for row in walk.words[of] if (row >= 0).all()]
         if whole:
             passes = cost(simulate_bank_conflicts, whole, "warp")
-            assert np.mean(passes) == pytest.approx(shared[name].wavefronts.item(), rel=0.25)
+            assert np.mean(passes) == pytest.approx(accesses[name].wavefronts.item(), rel=0.25)
         assert np.max(cost(simulate_bank_conflicts, walk.words[of], "warp")) <= 1 + max(passes)
-    temperature = next(a for a in work.global_accesses if a.name == "temperature")
+    temperature, warps = accesses["temperature"], launch.workload.threads_per_block.item() / 32
     requested = cost(simulate_transactions, walk.words["input"], "sector").sum()
-    counted = temperature.count.item() * temperature.sectors.item() * work.threads_per_block / 32
-    assert counted.item() == pytest.approx(requested, rel=0.2)
+    counted = temperature.count.item() * temperature.sectors.item() * warps
+    assert counted == pytest.approx(requested, rel=0.2)
     new = {int(word) // 8 for row in walk.words["input"] for word in row if word >= 0}
     beyond_l1 = requested * (1 - temperature.l1_hit_rate.item())
     assert beyond_l1 == pytest.approx(len(new), rel=0.25)
-
-
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_launch__covers_the_grid(configuration):
-    launch = launch_of(configuration, grid=4096)
-    work = launch.workload
-    threads = work.threads_per_block.item() * work.blocks.item()
-    result = next(a for a in work.global_accesses if a.name == "result")
-    assert result.count.item() * threads == pytest.approx(4096 * 4096)
-    walk = Walk(configuration)
-    arrays = 2 + configuration[6]
-    assert launch.values["shared_memory_bytes"].item() == 4 * arrays * walk.width * walk.height
 
 
 def test_bounded_registers__allow_the_blocks():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.launches import launched
+from support.launches import accesses_of, launched, numbers_of
 from support.warps import simulate_bank_conflicts, simulate_transactions
 
 from sweep.fields import STATUS
@@ -24,25 +24,19 @@ SQUARE = {"MWG": 64, "NWG": 64, "KWG": 32, "MDIMC": 16, "NDIMC": 16, "MDIMA": 16
           "VWM": 4, "VWN": 2, "STRM": 0, "STRN": 0, "SA": 1, "SB": 1}  # fmt: skip
 
 
-def configurations():
-    """Return some configurations that differ in everything."""
-    changes = [
-        {},
-        {"SA": 0, "VWM": 2},
-        {"SB": 0, "VWN": 4, "STRN": 1},
-        {"SA": 0, "SB": 0, "STRM": 1, "VWM": 1},
-        {"STRM": 1, "STRN": 1, "VWM": 2},
-        {"MWG": 128, "MDIMC": 8, "MDIMA": 32, "NDIMB": 8, "NDIMC": 16, "VWM": 1},
-        {"MWG": 128, "MDIMC": 8, "NDIMC": 16, "SA": 0, "SB": 0, "VWM": 8, "VWN": 1},
-        {"MDIMC": 32, "NDIMC": 8, "MDIMA": 8, "NDIMB": 32, "VWM": 2},
-        {"MDIMC": 32, "NDIMC": 8, "SA": 0, "SB": 0, "VWM": 1, "VWN": 8},
-        {"NWG": 128, "NDIMC": 8, "MDIMC": 8, "MDIMA": 8, "KWG": 16, "VWN": 8, "STRM": 1},
-    ]
-    found = []
-    for change in changes:
-        names = ", ".join(f"{name}={value}" for name, value in change.items())
-        found.append(pytest.param(SQUARE | change, id=names or "square"))
-    return found
+CHANGES = [
+    {},
+    {"SA": 0, "VWM": 2},
+    {"SB": 0, "VWN": 4, "STRN": 1},
+    {"SA": 0, "SB": 0, "STRM": 1, "VWM": 1},
+    {"STRM": 1, "STRN": 1, "VWM": 2},
+    {"MWG": 128, "MDIMC": 8, "MDIMA": 32, "NDIMB": 8, "NDIMC": 16, "VWM": 1},
+    {"MWG": 128, "MDIMC": 8, "NDIMC": 16, "SA": 0, "SB": 0, "VWM": 8, "VWN": 1},
+    {"MDIMC": 32, "NDIMC": 8, "MDIMA": 8, "NDIMB": 32, "VWM": 2},
+    {"MDIMC": 32, "NDIMC": 8, "SA": 0, "SB": 0, "VWM": 1, "VWN": 8},
+    {"NWG": 128, "NDIMC": 8, "MDIMC": 8, "MDIMA": 8, "KWG": 16, "VWN": 8, "STRM": 1},
+]
+CONFIGURATIONS = [pytest.param(SQUARE | change, id=str(change)) for change in CHANGES]
 
 
 def launch_of(device="rtx_2080_ti", sizes=SIZES, **chosen):
@@ -121,50 +115,41 @@ class Walk:
             self.note("c_old", vector, row * SIZES["m"] + place * vector)
 
 
-def cost(rows, simulate):
+def cost(rows, simulate, rule):
     """Return the sum of what a rule says of some warps' accesses."""
-    total = 0
-    for word in {word for word, _ in rows}:
-        addresses = np.array([lanes for size, lanes in rows if size == word])
-        total += int(np.sum(simulate(addresses, word)[0]))
-    return total
+    addresses, words = np.array([lanes for _, lanes in rows]), [word for word, _ in rows]
+    return int(np.sum(simulate(addresses, words, rule)[0]))
 
 
-@pytest.mark.parametrize("chosen", configurations())
+@pytest.mark.parametrize("chosen", CONFIGURATIONS)
 def test_accesses__as_a_walk_through_the_source_finds_them(chosen):
-    walk = Walk(chosen)
-    work = launch_of(**chosen).workload
+    walk, launch = Walk(chosen), launch_of(**chosen)
     steps, warps = SIZES["k"] // chosen["KWG"], walk.threads // 32
-    found = set()
-    for access in (*work.global_accesses, *work.shared_accesses):
-        if access.name == "c_new" or access.count.item() == 0:
-            continue  # as c_old
-        found.add(access.name)
-        rows = walk.seen[access.name]
-        times = 1 if access.name == "c_old" else steps
+    accesses = {n: a for n, a in accesses_of(launch).items() if n != "c_new" and a.count.item()}
+    assert set(accesses) == set(walk.seen)  # c_new is as c_old
+    for name, access in accesses.items():
+        rows, times = walk.seen[name], 1 if name == "c_old" else steps
         assert access.count.item() == times * len(rows) / warps
-        if access.name.endswith(("_load", "_store")):
-            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "merging"))
-            assert access.count.item() * access.wavefronts.item() * warps == times * passes
-        else:
-            passes = cost(rows, lambda a, w: simulate_bank_conflicts(a, w, "warp"))
-            assert access.count.item() * access.wavefronts.item() * warps == times * passes
-            sectors = cost(rows, lambda a, w: simulate_transactions(a, w, "sector"))
-            assert access.count.item() * access.sectors.item() * warps == times * sectors
+        of_block = access.count.item() * warps
+        rule = "merging" if name.endswith(("_load", "_store")) else "warp"
+        passes = cost(rows, simulate_bank_conflicts, rule)
+        assert of_block * access.wavefronts.item() == times * passes
+        if rule == "warp":
+            sectors = cost(rows, simulate_transactions, "sector")
+            assert of_block * access.sectors.item() == times * sectors
             # Each sector is new to the block once.
             new = {int(s) for word, lanes in rows for s in (lanes // 32).ravel()}
             assert sectors * (1 - access.l1_hit_rate.item()) == pytest.approx(len(new))
-    assert found == set(walk.seen)
 
 
-@pytest.mark.parametrize("chosen", configurations())
+@pytest.mark.parametrize("chosen", CONFIGURATIONS)
 def test_arithmetic_and_memory__of_the_whole_product(chosen):
     launch = launch_of(**chosen)
     work = launch.workload
     threads = work.threads_per_block.item() * work.blocks.item()
     products, elements = SIZES["m"] * SIZES["n"] * SIZES["k"], SIZES["m"] * SIZES["n"]
     assert work.instructions["fp32"].item() * threads == products + 2 * elements
-    stored = next(a for a in work.global_accesses if a.name == "c_new")
+    stored = accesses_of(launch)["c_new"]
     assert stored.count.item() * stored.bytes.item() * threads == 4 * elements
     local = chosen["SA"] * chosen["MWG"] + chosen["SB"] * chosen["NWG"]
     assert launch.values["shared_memory_bytes"].item() == 4 * chosen["KWG"] * local
@@ -205,8 +190,7 @@ def test_registers__bounded_by_the_block():
 def test_reuse__of_strips_by_the_blocks_that_run_at_once(change):
     sizes = {"m": 4096, "n": 4096, "k": 4096}
     launch = launch_of(sizes=sizes, **(SQUARE | change))
-    values = {name: np.asarray(launch.values[name]).item() for name in ("MWG", "NWG", "miss_a",
-              "miss_b", "blocks_at_once")}  # fmt: skip
+    values = numbers_of(launch)
     columns = 4096 // int(values["MWG"])
     at_once = 68 * launch.workload.occupancy.active_blocks_per_sm.item()
     assert values["blocks_at_once"] == at_once

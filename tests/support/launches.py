@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sweep.evaluation.launch import build_launch
 from sweep.space import Plan, resolve
 from sweep.specs import load_device
@@ -18,3 +20,14 @@ def space_of(kernel, *devices, text=None, **chosen):
 def launched(kernel, *devices, text=None, **chosen):
     """Return the launch of the whole space."""
     return build_launch(space_of(kernel, *devices, text=text, **chosen))
+
+
+def numbers_of(launch):
+    """Return the names of a single configuration and their numbers."""
+    return {name: np.asarray(array).item() for name, array in launch.values.items()}
+
+
+def accesses_of(launch):
+    """Return all accesses by name."""
+    work = launch.workload
+    return {access.name: access for access in (*work.global_accesses, *work.shared_accesses)}
