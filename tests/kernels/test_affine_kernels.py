@@ -17,7 +17,6 @@ from sweep.fields import STATUS
 from sweep.hardware.affine_accesses import Affine, affine_transactions, distinct_blocks
 from sweep.hardware.memory_rules import LINE_BYTES, bank_rule_of, rule_of
 from sweep.space import Box, Plan
-from sweep.specs import format_table
 
 DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
 CAPABILITIES = ("1.0", "1.3", "5.2")
@@ -52,8 +51,18 @@ ROW = spoilt(spoilt(ROW, "height = [1, 4, 8]\n", ""), "width * height", "width")
 )
 
 
-def same_counts(words, affine, where="GLOBAL"):
+@pytest.mark.parametrize(("where", "words", "affine"), [
+    ("GLOBAL", 'pattern = "coalesced"', "x = 1"), ("GLOBAL", 'pattern = "broadcast"', "x = 0"),
+    ("GLOBAL", 'pattern = "strided"\nstride = "step"', 'x = "step"'),
+    ("GLOBAL", 'pattern = "uncoalesced"', 'x = "n"'),
+    ("GLOBAL", 'pattern = "coalesced"', 'base = "32 * n"\nx = 1'),
+    ("GLOBAL", 'pattern = "coalesced"', 'x = "1 if n > 1 else 1 / (n - n)"\nz = "-n"'),
+    *(("SHARED", f"stride = {stride}", f"x = {stride}")
+      for stride in ("0", "1", '"step"', '"4 * step"', "16", "32", "33")),
+])  # fmt: skip
+def test_access__as_with_the_words(where, words, affine):
     other = {"GLOBAL": ("SHARED", "stride = 1"), "SHARED": ("GLOBAL", 'pattern = "coalesced"')}
+    affine = f'pattern = "affine"\n{affine}'
     left, right = (
         accesses_of(ROW.replace(where, keys).replace(*other[where])) for keys in (words, affine)
     )
@@ -62,45 +71,20 @@ def same_counts(words, affine, where="GLOBAL"):
         (left[1], right[1], ("degree", "count")),
     ):
         for name in names:
-            shape = (3, 3, 3, 1, 1)
-            np.testing.assert_array_equal(
-                np.broadcast_to(getattr(one, name), shape),
-                np.broadcast_to(getattr(two, name), shape),
-                err_msg=name,
-            )
-
-
-@pytest.mark.parametrize(
-    ("words", "affine"),
-    [
-        ('pattern = "coalesced"', "x = 1"),
-        ('pattern = "broadcast"', "x = 0"),
-        ('pattern = "strided"\nstride = "step"', 'x = "step"'),
-        ('pattern = "uncoalesced"', 'x = "n"'),
-        ('pattern = "coalesced"', 'base = "32 * n"\nx = 1'),
-        ('pattern = "coalesced"', 'x = "1 if n > 1 else 1 / (n - n)"\nz = "-n"'),
-    ],
-)
-def test_global_access__as_with_the_words(words, affine):
-    same_counts(words, f'pattern = "affine"\n{affine}')
+            numbers = (np.broadcast_to(getattr(a, name), (3, 3, 3, 1, 1)) for a in (one, two))
+            np.testing.assert_array_equal(*numbers, err_msg=name)
 
 
 def test_global_access__misaligned_is_the_mean_over_bases():
     words = accesses_of(ROW.replace("GLOBAL", 'pattern = "misaligned"').replace("SHARED", ""))[0]
-    sums = 0.0
-    starts = [base for base in range(1, 32) if base != 16]
-    for base in starts:
+    found = []
+    for base in [base for base in range(1, 32) if base != 16]:
         keys = f'pattern = "affine"\nbase = {base}\nx = 1'
         access = accesses_of(ROW.replace("GLOBAL", keys).replace("SHARED", ""))[0]
-        sums = sums + np.stack(np.broadcast_arrays(access.transactions, access.sectors))
-    mean = sums / len(starts)
+        found.append(np.broadcast_arrays(access.transactions, access.sectors))
+    mean = np.mean(found, axis=0)
     expected = np.broadcast_arrays(words.transactions, words.sectors)
     np.testing.assert_allclose(mean, np.broadcast_to(expected, mean.shape))
-
-
-@pytest.mark.parametrize("stride", ["0", "1", '"step"', '"4 * step"', "16", "32", "33"])
-def test_shared_access__as_with_the_stride(stride):
-    same_counts(f"stride = {stride}", f'pattern = "affine"\nx = {stride}', "SHARED")
 
 
 # ----------------------------------------------------------------- from block shape and device
@@ -146,15 +130,11 @@ def test_affine__only_blocks_that_some_access_needs_are_cut():
     assert not (launch_of(words).status == STATUS["kernel_expression"]).any()
 
 
-@pytest.mark.parametrize(
-    ("key", "bad"),
-    [
-        ('x = "step / 2"', [True, False, True]),
-        ('x = "1 / (step - 2)"', [False, True, False]),
-        ('x = "2.0 ** (40 * step)"', [False, True, True]),
-        ('x = 1\nbase = "-step"', [False, False, False]),
-    ],
-)
+@pytest.mark.parametrize(("key", "bad"), [
+    ('x = "step / 2"', [True, False, True]), ('x = "1 / (step - 2)"', [False, True, False]),
+    ('x = "2.0 ** (40 * step)"', [False, True, True]),
+    ('x = 1\nbase = "-step"', [False, False, False]),
+])  # fmt: skip
 def test_affine__an_access_that_no_hardware_has_is_a_status(key, bad):
     space = space_of("affine", *DEVICES, text=text_of(f'pattern = "affine"\ny = 0\n{key}'))
     plan = Plan(("affine",), DEVICES, ("hong_kim",))
@@ -204,10 +184,7 @@ def test_file__expressions_and_defaults():
     assert (shared.pattern, shared.stride, len(shared.affine)) == ("affine", None, 4)
     plain = specs.parse_kernel(KERNEL, "k").shared_accesses[0]
     assert (plain.pattern, plain.affine) == ("strided", ())
-
-
-def test_file__y_may_be_left_out_in_a_row_of_threads():
-    keys = 'pattern = "affine"\nx = 1'
+    keys = 'pattern = "affine"\nx = 1'  # y may be left out in a row of threads
     flat = spoilt(text_of(keys, keys), 'block_x = "width"\n', "")
     (access,) = specs.parse_kernel(flat, "k").global_accesses
     assert access.y is not None and access.y.text == "0"
@@ -217,12 +194,9 @@ def test_file__y_may_be_left_out_in_a_row_of_threads():
     text_of(), text_of('pattern = "affine"\nx = 1\ny = 2\nz = 3\nbase = -4'),
     text_of(shared='pattern = "strided"\nstride = 2'), text_of(shared="stride = 2"),
 ])  # fmt: skip
-def test_file__json_schema_accepts_what_loading_accepts(text):
+def test_file__schema_accepts_what_loading_accepts_and_the_table_names_the_keys(text):
     jsonschema.validate(tomllib.loads(text), specs.json_schema("kernel"))
     specs.parse_kernel(text, "k")
-
-
-def test_file__the_format_table_names_the_keys():
-    table = format_table("kernel")
+    table = specs.format_table("kernel")
     assert table.count("distance of the words of two threads that are neighbours in x") == 2
     assert "word, default `strided`" in table

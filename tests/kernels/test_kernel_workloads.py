@@ -62,16 +62,12 @@ def test_more_threads_than_the_block_has_are_flagged():
 # ---------------------------------------------------------------------------- words and banks
 
 
-@pytest.mark.parametrize(
-    ("device", "expected"),
-    # Bytes of a word to passes of a warp: a request is a warp, half a warp for 8 bytes, a quarter
-    # for 16; on 3.x, whose banks are 8 bytes wide, half a warp for 16; on 1.x always half a warp.
-    [
-        ("gtx_980", {4: 1, 8: 2, 16: 4}),
-        ("gt_640", {4: 1, 8: 1, 16: 2}),
-        ("gtx_280", {4: 2, 8: 4, 16: 8}),
-    ],
-)
+# Bytes of a word to passes of a warp: a request is a warp, half a warp for 8 bytes, a quarter
+# for 16; on 3.x, whose banks are 8 bytes wide, half a warp for 16; on 1.x always half a warp.
+@pytest.mark.parametrize(("device", "expected"), [
+    ("gtx_980", {4: 1, 8: 2, 16: 4}), ("gt_640", {4: 1, 8: 1, 16: 2}),
+    ("gtx_280", {4: 2, 8: 4, 16: 8}),
+])  # fmt: skip
 @pytest.mark.parametrize("pattern", ["", 'pattern = "affine"\nx = 1\n'])
 def test_consecutive_words__passes(device, expected, pattern):
     for size, passes in expected.items():
@@ -82,7 +78,9 @@ def test_consecutive_words__passes(device, expected, pattern):
 
 
 @pytest.mark.parametrize(("size", "passes"), [(4, 1), (8, 1), (16, 2)])
-def test_broadcast__passes(size, passes):
+def test_broadcast__passes_and_sectors_of_vectors(size, passes):
+    (_, store), _ = accesses_of(KERNEL.replace("bytes = 4", f"bytes = {size}"))
+    assert np.max(store.sectors) == size
     text = spoilt(KERNEL, 'count = "tile"\n', f'count = "tile"\nbytes = {size}\nstride = 0\n')
     _, (access,) = accesses_of(text)
     assert set(np.ravel(access.wavefronts)[1:]) == {passes}  # requests of the same word merge
@@ -102,16 +100,10 @@ def test_global_loads__meet_the_banks_of_l1(pattern, passes):
     assert set(np.ravel(load.wavefronts)[1:]) <= {passes}  # of whole warps
 
 
-@pytest.mark.parametrize(("size", "sectors"), [(4, 4), (8, 8), (16, 16)])
-def test_vector_loads__sectors(size, sectors):
-    (_, store), _ = accesses_of(KERNEL.replace("bytes = 4", f"bytes = {size}"))
-    assert np.max(store.sectors) == sectors
-
-
 # ---------------------------------------------------------------------------- caches, parallelism
 
 
-def test_hit_rates__of_access_and_kernel():
+def test_hit_rates_and_parallelism__of_access_and_kernel():
     text = with_rates('l1_hit_rate = "0.5 if tile == 4 else 0.25"\nl2_hit_rate = 0.75\n')
     text += "\n[cache]\nl2_hit_rate = 0.125\n"
     (load, store), _ = accesses_of(text)
@@ -120,9 +112,6 @@ def test_hit_rates__of_access_and_kernel():
     assert np.max(store.l1_hit_rate) == 0
     (old, _), _ = accesses_of(text, "gtx_280")  # which has no L2
     assert np.max(old.l2_hit_rate) == 0
-
-
-def test_parallelism():
     work = launch_of(KERNEL).workload
     assert np.max(work.instruction_parallelism) == np.max(work.memory_parallelism) == 1
     work = launch_of(KERNEL + '\n[parallelism]\ninstruction = "tile"\nmemory = 2\n').workload
@@ -130,27 +119,20 @@ def test_parallelism():
     assert np.max(work.memory_parallelism) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "bad"),
-    [
+def test_out_of_range__is_flagged_where_it_occurs():
+    for text, bad in (
         (with_rates('l1_hit_rate = "tile / 10"\n'), [False, False, True]),
         (with_rates('l2_hit_rate = "tile / 10"\n'), [False, False, True]),
         (KERNEL + '\n[parallelism]\ninstruction = "tile / 10"\n', [True, True, False]),
-    ],
-    ids=["l1", "l2", "parallelism"],
-)
-def test_out_of_range__is_flagged_where_it_occurs(text, bad):
-    assert list(np.ravel(launch_of(text).status == BAD)) == bad
+    ):
+        assert list(np.ravel(launch_of(text).status == BAD)) == bad
 
 
-def test_expressions__know_the_size_of_l1():
+def test_l1__of_every_capability_and_in_expressions():
     text = with_rates('l1_hit_rate = "min(1, l1_bytes / 2 ** 18)"\n')
     for device, share in (("gtx_980", 3 / 16), ("rtx_a4000", 0.5), ("gtx_280", 0)):
         (load, _), _ = accesses_of(text, device)
         assert np.max(load.l1_hit_rate) == share
-
-
-def test_l1__of_every_capability():
     sizes = {name: l1_bytes_of(name) for name in compute_capabilities()}
     assert all((size == 0) == name.startswith("1.") for name, size in sizes.items())
     expected = {"7.0": 128, "7.5": 96, "8.0": 192, "9.0": 256}
