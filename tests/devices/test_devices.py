@@ -18,8 +18,8 @@ from sweep.models import get_model, model_names
 
 FILES = sorted(specs.data_root("device").glob("*.toml"))
 TESLA = ("gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280")
-GENERATIONS = ("lemeire_kepler", "lemeire_fermi", "lemeire_tesla", "lemeire_southern_islands",
-               "lemeire_northern_islands")  # fmt: skip
+GENERATIONS = [path.stem for path in FILES if path.stem.startswith("lemeire_")]
+MODELS = {name: get_model(name).parameters for name in model_names()}
 PRINTED = tomllib.loads((Path(__file__).parent / "printed.toml").read_text("utf-8"))
 
 
@@ -28,10 +28,6 @@ def test_values__are_those_printed(key):
     table = tomllib.loads(specs.load_device(key).text)
     found = {path: reduce(dict.__getitem__, path.split("."), table) for path in PRINTED[key]}
     assert found == PRINTED[key]
-
-
-def model_parameters():
-    return {name: get_model(name).parameters for name in model_names()}
 
 
 def numbers(table, path=""):
@@ -46,17 +42,16 @@ def numbers(table, path=""):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_any_device(path):
-    assert [str(finding) for finding in specs.lint([path], model_parameters())] == []
+    assert [str(finding) for finding in specs.lint([path], MODELS)] == []
     device = specs.load_device(path.stem)
     table, values, sources = tomllib.loads(device.text), device.values, device.sources
-    for declared in ({}, model_parameters()):
+    for declared in ({}, MODELS):
         jsonschema.validate(table, specs.json_schema("device", declared))
     del table["source"]
     assert set(numbers(table)) == set(sources) - {"identity"}
     assert all(source.kind in specs.SOURCE_KINDS for source in sources.values())
     assert all(re.search(r"\w{3}", source.reference) for source in sources.values())
-    width = values["chip.memory_bus_width"] / 8
-    expected = 2 * values["clocks.memory_nominal"] * width
+    expected = 2 * values["clocks.memory_nominal"] * values["chip.memory_bus_width"] / 8
     assert values["chip.memory_bandwidth"] == pytest.approx(expected, rel=2e-4)  # four digits
     rate = 2 * values["chip.sm_count"] * values["chip.lanes_per_sm"]
     assert 3e11 < rate * values["clocks.core_nominal"] < 2e14
@@ -92,7 +87,7 @@ def wang_chu(gtx_980):
     return gtx_980.model_parameters["wang_chu"]
 
 
-def test_wang_chu__service_time_is_that_of_a_sector_on_an_sm(gtx_980, wang_chu):
+def test_wang_chu__service_time_is_a_sectors_and_latency_fits_table_2(gtx_980, wang_chu):
     assert gtx_980.values["chip.memory_bandwidth"] == 64 * 700e6  # 64 B a memory clock
     assert wang_chu["issue_cycles"] == 32 / 128
     sector_cycles = 32 / (64 / gtx_980.values["chip.sm_count"])
@@ -101,9 +96,6 @@ def test_wang_chu__service_time_is_that_of_a_sector_on_an_sm(gtx_980, wang_chu):
         assert cycles * percent / 100 == pytest.approx(0.955 * sector_cycles, rel=0.005)
         later = wang_chu["dm_del_fit_slope_MHzcycles"] / memory
         assert later + wang_chu["dm_del_fit_intercept_cycles"] == pytest.approx(cycles, rel=0.015)
-
-
-def test_wang_chu__latency_fits_table_2(wang_chu):
     # ERRATA: the table's core clock repeats the memory clock; (4) fits with the core at 400 MHz.
     printed = (500, 455.5, 425.8, 404.6, 388.7, 376.3, 366.4)
     for memory, cycles in zip(range(400, 1001, 100), printed, strict=True):
@@ -210,12 +202,9 @@ def full_power(device, core, memory):
     return total
 
 
-def test_power__rests_on_assumptions_alone(gtx_980):
+def test_power__is_assumed_and_plausible(gtx_980):
     assert len(gtx_980.assumed(["power"])) == 5
     assert gtx_980.assumed(["clocks", "chip", "model"]) == ()
-
-
-def test_power__is_plausible(gtx_980):
     clocks = np.linspace(400e6, 1000e6, 61)
     power = full_power(gtx_980, clocks, clocks)
     assert np.all(np.diff(power) > 0)
@@ -223,7 +212,7 @@ def test_power__is_plausible(gtx_980):
     assert 80 < power[-1] < 165  # below the limit of the card at its higher retail clocks
 
 
-def test_power__voltage_has_a_floor_and_covers_the_clocks(gtx_980):
+def test_power__voltage_has_a_floor_and_energy_an_optimum(gtx_980):
     for domain in ("core", "memory"):
         clocks, volts = zip(*gtx_980.tables[f"power.{domain}_voltage"], strict=True)
         assert clocks[0] == gtx_980.values[f"clocks.{domain}_min"]
@@ -231,13 +220,9 @@ def test_power__voltage_has_a_floor_and_covers_the_clocks(gtx_980):
         assert list(volts) == sorted(volts)
     core = np.array(gtx_980.tables["power.core_voltage"])
     assert np.count_nonzero(core[:, 1] == core[0, 1]) == 3
-
-
-@pytest.mark.parametrize("memory", [400e6, 700e6, 1000e6])
-def test_power__energy_of_computation_has_its_optimum_inside_the_range(gtx_980, memory):
+    # The energy of computation has its optimum inside the range.
     clocks = np.arange(400e6, 1001e6, 100e6)
-    idle_memory = full_power(gtx_980, clocks, memory) - dynamic_power(
-        gtx_980.values["power.memory"], 1.5, memory
-    )
-    best = clocks[np.argmin(idle_memory / clocks)]  # time goes with 1/clock
-    assert 400e6 < best < 1000e6
+    for memory in (400e6, 700e6, 1000e6):
+        idle = dynamic_power(gtx_980.values["power.memory"], 1.5, memory)
+        power = full_power(gtx_980, clocks, memory) - idle
+        assert 400e6 < clocks[np.argmin(power / clocks)] < 1000e6  # time goes with 1/clock

@@ -30,13 +30,10 @@ def test_gcd_rule(banks):
     np.testing.assert_array_equal(of_block, degree)
 
 
-def test_broadcast():
+def test_broadcast_and_three_threads_in_a_bank():
     assert passes(np.zeros(32, int)) == passes(4 * (LANES // 8)) == 1
     assert passes(128 * (LANES // 16)) == 2
     assert passes(LANES, 1) == passes(2 * LANES, 2) == 1  # four and two lanes in each word
-
-
-def test_three_threads_in_a_bank_are_three_transactions():
     # Section 4.2: "if 3 threads read from different locations in the same bank".
     assert passes([0, 64, 128, *range(4, 56, 4)], rule="half_warp") == 3
 
@@ -44,15 +41,12 @@ def test_three_threads_in_a_bank_are_three_transactions():
 # The examples of the CUDA C Programming Guide for words of 8 and 16 bytes
 
 
-@pytest.mark.parametrize(
-    ("word_bytes", "expected"),
-    [
-        # (passes, requests) of half_warp, wide_bank, warp
-        (4, [(2, 2), (1, 1), (1, 1)]),
-        (8, [(4, 2), (1, 1), (2, 2)]),  # 1.x: two-way conflicts; 3.x: one word a bank
-        (16, [(8, 2), (2, 2), (4, 4)]),
-    ],
-)
+@pytest.mark.parametrize(("word_bytes", "expected"), [
+    # (passes, requests) of half_warp, wide_bank, warp
+    (4, [(2, 2), (1, 1), (1, 1)]),
+    (8, [(4, 2), (1, 1), (2, 2)]),  # 1.x: two-way conflicts; 3.x: one word a bank
+    (16, [(8, 2), (2, 2), (4, 4)]),
+])  # fmt: skip
 def test_consecutive_words(word_bytes, expected):
     rules = ["half_warp", "wide_bank", "warp"]
     addresses = np.broadcast_to(word_bytes * LANES, (3, 32))
@@ -60,21 +54,13 @@ def test_consecutive_words(word_bytes, expected):
     assert list(zip(passes, requests, strict=True)) == expected
 
 
-@pytest.mark.parametrize(
-    ("word_bytes", "of_lanes", "expected"),
+@pytest.mark.parametrize(("word_bytes", "of_lanes", "expected"), [
     # Lanes that share a word side by side, in eights, or far apart.
-    [
-        (8, LANES // 2, 1),
-        (16, LANES // 2, 2),
-        (8, LANES // 8, 1),
-        (16, LANES // 8, 2),
-        (16, 0 * LANES, 2),
-        (8, LANES % 2, 1),  # 0 1 0 1: each wants what the one after its neighbour does
-        (8, LANES % 16, 2),
-        (16, LANES % 8, 4),
-        (8, LANES // 8 * 16, 4),  # merged, but four words in each bank
-    ],
-)
+    (8, LANES // 2, 1), (16, LANES // 2, 2), (8, LANES // 8, 1), (16, LANES // 8, 2),
+    (16, 0 * LANES, 2), (8, LANES % 16, 2), (16, LANES % 8, 4),
+    (8, LANES % 2, 1),  # 0 1 0 1: each wants what the one after its neighbour does
+    (8, LANES // 8 * 16, 4),  # merged, but four words in each bank
+])  # fmt: skip
 def test_wide_words__requests_merge_where_neighbours_share(word_bytes, of_lanes, expected):
     passes, _ = simulate_bank_conflicts(word_bytes * of_lanes, word_bytes, "merging")
     assert passes == expected

@@ -85,7 +85,7 @@ def test_addresses__strict_rule_leaves_gaps_for_inactive_lanes():
         assert transactions_of_addresses(addresses, 4, rule, LANES < 0) == (0, 0)
 
 
-def test_addresses__segment_rule_halves_from_either_side():
+def test_addresses__segments_halve_from_either_side_and_wide_words_of_2_x_are_parts():
     # Zhang & Owens, Section 4.3, step 3: 128 -> 64 -> 32 while one half holds all.
     for start, size in [(0, 32), (32, 32), (64, 32), (96, 32), (16, 64), (80, 64), (48, 128)]:
         addresses = start + 4 * np.arange(8)
@@ -93,9 +93,6 @@ def test_addresses__segment_rule_halves_from_either_side():
     # 2-byte words have segments of 64 bytes, single bytes of 32.
     assert transactions_of_addresses(48 + 2 * np.arange(16), 2, "segment") == (2, 64)
     assert transactions_of_addresses(24 + np.arange(16), 1, "segment") == (2, 64)
-
-
-def test_addresses__wide_words_of_2_x_are_requested_in_parts():
     same = np.zeros(32, dtype=int)
     assert [transactions_of_addresses(same, w, "line")[0] for w in WORD_BYTES] == [1, 1, 1, 2, 4]
     assert [transactions_of_addresses(same, w, "sector")[0] for w in WORD_BYTES] == [1] * 5

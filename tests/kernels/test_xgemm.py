@@ -159,8 +159,7 @@ def test_arithmetic_and_memory__of_the_whole_product(chosen):
 
 # ------------------------------------------------------------------ what the compiler made of it
 
-REGISTERS = [
-    # NVRTC 11.8, the same algorithm in CUDA C++ with the size of the block declared: sm_52, sm_75
+REGISTERS = [  # NVRTC 11.8, the same algorithm in CUDA C++ with declared blocks: sm_52, sm_75
     ({"VWM": 4, "VWN": 4}, 48, 62),
     ({"MWG": 128, "NWG": 128, "VWM": 4, "VWN": 4}, 104, 116),
     ({"MWG": 128, "NWG": 128, "VWM": 8, "VWN": 8}, 107, 116),
@@ -169,14 +168,11 @@ REGISTERS = [
 ]
 
 
-@pytest.mark.parametrize(("change", "maxwell", "turing"), REGISTERS)
-def test_registers__near_those_of_a_compiler(change, maxwell, turing):
-    for device, compiled in (("gtx_980", maxwell), ("rtx_2080_ti", turing)):
-        launch = launch_of(device, **(SQUARE | change))
-        assert launch.values["registers_per_thread"].item() == pytest.approx(compiled, rel=0.3)
-
-
-def test_registers__bounded_by_the_block():
+def test_registers__near_those_of_a_compiler_and_bounded_by_the_block():
+    for change, *compiled in REGISTERS:
+        for device, registers in zip(("gtx_980", "rtx_2080_ti"), compiled, strict=True):
+            launch = launch_of(device, **(SQUARE | change))
+            assert launch.values["registers_per_thread"].item() == pytest.approx(registers, rel=0.3)
     wide = {"MWG": 128, "NWG": 128, "MDIMC": 32, "NDIMC": 32, "MDIMA": 32, "NDIMB": 32, "VWN": 4}
     launch = launch_of(**(SQUARE | wide))
     assert launch.values["registers_per_thread"].item() <= 65536 / 1024
