@@ -35,10 +35,10 @@ KERNELS = [
 ]
 
 
-def written(name, entry, **options):
+def written(name, entry=None, **options):
     """Return the analysis of a fixture's kernel and its kernel file."""
     found = analyse(fixture(name).entry(entry), **options)
-    return found, parse_kernel(kernel_text(found), key_of(entry))
+    return found, parse_kernel(kernel_text(found), "k")
 
 
 # ---------------------------------------------------------------------------- the papers
@@ -46,13 +46,12 @@ def written(name, entry, **options):
 
 def test_figure13__gives_table2():
     """27 computation and 6 memory instructions, 6 barriers: three iterations, counted as there."""
-    found = analyse(fixture("figure13").entry(), trips={"$OUTERLOOP": 3})
+    found, file = written("figure13", trips={"$OUTERLOOP": 3})
     assert computation_instructions(found) == 27
     assert memory_instructions(found) == 6
     assert found.instructions()["barrier"] == 6
     assert {s.bytes for s in found.accesses() if s.space == "global"} == {4}
     # The kernel file agrees: classes, shared accesses and barriers add up.
-    file = parse_kernel(kernel_text(found), "figure13")
     counts = [value(e) for stage in file.stages for k, e in stage.expressions.items()
               if k != "executions"]  # fmt: skip
     assert sum(counts) + sum(value(a.count) for a in file.shared_accesses) == 27
@@ -60,55 +59,51 @@ def test_figure13__gives_table2():
 
 
 def test_figure13__is_an_expression_of_its_open_loop():
-    found = analyse(fixture("figure13").entry())
+    found, file = written("figure13")
     for trips in (1, 3, 100):
         sizes = {"trip_OUTERLOOP": trips}
         assert computation_instructions(found, sizes) == 9 * trips
         assert memory_instructions(found, sizes) == 2 * trips
-    file = parse_kernel(kernel_text(found), "figure13")
     assert file.sizes["trip_OUTERLOOP"] == 1
     assert sum(value(a.count, trip_OUTERLOOP=7) for a in file.global_accesses) == 14
 
 
-def test_figure13__tasks_cost_what_table1_says():
-    """On a GTX 260: loads 200; stores to shared memory, barriers and so on by class; mad too."""
-    costs = instruction_costs(load_device("gtx_260"))
-    found = analyse(fixture("figure13").entry(), trips={"OUTERLOOP": 3})
-    tasks = [costs.of_stage(stage) for stage in found.stages]
-    shared, barrier = costs.classes["shared"], costs.classes["barrier"]
-    rest = costs.classes["fp32"] + costs.classes["integer"] + costs.classes["control"]
-    # The end of an iteration precedes the next one's first load.
-    # In three executions.
-    assert tasks == [(3 * (3 * shared + 2 * barrier + rest), 600), (3 * shared, 600)]
-    computation = 4 * shared + 2 * barrier + rest
-    share = f"P = {computation / (computation + 400):.4f}."
-    assert share in kernel_text(found, costs=costs)
+COSTS = instruction_costs(load_device("gtx_260"))
+"""Table 1 of Luo & Suda 2011."""
+
+CLASSES = COSTS.classes
+REST = CLASSES["integer"] + CLASSES["control"]
 
 
-def test_costs__by_row_then_by_class():
-    """Table 1 of Luo & Suda 2011."""
-    costs = instruction_costs(load_device("gtx_260"))
-    assert costs.cost_of(Cost("add")) == 65
-    assert costs.cost_of(Cost("add", has_constant=True)) == 22
-    assert costs.cost_of(Cost("mul")) == 136
-    assert costs.cost_of(Cost("mul", is_float=True)) == 65
-    assert costs.cost_of(Cost("div", is_float=True, has_constant=True)) == 748
-    assert costs.cost_of(Cost("ld", kind="global")) == 200
-    assert costs.cost_of(Cost("frobnicate", kind="move")) == costs.classes["move"]
-    assert costs.cost_of(Cost("frobnicate", kind="fp64")) == costs.classes["computation"]
-    with pytest.raises(sweep.SweepError, match="gtx_980 has no table of instruction costs"):
-        instruction_costs(load_device("gtx_980"))
-
-
-def test_costs__of_an_inner_loop_by_hand():
-    costs = instruction_costs(load_device("gtx_260"))
-    found = analyse(fixture("fixed_loop").entry("nested_loops"))
+@pytest.mark.parametrize(("name", "entry", "trips", "n_stages", "tasks"), [
+    # Loads 200; stores to shared memory, barriers and so on by class; mad too. The end of an
+    # iteration precedes the next one's first load. In three executions.
+    ("figure13", None, {"OUTERLOOP": 3}, 2,
+     [(3 * (3 * CLASSES["shared"] + 2 * CLASSES["barrier"] + CLASSES["fp32"] + REST), 600),
+      (3 * CLASSES["shared"], 600)]),
     # fma 65, three additions of constants and a comparison, a branch; executed 2000 times.
-    compare, branch = costs.classes["integer"], costs.classes["control"]
-    inner = 65 + 2 * 22 + compare + branch
-    assert (2000 * inner, 2000 * 200) in [costs.of_stage(s) for s in found.stages]
-    comment = f"in cycles of one execution: computation {inner:.6g}, memory 200."
-    assert comment in kernel_text(found, costs=costs)
+    ("fixed_loop", "nested_loops", {}, 5, [(2000 * (65 + 2 * 22 + REST), 2000 * 200)]),
+])  # fmt: skip
+def test_tasks__cost_what_table1_says(name, entry, trips, n_stages, tasks):
+    found, _ = written(name, entry, trips=trips)
+    costs = [COSTS.of_stage(stage) for stage in found.stages]
+    assert len(costs) == n_stages and [cost for cost in costs if cost in tasks] == tasks
+    text = kernel_text(found, costs=COSTS)
+    computation, memory = map(sum, zip(*costs, strict=True))
+    assert f"P = {computation / (computation + memory):.4f}." in text
+    often = tasks[0][1] / 200
+    comment = f"in cycles of one execution: computation {tasks[0][0] / often:.6g}, memory 200."
+    assert comment in text
+
+
+@pytest.mark.parametrize(("key", "cost"), [
+    (Cost("add"), 65), (Cost("add", has_constant=True), 22), (Cost("mul"), 136),
+    (Cost("mul", is_float=True), 65), (Cost("div", is_float=True, has_constant=True), 748),
+    (Cost("ld", kind="global"), 200), (Cost("frobnicate", kind="move"), CLASSES["move"]),
+    (Cost("frobnicate", kind="fp64"), CLASSES["computation"]),
+])  # fmt: skip
+def test_costs__by_row_then_by_class(key, cost):
+    assert COSTS.cost_of(key) == cost
 
 
 # ---------------------------------------------------------------------------- compilers
@@ -125,10 +120,9 @@ def test_compiled_kernels__are_counted_right(case):
         for s, n in found.accesses(sizes).items()
     ]
     assert sorted(accesses) == case["accesses"]
-    loops = [
-        [c.label.name, c.trips or "unknown", c.origin, c.header.depth] for c in found.graph.loops
-    ]
-    assert loops == case.get("loops", [])
+    loops = found.graph.loops
+    found_loops = [[c.label.name, c.trips or "unknown", c.origin, c.header.depth] for c in loops]
+    assert found_loops == case.get("loops", [])
     assert not found.unknown and not found.notes
     stages = [value(stage.expressions["executions"], **sizes) for stage in file.stages]
     assert stages == case.get("executions", stages)
@@ -160,13 +154,9 @@ def test_reduction__shared_memory_of_the_launch():
 
 
 def test_modern__instructions_are_known():
-    notes = {}
-    for entry in ("matrix_units", "staged", "lanes"):
-        found, _ = written("modern", entry)
-        assert not found.unknown
-        notes[entry] = found.notes
-    assert list(found.sizes) == ["trip_WAIT"]
-    assert "multiplies whole matrices and counts as one instruction" in notes["matrix_units"][0]
+    found = [written("modern", entry)[0] for entry in ("matrix_units", "staged", "lanes")]
+    assert not any(one.unknown for one in found) and list(found[2].sizes) == ["trip_WAIT"]
+    assert "multiplies whole matrices and counts as one instruction" in found[0].notes[0]
 
 
 def test_registers__estimated_are_near_what_the_assembler_takes():
@@ -197,21 +187,14 @@ def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
     assert {k: v for k, v in total.items() if v} == pytest.approx(found.instructions(sizes))
     accesses = sum(value(a.count, **values) for a in (*file.global_accesses, *file.shared_accesses))
     assert accesses == pytest.approx(sum(found.accesses(sizes).values()))
-    whole = computation_instructions(found, sizes) + memory_instructions(found, sizes)
-    assert accesses + sum(total.values()) == pytest.approx(whole)
-
-
-def test_cutting__does_not_change_totals():
-    for name, entry in KERNELS:
-        kernel = fixture(name).entry(entry)
-        totals = [analyse(kernel, stages=how).instructions() for how in STAGES]
-        assert totals[0] == pytest.approx(totals[1]) and totals[0] == pytest.approx(totals[2])
+    # Cutting the code changes no totals.
+    uncut = analyse(found.function, stages="none")
+    assert found.instructions() == pytest.approx(uncut.instructions())
 
 
 def test_barriers__cut_the_code_where_asked():
-    found = analyse(fixture("matrix_tiled").entry(), stages="barriers")
-    names = [stage.name for stage in parse_kernel(kernel_text(found), "k").stages]
-    assert names == ["stretch_1", "stretch_2", "stretch_3", "stretch_4", "stretch_5"]
+    found, file = written("matrix_tiled", stages="barriers")
+    assert [stage.name for stage in file.stages] == [f"stretch_{i}" for i in range(1, 6)]
     barriers = [stage.of(str).get("barrier", {}) for stage in found.stages]
     assert [sum(amount.values()) for amount in barriers] == [0, 1, 1, 0, 0]
 
@@ -241,27 +224,23 @@ def test_kernel_files__are_evaluated(kernels, models, tmp_path):
 
 
 def test_kernel_file__of_a_given_launch():
-    found = analyse(fixture("transpose").entry("transpose_padded"), block=(32, 8, 1))
+    found, plain = written("transpose", "transpose_padded", block=(32, 8, 1))
     file = parse_kernel(kernel_text(found, grid=(32, 32), registers=26, source="a.ptx"), "k")
-    assert value(file.expressions["launch.threads_per_block"]) == 256
-    assert [value(file.expressions[f"launch.block_{a}"]) for a in "xy"] == [32, 8]
-    assert file.sizes == {"grid_blocks": 1024}
-    assert value(file.expressions["resources.registers_per_thread"]) == 26
-    assert file.source_of("resources.registers_per_thread").kind == "assumed"
-    plain = parse_kernel(kernel_text(found), "k")
-    assert str(plain.source_of("resources.registers_per_thread")).startswith("derived: estimate")
+    sides, registers = ("threads_per_block", "block_x", "block_y"), "resources.registers_per_thread"
+    assert [value(file.expressions[f"launch.{side}"]) for side in sides] == [256, 32, 8]
+    assert file.sizes == {"grid_blocks": 1024} and value(file.expressions[registers]) == 26
+    assert file.source_of(registers).kind == "assumed"
+    assert str(plain.source_of(registers)).startswith("derived: estimate")
 
 
 def test_required_block__is_the_launch():
     text = (FOLDER / "vector_add.ptx").read_text(encoding="utf-8")
-    module = read_ptx(text.replace(")\n{", ")\n.reqntid 16, 16, 1\n.maxnreg 8\n{"))
-    found = analyse(module.entry())
+    found = analyse(read_ptx(text.replace(")\n{", ")\n.reqntid 16, 16\n.maxnreg 8\n{")).entry())
     assert (found.block, found.registers) == ((16, 16, 1), 8)
     file = parse_kernel(kernel_text(found), "k")
     assert value(file.expressions["launch.threads_per_block"]) == 256 and not file.parameters
 
 
 def test_keys__of_any_name():
-    assert key_of("_Z10vector_addPKf") == "z10vector_addpkf"
-    assert key_of("$123") == "kernel_123"
-    assert key_of("Sum") == "sum"
+    keys = {"_Z10vector_addPKf": "z10vector_addpkf", "$123": "kernel_123", "Sum": "sum"}
+    assert {name: key_of(name) for name in keys} == keys

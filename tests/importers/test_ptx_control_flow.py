@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,32 +32,31 @@ def bodies(draw, most=9):
     return "\n".join(lines)
 
 
-def reached_without(found, avoided):
-    """Return the blocks that are reachable from the first without passing a given block."""
-    seen, waiting = {avoided}, found.blocks[:1]
+def reached(starts, avoided=None, edges="successors"):
+    """Return the blocks that are reachable from some without passing a given one."""
+    seen, waiting = {avoided}, [*starts]
     while waiting:
         block = waiting.pop()
         if block not in seen:
             seen.add(block)
-            waiting += block.successors
+            waiting += getattr(block, edges)
     return seen - {avoided}
 
 
 @given(bodies())
 def test_dominators__are_what_every_path_passes(body):
     found = graph(body)
-    reached = set(found.blocks)
-    assert reached == reached_without(found, None)
-    for before in found.blocks:  # in topological order
-        forward = [s for s in before.successors if not s.dominates(before)]
-        assert all(before.number < s.number or (before, s) in found.irreducible for s in forward)
-    for first in found.blocks:
-        without = reached_without(found, first)
-        assert {block for block in found.blocks if not first.dominates(block)} == without
+    blocks = set(found.blocks)
+    assert blocks == reached(found.blocks[:1])
+    for block in found.blocks:
+        others = {other for other in blocks if not block.dominates(other)}
+        assert others == reached(found.blocks[:1], block)
+        forward = [s for s in block.successors if not s.dominates(block)]
+        # The blocks are in topological order.
+        assert all(block.number < s.number or (block, s) in found.irreducible for s in forward)
     for block in found.blocks[1:]:
-        strict = [d for d in reached - {block} if d.dominates(block)]
-        closest = [d for d in strict if all(other.dominates(d) for other in strict)]
-        assert closest == [block.idom]
+        strict = [d for d in blocks - {block} if d.dominates(block)]
+        assert [d for d in strict if all(o.dominates(d) for o in strict)] == [block.idom]
 
 
 @given(bodies())
@@ -64,52 +65,34 @@ def test_loops__are_the_natural_ones(body):
     members = {}
     for block in found.blocks:
         for header in block.successors:
-            if not header.dominates(block):
-                continue
-            loop, waiting = members.setdefault(header, {header}), [block]
-            while waiting:
-                inner = waiting.pop()
-                if inner not in loop:
-                    loop.add(inner)
-                    waiting += inner.predecessors
+            if header.dominates(block):
+                inside = reached([block], header, "predecessors")
+                members[header] = members.get(header, {header}) | inside
     assert {loop.header for loop in found.loops} == set(members)
     for loop in found.loops:
         blocks = members[loop.header]
         assert {block for block in found.blocks if block in loop} == blocks
         assert set(loop.exits) == {b for b in blocks if set(b.successors) - blocks}
         assert loop.header.depth == sum(loop.header in around for around in members.values())
-        parents = [o for o in found.loops if o is not loop and loop.header in members[o.header]]
-        assert loop.parent is min(parents, key=lambda o: len(members[o.header]), default=None)
+        around = [o for o in found.loops if o is not loop and loop.header in members[o.header]]
+        assert loop.parent is min(around, key=lambda o: len(members[o.header]), default=None)
         places = [found.blocks.index(block) for block in blocks]
         assert max(places) - min(places) == len(blocks) - 1  # in one piece
 
 
 def live_by_paths(f):
     """Return the largest number of live registers, by fixed-point iteration."""
-    found = control_flow(f)
-    live = {}
-
-    def before(block, index):
-        return live.get((block, index), frozenset())
-
-    changed, most = True, 0
-    while changed:
-        changed, most = False, 0
-        for block in found.blocks:
-            code = block.instructions
-            after = frozenset().union(*(before(s, 0) for s in block.successors))
-            for index in reversed(range(len(code))):
-                reads, writes = code[index].reads_and_writes
-                kept = after if code[index].predicate else after - set(writes)
-                here = kept | set(reads) | set(writes if code[index].predicate else ())
-                widths = [sum(r.width for r in live) for live in (here, after | set(writes))]
-                most = max(most, *widths)
-                after = here
-                changed |= before(block, index) != here
-                live[block, index] = here
-            if not code:
-                changed |= before(block, 0) != after
-                live[block, 0] = after
+    blocks, live = control_flow(f).blocks, defaultdict(frozenset)
+    for _ in range(len(blocks) + 1):
+        most = 0
+        for block in blocks:
+            here = frozenset().union(*(live[s] for s in block.successors))
+            for item in reversed(block.instructions):
+                reads, writes = map(frozenset, item.reads_and_writes)
+                after = here | writes
+                here = (after if item.predicate else after - writes) | reads
+                most = max(most, *(sum(r.width for r in some) for some in (here, after)))
+            live[block] = here
     return most
 
 
@@ -159,42 +142,34 @@ DIAMOND = """
 """
 
 
-def test_branches__both_sides_in_full_and_once_after_them():
-    found = kernel(DIAMOND)
-    assert found.instructions() == {"move": 1, "integer": 6, "control": 4}
-
-
-def test_branches__by_their_share():
-    found = kernel(DIAMOND, branches={"THEN": 0.25, "INNER": 1.0})
+@pytest.mark.parametrize(("shares", "counts"), [
+    ({}, {"move": 1, "integer": 6, "control": 4}),  # both sides in full, and once after them
     # mov, the branch, 3/4 (add, bra), 1/4 (mul, mul, branch, nothing, mul), sub, ret
-    assert found.instructions() == {
-        "move": 1,
-        "control": pytest.approx(1 + 0.75 + 0.25 + 1),
-        "integer": pytest.approx(0.75 + 0.25 * 3 + 1),
-    }
-    half = kernel(DIAMOND, branches={"INNER": 0.5}).instructions()
-    assert half["integer"] == pytest.approx(1 + 2 + 0.5 + 1 + 1)
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({"branches": {"THEM": 0.5}}, "no conditional branch to 'THEM'; did you mean 'THEN'"),
-    ({"branches": {"JOIN": 0.5}}, "no conditional branch to 'JOIN'"),
-    ({"branches": {"THEN": 1.5}}, "share of branch THEN = 1.5: outside the range 0 to 1"),
-    ({"branches": {"THEN": float("nan")}}, "share of branch THEN = nan"),
-    ({"trips": {"THEN": 2}}, "no loop at 'THEN' .there is none"),
-    ({"trips": {"THEN": -2}}, "trip count THEN = -2: outside the range"),
-    ({"block": (0, 1, 1)}, "a block of 0 x 1 x 1"),
-    ({"stages": "all"}, "stages 'all': one of tasks, barriers, none"),
+    ({"THEN": 0.25, "INNER": 1}, {"move": 1, "integer": 0.75 + 0.25 * 3 + 1,
+                                  "control": 1 + 0.75 + 0.25 + 1}),
+    ({"INNER": 0.5}, {"move": 1, "integer": 1 + 2 + 0.5 + 1 + 1, "control": 4}),
 ])  # fmt: skip
-def test_options__wrong_ones_are_named(options, message):
+def test_branches__count_by_their_share(shares, counts):
+    assert kernel(DIAMOND, branches=shares).instructions() == pytest.approx(counts)
+
+
+LOOP = "L: add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, %r2;\n@%p1 bra L;\nret;"
+
+
+@pytest.mark.parametrize(("body", "options", "message"), [
+    (DIAMOND, {"branches": {"THEM": 0.5}}, "no conditional branch to 'THEM'; did you mean 'THEN'"),
+    (DIAMOND, {"branches": {"JOIN": 0.5}}, "no conditional branch to 'JOIN'"),
+    (DIAMOND, {"branches": {"THEN": 1.5}}, "share of branch THEN = 1.5: outside the range 0 to 1"),
+    (DIAMOND, {"branches": {"THEN": float("nan")}}, "share of branch THEN = nan"),
+    (DIAMOND, {"trips": {"THEN": 2}}, "no loop at 'THEN' .there is none"),
+    (DIAMOND, {"trips": {"THEN": -2}}, "trip count THEN = -2: outside the range"),
+    (DIAMOND, {"block": (0, 1, 1)}, "a block of 0 x 1 x 1"),
+    (DIAMOND, {"stages": "all"}, "stages 'all': one of tasks, barriers, none"),
+    (LOOP, {"branches": {"L": 0.9}}, "line 15: the branch to 'L' repeats a loop: give its trip"),
+])  # fmt: skip
+def test_options__wrong_ones_are_named(body, options, message):
     with pytest.raises(PtxError, match=message):
-        kernel(DIAMOND, **options)
-
-
-def test_branch_to_a_loop__needs_a_trip_count():
-    with pytest.raises(PtxError, match="line 15: the branch to 'L' repeats a loop: give its trip"):
-        kernel("L: add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, %r2;\n@%p1 bra L;\nret;",
-               branches={"L": 0.9})  # fmt: skip
+        kernel(body, **options)
 
 
 def test_loops__are_limited_in_depth():
@@ -206,17 +181,16 @@ def test_loops__are_limited_in_depth():
     assert kernel(body.replace("L64", "X").replace("bra X", "bra L63")).graph.loops[-1]
 
 
-def test_jumps_into_a_loop__are_told():
-    body = "@%p1 bra B;\nA: add.s32 %r1, %r1, 1;\nB: add.s32 %r1, %r1, 2;\n@%p1 bra A;\nret;"
+@pytest.mark.parametrize(("body", "counts", "note"), [
+    ("@%p1 bra B;\nA: add.s32 %r1, %r1, 1;\nB: add.s32 %r1, %r1, 2;\n@%p1 bra A;\nret;",
+     {"integer": 2, "control": 3},
+     "the jump to B in line 14 repeats code with several entries: counted once"),
+    ("bra END; add.s32 %r1, %r1, 1; END: ret;", {"control": 2},
+     "1 instructions are never reached and not counted"),
+], ids=["jump into a loop", "code out of reach"])  # fmt: skip
+def test_odd_code__is_noted(body, counts, note):
     found = kernel(body)
-    assert "repeats code with several entries: counted once" in found.notes[0]
-    assert found.instructions() == {"integer": 2, "control": 3}
-
-
-def test_code_out_of_reach__has_clue_and_not_counted():
-    found = kernel("bra END; add.s32 %r1, %r1, 1; END: ret;")
-    assert found.instructions() == {"control": 2}
-    assert found.notes == ("1 instructions are never reached and not counted",)
+    assert (found.instructions(), found.notes) == (counts, (note,))
 
 
 def test_the_machine__executes_what_the_tests_rest_on():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.ptx_texts import CASES, function, kernel
 
-from sweep.importers.ptx.instructions import Meaning, meaning_of
+from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import ALIGNED, Values
 from sweep.specs.formats import INSTRUCTION_CLASSES as CLASSES
@@ -35,13 +37,12 @@ def test_accesses__have_space_direction_and_width(name):
     assert found.is_known and found.direction
 
 
-def test_asynchronous_copies__access_both_memories():
-    (copy,) = function("cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;").instructions()
-    assert meaning_of(copy) == Meaning("global", "load", 16, also_shared="store")
-    found = kernel("cp.async.ca.shared.global [%r1], [%rd1], 4; cp.async.wait_all;")
-    assert sorted((s.space, s.direction, s.bytes) for s in found.accesses()) == [
-        ("global", "load", 4), ("shared", "store", 4),
-    ]  # fmt: skip
+@pytest.mark.parametrize("size", [4, 16])
+def test_asynchronous_copies__access_both_memories(size):
+    copy = f"cp.async.ca.shared.global [%r1], [%rd1], {size}, %r2;"
+    found = kernel(f"{copy} cp.async.wait_all;")
+    accesses = sorted((s.space, s.direction, s.bytes) for s in found.accesses())
+    assert accesses == [("global", "load", size), ("shared", "store", size)]
     assert found.instructions() == {"control": 1}
 
 
@@ -64,10 +65,11 @@ def test_matrix_accesses__are_counted_by_their_registers():
         wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%rd1], {%f1,%f2,%f3,%f4}, %r9;
         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1, %r2}, [%r3];
     """
-    found = {(s.space, s.direction): (n, s.bytes) for s, n in kernel(body).accesses().items()}
-    assert found == {("global", "load"): (2, 16), ("shared", "store"): (1, 16),
-                     ("shared", "load"): (1, 8)}  # fmt: skip
-    assert all(s.assumed == "a warp accesses a matrix together" for s in kernel(body).accesses())
+    found = kernel(body).accesses()
+    counts = {(s.space, s.direction): (n, s.bytes) for s, n in found.items()}
+    assert counts == {("global", "load"): (2, 16), ("shared", "store"): (1, 16),
+                      ("shared", "load"): (1, 8)}  # fmt: skip
+    assert all(s.assumed == "a warp accesses a matrix together" for s in found)
 
 
 @pytest.mark.parametrize(("text", "kind", "has_clue"), [
@@ -81,11 +83,9 @@ def test_unknown_opcodes__are_counted_by_what_they_tell(text, kind, has_clue):
     found = kernel(f"{text}\n{text}")
     (unknown,) = found.unknown
     assert (unknown.kind, unknown.has_clue, unknown.count, unknown.line) == (kind, has_clue, 2, 13)
-    total = sum(found.instructions().values()) + sum(found.accesses().values())
-    assert total == 2
-    assert unknown.remark().startswith(
-        f"Unknown instruction {unknown.name} (line 13, 2 in the text)"
-    )
+    assert sum(found.instructions().values()) + sum(found.accesses().values()) == 2
+    remark = f"Unknown instruction {unknown.name} (line 13, 2 in the text)"
+    assert unknown.remark().startswith(remark)
 
 
 def test_unknown_access__keeps_direction_and_width():
@@ -100,9 +100,8 @@ LISTED = [name for names in OPCODES.values() for name in names] + list(ACCESSES)
 @given(st.lists(st.sampled_from([*LISTED, "frobnicate", "zork.f32"]), min_size=1, max_size=30))
 def test_every_instruction__is_counted_once(names):
     # Opcodes that end a block or need special operands are omitted.
-    names = [
-        n for n in names if n.split(".")[0] not in ("bra", "brx", "ret", "exit", "trap", "call")
-    ]
+    omitted = ("bra", "brx", "ret", "exit", "trap", "call")
+    names = [name for name in names if name.split(".")[0] not in omitted]
     found = kernel("\n".join(f"{name};" for name in names))
     words = sum(n / s.words for s, n in found.accesses().items())
     assert sum(found.instructions().values()) + words == len(names)
@@ -120,25 +119,28 @@ PLACE = """
 """
 
 
-def shape(body, **options):
-    (found,) = kernel(f"{PLACE}{body}\nret;", **options).accesses()
-    return found
+def shape(body, count=1, **options):
+    """Return the shape of the only access, which a thread makes so often."""
+    (found,) = kernel(f"{PLACE}{body}\nret;", **options).accesses().items()
+    assert found[1] == count
+    return found[0]
 
 
 @pytest.mark.parametrize(("index", "access", "name", "stride", "assumed"), CASES["patterns"])
 def test_chains__give_the_pattern(index, access, name, stride, assumed):
-    found = shape(f"{index} mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3; {access};")
+    index += "mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3;"
+    found = shape(f"{index} {access};")
     assert (found.pattern, bool(found.assumed)) == (name, assumed)
     assert name != "strided" or found.x == stride
 
 
 @pytest.mark.parametrize("case", CASES["shapes"].values(), ids=CASES["shapes"])
 def test_addresses__give_the_shape(case):
-    found = shape(case["body"], block=tuple(case["block"]) if "block" in case else None)
+    block = tuple(case["block"]) if "block" in case else None
+    found = shape(case["body"], case.get("count", 1), block=block)
     expected = {"words": 1, "origin": "", **case["shape"]}
     assert {name: getattr(found, name) for name in expected} == expected
-    assert case.get("assumed", "") in found.assumed
-    assert bool(found.assumed) == ("assumed" in case)
+    assert case.get("assumed", "") in found.assumed and bool(found.assumed) == ("assumed" in case)
 
 
 def test_constants__are_no_accesses():
@@ -153,18 +155,15 @@ def test_constants__are_no_accesses():
 ]), max_size=12), st.data())  # fmt: skip
 def test_values__hold_for_every_thread(forms, data):
     """Compare the analysis of straight-line code with its execution by the threads of a block."""
-    code = ["mov.u32 %r0, 5;", "mov.u32 %r1, %tid.x;", "mov.u32 %r2, %tid.y;", "mov.u32 %r3, 1;",
-            "mov.u32 %r4, 96;"]  # fmt: skip
-    for number, form in enumerate(forms, start=5):
-        first = number
+    sources = ("5", "%tid.x", "%tid.y", "1", "96")
+    code = [f"mov.u32 %r{number}, {source};" for number, source in enumerate(sources)]
+    for number, form in enumerate(forms, start=len(code)):
         rest = [data.draw(st.integers(0, number - 1)) for _ in range(form.count("{}") - 1)]
-        code.append(form.format(first, *rest))
+        code.append(form.format(number, *rest))
     f = function("\n".join(code))
-    values = Values(f)
-    threads = [(x, y) for x in (0, 1, 2, 31) for y in (0, 1, 3)]
-    states = []
-    for x, y in threads:
-        state = {"%tid.x": x, "%tid.y": y}
+    values, states = Values(f), {}
+    for x, y in product((0, 1, 2, 31), (0, 1, 3)):
+        state = states[x, y] = {"%tid.x": x, "%tid.y": y}
         for item in f.instructions():
             a, *b = [state[o] if o in state else int(o) for o in item.operands[1:]]
             state[item.operands[0]] = {
@@ -172,16 +171,11 @@ def test_values__hold_for_every_thread(forms, data):
                 "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "shl": lambda a, b: a << b,
                 "mad": lambda a, b, c: a * b + c,
             }[item.opcode](a, *b)  # fmt: skip
-        states.append(state)
     for register in (item.operands[0] for item in f.instructions()):
         value = values.of(register)
         if not value.is_affine or None in (value.x, value.y):
             continue
-        rests = {
-            state[register] - value.x * x - value.y * y
-            for (x, y), state in zip(threads, states, strict=True)
-        }
-        assert len(rests) == 1  # the same for all threads
-        (rest,) = rests
+        (rest,) = {state[register] - value.x * x - value.y * y  # the same for all threads
+                   for (x, y), state in states.items()}  # fmt: skip
         assert rest % value.alignment == 0 or value.alignment == ALIGNED and rest == 0
         assert value.constant in (None, rest)

@@ -40,10 +40,11 @@ def test_calls__recursive_missing_and_many():
 
 def test_calls__that_double_are_cut_off(monkeypatch):
     monkeypatch.setattr("sweep.importers.ptx.module.LARGEST_EXPANSION", 1000)
-    text = ".version 8.0 .target sm_80 .func f0() { ret; }"
-    for i in range(1, 40):
-        text += f".func f{i}() {{ call f{i - 1}; call f{i - 1}; }}"
-    found = analyse(read_ptx(f"{text} .entry k() {{ call f39; }}").entry())
+    calls = "".join(f".func f{i}() {{ call f{i - 1}; call f{i - 1}; }}" for i in range(1, 40))
+    text = (
+        f"{HEAD.partition('.visible')[0]} .func f0() {{ ret; }} {calls} .entry k() {{ call f39; }}"
+    )
+    found = analyse(read_ptx(text).entry())
     assert "too much code" in found.notes[0] and len(found.notes) <= MOST_NOTES + 1
 
 
