@@ -7,6 +7,7 @@ import inspect
 import io
 import textwrap
 import tokenize
+from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -64,7 +65,7 @@ def function_of(function: Callable[..., Any]) -> Function:
     """Return a function as it is lowered, after a check of its signature."""
     assert isinstance(function, FunctionType)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    names = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+    names = ChainMap({n: cell.cell_contents for n, cell in cells}, function.__globals__)
     info = getattr(function, "info", None)
     is_equation = isinstance(info, EquationInfo)
     found = Function(function, *source_of(function), names, is_equation)

@@ -39,7 +39,8 @@ from sweep.jit import compile_pass
 from sweep.models import get_model
 
 CODES = ("regime", "bound")
-STATUSES = ("status", "power_status")
+STATUSES = {"status": "in_launch_status", "power_status": f"{NO_TIME}"}
+"""What the statuses are where the launch is invalid; other codes are 0, and numbers NaN."""
 
 
 def pass_source(which: Pass) -> str:
@@ -61,13 +62,10 @@ def pass_source(which: Pass) -> str:
     else:
         target, n_rows = "out_{}[row, begin + j]", f"out_{outputs[0]}.shape[0]"
         head = f"def evaluate_{which.model}(tables, stride, shape, n, {arguments}):"
-    loads, loop = _row(which, constant, target)
+    loads, loop, fills = _row(which, constant, target)
     if which.keeps:
         loop = _taking(which, loop, constant["launch_status"] and "status" not in outputs)
     elif which.form == "clocks":
-        codes = _codes_of(which.model)
-        fills = [f"{target.format(name)} = {_invalid(name, codes)}" for name in outputs]
-        fills = ["for j in range(count):", *_deeper(fills)]
         loop = ["if in_launch_status != 0.0:", *_deeper(fills), "else:", *_deeper(loop)]
     # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
     tables = ", ".join(f"table_{i}" for i in range(len(constant)))
@@ -122,8 +120,8 @@ def _deeper(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[str], list[str]]:
-    """Return the lines that load a row's inputs, and those with the loop over its points.
+def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[str], ...]:
+    """Return the lines that load a row's inputs, and loops over its points, also where invalid.
 
     Indices are unsigned: a view of each table, or a check for negative indices, would take longer
     to compile than the model. ``target`` is where an output is stored.
@@ -132,7 +130,7 @@ def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[s
         name: (f"in_{name}", False) if is_one else (f"table_{i}[at_{i} + j]", True)
         for i, (name, is_one) in enumerate(constant.items())
     }
-    point, codes = Point(which, inputs), _codes_of(which.model)
+    point = Point(which, inputs)
     loads = [
         f"in_{name} = table_{i}[at[{i}]]" if is_one else f"at_{i} = at[{i}] + begin"
         for i, (name, is_one) in enumerate(constant.items())
@@ -142,32 +140,19 @@ def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[s
     inside.append(f"timed = {point.results['status']} == 0.0")
     if "power_status" in point.results:
         inside.append(f"powered = {point.results['power_status']} == 0.0")
+    own = [field.name for field in get_model(which.model).fields if field.kind == "code"]
+    invalid = []
     for name in which.outputs:
-        value = point.results[name]
-        if name in STATUSES:
-            stored = f"np.uint8(np.int32({value}))"
-        elif name in codes:
-            stored = f"np.uint8(np.int32({value} if timed else 0.0))"
-        else:
-            stored = f"{value} if {'powered' if name in POWERED else 'timed'} else np.nan"
-        inside.append(f"{target.format(name)} = {stored}")
+        value, is_code = point.results[name], name in (*STATUSES, *CODES, *own)
+        absent = "0.0" if is_code else "np.nan"
+        if name not in STATUSES:
+            value = f"{value} if {'powered' if name in POWERED else 'timed'} else {absent}"
+        stored = f"{target.format(name)} = {'np.uint8(np.int32({}))' if is_code else '{}'}"
+        inside.append(stored.format(value))
+        invalid.append(stored.format(STATUSES.get(name, absent)))
     before = [f"{line.name} = {line.text}" for line in point.lines if not line.varies]
-    return loads, [*before, "for j in range(count):", *_deeper(inside)]
-
-
-def _codes_of(model: str) -> frozenset[str]:
-    """Return the variables of a model that hold codes, besides the statuses."""
-    own = (field.name for field in get_model(model).fields if field.kind == "code")
-    return frozenset((*CODES, *own))
-
-
-def _invalid(name: str, codes: frozenset[str]) -> str:
-    """Return what a variable is where the launch is invalid."""
-    if name == "status":
-        return "np.uint8(np.int32(in_launch_status))"
-    if name == "power_status":
-        return f"np.uint8({int(NO_TIME)})"
-    return "np.uint8(0)" if name in codes else "np.nan"
+    every = "for j in range(count):"
+    return loads, [*before, every, *_deeper(inside)], [every, *_deeper(invalid)]
 
 
 _COMPILING = Lock()

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress, product
-from operator import getitem, mul
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,6 +184,7 @@ def _in_boxes(space: KernelSpace, plan: Plan) -> Callable[[Variable], Any]:
     evaluates each box once.
     """
     import dask.array as da
+    from dask.array.core import normalize_chunks
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
@@ -202,23 +202,22 @@ def _in_boxes(space: KernelSpace, plan: Plan) -> Callable[[Variable], Any]:
         return evaluate_box(space, plan, grid.box(chunk), wanted)
 
     tasks = {(boxes, chunk): (evaluated, chunk) for chunk in range(grid.n_chunks)}
-    steps = [math.prod(grid.chunk_grid[i + 1 :]) for i in range(len(grid.names))]
+    lengths = dict(zip(grid.names, normalize_chunks(grid.chunk_shape, grid.shape), strict=True))
+    lengths["model"] = (len(plan.models),)
+    numbers = np.arange(grid.n_chunks).reshape(1, *grid.chunk_grid)
 
     def array(variable: Variable) -> Any:
-        own = [name in variable.dims for name in grid.names]
-        model = (0,) if "model" in variable.dims else ()
-        name, graph = f"{variable.name}-{token}", {}
         # The first chunk along what the variable does not depend on.
-        counts = (n if is_own else 1 for n, is_own in zip(grid.chunk_grid, own, strict=True))
-        for place in product(*map(range, counts)):
-            chunk, index = sum(map(mul, place, steps)), compress(place, own)
-            graph[name, *model, *index] = (getitem, (boxes, chunk), variable.name)
-        chunks: list[tuple[int, ...]] = [(len(plan.models),)] if model else []
-        for size, length in compress(zip(grid.chunk_shape, grid.shape, strict=True), own):
-            chunks.append(tuple(min(size, length - i) for i in range(0, length, size)))
+        first = (slice(None) if d in variable.dims else 0 for d in ("model", *grid.names))
+        name = f"{variable.name}-{token}"
+        graph = {
+            (name, *index): (getitem, (boxes, chunk.item()), variable.name)
+            for index, chunk in np.ndenumerate(numbers[tuple(first)])
+        }
         parts: dict[str, Any] = {boxes: tasks, name: graph}
         layers = HighLevelGraph(parts, {boxes: set(), name: {boxes}})
-        return da.Array(layers, name, tuple(chunks), dtype=variable.dtype)
+        chunks = tuple(lengths[d] for d in variable.dims)
+        return da.Array(layers, name, chunks, dtype=variable.dtype)
 
     return array
 

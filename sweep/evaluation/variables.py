@@ -158,18 +158,17 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         if dimension.stacked is not None:
             found += _stacked(dimension)
             continue
-        attributes = _attributes(f"tuning parameter {dimension.name}")
+        name, values = dimension.name, list(dimension.values)
+        attributes = _attributes(f"tuning parameter {name}")
         if dimension.kind == "device":
             names = ", ".join(d.name for d in space.devices)
             attributes = _attributes("device") | {"device_names": names}
         elif dimension.kind == "size":
-            attributes = _attributes(f"problem size {dimension.name}")
+            attributes = _attributes(f"problem size {name}")
         elif dimension.is_clock:
-            attributes = _clock_attributes(dimension.name)
-        values: Any = list(dimension.values)
-        if not isinstance(values[0], str):
-            values = np.asarray(dimension.values)
-        found.append(Labelled(dimension.name, (dimension.name,), values, attributes))
+            attributes = _clock_attributes(name)
+        shown = values if isinstance(values[0], str) else np.asarray(values)
+        found.append(Labelled(name, (name,), shown, attributes))
     for name, value in space.fixed.items():
         attributes = _attributes(f"problem size {name} of {space.kernel.key}")
         found.append(Labelled(name, (), np.asarray(value), attributes))

@@ -51,6 +51,8 @@ def test_invalid_launch__nothing_but_its_status(clocks):
     found = evaluate_box(space, plan, space.grid.whole)
     invalid = ~np.isin(found["status"], [STATUS["valid"], STATUS["model_domain"]])
     assert 0 < invalid.mean() < 1
+    time, is_valid = found["execution_time"], found["status"] == STATUS["valid"]
+    assert (np.isfinite(time) == is_valid).all() and (found["bound"][is_valid] > 0).all()
     for variable in variables(space, plan):
         values = found[variable.name]
         if values.shape != invalid.shape or variable.name == "status":
