@@ -264,19 +264,14 @@ def obstacles(space: KernelSpace, plan: Plan) -> dict[str, str]:
 
 def _clocks_in_range(space: KernelSpace, number: int) -> tuple[int, ...] | str:
     """Return the index of each clock in a device's range, or what is wrong."""
-    device, found = space.devices[number], []
+    devices, found = space.devices[number : number + 1], []
     for dimension in space.clocked.dimensions[-2:]:
         kind, column = dimension.kind, {dimension.name: np.array(dimension.values)}
-        hertz, nominal, inside = clock_on_devices(kind, column, (device,), 1)
+        hertz, _, low, high, inside = clock_on_devices(kind, column, devices, 1)
         if not inside.any():
             swept = sorted({float(f / 1e6) for f in (hertz.min(), hertz.max())})
-            low, high = (
-                device.values.get(f"clocks.{kind}_{end}", nominal[0]) for end in ("min", "max")
-            )
-            return (
-                f"{kind} clock {' to '.join(f'{f:g}' for f in swept)} MHz outside "
-                f"{low / 1e6:g} to {high / 1e6:g} MHz"
-            )
+            shown = " to ".join(f"{f:g}" for f in swept)
+            return f"{kind} clock {shown} MHz outside {low[0] / 1e6:g} to {high[0] / 1e6:g} MHz"
         found.append(int(np.argmax(inside)))
     return tuple(found)
 

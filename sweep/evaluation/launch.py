@@ -224,7 +224,7 @@ def _clocks(devices: tuple[Device, ...], ndim: int, *columns: Any) -> tuple[Cloc
     found = []
     status = np.zeros((1,) * ndim)
     for clock, column in zip(("core", "memory"), columns, strict=True):
-        hertz, nominal, inside = clock_on_devices(clock, column, devices, ndim)
+        hertz, nominal, *_, inside = clock_on_devices(clock, column, devices, ndim)
         found.append((hertz, nominal))
         status = np.where(inside, status, float(STATUS["clock_out_of_range"]))
     (core, core_nominal), (memory, memory_nominal) = found
@@ -234,8 +234,8 @@ def _clocks(devices: tuple[Device, ...], ndim: int, *columns: Any) -> tuple[Cloc
 
 def clock_on_devices(
     clock: str, column: Mapping[str, Array], devices: tuple[Device, ...], ndim: int
-) -> tuple[Array, Array, Any]:
-    """Return one clock, and its nominal value, in Hz, and whether it is in the device's range.
+) -> tuple[Array, ...]:
+    """Return one clock, its nominal value and range, in Hz, and whether it is in the range.
 
     Parameters
     ----------
@@ -248,14 +248,13 @@ def clock_on_devices(
     ndim : int
         Number of axes.
     """
-    nominal, low, high = (
-        _device_values(devices, f"clocks.{clock}_{end}", ndim) for end in ("nominal", "min", "max")
-    )
+    nominal = _device_values(devices, f"clocks.{clock}_nominal", ndim)
+    ends = (_device_values(devices, f"clocks.{clock}_{end}", ndim) for end in ("min", "max"))
+    low, high = (np.where(np.isfinite(end), end, nominal) for end in ends)
     ((name, values),) = column.items()
     if name.endswith("_ratio"):
         hertz = values * nominal
     else:
         hertz = values * 1e6 * np.ones_like(nominal)
-    low = np.where(np.isfinite(low), low, nominal)
-    high = np.where(np.isfinite(high), high, nominal)
-    return hertz, nominal, ~((hertz < low * (1 - 1e-9)) | (hertz > high * (1 + 1e-9)))
+    outside = (hertz < low * (1 - 1e-9)) | (hertz > high * (1 + 1e-9))
+    return hertz, nominal, low, high, ~outside
