@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import product
 
@@ -32,17 +33,19 @@ CORE_RULE = "(time ~ 1/core clock)"
 NO_CHANGE = "(no change)"
 SUM_RULE = "(sum of shares)"
 ROOF_RULE = "(larger share)"
-"""Rules without a model. The last two divide the time into a share of each clock, added or
-overlapped, fitted to the same given times as the mix."""
 
 SHARES = np.linspace(0.0, 1.0, 1001)
 
-SHARE_RULES: dict[str, Callable[[Array, Array], Array]] = {
+RULES: dict[str, Callable[[Array, Array], Array]] = {
+    CORE_RULE: lambda core, memory: core,
+    NO_CHANGE: lambda core, memory: np.ones_like(core),
     SUM_RULE: lambda core, memory: (1.0 - SHARES) * core + SHARES * memory,
     ROOF_RULE: lambda core, memory: (
         np.maximum((1.0 - SHARES) * core, SHARES * memory) / np.maximum(1.0 - SHARES, SHARES)
     ),
 }
+"""Rules without a model. The last two divide the time into a share of each clock, added or
+overlapped, fitted to the same given times as the mix."""
 
 COMPUTATION = (0.0, *(float(f"{x:.4g}") for x in np.geomspace(0.1, 1e4, 400)))
 """Instructions per load, from none to so many that memory does not matter."""
@@ -159,23 +162,26 @@ def predicted(
     _check(times, anchor, given)
     names = tuple(models) or tuple(model_names())
     mixes, of_mixes = _of_mixes(times, device, names, variant, len(given))
+    candidates = _candidates(of_mixes, anchor)
     result = []
     for kernel, measured in times.items():
         left = tuple(pair for pair in measured if pair != anchor and pair not in given)
         ratio = {pair: time / measured[anchor] for pair, time in measured.items()}
-        truth = np.array([ratio[pair] for pair in left])
-        for rule, values in _rules(anchor, given, ratio, left).items():
-            result.append(Predicted(kernel, rule, left, values, truth))
-        target = np.array([ratio[pair] for pair in given])
-        for name in names:
-            values, error = _fits(of_mixes[name], anchor, given, target, left)
+        truth, target = (np.array([ratio[pair] for pair in pairs]) for pairs in (left, given))
+        for by, relative in candidates.items():
+            values = relative(left)
+            wrong = relative(given) / target[:, np.newaxis] - 1.0
+            complete = np.isfinite(values).all(axis=0)
+            error = np.where(complete, np.sqrt(np.mean(wrong**2, axis=0)), np.inf)
             if not np.isfinite(error).any():
                 raise QueryError(
-                    f"{name} has no time on {device.key} at all clocks of the file: see"
+                    f"{by} has no time on {device.key} at all clocks of the file: see"
                     f" `sweep list models --device {device.key}` and the ranges of its clocks"
                 )
-            best = _middle(error)
-            result.append(Predicted(kernel, name, left, values[best], truth, mixes[best]))
+            near = np.flatnonzero(error <= error.min() + CLOSE)
+            best = int(near[len(near) // 2])
+            mix = mixes[best] if by in of_mixes else ()
+            result.append(Predicted(kernel, by, left, values[:, best], truth, mix))
     return result
 
 
@@ -192,27 +198,23 @@ def _check(times: ClockTimes, anchor: Pair, given: Sequence[Pair]) -> None:
             raise QueryError(f"kernel '{kernel}' was measured at no further pair to judge by")
 
 
-def _rules(
-    anchor: Pair, given: Sequence[Pair], ratio: Mapping[Pair, float], left: Sequence[Pair]
-) -> dict[str, Array]:
-    """Return the relative times predicted by the rules without a model."""
+def _candidates(
+    of_mixes: Mapping[str, Mapping[Pair, Array]], anchor: Pair
+) -> dict[str, Callable[[Sequence[Pair]], Array]]:
+    """Return what predicts relative times at pairs of clocks, by rule and model.
 
-    def slower(pairs: Sequence[Pair]) -> tuple[Array, Array]:
+    The predictions have a row for each pair, and a column for each share or mix to choose from.
+    """
+
+    def of_rule(rule: Callable[[Array, Array], Array], pairs: Sequence[Pair]) -> Array:
         core, memory = (np.array(anchor) / np.array(pairs, float)).T[..., np.newaxis]
-        return core, memory
+        return rule(core, memory)
 
-    found = {CORE_RULE: slower(left)[0][:, 0], NO_CHANGE: np.ones(len(left))}
-    target = np.array([[ratio[pair]] for pair in given])
-    for name, rule in SHARE_RULES.items():
-        error = np.sqrt(np.mean((rule(*slower(given)) / target - 1.0) ** 2, axis=0))
-        found[name] = rule(*slower(left))[:, _middle(error)]
-    return found
+    def of_model(times: Mapping[Pair, Array], pairs: Sequence[Pair]) -> Array:
+        return np.stack([times[pair] / times[anchor] for pair in pairs])
 
-
-def _middle(error: Array) -> int:
-    """Return the middle index of the smallest errors."""
-    near = np.flatnonzero(error <= error.min() + CLOSE)
-    return int(near[len(near) // 2])
+    rules = {name: partial(of_rule, rule) for name, rule in RULES.items()}
+    return {**rules, **{name: partial(of_model, times) for name, times in of_mixes.items()}}
 
 
 def _of_mixes(
@@ -238,23 +240,6 @@ def _of_mixes(
     of_models = found.values.reshape(len(models), len(core) * len(memory), -1)
     by_pair = (dict(zip(product(core, memory), own, strict=True)) for own in of_models)
     return list(product(*axes.values())), dict(zip(models, by_pair, strict=True))
-
-
-def _fits(
-    times: Mapping[Pair, Array],
-    anchor: Pair,
-    given: Sequence[Pair],
-    target: Array,
-    left: Sequence[Pair],
-) -> tuple[Array, Array]:
-    """Return the relative times of every mix, and its error, infinite if a time is missing."""
-
-    def relative(pairs: Sequence[Pair]) -> Array:
-        return np.stack([times[pair] / times[anchor] for pair in pairs], axis=1)
-
-    ratio = relative(left)
-    error = np.sqrt(np.mean((relative(given) / target - 1.0) ** 2, axis=1))
-    return ratio, np.where(np.isfinite(ratio).all(axis=1), error, np.inf)
 
 
 # ---------------------------------------------------------------------------- answers
