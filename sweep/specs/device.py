@@ -233,9 +233,9 @@ def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:
     bandwidth, clock, width = (values[name] for name in names)
     transfers = bandwidth / (clock * width / 8)
     if not any(abs(transfers / 2**power - 1) < 0.02 for power in range(5)):
-        text = "memory clock and bus width make this {:.3g} transfers a clock, not 1, 2, 4, 8 or 16"
-        path = "chip.memory_bandwidth_GBps"
-        report.error(path, text.format(transfers), bandwidth / 1e9, "warning")
+        made = f"memory clock and bus width make this {transfers:.3g} transfers a clock"
+        reason = f"{made}, not 1, 2, 4, 8 or 16"
+        report.error("chip.memory_bandwidth_GBps", reason, bandwidth / 1e9, "warning")
 
 
 # ---------------------------------------------------------------------------- models

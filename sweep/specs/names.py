@@ -19,7 +19,14 @@ NAME_PATTERN = rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}"
 LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
 """Names that a plan's constraints may use in addition to those of the kernel."""
 
-RESERVED_NAMES = frozenset({*DEVICE_NAMES, *LAUNCH_NAMES, *FUNCTIONS, *keyword.kwlist})
+_MEANINGS: dict[str, str] = {
+    **dict.fromkeys(keyword.kwlist, "it is a word of the expressions' language"),
+    **dict.fromkeys(FUNCTIONS, "it is a function of expressions"),
+    **dict.fromkeys(LAUNCH_NAMES, "conditions of a plan mean the launch by it"),
+    **{name: f"it means {meaning}" for name, meaning in DEVICE_NAMES.items()},
+}
+
+RESERVED_NAMES = frozenset(_MEANINGS)
 """Names with another meaning in expressions."""
 
 _DIMENSIONS = ("model", "device", "kernel", "core_clock", "core_clock_ratio", "memory_clock",
@@ -88,14 +95,7 @@ def why_not_a_name(name: str, *, dimension: bool) -> str:
         if len(name) > MAX_NAME:
             return f"a name has at most {MAX_NAME} characters"
         return "must be a name: a letter, then letters, digits, _"
-    if name in DEVICE_NAMES:
-        return f"the name is taken: it means {DEVICE_NAMES[name]}"
-    for taken, meaning in (
-        (LAUNCH_NAMES, "conditions of a plan mean the launch by it"),
-        (FUNCTIONS, "it is a function of expressions"),
-        (RESERVED_NAMES, "it is a word of the expressions' language"),
-        (RESERVED_DIMENSIONS if dimension else (), "the results have something else of that name"),
-    ):
-        if name in taken:
-            return f"the name is taken: {meaning}"
-    return ""
+    meaning = _MEANINGS.get(name, "")
+    if not meaning and dimension and name in RESERVED_DIMENSIONS:
+        meaning = "the results have something else of that name"
+    return f"the name is taken: {meaning}" if meaning else ""

@@ -18,6 +18,7 @@ FOLDERS: dict[str, str] = {"device": "devices", "kernel": "kernels_spec"}
 """The folder of each kind of file, in the shipped data and in the user's directories."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+_ROOTS = (_PACKAGE / "_data", _PACKAGE.parent)
 
 LARGEST_FILE = 2**20
 """Larger files (over 1 MiB) are refused, since no description is that long."""
@@ -63,18 +64,17 @@ def data_root(kind: str) -> Path:
         The installation has neither.
     """
     folder = FOLDERS.get(kind, kind)
-    for root in (_PACKAGE / "_data" / folder, _PACKAGE.parent / folder):
-        if root.is_dir():
-            return root
+    for root in _ROOTS:
+        if (root / folder).is_dir():
+            return root / folder
     raise SpecError(f"this installation of sweep lacks its folder {folder}: install it again")
 
 
 def label_of(path: Path) -> str:
     """Return a file's name for messages: ``devices/KEY.toml`` for a shipped file, else its path."""
-    for folder in FOLDERS.values():
-        if path.parent == _PACKAGE.parent / folder or path.parent == _PACKAGE / "_data" / folder:
-            return f"{folder}/{path.name}"
-    return str(path)
+    folder = path.parent
+    is_shipped = folder.name in FOLDERS.values() and folder.parent in _ROOTS
+    return f"{folder.name}/{path.name}" if is_shipped else str(path)
 
 
 def read_text(path: Path) -> str:
@@ -120,10 +120,8 @@ def load_toml(text: str) -> dict[str, Any]:
         if key is not None and key.count(".") >= MAX_KEY_PARTS:
             parts = re.sub(_STRING, "", key).count(".") + 1
             if parts > MAX_KEY_PARTS:
-                line = text.count("\n", 0, found.start()) + 1
-                raise ValueError(
-                    f"a key of {parts} parts in line {line}, more than {MAX_KEY_PARTS}"
-                )
+                place = f"{parts} parts in line {text.count(chr(10), 0, found.start()) + 1}"
+                raise ValueError(f"a key of {place}, more than {MAX_KEY_PARTS}")
     if statements > MAX_STATEMENTS:
         raise ValueError(f"more than {MAX_STATEMENTS} keys")
     try:

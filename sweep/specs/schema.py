@@ -74,11 +74,10 @@ def json_schema(
     schema: Schema = {"$schema": dialect, "title": f"{kind} file of sweep"}
     schema |= _object(sections[""].keys)
     properties = schema["properties"]
-    for name, section in sections.items():
-        if name:
-            properties[name] = _section(section, sections, model_parameters or {})
+    for name, section in list(sections.items())[1:]:
+        properties[name] = _section(section, sections, model_parameters or {})
+        schema["required"] += [name] * section.required
     properties["schema"] = {"const": SCHEMA_VERSION, "description": "version of the file format"}
-    schema["required"] += [name for name, section in sections.items() if name and section.required]
     if kind == "device":
         properties["compute_capability"]["enum"] = list(compute_capabilities())
         schema["allOf"] = _sources_of_optional(sections)
@@ -140,16 +139,11 @@ def _patterns(section: Section) -> list[Schema]:
     chosen = next((key.default for key in section.keys if key.name == "pattern"), "")
     for pattern in dict.fromkeys(key.pattern for key in section.keys if key.pattern):
         own = [key for key in section.keys if key.pattern == pattern]
-        rules.append(
-            {
-                "if": {
-                    "properties": {"pattern": {"const": pattern}},
-                    "required": [] if pattern == chosen else ["pattern"],
-                },
-                "then": {"required": [key.name for key in own if key.needed]},
-                "else": {"properties": {key.name: False for key in own}},
-            }
-        )
+        written = [] if pattern == chosen else ["pattern"]
+        condition = {"properties": {"pattern": {"const": pattern}}, "required": written}
+        needed = {"required": [key.name for key in own if key.needed]}
+        others = {"properties": {key.name: False for key in own}}
+        rules.append({"if": condition, "then": needed, "else": others})
     return rules
 
 
@@ -166,7 +160,7 @@ def _models(model_parameters: Mapping[str, Sequence[Parameter]]) -> Schema:
 def _sources(section: Section, sections: Format) -> Schema:
     if "model" not in sections:  # the author of a kernel file chooses its names
         return _mapping(_SOURCE, required=[section.whole])
-    keys = [key for name, table in sections.items() if name for key in table.keys]
+    keys = [key for table in sections.values() if table.name for key in table.keys]
     always = [key.path for key in keys if key.required and sections[key.section].required]
     return _mapping(
         False,
@@ -178,15 +172,14 @@ def _sources(section: Section, sections: Format) -> Schema:
 
 def _sources_of_optional(sections: Format) -> list[Schema]:
     """Return the rules that an optional value in a file must have a source."""
-    return [
-        {
-            "if": {"properties": {name: {"required": [key.name]}}, "required": [name]},
-            "then": {"properties": {"source": {"required": [key.path]}}},
-        }
-        for name, section in sections.items()
-        for key in section.keys
-        if name and not (key.required and section.required)
-    ]
+    rules = []
+    for name, section in list(sections.items())[1:]:
+        for key in section.keys:
+            written = {"properties": {name: {"required": [key.name]}}, "required": [name]}
+            sourced = {"properties": {"source": {"required": [key.path]}}}
+            if not (key.required and section.required):
+                rules.append({"if": written, "then": sourced})
+    return rules
 
 
 # ---------------------------------------------------------------------------- values

@@ -75,16 +75,3 @@ def test_wide_words__stride():
     assert simulate_bank_conflicts(addresses, 8, "wide_bank") == (2, 1)
     # Words of 4 bytes see the banks of 3.x in the mode of 4 bytes.
     assert simulate_bank_conflicts(8 * LANES, 4, "wide_bank") == (2, 1)
-
-
-@pytest.mark.parametrize(
-    ("tile", "padding", "store", "load"),
-    # On 32 banks: a tile of 16 puts two rows in a warp.
-    [(32, 0, 1, 32), (32, 1, 1, 1), (32, 2, 1, 2), (16, 0, 1, 8), (16, 1, 2, 2), (16, 2, 2, 1)],
-)
-def test_transpose__tile(tile, padding, store, load):
-    pitch = tile + padding
-    rows = Affine(0, 1, pitch, 0, tile, 8, 8 * tile)
-    columns = rows._replace(x=pitch, y=1)
-    assert affine_bank_conflicts(rows, 4, "warp") == store
-    assert affine_bank_conflicts(columns, 4, "warp") == load

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -258,22 +256,6 @@ def test_affine__is_the_mean_over_the_warps_of_a_block(affine, word_bytes):
         mean = [sum(part) / len(each) for part in np.transpose(each)]
         assert list(map(float, affine_bank_passes(affine, word_bytes, rule))) == mean
         assert affine_bank_conflicts(affine, word_bytes, rule) == np.divide(*mean)
-
-
-def test_affine__tables_equal_single_simulations():
-    base = np.array([0, 5]).reshape(-1, 1, 1, 1)
-    x = np.array([1, 2, 33]).reshape(-1, 1, 1)
-    width = np.array([8, 16, 32]).reshape(-1, 1)
-    word_bytes = np.array([4, 8])
-    affine = Affine(base, x, width + 1, 0, width, 4, 4 * width)
-    cost = affine_transactions(affine, word_bytes, "segment")
-    degree = affine_bank_conflicts(affine, word_bytes, "warp")
-    assert cost.transactions.shape == degree.shape == (2, 3, 3, 2)
-    chosen = itertools.product(base.flat, x.flat, width.flat, word_bytes.flat)
-    for i, (b, s, w, size) in enumerate(chosen):
-        one = Affine(b, s, w + 1, 0, w, 4, 4 * w)
-        assert [part.flat[i] for part in cost] == list(affine_transactions(one, size, "segment"))
-        assert degree.flat[i] == affine_bank_conflicts(one, size, "warp")
 
 
 def test_affine__known_cases():
