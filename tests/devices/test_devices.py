@@ -57,9 +57,6 @@ def test_any_device(path):
     assert 3e11 < rate * values["clocks.core_nominal"] < 2e14
 
 
-# ---------------------------------------------------------------------------- Hong & Kim 2009
-
-
 @pytest.mark.parametrize("key", TESLA)
 def test_tesla__clock_ranges_are_assumed_and_there_is_no_power(key):
     device = specs.load_device(key)
@@ -72,9 +69,6 @@ def test_tesla__clock_ranges_are_assumed_and_there_is_no_power(key):
         # The ratios 0.8 and 1.2 themselves must be inside, whatever their product rounds to.
         assert device.values[f"clocks.{domain}_min"] <= 0.8 * nominal * (1 + 1e-12)
         assert device.values[f"clocks.{domain}_max"] >= 1.2 * nominal * (1 - 1e-12)
-
-
-# ---------------------------------------------------------------------------- Wang & Chu 2017
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +110,6 @@ def test_hong_kim_on_gtx_980__follows_from_wang_chu(gtx_980, wang_chu):
     assert {gtx_980.sources[f"model.hong_kim.{key}"].kind for key in hong_kim} == {"derived"}
 
 
-# ---------------------------------------------------------------------------- Luo & Suda 2011
-
-
 def test_luo_suda__flops_and_costs_of_classes():
     device = specs.load_device("gtx_260")
     table = device.model_parameters["luo_suda"]
@@ -129,9 +120,6 @@ def test_luo_suda__flops_and_costs_of_classes():
     assert set(costs.values()) <= set(printed.values()) and len(printed) == 45
     assert device.assumed(["model.luo_suda"]) == ("model.luo_suda.class_cost",)
     assert device.sources["model.luo_suda.instruction_cost"].kind == "paper"
-
-
-# ---------------------------------------------------------------------------- Zhang & Owens 2011
 
 
 def test_zhang_owens__peaks_of_section_4():
@@ -150,9 +138,6 @@ def test_zhang_owens__peaks_of_section_4():
         "model.zhang_owens.global_latency_cycles",
         "model.zhang_owens.global_share_fraction",
     )
-
-
-# ---------------------------------------------------------------------------- Lemeire et al. 2016
 
 
 def latencies(key):
@@ -188,9 +173,6 @@ def test_lemeire__table3_fits_the_chip():
         assert bandwidth * 1e9 < device.values["chip.memory_bandwidth"]
         issued = bandwidth * 1e9 / (32 * width) / n_sm * issue
         assert issued == pytest.approx(0.576 * clock, rel=0.02)
-
-
-# ---------------------------------------------------------------------------- power
 
 
 def full_power(device, core, memory):

@@ -70,9 +70,6 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
         assert cycles > 32 / 4 * ratio
 
 
-# ---------------------------------------------------------------------------- datasheets
-
-
 @pytest.mark.parametrize("row", SHEETS, ids=DATASHEETS)
 def test_datasheet(row):
     device = specs.load_device(row["device"])
@@ -125,8 +122,6 @@ def test_latencies__rise_with_the_distance_and_name_other_cards(device):
     assert kind == ("assumed" if device.key in others else "microbenchmark")
     assert device.sources["microbenchmark.l1_latency_cycles"].kind == "microbenchmark"
 
-
-# ---------------------------------------------------------------------------- occupancy
 
 PLENTY = 10**6
 FEW = {  # occupancy where registers do not suffice: 8,192, 16,384 and 32,768; 256 a lane
@@ -189,9 +184,6 @@ def test_occupancy__of_both_vendors_at_once():
         assert np.array_equal(counts.active_warps_per_sm[i], alone.active_warps_per_sm)
     same = limits_for(["7.0", "8.0"], (-1, 1))
     assert same.warp_size.shape == ()  # warps of a block do not depend on the device then
-
-
-# ---------------------------------------------------------------------------- devices without cuda
 
 
 def test_amd__has_its_own_limits():

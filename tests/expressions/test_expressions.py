@@ -25,9 +25,6 @@ def value_of(text, **values):
     return value
 
 
-# Arithmetic
-
-
 @pytest.mark.parametrize(("text", "expected"), [*CASES["constants"], ("log2(3)", math.log2(3))])
 def test_value__of_constant_expression(text, expected):
     expression = Expression.parse(text)
@@ -44,9 +41,6 @@ def test_powers_of_integers_and_log2_of_powers_of_two__are_exact():
     np.testing.assert_array_equal(value_of("b ** e", b=base, e=exponent), exact)
     exponent = np.arange(-1000.0, 1000.0)
     np.testing.assert_array_equal(value_of("log2(x)", x=2.0**exponent), exponent)
-
-
-# Names and values
 
 
 def test_expression__is_its_text_and_knows_its_names():
@@ -109,9 +103,6 @@ def test_evaluate__strings_are_no_numbers(text, position):
     assert caught.value.position == position
 
 
-# Broadcasting
-
-
 def test_shape__is_that_of_the_names_used():
     tile = np.arange(1.0, 6.0).reshape(5, 1, 1)
     size = np.arange(1.0, 4.0).reshape(1, 3, 1)
@@ -122,9 +113,6 @@ def test_shape__is_that_of_the_names_used():
         assert value.shape == fault.shape == tuple(shape), text
     with pytest.raises(ValueError, match="broadcast"):
         evaluate("a + b", a=np.ones(2), b=np.ones(3))
-
-
-# Faults
 
 
 @pytest.mark.parametrize("text", CASES["faults"])
@@ -171,9 +159,6 @@ def test_fault__of_a_value_that_came_from_an_expression():
     value, fault = Expression.parse("a").evaluate({"a": 1.0}, {"a": np.array([True, False])})
     assert value.shape == fault.shape == (2,)
     np.testing.assert_array_equal(value, [np.nan, 1.0])
-
-
-# Cost
 
 
 def test_evaluate__does_the_arithmetic_and_little_else(monkeypatch):

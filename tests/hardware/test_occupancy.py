@@ -21,9 +21,6 @@ def occupied(cc, threads, registers, shared_memory, blocks=PLENTY, n_sm=16):
     return occupancy(threads, registers, shared_memory, blocks, limits=limits_for(cc), n_sm=n_sm)
 
 
-# The table
-
-
 def test_table__capabilities_in_order():
     known = compute_capabilities()
     assert known[0] == "1.0" and known[-1] == "12.1" and len(known) == len(set(known))
@@ -51,9 +48,6 @@ def test_limits_for__stacks_along_devices():
     assert limits_for("5.2").max_warps_per_sm.shape == ()
     with pytest.raises(SpecError, match="unknown compute capability '5.9': .* 5.0, 5.2, 5.3, 6.0"):
         limits_for(["1.3", "5.9"])
-
-
-# Printed values
 
 
 def test_hong_kim_table_2__five_blocks_of_80_on_16_multiprocessors():
@@ -165,9 +159,6 @@ def test_active_blocks__as_placed_one_by_one(cc):
     assert occupied(cc, threads, registers, shared).active_blocks_per_sm.tolist() == expected
 
 
-# Properties
-
-
 @given(st.sampled_from(compute_capabilities()),
        *(st.integers(*ends) for ends in ((1, 1024), (0, 255), (0, 50_000), (1, 10_000), (1, 200))),
 )  # fmt: skip
@@ -204,9 +195,6 @@ def test_occupancy__broadcasts_and_stays_small():
             assert many[at, 3, 5] == single
         assert isinstance(many, np.ndarray) and isinstance(single, np.ndarray)
     assert counts.limiter.dtype == counts.status.dtype == np.uint8
-
-
-# Limiter and status
 
 
 @pytest.mark.parametrize(

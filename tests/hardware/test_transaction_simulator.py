@@ -14,8 +14,6 @@ from sweep.hardware.affine_accesses import Affine, affine_bank_passes, affine_tr
 from sweep.hardware.memory_rules import BANK_RULES, RULES, WORD_BYTES
 from sweep.hardware.warp_simulation import PATIENCE, Rows, combinations, rows_of
 
-# ------------------------------------------------------------------- the rules, a second time
-
 
 def half_warps(lanes):
     """Yield lists of (lane within the half-warp, first byte) of the lanes that take part."""
@@ -108,9 +106,6 @@ def brute_banks(lanes, word_bytes, rule):
         if words:
             degrees.append(max(sum(w % banks == bank for w in words) for bank in range(banks)))
     return sum(degrees), len(degrees)
-
-
-# ----------------------------------------------------------------------------- random addresses
 
 
 @st.composite
@@ -209,9 +204,6 @@ def test_combinations__are_those_that_occur():
 def test_addresses__without_active_lanes():
     for rule in BANK_RULES:
         assert simulate_bank_conflicts([0, 4], 4, rule, [False, False]) == (0, 0)
-
-
-# ------------------------------------------------------------------------------- affine patterns
 
 
 def threads_of(width, height, threads):

@@ -98,9 +98,6 @@ def test_addresses__segments_halve_from_either_side_and_wide_words_of_2_x_are_pa
     assert [transactions_of_addresses(same, w, "sector")[0] for w in WORD_BYTES] == [1] * 5
 
 
-# Patterns
-
-
 def cost(pattern, word_bytes=4, stride=None, lanes=32):
     """Return transactions per warp under all rules, and the sectors."""
     transactions, _, sectors = access_transactions(pattern, word_bytes, stride, lanes, RULES)
@@ -181,9 +178,6 @@ def test_patterns__simulate_each_combination_once(monkeypatch):
     transactions, _, _ = access_transactions("strided", [[4], [8]], strides, 32, "line")
     assert transactions.shape == (2, 100_000)
     assert simulated == {(4, RULES.index("line")): 33, (8, RULES.index("line")): 17}
-
-
-# Bank conflicts
 
 
 @pytest.mark.parametrize("banks", [16, 17, 32])  # 17, a prime number, avoids conflicts

@@ -42,8 +42,6 @@ def full(array):
     return np.broadcast_to(array, (len(DEVICES), 4, 3, 3, 1, 1))[..., 0, 0]
 
 
-# ------------------------------------------------------------------------------ the words' counts
-
 # Blocks of whole warps, in one row: the words then say all.
 ROW = spoilt(text_of("GLOBAL", "SHARED"), "width = [8, 16, 32, 64]", "width = [32, 64, 256]")
 ROW = spoilt(spoilt(ROW, "height = [1, 4, 8]\n", ""), "width * height", "width").replace(
@@ -85,9 +83,6 @@ def test_global_access__misaligned_is_the_mean_over_bases():
     mean = np.mean(found, axis=0)
     expected = np.broadcast_arrays(words.transactions, words.sectors)
     np.testing.assert_allclose(mean, np.broadcast_to(expected, mean.shape))
-
-
-# ----------------------------------------------------------------- from block shape and device
 
 
 def test_affine__counts_follow_from_block_shape_and_device():
@@ -149,9 +144,6 @@ def test_affine__an_access_that_no_hardware_has_is_a_status(key, bad):
         assert not (status == STATUS["kernel_expression"]).any()
 
 
-# --------------------------------------------------------------------------- blocks simulated once
-
-
 def test_affine__matrices_of_other_widths_are_one_form():
     """Rows that share no line cost what they cost, whatever lies between them."""
     columns = np.arange(2, 200) * 32
@@ -169,9 +161,6 @@ def test_affine__large_tables_are_cut_into_parts(monkeypatch):
     monkeypatch.setattr("sweep.hardware.affine_accesses.WARPS_AT_ONCE", 7)
     cut = affine_transactions(affine, 4, [["strict"], ["sector"]])
     np.testing.assert_array_equal(np.stack(cut), np.stack(whole))
-
-
-# --------------------------------------------------------------------------------- the file
 
 
 def test_file__expressions_and_defaults():

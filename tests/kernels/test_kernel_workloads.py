@@ -28,9 +28,6 @@ def with_rates(rates: str) -> str:
     return spoilt(KERNEL, LAST_OF_LOAD, LAST_OF_LOAD + rates)
 
 
-# ---------------------------------------------------------------------------- stages
-
-
 def staged(threads):
     return launch_of(STAGES.replace("THREADS", str(threads)), "gtx_285")
 
@@ -57,9 +54,6 @@ def test_lanes_that_take_no_part_meet_no_bank(threads, degree):
 
 def test_more_threads_than_the_block_has_are_flagged():
     assert staged(129).status.item() == BAD
-
-
-# ---------------------------------------------------------------------------- words and banks
 
 
 # Bytes of a word to passes of a warp: a request is a warp, half a warp for 8 bytes, a quarter
@@ -100,9 +94,6 @@ def test_global_loads__meet_the_banks_of_l1(pattern, passes):
     assert set(np.ravel(load.wavefronts)[1:]) <= {passes}  # of whole warps
 
 
-# ---------------------------------------------------------------------------- caches, parallelism
-
-
 def test_hit_rates_and_parallelism__of_access_and_kernel():
     text = with_rates('l1_hit_rate = "0.5 if tile == 4 else 0.25"\nl2_hit_rate = 0.75\n')
     text += "\n[cache]\nl2_hit_rate = 0.125\n"
@@ -138,9 +129,6 @@ def test_l1__of_every_capability_and_in_expressions():
     expected = {"7.0": 128, "7.5": 96, "8.0": 192, "9.0": 256}
     assert {name: sizes[name] / 1024 for name in expected} == expected
     assert l1_bytes_of("") == 0
-
-
-# ---------------------------------------------------------------------------- shipped kernels
 
 
 def served(key, device, **chosen):

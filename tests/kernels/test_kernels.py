@@ -147,9 +147,6 @@ def test_micro__every_launch_is_whole_rounds(device):
     np.testing.assert_array_equal(rounds, np.round(rounds))
 
 
-# ------------------------------------------------------------------------- CUDA samples
-
-
 def test_vector_add__all_elements_are_added_once():
     counts = Counts("vector_add")
     added = counts.threads * counts.blocks * counts["instructions.fp32"]
@@ -182,9 +179,6 @@ def test_matrixmul__matrices_that_fit_the_cache_hit_more(key):
     resident = Counts(key, n=256)["cache.l2_hit_rate"]
     assert 12 * 256**2 <= 2 * 2**20 < 12 * 1024**2
     assert np.max(resident) > np.max(streaming)
-
-
-# ------------------------------------------------------------------------- every kernel
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -22,9 +22,6 @@ COUNTERS = DATA / "convolution_counters_RTX_2080_Ti.csv.gz"
 AXES = ("BLOCK_SIZE_X", "BLOCK_SIZE_Y", "TILE_SIZE_X", "TILE_SIZE_Y", "READ_ONLY")
 
 
-# ---------------------------------------------------------------------------- counters
-
-
 @pytest.fixture(scope="module")
 def counted() -> dict[str, np.ndarray]:
     """Return the counters' columns, a row per configuration."""
@@ -100,9 +97,6 @@ def test_counters__within_a_tenth_at_the_median(counted, predicted):
 
 def test_shared_memory__is_what_ktt_reports(counted, predicted):
     assert (predicted["shmem_B"] == counted["shmem_B"]).all()
-
-
-# ---------------------------------------------------------------------------- times
 
 
 def judged(kernel: str, device: str, measured: xr.Dataset) -> dict[str, dict[str, Any]]:

@@ -43,9 +43,6 @@ def launch_of(device="rtx_2080_ti", sizes=SIZES, **chosen):
     return launched("xgemm", device, **sizes, **chosen)
 
 
-# ------------------------------------------------------------------- a walk through the algorithm
-
-
 class Walk:
     """The accesses of the first block to one tile, as the OpenCL source makes them.
 
@@ -157,8 +154,6 @@ def test_arithmetic_and_memory__of_the_whole_product(chosen):
     assert work.barriers.item() == (2 * steps if local else 0)
 
 
-# ------------------------------------------------------------------ what the compiler made of it
-
 REGISTERS = [  # NVRTC 11.8, the same algorithm in CUDA C++ with declared blocks: sm_52, sm_75
     ({"VWM": 4, "VWN": 4}, 48, 62),
     ({"MWG": 128, "NWG": 128, "VWM": 4, "VWN": 4}, 104, 116),
@@ -179,9 +174,6 @@ def test_registers__near_those_of_a_compiler_and_bounded_by_the_block():
     assert launch.status.item() == STATUS["valid"]
 
 
-# ------------------------------------------------------------------------- reuse in the L2 cache
-
-
 @pytest.mark.parametrize("change", [{}, {"MWG": 128}, {"NWG": 128, "MDIMC": 8, "NDIMC": 8}])
 def test_reuse__of_strips_by_the_blocks_that_run_at_once(change):
     sizes = {"m": 4096, "n": 4096, "k": 4096}
@@ -195,9 +187,6 @@ def test_reuse__of_strips_by_the_blocks_that_run_at_once(change):
     assert values["miss_a"] == pytest.approx(len(strips) / at_once, rel=0.01)
     rows = len({b // columns for b in range(int(at_once))})
     assert values["miss_b"] == pytest.approx(rows / at_once, rel=0.3)  # the last row is not full
-
-
-# ---------------------------------------------------------------------- the published search space
 
 
 def test_space__is_the_published_one():

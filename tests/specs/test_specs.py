@@ -138,9 +138,6 @@ def test_shipped_kernel__is_valid_and_has_a_configuration_that_meets_its_constra
     assert good.any()
 
 
-# ---------------------------------------------------------------------------- finding files
-
-
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """Return a user's directory, which is searched first."""
@@ -175,9 +172,6 @@ def test_search__explicit_path_and_data_root(own, monkeypatch):
     assert specs.data_root("device") == specs.data_root("devices")
     with pytest.raises(SpecError, match="lacks its folder nonsense"):
         specs.data_root("nonsense")
-
-
-# ---------------------------------------------------------------------------- describing
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -122,9 +122,6 @@ def test_range_text(bounds, text):
     assert range_text(*bounds, zero=True) == (f"0 or {text}" if "any" not in text else text)
 
 
-# ---------------------------------------------------------------------------- model parameters
-
-
 @pytest.mark.parametrize("case", CASES["model"], ids=lambda case: case["line"])
 def test_model_parameter(case):
     line, error = case["line"], case["error"]
@@ -146,9 +143,6 @@ def test_model_parameter__what_is_missing_is_a_status_and_no_error():
     assert not SCHEMAS["device"].is_valid(tomllib.loads(DEVICE.replace("hong_kim", "hong_kin")))
 
 
-# ---------------------------------------------------------------------------- names
-
-
 WRONG_NAMES = ("", "1x", "a-b", "a.b", "a b", "a\n", "a\0", "é", "\ud800", "__import__('os')",
                "a" * (MAX_NAME + 1), None, 3, b"x", ["x"], 10**30)  # fmt: skip
 
@@ -162,9 +156,6 @@ def test_names_and_words__are_identifiers_and_printable():
         assert str(error.value).isprintable() and len(str(error.value)) < 250
     fits = {"x": True, "x y": True, "x\0": False, "\ud800": False, " ": False}
     assert {word: is_word(word) for word in fits} == fits
-
-
-# ---------------------------------------------------------------------------- files
 
 
 def test_no_such_device_and_no_such_search_path(monkeypatch):
@@ -201,9 +192,6 @@ def test_file_of_a_mebibyte_byte_order_mark_and_carriage_returns(tmp_path):
     assert message(specs.load_device, path).startswith(f"{path}: larger than 1048576 bytes")
     path.write_bytes(b"\xef\xbb\xbf" + DEVICE.replace("\n", "\r\n").encode())
     assert specs.load_device(path).name == "Test GPU"
-
-
-# ---------------------------------------------------------------------------- lint
 
 
 @pytest.fixture
