@@ -180,8 +180,7 @@ def changes_plot(
             axes.plot(best, i, "D" if fails else "o", color=draw.PALETTE[5 if fails else 0],
                       markersize=6)  # fmt: skip
         axes.axvspan(-100.0 * tolerance, 100.0 * tolerance, color=draw.PALETTE[2], alpha=0.15)
-        names = [(change.kernel, change.device, change.model) for change in found]
-        labels = [", ".join(filter(None, parts)) for parts in names]
+        labels = [", ".join(filter(None, change.group.values())) for change in found]
         axes.set_yticks(range(len(found)), labels, fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel(f"change of {draw.words(objective)} [%]")
@@ -227,10 +226,10 @@ def _draw_correlations(
     axes: Axes, pairs: Sequence[PairOfModels], rows: Sequence[tuple[str, str]]
 ) -> None:
     """Draw the rank correlations as a matrix, a dot where the best configuration is the same."""
-    columns = list(dict.fromkeys((pair.first, pair.second) for pair in pairs))
+    columns = list(dict.fromkeys(pair.models for pair in pairs))
     table = np.full((len(rows), len(columns)), np.nan)
     for pair in pairs:
-        at = rows.index((pair.kernel, pair.device)), columns.index((pair.first, pair.second))
+        at = rows.index((pair.kernel, pair.device)), columns.index(pair.models)
         table[at] = pair.correlation
         if pair.agrees_on_best:
             axes.plot(at[1], at[0], "o", color="black", markeredgecolor="white", markersize=5)
@@ -245,8 +244,8 @@ def _draw_correlations(
 
 def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
     """Draw one model's predictions over another's."""
-    x, y = pair.first_values, pair.second_values
-    _draw_points(axes, x, y, pair.first_regimes)
+    x, y = pair.values
+    _draw_points(axes, x, y, pair.regimes[0])
     both = np.array([max(x.min(), y.min()), min(x.max(), y.max())])
     if both[0] < both[1]:
         axes.plot(both, both, "-", color=draw.GREY, linewidth=1.0, label="equal")
@@ -256,8 +255,8 @@ def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
     draw.scale_axis(axes, "y", y)
     unit = "s" if objective == "execution_time" else "1"
     axes.set(
-        xlabel=f"{draw.words(objective)}, {pair.first} [{unit}]",
-        ylabel=f"{draw.words(objective)}, {pair.second} [{unit}]",
+        xlabel=f"{draw.words(objective)}, {pair.models[0]} [{unit}]",
+        ylabel=f"{draw.words(objective)}, {pair.models[1]} [{unit}]",
         title=f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})",
     )
     axes.legend(markerscale=4)

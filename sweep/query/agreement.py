@@ -159,30 +159,29 @@ class PairOfModels:
 
     Attributes
     ----------
-    first_values, second_values : array
-        The objective, in dimension order.
-    first_regimes, second_regimes : array
+    models : tuple of str
+        The two models.
+    values : array, shape (2, configurations)
+        The objective by each model, in dimension order.
+    regimes : array, shape (2, configurations)
         The regimes' names, empty texts without the variable ``regime``.
     """
 
     kernel: str
     device: str
-    first: str
-    second: str
-    first_values: Array
-    second_values: Array
-    first_regimes: Array
-    second_regimes: Array
+    models: tuple[str, str]
+    values: Array
+    regimes: Array
 
     @property
     def correlation(self) -> float:
         """Spearman's rank correlation of the two models' values."""
-        return spearman(self.first_values, self.second_values)
+        return spearman(*self.values)
 
     @property
     def agrees_on_best(self) -> bool:
         """Whether a configuration is best for both models, ties included."""
-        one, other = self.first_values, self.second_values
+        one, other = self.values
         return bool(((one == one.min()) & (other == other.min())).any())
 
     def parting(self) -> tuple[str, str] | None:
@@ -191,9 +190,8 @@ class PairOfModels:
         The measure is the median distance of a configuration's two ranks; a pair of regimes counts
         if it has at least 1 % of the configurations.
         """
-        distance = np.abs(average_ranks(self.first_values) - average_ranks(self.second_values))
-        ones, first = np.unique(self.first_regimes, return_inverse=True)
-        others, second = np.unique(self.second_regimes, return_inverse=True)
+        distance = np.abs(np.subtract(*map(average_ranks, self.values)))
+        (ones, first), (others, second) = (np.unique(r, return_inverse=True) for r in self.regimes)
         found: dict[tuple[str, str], float] = {}
         for i, j in np.ndindex(len(ones), len(others)):
             here = (first == i) & (second == j)
@@ -203,17 +201,17 @@ class PairOfModels:
 
     def row(self) -> dict[str, Any]:
         """Return the pair as a row of the answer."""
-        parting = self.parting()
+        parting, (one, other) = self.parting(), self.values
         return {
             "kernel": self.kernel,
             "device": self.device,
-            "first": self.first,
-            "second": self.second,
-            "configurations": len(self.first_values),
+            "first": self.models[0],
+            "second": self.models[1],
+            "configurations": len(one),
             "rank_correlation": or_none(self.correlation),
             "same_best": "yes" if self.agrees_on_best else "no",
-            "loss_of_first": _loss(self.first_values, self.second_values),
-            "loss_of_second": _loss(self.second_values, self.first_values),
+            "loss_of_first": _loss(one, other),
+            "loss_of_second": _loss(other, one),
             "parts_in": " / ".join(parting) if parting and all(parting) else None,
         }
 
@@ -265,15 +263,12 @@ def _pairs_of(grid: Grid, objective: str, select: Mapping[str, Any]) -> Iterator
         read = grid.read_flat(names, here, dims)
         by_model = {key: values.reshape(len(models), -1) for key, values in read.items()}
         times = by_model[name]
-        regimes = by_model.get("regime", np.full(times.shape, ""))
+        regimes = by_model.get("regime", np.full(times.shape, "")).astype(str)
         for a, b in combinations(range(len(models)), 2):
             both = np.isfinite(times[a]) & np.isfinite(times[b])
             if both.any():
-                values, names_of = times[:, both], regimes[:, both].astype(str)
-                yield PairOfModels(
-                    grid.kernel, device, models[a], models[b],
-                    values[a], values[b], names_of[a], names_of[b],
-                )  # fmt: skip
+                of = (array[[a, b]][:, both] for array in (times, regimes))
+                yield PairOfModels(grid.kernel, device, (models[a], models[b]), *of)
 
 
 def _thin(index: dict[str, Array], dims: Sequence[str]) -> None:

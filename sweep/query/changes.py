@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -28,14 +28,15 @@ class Change:
 
     Attributes
     ----------
+    group : mapping
+        The kernel, the device and the model; measured times have no model.
     objective, units : str
         What is compared.
     before, after : array
         The objective of the configurations that both results have, NaN where invalid.
-    regimes : pair of array
-        Names of the regimes before and after, None where the results do not have them.
-    energies : pair of array, or None
-        Energies before and after, for the fronts.
+    sides : pair of dict
+        As far as both results have them, the names of the ``regime`` and the ``energy``, before and
+        after.
     only_before, only_after : int
         Configurations that only one of the results has.
     axes : tuple of dict
@@ -43,15 +44,12 @@ class Change:
         these dimensions, flattened.
     """
 
+    group: Mapping[str, str | None]
     objective: str
     units: str
-    kernel: str
-    device: str | None
-    model: str | None
     before: Array
     after: Array
-    regimes: tuple[Array, Array]
-    energies: tuple[Array, Array] | None
+    sides: Sequence[Mapping[str, Array]]
     only_before: int
     only_after: int
     axes: tuple[dict[str, Array], ...]
@@ -93,12 +91,10 @@ class Change:
 
     def fronts(self) -> tuple[set[int], set[int]] | None:
         """Return the configurations on the time-energy fronts before and after."""
-        if self.energies is None:
+        if "energy" not in self.sides[0]:
             return None
-        was, now = (
-            set(front(columns).tolist())
-            for columns in zip((self.before, self.after), self.energies, strict=True)
-        )
+        both = zip((self.before, self.after), self.sides, strict=True)
+        was, now = (set(front([values, side["energy"]]).tolist()) for values, side in both)
         return was, now
 
     def configuration(self, number: int) -> dict[str, Any]:
@@ -110,8 +106,8 @@ class Change:
 
     def regimes_of(self, number: int) -> tuple[str | None, str | None]:
         """Return a configuration's regimes before and after."""
-        before, after = self.regimes
-        return before[number], after[number]
+        was, now = (side["regime"][number] if "regime" in side else None for side in self.sides)
+        return was, now
 
     def worst_regime(self) -> str | None:
         """Return the regimes (before > after) of the configuration that slowed down most."""
@@ -129,9 +125,7 @@ class Change:
         """Return the change as a row of the answer."""
         ratio, fronts, (was, now) = self.ratio, self.fronts(), self.valid
         return {
-            "kernel": self.kernel,
-            "device": self.device,
-            "model": self.model,
+            **self.group,
             "compared": int(self.before.size),
             "changed": int((np.abs(ratio - 1.0) > tolerance).sum()),
             "became_invalid": int((was & ~now).sum()),
@@ -169,13 +163,8 @@ class Change:
             one, other = (or_none(float(side[number])) for side in (self.before, self.after))
             change = None if one is None or other is None else other / one - 1.0
             outcome = (", ".join(happened), one, other, change, *self.regimes_of(number))
-            yield {
-                "kernel": self.kernel,
-                "device": self.device,
-                "model": self.model,
-                **self.configuration(number),
-                **dict(zip(OUTCOME, outcome, strict=True)),
-            }
+            known = dict(zip(OUTCOME, outcome, strict=True))
+            yield {**self.group, **self.configuration(number), **known}
 
 
 def changes(before: Any, after: Any, objective: str = "execution_time") -> list[Change]:
@@ -237,13 +226,10 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
             for side, grid in enumerate((old, new))
         ]
         before, after = (found[name] for found in read)
-        nothing = np.broadcast_to(np.array(None), before.shape)
-        regimes = read[0].get("regime", nothing), read[1].get("regime", nothing)
-        energies = (read[0]["energy"], read[1]["energy"]) if "energy" in names else None
+        labels = {"kernel": old.kernel, "device": device, "model": model}
         yield Change(
-            objective, old.units(name), old.kernel, device, model, before, after,
-            regimes, energies, only_before, only_after, axes,
-        )  # fmt: skip
+            labels, objective, old.units(name), before, after, read, only_before, only_after, axes
+        )
 
 
 def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:

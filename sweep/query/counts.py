@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -304,8 +305,9 @@ def _reasons(
     found: dict[int, Counter[str]] = {number: Counter() for number in numbers}
     if not found:
         return found
-    for part in question.narrowed(numbers, keeps_condition=keeps_condition).parts:
-        of_part = Question([part], question.by)
+    for part in question.narrowed(numbers):
+        condition = part.condition if keeps_condition else None
+        of_part = Question([replace(part, condition=condition)], question.by)
         names = part.status_names
         counts = _counts(of_part, CODES if names else Keep("bins"), names)
         for key, number in of_part.groups.items():

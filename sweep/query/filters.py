@@ -263,14 +263,15 @@ class Condition:
         mask = np.zeros((1,) * len(self.grid.dims), bool)
         # Once for each combination of meanings: there are few, and a string per point is large.
         for combination in product(*map(np.unique, codes.values())):
-            is_here = np.asarray(True)
-            for (name, found), code in zip(codes.items(), combination, strict=True):
+            for name, code in zip(codes, combination, strict=True):
                 values[name] = str(self.grid.meanings(self.variables[name])[int(code)])
-                is_here = is_here & (found == code)
             value, fault = map(np.asarray, self.expression.evaluate(values))
             if value.dtype.kind not in "biuf":
                 raise QueryError(f"`{self.expression.text}` is a text, not a condition")
-            mask = mask | (is_here & (value != 0) & ~fault)
+            holds = (value != 0) & ~fault
+            for found, code in zip(codes.values(), combination, strict=True):
+                holds = holds & (found == code)
+            mask = mask | holds
         return mask
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -187,15 +187,14 @@ class KernelPart:
         left = left.transpose(grouped + free).reshape(shape)
         return np.asarray(np.broadcast_to(missing * left, self.shape).ravel())
 
-    def narrowed(self, groups: Array, *, keeps_condition: bool = True) -> KernelPart:
+    def narrowed(self, groups: Array) -> KernelPart:
         """Return the part about some of the groups and, it may be, others of the same values."""
         selection = self.selection
         places = np.unravel_index(groups, self.shape) if self.by else ()
         for name, of_groups in zip(self.by, places, strict=True):
             chosen = selection.indices[name][np.unique(of_groups)]
             selection = selection.narrowed(self.grid, name, chosen)
-        condition = self.condition if keeps_condition else None
-        return replace(self, selection=selection, condition=condition)
+        return replace(self, selection=selection)
 
 
 def _is_dimension(grid: Grid, name: str) -> bool:
@@ -258,14 +257,12 @@ class Question:
             offset += part.grid.points  # so that positions order the kernels too
         return found
 
-    def narrowed(self, numbers: Sequence[int], *, keeps_condition: bool = True) -> Question:
-        """Return the question about some groups, without the kernels that have none of them."""
-        found = []
+    def narrowed(self, numbers: Sequence[int]) -> Iterator[KernelPart]:
+        """Yield the parts about some groups, without the kernels that have none of them."""
         for part, own, _ in self.numbered:
             local = np.flatnonzero(np.isin(own, numbers))
             if local.size:
-                found.append(part.narrowed(local, keeps_condition=keeps_condition))
-        return replace(self, parts=found)
+                yield part.narrowed(local)
 
     def _keys(self, part: KernelPart) -> Iterable[tuple[Any, ...]]:
         """Return the values of ``by`` for each group of a part."""

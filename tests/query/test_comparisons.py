@@ -225,7 +225,7 @@ def test_compare_models__one_model_is_nothing_to_compare():
 def test_model_pairs__a_large_space_is_sampled(monkeypatch):
     monkeypatch.setattr("sweep.query.agreement.SAMPLE", 10)
     (pair,) = model_pairs(results(np.random.default_rng(1).random((2, 64))))
-    assert len(pair.first_values) == 8
+    assert pair.values.shape == (2, 8)
 
 
 def test_models_plot__marks_shared_optima_and_names_the_worst(tmp_path):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.planned_spaces import (
     CLOCKS,
     DIMENSIONS,
-    FEW_CLOCKS,
     assert_same,
     laid_out,
     noted_reductions,
@@ -21,32 +20,12 @@ from sweep import query
 from sweep.cli import main
 from sweep.compiler.reductions import Counts, take_bins
 from sweep.errors import QueryError
-from sweep.evaluation import limits
 from sweep.evaluation.planned import Planned, evaluate
 from sweep.plot import histogram_plot
 from sweep.query.grid import grids_of_store
 from sweep.reduction import Keep
-from sweep.runs.running import run
 
-OWN = {"tile": [8, 32], "unroll": [1, 4], "block_size": [64, 256]}
-
-
-@pytest.fixture(autouse=True)
-def no_group_too_small(monkeypatch):
-    monkeypatch.setattr(limits, "FEW", 0)
-
-
-@pytest.fixture(scope="module")
-def spaces(tmp_path_factory):
-    """Spaces whose inner loop runs over clocks, or rows, with their results, and their stores."""
-    found = {}
-    for form, axes in (("clocks", CLOCKS), ("rows", FEW_CLOCKS)):
-        models = ["hong_kim", "wang_chu"] if form == "clocks" else ["hong_kim"]
-        space = laid_out(axes={**OWN, **axes}, models=models, chunk_points=100)
-        path = tmp_path_factory.mktemp(form) / "run.zarr"
-        run(space, path, threads=1)
-        found[form] = space, evaluate(space).compute(), path
-    return found
+pytestmark = pytest.mark.usefixtures("spaces")
 
 
 def frame_of(results, name):
@@ -88,15 +67,10 @@ def assert_counted(data, expected, shown, by, *question, **options):
 
 
 GROUPS = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=3)
-SLOW = settings(
-    deadline=None,
-    max_examples=6,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 @pytest.mark.slow
-@SLOW
+@settings(max_examples=6)
 @given(
     st.sampled_from(["clocks execution_time", "clocks energy", "rows execution_time",
                      "rows occupancy"]),
@@ -118,7 +92,7 @@ def test_bins_are_those_of_brute_force(spaces, asked, by, n, log, threads):
 
 
 @pytest.mark.slow
-@SLOW
+@settings(max_examples=6)
 @given(
     st.sampled_from(["clocks regime", "clocks status", "rows bound", "rows occupancy_limiter"]),
     GROUPS,
@@ -129,16 +103,6 @@ def test_shares_are_those_of_brute_force(spaces, asked, by):
     expected = brute(results, name, by)
     data = Planned(space, threads=2), results, path
     assert_counted(data, expected, sum(expected.values()) > 0, by, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("by", [None, (), ("device",), ("memory_clock_ratio", "model")])
-@pytest.mark.parametrize("select", [{}, {"device": "gtx_980", "core_clock_ratio": (0.85, 1.05)}])
-def test_summary_of_a_plan_is_that_of_its_store(spaces, by, select):
-    for space, results, path in spaces.values():
-        found = [query.summary(one, by=by, select=select) for one in (path, results)]
-        found.append(sweep.summary(space, by=by, select=select))
-        assert len({answer.to_json() for answer in found}) == 1
 
 
 def test_summary_without_regimes():

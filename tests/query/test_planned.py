@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.planned_spaces import (
     CLOCKS,
     DIMENSIONS,
-    FEW_CLOCKS,
+    OWN,
     assert_same,
     laid_out,
     noted_reductions,
@@ -32,23 +32,7 @@ from sweep.evaluation.planned import Planned, evaluate
 from sweep.evaluation.variables import variables
 from sweep.space import Plan, resolve
 
-OWN = {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256]}
-
-
-@pytest.fixture(autouse=True)
-def no_group_too_small(monkeypatch):
-    monkeypatch.setattr(limits, "FEW", 0)
-
-
-@pytest.fixture(scope="module")
-def spaces():
-    """Spaces whose inner loop runs over the clocks, and over rows, with their results."""
-    found = {}
-    for form, clocks in (("clocks", CLOCKS), ("rows", FEW_CLOCKS)):
-        space = laid_out(axes={**OWN, **clocks})
-        found[form] = space, evaluate(space).compute()
-    return found
-
+pytestmark = pytest.mark.usefixtures("spaces")
 
 SELECTIONS = st.fixed_dictionaries(
     {},
@@ -59,39 +43,29 @@ SELECTIONS = st.fixed_dictionaries(
     },
 )
 GROUPS = st.lists(st.sampled_from(DIMENSIONS), unique=True)
-SLOW = settings(
-    deadline=None,
-    max_examples=25,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+NUMBERS = st.sampled_from(["execution_time", "energy", "cycles_per_instruction"])
+SENSES = [["min", "min"], ["max", "min"], ["min", "max", "min"], ["max", "max", "max"]]
 
 
-@SLOW
+@settings(max_examples=25)
 @given(
-    st.sampled_from(["clocks", "rows"]), SELECTIONS, GROUPS,
-    st.sampled_from(["execution_time", "energy", "cycles_per_instruction"]),
-    st.sampled_from(["min", "max"]), st.integers(1, 40),
+    st.sampled_from(["clocks", "rows"]), SELECTIONS, GROUPS, NUMBERS, st.sampled_from(SENSES),
+    st.integers(1, 40),
 )  # fmt: skip
-def test_same_answers_as_results(spaces, form, select, by, objective, sense, n):
-    space, results = spaces[form]
-    options = {"by": by, "sense": sense, "select": select}
-    planned = Planned(space, threads=2)
-    assert_same(query.best, planned, results, objective, **options)
-    assert_same(query.top, planned, results, n, objective, **options)
-
-
-@SLOW
-@given(
-    st.sampled_from(["clocks", "rows"]),
-    SELECTIONS,
-    GROUPS,
-    st.sampled_from([["min", "min"], ["max", "min"], ["min", "max", "min"], ["max", "max", "max"]]),
-)
-def test_same_fronts_as_results(spaces, form, select, by, senses):
-    space, results = spaces[form]
+def test_a_plan_answers_as_its_results_and_its_store(spaces, form, select, by, name, senses, n):
+    space, results, path = spaces[form]
     objectives = ["execution_time", "energy", "power"][: len(senses)]
-    planned = Planned(space, threads=2)
-    assert_same(query.pareto, planned, results, objectives, senses, by=by, select=select)
+    for question, arguments, options in (
+        (query.best, (name,), {"sense": senses[0]}),
+        (query.top, (n, name), {"sense": senses[0]}),
+        (query.pareto, (objectives, senses), {}),
+        (query.summary, (), {}),
+        (query.histogram, ("regime",), {}),
+        (query.histogram, ("execution_time", n), {"within": (1e-6, 1.0), "log": True}),
+    ):
+        options |= {"by": by, "select": select}
+        assert_same(question, Planned(space, threads=2), results, *arguments, **options)
+        assert_same(question, path, results, *arguments, **options)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +82,7 @@ def test_same_fronts_as_results(spaces, form, select, by, senses):
 )
 def test_compiled_passes_answer_or_results_are_read(spaces, monkeypatch, question, is_reduced):
     reductions = noted_reductions(monkeypatch)
-    space, results = spaces["clocks"]
+    space, results, _ = spaces["clocks"]
     assert sweep.best(space, **question).to_json() == query.best(results, **question).to_json()
     if is_reduced is not None:
         assert reductions == ([True, True] if is_reduced else [])
@@ -129,7 +103,7 @@ def test_rows_longer_than_a_tile():
 
 def test_fronts_grow_as_needed(spaces, monkeypatch):
     monkeypatch.setattr(taking, "ROOM", TILE)
-    space, results = spaces["clocks"]
+    space, results, _ = spaces["clocks"]
     for objectives in (["execution_time", "energy"], ["execution_time", "energy", "power"]):
         senses = ["max", "min", "max"][: len(objectives)]
         assert len(assert_same(query.pareto, Planned(space), results, objectives, senses)) > 4
@@ -141,7 +115,7 @@ def test_fronts_grow_as_needed(spaces, monkeypatch):
 def test_pieces_and_their_tables_do_not_matter(spaces, monkeypatch, sizes):
     for name, value in sizes.items():
         monkeypatch.setattr(limits, name, value)
-    for space, results in spaces.values():
+    for space, results, _ in spaces.values():
         planned = Planned(resolve(space.plan))
         assert_same(query.top, planned, results, 9)
         assert_same(query.pareto, planned, results)
@@ -171,7 +145,7 @@ def test_rows_are_complete_without_another_compilation(spaces, monkeypatch):
     def refused(*key):
         raise AssertionError(f"a pass of all variables is compiled: {key}")
 
-    for space, results in spaces.values():
+    for space, results, _ in spaces.values():
         answers = [query.best(results).to_json(), query.pareto(results).to_json()]
         with monkeypatch.context() as patch:
             patch.setattr(chunk, "get_pass", refused)
@@ -194,7 +168,7 @@ def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
 
 
 def test_progress_reaches_the_end(spaces):
-    space, _ = spaces["clocks"]
+    space, *_ = spaces["clocks"]
     seen = []
     query.best(Planned(space, threads=3, progress=lambda *now: seen.append(now)))
     kernels = [kernel.n_points * 2 for kernel in space.kernels]
@@ -214,7 +188,7 @@ def test_reducing_pass_is_vectorised(compiled_anew):
 
 
 def test_open_gives_what_evaluate_gives(spaces):
-    for space, results in spaces.values():
+    for space, results, _ in spaces.values():
         tree = sweep.open(space)
         for kernel in ("matrixmul_shared", "sepia"):
             opened, computed = tree[kernel].to_dataset(), results[kernel].to_dataset()
@@ -234,7 +208,7 @@ INDICES = [
 
 @pytest.mark.parametrize("index", INDICES, ids=["slice", "list", "backwards", "empty", "points"])
 def test_open_is_indexed_like_results(spaces, index):
-    space, results = spaces["clocks"]
+    space, results, _ = spaces["clocks"]
     opened = sweep.open(space)["matrixmul_shared"].to_dataset()
     index = {name: at for name, at in index.items() if name in opened.dims}
     assert opened.isel(index).load().identical(results["matrixmul_shared"].to_dataset().isel(index))
@@ -272,7 +246,7 @@ def test_workers_reduce_alike(spaces, monkeypatch):
     monkeypatch.setattr(limits, "PIECE", 500)
     monkeypatch.setattr(execute, "SMALLEST_SHARE", 1)
     told = []
-    space, results = spaces["clocks"]
+    space, results, _ = spaces["clocks"]
     questions = [
         (query.best, {}),
         (query.best, {"by": ("core_clock_ratio", "memory_clock_ratio")}),

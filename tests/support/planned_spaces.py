@@ -12,6 +12,9 @@ CLOCKS = {
 FEW_CLOCKS = {"core_clock_ratio": [0.9, 1.0], "memory_clock_ratio": [1.0, 1.1]}
 """So few that the inner loop of a pass runs over rows instead of clocks."""
 
+OWN = {"tile": [8, 16, 32], "unroll": [1, 4], "block_size": [64, 96, 256]}
+"""Parameters of the kernels of :func:`laid_out`."""
+
 DIMENSIONS = ["kernel", "device", "model", "core_clock_ratio", "memory_clock_ratio"]
 
 
