@@ -155,14 +155,6 @@ def test_golden__every_regime_occurs_and_what_bounds_it():
         assert found["bound"] == BOUND[BOUNDS[found["regime"]]]
 
 
-# A device on which periods come out as small numbers: lat 500, del 10 a sector, all from DRAM.
-ROUND = {"n_sm": 16, "active_sm": 16, "blocks": 256, "wpb": 4, "o_itrs": 6, "i_itrs": 0,
-         "gld_trans": 1, "transactions_per_request": 1, "l2_hr": 0, "uses_shared": 0,
-         "issue_cycles": 1, "inst_latency": 1, "sh_lat": 30, "l2_lat": 222, "l2_del": 1,
-         "dm_lat": 500, "dm_lat_slope": 222, "dm_lat_intercept": 278, "dm_del": 10,
-         "frequency_ratio": 1}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("period", "aw", "shared", "regime"),
     [
@@ -183,7 +175,7 @@ def test_borders__the_lower_equation_number(variant, period, aw, shared, regime)
         regime = "eq11"  # ERRATA WC-1: few warps count as saturated
     if variant == "corrected":  # ERRATA WC-10, WC-11: the larger time, where both do not meet
         regime = {(10, 51): "eq11", (10, 52): "eq11", (10, 8): "eq21"}.get((period, aw), regime)
-    found = run(variant, ROUND, aw=aw, comp_inst=6 * period, uses_shared=shared)
+    found = run(variant, golden.ROUND, aw=aw, comp_inst=6 * period, uses_shared=shared)
     assert found["computation_period"] == period
     assert found["regime"] == regime
 
@@ -191,6 +183,6 @@ def test_borders__the_lower_equation_number(variant, period, aw, shared, regime)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_border_of_9_and_15__same_time(variant):
     # c (Aw - 1) = lat, with one inst_cycle: both give c Aw p + lat.
-    nine = run(variant, ROUND, aw=26, comp_inst=6 * 20)
+    nine = run(variant, golden.ROUND, aw=26, comp_inst=6 * 20)
     assert nine["regime"] == "eq9"
     assert wc.t_active_15(20.0, 26.0, 20.0, 500.0, 6.0) == nine["round_cycles"] == 3620

@@ -6,28 +6,18 @@ device files: the option ``dram_latency`` and the scaling behaviour of Figure 2.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 
 import numpy as np
 import pytest
 from support import golden
-from support.calling import call, digits, exact
+from support.calling import call, digits, evaluated, exact
 
 import sweep.models.wang_chu_2017 as wc
-from sweep.evaluation.chunk import evaluate_box
 from sweep.fields import STATUS
-from sweep.space import Plan, resolve
-from sweep.specs import load_kernel
+from sweep.specs import load_device, load_kernel
 
-GOLDEN = golden.columns("wang_chu_2017")
-
-# Round numbers: latency 500 and service time 10 a sector, no cache, one sector a request, six
-# iterations; one inst_cycle for issue and latency.
-ROUND = {"n_sm": 16, "active_sm": 16, "blocks": 256, "wpb": 4, "aw": 64, "o_itrs": 6, "i_itrs": 0,
-         "gld_trans": 1, "transactions_per_request": 1, "l2_hr": 0, "uses_shared": 0,
-         "issue_cycles": 1, "inst_latency": 1, "sh_lat": 30, "l2_lat": 222, "l2_del": 1,
-         "dm_lat": 500, "dm_lat_slope": 222, "dm_lat_intercept": 278, "dm_del": 10,
-         "frequency_ratio": 1, "uses_fit": 0}  # fmt: skip
+GOLDEN, ROUND = golden.columns("wang_chu_2017"), golden.ROUND
 
 
 def both(inputs, **changed):
@@ -214,16 +204,14 @@ SAMPLES = {
 
 def sample(kernel, clocks, *, variant="corrected", latency="auto", lost=()):
     """Return a sample's results on the GTX 980, which may lose parameters, over both clocks."""
-    plan = Plan(kernels=[kernel], devices=["gtx_980"], models=["wang_chu"], variant=variant,
-                precision="float64", axes=SAMPLES[kernel] | clocks,
-                options={"wang_chu": {"dram_latency": latency}})  # fmt: skip
-    space = resolve(plan).kernels[0]
-    (device,) = space.devices
-    own = {k: v for k, v in device.model_parameters["wang_chu"].items() if k not in lost}
-    parameters = {**device.model_parameters, "wang_chu": own}
-    space = replace(space, devices=(replace(device, model_parameters=parameters),))
-    found = evaluate_box(space, plan, space.grid.whole)
-    return {name: np.squeeze(values) for name, values in found.items()}
+    text, own = load_device("gtx_980").text, "|".join(lost)
+    lines = (line for line in text.splitlines() if not re.search(rf"\b({own})\b", line))
+    texts = {"kernels": {kernel: load_kernel(kernel).text},
+             "devices": {"gtx_980": "\n".join(lines) if lost else text}}  # fmt: skip
+    return evaluated(
+        kernel, "gtx_980", "wang_chu", texts, variant=variant, axes=SAMPLES[kernel] | clocks,
+        options={"wang_chu": {"dram_latency": latency}}, derive=False,
+    )  # fmt: skip
 
 
 SLOW = {"core_clock": [400], "memory_clock": [1000]}
