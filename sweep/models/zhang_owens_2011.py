@@ -41,13 +41,13 @@ from typing import Any
 
 import numpy as np
 
-from sweep.fields import Field, Flags
+from sweep.fields import Field
 from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
-from sweep.models.zhang_owens_causes import findings
+from sweep.models.zhang_owens_causes import BOTTLENECK, findings
 
 TYPES = ("I", "II", "III", "IV")
 
@@ -222,8 +222,6 @@ def longest(instruction_time, shared_time, global_time):
 
 # --- The model -----------------------------------------------------------------------------------
 
-COMPONENTS = ("instruction_pipeline", "shared_memory", "global_memory")
-BOTTLENECK = Flags({"none": 0, **{name: i for i, name in enumerate(COMPONENTS, start=1)}})
 NONE, INSTRUCTION_PIPELINE, SHARED_MEMORY, GLOBAL_MEMORY = map(float, BOTTLENECK.codes.values())
 REGIMES = regimes("zhang_owens", 40, "instruction_serial", "shared_serial", "global_serial",
                   "instruction_overlapped", "shared_overlapped", "global_overlapped")  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sweep.fields import Flags
 from sweep.models import get_model
 from sweep.models.base import Finding
 from sweep.models.workload import Array, Stage, Workload, mean
@@ -74,12 +75,9 @@ def findings(
 
     See :attr:`sweep.models.base.Model.findings`.
     """
-    flags = {own.name: own.flags for own in get_model("zhang_owens").fields}["bottleneck"]
-    assert flags is not None
-    names = {code: name for name, code in flags.codes.items()}
 
     def words(found: Mapping[str, float], name: str = "bottleneck") -> str:
-        return names[int(found[name])].replace("_", " ")
+        return BOTTLENECK.meaning(int(found[name])).replace("_", " ")
 
     bottleneck = words(results)
     found = causes(work, bottleneck.replace(" ", "_"), variant) or ("none that the paper lists",)
@@ -171,3 +169,6 @@ CAUSES: Mapping[str, Mapping[str, Callable[[Workload], Workload]]] = {
     },
 }
 """The causes of each bottleneck that Section 3 lists, and a workload without each."""
+
+BOTTLENECK = Flags({"none": 0} | {name: code for code, name in enumerate(CAUSES, start=1)})
+"""The components of the model, which may be the bottleneck."""

@@ -10,7 +10,7 @@ import numpy as np
 from sweep.evaluation.launch import build_launch, build_workload
 from sweep.models import zhang_owens_2011 as zo
 from sweep.models.workload import Workload
-from sweep.models.zhang_owens_causes import CAUSES, breakdown
+from sweep.models.zhang_owens_causes import BOTTLENECK, CAUSES, breakdown
 from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel
 
@@ -33,9 +33,7 @@ def build() -> Iterator[tuple[Any, ...]]:
                            ("shared memory, GB/s", "shared_bandwidth"))
     })  # fmt: skip
     results = [results_of(work) for work in products]
-    flags = next(own.flags for own in zo.MODEL.fields if own.name == "bottleneck")
-    assert flags is not None
-    words = [flags.meaning(int(r["bottleneck"])).replace("_", " ") for r in results]
+    words = [BOTTLENECK.meaning(int(r["bottleneck"])).replace("_", " ") for r in results]
     marks = [f"{tile}x{tile}\n{word}" for tile, word in zip(TILES, words, strict=True)]
     yield ("figure_4b", {"dense matrix multiply": _times(results)}, marks)
     titles = ("with bank conflicts", "without (padded)")

@@ -12,7 +12,7 @@ from support.calling import digits, exact
 from support.zhang_owens import COMPONENTS, evaluate, run, workload
 
 import sweep.models.zhang_owens_2011 as zo
-from sweep.models.zhang_owens_causes import breakdown, causes
+from sweep.models.zhang_owens_causes import BOTTLENECK, breakdown, causes
 
 FREQUENCY, SMS, WARP = 1.48e9, 30.0, 32.0
 INSTRUCTION, SHARED, GLOBAL = COMPONENTS
@@ -93,7 +93,7 @@ STEPS = {"cr": breakdown(CR), "nbc": breakdown(NBC)}
 
 
 def bottlenecks(steps):
-    return [zo.BOTTLENECK.meaning(int(step["bottleneck"])) for step in steps]
+    return [BOTTLENECK.meaning(int(step["bottleneck"])) for step in steps]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import sweep.models.zhang_owens_2011 as zo
+from sweep.models.zhang_owens_causes import BOTTLENECK, CAUSES
 from sweep.papers.zhang_owens import workload
 
-COMPONENTS = zo.COMPONENTS
+COMPONENTS = tuple(CAUSES)
 WORDS = {code: word.removeprefix("zhang_owens_") for word, code in zo.REGIMES.items()}
 
 
@@ -16,7 +17,7 @@ def evaluate(inputs, variant="corrected"):
     found = zo.MODEL.evaluate(variant, inputs)
     found["time"] = found["execution_cycles"] / float(np.ravel(inputs["core_clock"])[0])
     for name in ("bottleneck", "next_bottleneck"):
-        found[name] = zo.BOTTLENECK.meaning(int(found[name]))
+        found[name] = BOTTLENECK.meaning(int(found[name]))
     return found | {"regime": WORDS[found["regime"]]}
 
 
