@@ -102,14 +102,14 @@ def import_files(
         named = replace(space, name=name or space.name)
         described, texts = _files(named, spaces[0][0], folder, key, devices)
         lines = described + lines
-    store = folder / f"{key}_measured.zarr" if dataset is not None else None
-    files = (*texts, *([store] if store else []))
+    stores = {} if dataset is None else {folder / f"{key}_measured.zarr": dataset}
+    files = (*texts, *stores)
     for path in files:
         if path.exists() and not overwrite:
             raise TuningError(f"{path} exists: remove it, or replace it with --overwrite")
     folder.mkdir(parents=True, exist_ok=True)
-    if dataset is not None and store is not None:
-        with open_or_create(store, measured_layout(dataset), overwrite=overwrite) as opened:
+    for path, found in stores.items():
+        with open_or_create(path, measured_layout(found), overwrite=overwrite) as opened:
             opened.complete()
     for path, text in texts.items():
         write_whole(path, text)

@@ -197,15 +197,14 @@ def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: xr.Datas
 
 def _rows(time: float, scaled: xr.Dataset, *, has_power: bool) -> Iterator[dict[str, Any]]:
     """Yield a row for each pair of clocks: the times and, of a single model, power and energy."""
-    order = ("memory_clock", "core_clock", "model")
-    memory_clocks, core_clocks, models = (scaled[name].values.tolist() for name in order)
-    ratio, power = (scaled[name].transpose(*order).values for name in ("ratio", "power"))
-    for m, c in np.ndindex(ratio.shape[:2]):
-        times: list[Any] = [or_none(time * float(number)) for number in ratio[m, c]]
-        row: dict[str, Any] = {"memory_clock": memory_clocks[m], "core_clock": core_clocks[c]}
+    models = scaled["model"].values.tolist()
+    for m, c in np.ndindex(scaled.sizes["memory_clock"], scaled.sizes["core_clock"]):
+        at = scaled.isel(memory_clock=m, core_clock=c)
+        times: list[Any] = [or_none(time * ratio) for ratio in at["ratio"].values.tolist()]
+        row: dict[str, Any] = {clock: at[clock].item() for clock in ("memory_clock", "core_clock")}
         row |= dict(zip(models, times, strict=True))
         if has_power:
-            own, watts = times[0], power[m, c, 0].item() if np.isfinite(power[m, c, 0]) else None
+            own, watts = times[0], or_none(at["power"].item())
             is_known = own is not None and watts is not None
             row["power"] = watts if is_known else None
             row["energy"] = watts * own if is_known else None

@@ -75,12 +75,12 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
     )
     assumed = {"resources.registers_per_thread", "instructions", "global_access"}
     assert set(kernel.assumed()) == assumed
-    space = resolve(load_plan("convolution_milo_plan.toml"))
-    assert [d.key for d in space.devices] == ["rtx_a4000"]
+    plan = load_plan("convolution_milo_plan.toml")
+    assert [d.key for d in resolve(plan).devices] == ["rtx_a4000"]
     assert main(["lint", "convolution_milo.toml", "convolution_milo_plan.toml"]) == 0
     # The initial kernel loads and stores one word for each of 4096 x 4096 elements, so no time is
     # below the one that 448 GB/s allow.
-    times = evaluate(replace(load_plan("convolution_milo_plan.toml"), models=("combined",)))
+    times = evaluate(replace(plan, models=("combined",)))
     best = float(np.nanmin(times["convolution_milo"].execution_time))
     assert 8 * 4096**2 / 448e9 < best < 2 * 8 * 4096**2 / 448e9
 
@@ -149,11 +149,21 @@ def test_both_layouts_hold_the_same_and_answer_alike():
     assert statuses == {"not_measured": 10240 - 4362, "runtime": 155, "compilation": 6}
 
 
-def test_full_spaces_become_grids():
+def test_full_spaces_become_grids_and_devices_a_dimension():
     lines = ["x,y,time_us", *(f"{x},{y},{x * y + 1}" for x in (1, 2, 4) for y in (3, 5))]
     results = read_measured([_file("full.csv", *lines)], device="gtx_980")
     assert results.execution_time.dims == ("device", "x", "y")
     assert results.execution_time.sel(x=4, y=5).item() == pytest.approx(21e-6)
+    expected = {"NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti", "NVIDIA RTX A4000": "rtx_a4000",
+                "gtx_980": "gtx_980", "Other 9": "other_9"}  # fmt: skip
+    assert device_keys([*expected]) == expected
+    lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980,1,4", "gtx_980,2,5"]
+    results = read_measured([_file("mixed.csv", *lines)])
+    assert sorted(results.device.values.tolist()) == ["gtx_980", "rtx_a4000"]
+    assert results.execution_time.sel(device="gtx_980").values.tolist() == [4e-3, 5e-3]
+    missing = results.sel(device="rtx_a4000")
+    assert missing.status.values.tolist() == [0, MEASURED["not_measured"]]
+    assert math.isnan(missing.execution_time.values[1])
 
 
 def test_ktt_with_counters_and_failures():
@@ -178,25 +188,16 @@ def test_t4_units_and_invalidity():
     assert words == ["valid", "valid", "compilation", "timeout"]
 
 
-def test_devices_of_a_file_are_found_among_the_device_files_and_are_a_dimension():
-    expected = {"NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti", "NVIDIA RTX A4000": "rtx_a4000",
-                "gtx_980": "gtx_980", "Other 9": "other_9"}  # fmt: skip
-    assert device_keys([*expected]) == expected
-    lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980,1,4", "gtx_980,2,5"]
-    results = read_measured([_file("mixed.csv", *lines)])
-    assert sorted(results.device.values.tolist()) == ["gtx_980", "rtx_a4000"]
-    assert results.execution_time.sel(device="gtx_980").values.tolist() == [4e-3, 5e-3]
-    missing = results.sel(device="rtx_a4000")
-    assert missing.status.values.tolist() == [0, MEASURED["not_measured"]]
-    assert math.isnan(missing.execution_time.values[1])
-
-
-def test_repeated_rows_have_their_mean(capsys):
+def test_a_measured_store_has_the_mean_of_repeated_rows_and_answers_some_questions(capsys):
     _file("twice.csv", "x,time_ms", "1,2", "1,4", "2,nan", "2,8")
     assert main(["import", "twice.csv", "--device", "gtx_980"]) == 0
     assert "2 rows repeat a configuration" in capsys.readouterr().out
     results = xr.open_datatree("twice_measured.zarr", engine="zarr")["twice"]
     assert results["execution_time"].values.tolist() == [[3e-3, 8e-3]]
+    assert main(["info", "twice_measured.zarr"]) == 0
+    assert "measured times, from twice.csv" in capsys.readouterr().out
+    for question in ("explain", "rerun"):
+        assert "the store holds measured times" in refused(capsys, question, "twice_measured.zarr")
 
 
 def test_the_same_import_again_changes_nothing_unless_asked(folder, capsys):
@@ -206,17 +207,6 @@ def test_the_same_import_again_changes_nothing_unless_asked(folder, capsys):
     assert refused(capsys, *arguments).startswith("convolution_milo.toml exists: ")
     assert contents(folder) == before
     assert main([*arguments, "--overwrite"]) == 0
-
-
-@pytest.mark.parametrize("question", ["info", "explain", "rerun"])
-def test_a_measured_store_answers_questions_or_says_why_not(question, folder, capsys):
-    _file("a.csv", "x,time_ms", "1,2")
-    assert main(["import", "a.csv", "--device", "gtx_980"]) == 0
-    if question == "info":
-        assert main(["info", "a_measured.zarr"]) == 0
-        assert "measured times, from a.csv" in capsys.readouterr().out
-    else:
-        assert "the store holds measured times" in refused(capsys, question, "a_measured.zarr")
 
 
 def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
@@ -235,9 +225,11 @@ def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
 VALUES = tomllib.loads((Path(__file__).parent / "values.toml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("text", "expected"), VALUES["parsed"])
-def test_values__as_python_has_them(text, expected):
-    assert listed(text) == expected
+def test_values__as_python_and_the_kernel_file_have_them():
+    parameters = load_kernel("hotspot").parameters
+    published = [(text, list(parameters[name])) for name, text in VALUES["hotspot"].items()]
+    for text, expected in [*VALUES["parsed"], *published]:
+        assert listed(text) == expected, text
 
 
 @pytest.mark.parametrize("text", [*VALUES["refused"], "(" * 500])
@@ -245,9 +237,3 @@ def test_values__what_is_refused(text):
     assert MOST_VALUES == 100_000
     with pytest.raises(ValueError, match="."):
         listed(text)
-
-
-def test_hotspot__has_the_published_values():
-    parameters = load_kernel("hotspot").parameters
-    for name, text in VALUES["hotspot"].items():
-        assert listed(text) == list(parameters[name])

@@ -33,8 +33,6 @@ from sweep.measurements.importing import read_measured
 from sweep.space import Plan, valid_configurations
 
 KERNEL = Path(__file__).parents[1] / "data" / "tuning" / "convolution_milo.toml"
-
-
 pytestmark = pytest.mark.usefixtures("folder")
 
 
@@ -170,14 +168,12 @@ def chosen(rows: list[tuple], **axes: tuple) -> Chosen:
 def test_any_set_of_configurations_has_its_conditions(rows, axes):
     one = chosen(rows, **axes)
     texts = restriction_texts(one)
-    space = json.loads(t1_text(one))["ConfigurationSpace"]
-    values = {p["Name"]: p["Values"] for p in space["TuningParameters"]}
-    assert set(values) == set(axes)
     for row in itertools.product(*axes.values()):
         p = dict(zip(axes, row, strict=True))
         assert all(eval(text, {"__builtins__": {}}, p) for text in texts) == (row in rows)
     Path("t.json").write_text(t1_text(one))
-    assert listed(read_t1(read_source("t.json"))) == sorted(rows)
+    space = read_t1(read_source("t.json"))
+    assert set(space.parameters) == set(axes) and listed(space) == sorted(rows)
 
 
 def pruned_as_triton_does(configs: list[dict], nargs: dict, prune_configs_by: dict) -> list:
@@ -189,8 +185,7 @@ def pruned_as_triton_does(configs: list[dict], nargs: dict, prune_configs_by: di
 
 
 def test_triton_keeps_the_best(predictions):
-    done = export(predictions, "triton", n=20)
-    tuned = module(done.path)
+    tuned = module(export(predictions, "triton", n=20).path)
     assert tuned.top_k == 20
     rows = query.top(predictions, 400)
     every = [{name: row[name] for name in tuned.NAMES} for row in rows]
@@ -261,13 +256,6 @@ def test_configurations_count_once_whatever_is_swept_and_in_either_layout():
     assert (stacked.rows, stacked.seconds, stacked.names) == (grid.rows, grid.seconds, grid.names)
 
 
-def test_fewer_than_asked_for_are_said(predictions):
-    done = export(predictions, "triton", n=50, where="tile_size_x == 1 and block_size_y == 16"
-                  " and block_size_x == 64 and tile_size_y == 1")  # fmt: skip
-    assert 0 < done.rows < 50
-    assert f"there are {done.rows} valid configurations, not 50" in done.notes
-
-
 @pytest.mark.parametrize(
     ("more", "form", "message"),
     [({"devices": ["rtx_a4000", "rtx_2080_ti"]}, "t1",
@@ -281,7 +269,11 @@ def test_several_devices_models_or_kernels_are_refused(more, form, message):
         export(sweep.evaluate(plan(**more)), form)
 
 
-def test_command_line(folder, capsys):
+def test_command_line(predictions, folder, capsys):
+    few = "tile_size_x == 1 and block_size_y == 16 and block_size_x == 64 and tile_size_y == 1"
+    done = export(predictions, "triton", n=50, where=few)
+    assert 0 < done.rows < 50
+    assert f"there are {done.rows} valid configurations, not 50" in done.notes
     Path("conv.toml").write_text(
         f'schema = 1\nkernels = ["{KERNEL}"]\ndevices = ["rtx_a4000"]\nmodels = ["hong_kim"]\n'
     )

@@ -42,11 +42,10 @@ def profiled(tmp_path):
 
 @pytest.mark.slow
 def test_scale__is_the_measured_time_where_it_was_measured(profiled):
-    answer = sweep.scale(profiled, core_clock=[600, 700], memory_clock=[700])
-    kernel = sweep.load_kernel(profiled)
-    assert answer.column("core_clock") == [600, 700]
-    for model in sweep.model_names():
-        assert answer[1][model] == kernel.measured.time
+    slower, same = sweep.scale(profiled, core_clock=[600, 700], memory_clock=[700])
+    assert (slower["core_clock"], same["core_clock"]) == (600, 700)
+    time = sweep.load_kernel(profiled).measured.time
+    assert [same[model] for model in sweep.model_names()] == [time] * len(sweep.model_names())
 
 
 @pytest.mark.parametrize("base", [(700, 700), (450, 900)])
@@ -78,22 +77,18 @@ def test_scale__a_memory_bound_kernel_follows_the_memory_clock():
     assert ratio(core_clock=[500, 1000], memory_clock=[700]) < 1.1
 
 
-def test_energy__of_a_single_model_is_power_times_the_scaled_time(profiled):
+def test_energy_and_notes__of_a_single_model_and_of_what_is_assumed(profiled):
     answer = sweep.scale(profiled, models=["wang_chu"], core_clock=[500, 900], memory_clock=[700])
     for row in answer:
         assert row["energy"] == pytest.approx(row["power"] * row["wang_chu"])
     assert any("power.static_W" in note for note in answer.notes)
     several = sweep.scale(profiled, models=["wang_chu", "hong_kim"], core_clock=[500])
     assert "power" not in several.columns
-
-
-def test_notes__models_without_a_time_and_what_is_assumed(profiled):
     text = profiled.read_text(encoding="utf-8").replace('"gtx_980"', '"gtx_260"')
     text = text.replace("core_clock_MHz = 700", "core_clock_MHz = 1242")
     text = text.replace("memory_clock_MHz = 700", "memory_clock_MHz = 999")
-    kernel = parse_kernel(text, "matmul")
     with pytest.raises(QueryError, match=r"no predicted time on gtx_260 .* block too large"):
-        sweep.scale(kernel, models=["hong_kim"])
+        sweep.scale(parse_kernel(text, "matmul"), models=["hong_kim"])
     answer = sweep.scale(sweep.load_kernel(profiled), models=["hong_kim"], memory_clock=[700])
     assert any("measured.core_clock_MHz" in note for note in answer.notes)
 
@@ -106,9 +101,6 @@ def test_clocks__of_a_range_and_seven_over_the_range_of_the_device(profiled):
     every = sweep.scale(profiled, models=["hong_kim"])
     assert sorted(set(every.column("core_clock"))) == [400, 500, 600, 700, 800, 900, 1000]
     assert len(every) == 49
-
-
-# ---------------------------------------------------------------------------- on the command line
 
 
 def test_command__prints_a_table_or_data(capsys, profiled):

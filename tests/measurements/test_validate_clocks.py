@@ -58,14 +58,9 @@ def test_rules__are_exact_where_they_hold():
 @pytest.mark.parametrize("model", MODELS)
 def test_mix__that_made_the_times_is_found_again(model, tmp_path):
     mix = Path(sweep.__file__).parent / "measurements" / "mix.toml"
-    plan = sweep.Plan(
-        [str(mix)],
-        ["gtx_titan_x"],
-        [model],
-        precision="float64",
-        axes={"computation": [40], "core_clock": sorted({c for c, _ in PAIRS}),
-              "memory_clock": [810, 3505]},
-    )  # fmt: skip
+    clocks = {"core_clock": sorted({c for c, _ in PAIRS}), "memory_clock": [810, 3505]}
+    plan = sweep.Plan([str(mix)], ["gtx_titan_x"], [model], precision="float64",
+                      axes={"computation": [40], **clocks})  # fmt: skip
     times = sweep.evaluate(plan)["mix"]["execution_time"].squeeze().compute()
     measured = {(c, m): float(times.sel(core_clock=c, memory_clock=m)) for c, m in PAIRS}
     found = predicted({"k": measured}, DEVICE, ANCHOR, [(975.0, 810.0)], [model])
@@ -118,13 +113,9 @@ def test_measured__operations_without_any_fit():
         assert file.readline().startswith("kernel,memF_MHz,coreF_MHz,time_ms")
     times = read_clock_times(read_source(FOLDER / "microbenchmarks.csv.gz"))
     pairs = list(next(iter(times.values())))
-    plan = sweep.Plan(
-        [str(FOLDER / "operations.toml")],
-        ["gtx_titan_x"],
-        sweep.model_names(),
-        precision="float64",
-        axes={"core_clock": sorted({c for c, _ in pairs}), "memory_clock": [810, 3505]},
-    )
+    clocks = {"core_clock": sorted({c for c, _ in pairs}), "memory_clock": [810, 3505]}
+    plan = sweep.Plan([str(FOLDER / "operations.toml")], ["gtx_titan_x"], sweep.model_names(),
+                      precision="float64", axes=clocks)  # fmt: skip
     found = sweep.evaluate(plan)["operations"]["execution_time"].squeeze().compute()
     ratio = found / found.sel(core_clock=ANCHOR[0], memory_clock=ANCHOR[1])
     errors: dict[tuple[str, str], list[float]] = {}
@@ -155,9 +146,6 @@ def table_in_readme():
         for row in rows[start + 2 : start + 4]
         for name, cell in zip(names, row[2:], strict=True)
     }
-
-
-# ---------------------------------------------------------------------------- on the command line
 
 
 @pytest.mark.slow

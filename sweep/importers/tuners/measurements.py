@@ -248,31 +248,31 @@ def measured_dataset(
     configurations, of_row = np.unique(codes, axis=0, return_inverse=True)
     keys, of_device = _devices(measured, devices or {})
     columns = {name: np.asarray(axes[name])[configurations[:, i]] for i, name in enumerate(axes)}
-    shape = tuple(len(values) for values in axes.values())
-    n_grid = math.prod(shape)
+    sizes = {name: len(values) for name, values in axes.items()}
+    n_grid = math.prod(sizes.values())
     is_grid = layout == "grid" or (layout == "auto" and 2 * len(configurations) >= n_grid)
     if is_grid and len(keys) * n_grid > MOST_POINTS:
         raise TuningError(f"a grid has at most {MOST_POINTS:,} points: use the layout 'stacked'")
     coords: dict[str, Any]
     if is_grid:
-        places = np.ravel_multi_index(tuple(configurations.T), shape)
+        places = np.ravel_multi_index(tuple(configurations.T), tuple(sizes.values()))
         coords = {name: ((name,), values, _about(name)) for name, values in axes.items()}
-        dims, extents = ("device", *axes), (len(keys), *shape)
     else:
+        sizes = {STACKED: len(configurations)}
         places = np.arange(len(configurations))
         attrs = {"long_name": "number of the configuration", "units": "1",
                  "stacks": list(axes), "absent": "not_measured"}  # fmt: skip
         coords = {STACKED: ((STACKED,), places, attrs)}
         for name, values in columns.items():
             coords[name] = ((STACKED,), values, {**_about(name), "axis_values": axes[name]})
-        dims, extents = ("device", STACKED), (len(keys), len(configurations))
-    n_points = math.prod(extents)
-    points = of_device * (n_points // len(keys)) + places[of_row.ravel()]
-    flat = _per_point(measured, points, n_points)
+    dims, extents = ("device", *sizes), (len(keys), *sizes.values())
+    n_places = math.prod(sizes.values())
+    points = of_device * n_places + places[of_row.ravel()]
+    flat = _per_point(measured, points, len(keys) * n_places)
     if space is not None and all(
         condition.names <= columns.keys() for condition in space.conditions
     ):
-        within = np.zeros(n_points // len(keys), np.uint8)
+        within = np.zeros(n_places, np.uint8)
         within[places] = space.satisfied(columns)
         flat["within_conditions"] = np.tile(within, len(keys))
     data = {

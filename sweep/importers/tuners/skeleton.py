@@ -90,8 +90,7 @@ class _Launch:
                 "global_access": f"{NOT_IN_SPACE}, to be counted",
             },
         )
-        if self.sizes:
-            file.table("[sizes]", self.sizes)
+        file.table("[sizes]", self.sizes)
         file.table("[parameters]", self.space.parameters)
         note = "Elements of the problem for a thread, the mean over all."
         file.table("[derived]", {work: elements}, [note])
