@@ -247,8 +247,9 @@ class _Lazy(BackendArray):
             for dim, n, k in zip(self.variable.dims, self.shape, key, strict=True)
         }
         shape = [len(index) for index in indices.values()]
-        values = np.empty(shape, self.dtype)
-        if values.size:
+        if 0 in shape:
+            values = np.empty(shape, self.dtype)
+        else:
             values = self.reader.read(self.variable, "product", indices, 1)
             values = values[indices["model"]] if "model" in indices else values.reshape(shape)
         dropped = tuple(i for i, k in enumerate(key) if not isinstance(k, slice) and not np.ndim(k))
