@@ -13,7 +13,6 @@ from support.calling import call, digits, evaluated, exact
 from support.random_inputs import KERNELS
 
 import sweep.models.hong_kim_2009 as hk
-from sweep.specs import load_device
 
 GOLDEN = golden.columns("hong_kim_2009")
 VARIANTS = ("corrected", "printed")
@@ -170,29 +169,9 @@ def test_hk1_hk3__never_below_the_issue_bound(inputs):
     assert found["execution_cycles"] >= issue * found["rounds"] * (1 - 1e-12)
 
 
-# --- Tables 3 and 6, Figures 14, 15 and 20 through the whole chain --------------------------------
+# --- Figures 14, 15 and 20 through the whole chain; Tables 3 and 6 are in devices/printed.toml ----
 
 THREADS = (*range(4, 33, 4), *range(64, 513, 64))
-
-
-@pytest.mark.parametrize(
-    ("key", "n_sm", "processor_clock", "memory_bandwidth", "version", "latencies"),
-    [
-        ("gtx_8800", 16, 1.35, 86.4, "1.0", (420, 10, 4)),
-        ("quadro_fx_5600", 16, 1.35, 76.8, "1.0", (420, 10, 4)),
-        ("gt_8800", 14, 1.5, 57.6, "1.1", (420, 10, 4)),
-        ("gtx_280", 30, 1.3, 141.7, "1.3", (450, 40, 4)),
-    ],
-)
-def test_table3_and_table6(key, n_sm, processor_clock, memory_bandwidth, version, latencies):
-    device = load_device(key)
-    assert device.compute_capability == version
-    assert device.values["chip.sm_count"] == n_sm
-    assert device.values["clocks.core_nominal"] == exact(processor_clock * 1e9)
-    assert device.values["chip.memory_bandwidth"] == exact(memory_bandwidth * 1e9)
-    keys = ("mem_ld", "departure_del_uncoal", "departure_del_coal", "issue")
-    found = tuple(device.model_parameters["hong_kim"][f"{key}_cycles"] for key in keys)
-    assert found == (*latencies, 4)  # issue cycles: Table 1
 
 
 def on_fx5600(kernel, variant="corrected", **axes):

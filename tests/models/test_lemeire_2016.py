@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from sweep.models import lemeire_2016 as le
+from sweep.specs import load_device
 
 # Table III, Quadro K620: lambda and Lambda at ILP 1, printed ridge point
 K620 = {"SP": (0.43, 9.1, 1536), "INT": (0.86, 16.2, 1536), "SF": (4.0, 62.0, 512)}
-# Table II: type -> generation -> (Lambda, lambda)
-TABLE_2 = {
-    "SP": {"kepler": (9, 0.18), "fermi": (18, 1), "tesla": (22, 4), "southern": (6, 1),
-           "northern": (8, 2.7)},
-    "DP": {"kepler": (32, 4), "fermi": (22, 2), "southern": (22, 5), "northern": (32, 8)},
-    "SF": {"kepler": (18, 1), "fermi": (40, 8), "tesla": (51, 16), "southern": (29, 7),
-           "northern": (51, 10)},
-}  # fmt: skip
+GENERATIONS = ("kepler", "fermi", "tesla", "southern_islands", "northern_islands")  # Table II
+
+
+def latencies(generation):
+    """Return Lambda and lambda by type, as devices/printed.toml has them."""
+    rows = load_device(f"lemeire_{generation}").model_parameters["lemeire"]["latencies"]
+    return {kind: (completion, issue) for kind, _, issue, completion in rows}
 
 
 def body(variant="corrected", **given):
@@ -56,13 +56,13 @@ def test_ridge_point__is_a_lower_bound_of_the_printed_one(kind, expected):
 
 
 def test_floors_of_lambda():
-    assert 32 / 8 == TABLE_2["SP"]["tesla"][1]
-    assert 32 / 192 == pytest.approx(1 / 6) and 1 / 6 < TABLE_2["SP"]["kepler"][1]
+    assert 32 / 8 == latencies("tesla")["sp"][1]
+    assert 32 / 192 == pytest.approx(1 / 6) and 1 / 6 < latencies("kepler")["sp"][1]
 
 
 def test_table_2__cpi_falls_from_completion_to_issue_latency():
-    for generations in TABLE_2.values():
-        for completion, issue in generations.values():
+    for generation in GENERATIONS:
+        for completion, issue in latencies(generation).values():
             cpi = [le.cpi_warp_at(float(completion), float(w), float(issue)) for w in range(1, 65)]
             assert cpi[0] == max(completion, issue)
             assert all(b <= a for a, b in zip(cpi, cpi[1:], strict=False))

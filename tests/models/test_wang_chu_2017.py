@@ -20,8 +20,7 @@ from sweep.specs import load_device
 GOLDEN = golden.columns("wang_chu_2017")
 VARIANTS = ("corrected", "printed")
 WORDS = {code: word.removeprefix("wang_chu_") for word, code in wc.REGIMES.items()}
-DEVICE = load_device("gtx_980")
-PARAMETERS = DEVICE.model_parameters["wang_chu"]
+PARAMETERS = load_device("gtx_980").model_parameters["wang_chu"]
 
 
 def run(variant, inputs, **changed):
@@ -29,7 +28,7 @@ def run(variant, inputs, **changed):
     return call(wc, variant, inputs | {"uses_fit": uses_fit} | changed)
 
 
-# --- Tables ---------------------------------------------------------------------------------------
+# --- Tables; Table V and Section IV-B are in devices/printed.toml ---------------------------------
 
 
 def test_table1_dominating_frequency():
@@ -77,15 +76,6 @@ def test_table3__linear_between_the_rows_and_outside_the_authors_later_fit():
         assert dm_del(memory) == exact(805.03 / memory + 8.1762)
         # A device without the fit keeps the nearest row.
         assert dm_del(memory, np.nan, np.nan) == (10.06 if memory < 400 else 9.0)
-
-
-def test_table5_and_section_4b_of_the_gtx_980():
-    assert DEVICE.compute_capability == "5.2"
-    printed = {"chip.sm_count": 16, "chip.lanes_per_sm": 128, "chip.memory_bus_width": 256}
-    printed |= {f"clocks.{clock}_{end}": mhz * 1e6 for clock in ("core", "memory")
-                for end, mhz in (("min", 400), ("max", 1000))}  # fmt: skip
-    assert {key: DEVICE.values[key] for key in printed} == printed
-    assert (PARAMETERS["l2_lat_cycles"], PARAMETERS["l2_del_cycles"]) == (222, 1)
 
 
 # --- Single equations, by hand --------------------------------------------------------------------
