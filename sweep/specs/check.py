@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from sweep.errors import nearest
-from sweep.specs.formats import FORMATS, UNITS, Format, Key, Section, Unit, range_text, split_unit
+from sweep.specs.formats import FORMATS, UNITS, Format, Key, Section, Unit, split_unit
 from sweep.specs.reading import Report, quoted_path
 
 Part = TypeVar("Part", dict[str, Any], list[Any])
@@ -187,11 +187,6 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def is_words(column: str) -> bool:
-    """Return whether a column contains words."""
-    return column == "name" or column.endswith("_name")
-
-
 def check_value(key: Key, value: Any) -> tuple[Any, str]:
     """Return the value with the key's type, and why it is refused (``""`` if it is valid)."""
     match key.type:
@@ -227,29 +222,25 @@ def _number(key: Key, value: Any) -> tuple[Any, str]:
         return None, f"must be a number{hint}, {key.range}"
     if key.type == "integer" and value != int(value):
         return None, f"must be a whole number, {key.range}"
-    reason = _outside(key.minimum, key.maximum, key.unit, float(value), zero=key.zero)
-    return (int(value) if key.type == "integer" else value), reason
+    return (int(value) if key.type == "integer" else value), _outside(key, float(value))
 
 
-def _outside(
-    minimum: float, maximum: float, unit: Unit | None, value: float, *, zero: bool = False
-) -> str:
+def _outside(key: Key, value: float) -> str:
     """Return a message about a value outside its range, with a unit in which it would be inside."""
-    if minimum <= value <= maximum or (zero and value == 0):
+    if key.minimum <= value <= key.maximum or (key.zero and value == 0):
         return ""
-    lead = "outside the range" if math.isfinite(maximum - minimum) else "must be"
-    reason = f"{lead} {range_text(minimum, maximum, unit, zero=zero)}"
+    lead = "outside the range" if math.isfinite(key.maximum - key.minimum) else "must be"
     for other in UNITS.values():
-        if unit is not None and other.dimension == unit.dimension and other is not unit:
-            converted = other.convert(value, unit)
-            if minimum <= converted <= maximum:
-                return f"{reason}; if it is in {other.symbol}, write {converted:.12g}"
-    return reason
+        if key.unit is not None and other.dimension == key.unit.dimension and other is not key.unit:
+            converted = other.convert(value, key.unit)
+            if key.minimum <= converted <= key.maximum:
+                return f"{lead} {key.range}; if it is in {other.symbol}, write {converted:.12g}"
+    return f"{lead} {key.range}"
 
 
 def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
     """Yield the problems in the value of a key that contains rows."""
-    columns = ", ".join(key.columns)
+    columns = ", ".join(column.name for column in key.columns)
     if not isinstance(value, list | tuple) or not value:
         yield f"must be a list of rows [{columns}]"
         return
@@ -257,16 +248,14 @@ def _wrong_rows(key: Key, value: Any) -> Iterator[str]:
         if not isinstance(row, list | tuple) or len(row) != len(key.columns):
             yield f"row {number} must be [{columns}]"
             return
-        for (column, bounds), cell in zip(key.columns.items(), row, strict=True):
-            if is_words(column):
+        for column, cell in zip(key.columns, row, strict=True):
+            if column.type == "text":
                 if not isinstance(cell, str) or not cell:
-                    yield f"row {number}: {column} must be a word"
+                    yield f"row {number}: {column.name} must be a word"
             elif not is_number(cell):
-                yield f"row {number}: {column} must be a number"
-            elif reason := _outside(*bounds, split_unit(column)[1], float(cell)):
-                yield f"row {number}: {column} {cell:.12g}: {reason}"
-    first = next(iter(key.columns))
-    unit = split_unit(first)[1]
-    firsts = [row[0] for row in value]
-    if unit is not None and unit.dimension == "clock" and sorted(set(firsts)) != firsts:
-        yield f"rows must be in rising order of {first}, each once"
+                yield f"row {number}: {column.name} must be a number"
+            elif reason := _outside(column, float(cell)):
+                yield f"row {number}: {column.name} {cell:.12g}: {reason}"
+    first, firsts = key.columns[0], [row[0] for row in value]
+    if first.unit is not None and first.unit.dimension == "clock" and sorted(set(firsts)) != firsts:
+        yield f"rows must be in rising order of {first.name}, each once"

@@ -142,7 +142,8 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
         for entry in DEVICE[name].keys:
             value, stem = checked.get(entry.name), f"{name}.{entry.stem}"
             if entry.type == "rows" and value is not None:
-                tables[stem] = tuple(tuple(map(to_base, row, entry.columns)) for row in value)
+                columns = [column.name for column in entry.columns]
+                tables[stem] = tuple(tuple(map(to_base, row, columns)) for row in value)
             elif value is not None:
                 values[stem] = to_base(value, entry.name)
     models = _models(report, content.part("model", dict))

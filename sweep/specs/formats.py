@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -114,9 +114,8 @@ class Key:
         Whether 0 is allowed although it is below ``minimum``; it means "none".
     choices : tuple of str
         The words of a ``choice``.
-    columns : mapping of str to (float, float)
-        The columns of ``rows``, each with its unit suffix and allowed range. Columns named ``name``
-        or ``..._name`` contain words.
+    columns : tuple of Key
+        The columns of ``rows``: words (``text``) or numbers.
     default : str
         The default of an optional expression, as text.
     together : str
@@ -139,7 +138,7 @@ class Key:
     required: bool = True
     zero: bool = False
     choices: tuple[str, ...] = ()
-    columns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    columns: tuple[Key, ...] = ()
     default: str = ""
     together: str = ""
     section: str = ""
@@ -164,8 +163,23 @@ class Key:
 
     @property
     def range(self) -> str:
-        """The allowed range with its unit, for a message: ``50 to 5000 MHz``."""
-        return range_text(self.minimum, self.maximum, self.unit, zero=self.zero)
+        """The allowed range as text: ``50 to 5000 MHz``, ``at least 0``, ``0 or 16 to 64 KiB``."""
+        first, last = (
+            {-LARGEST_NUMBER: "-2**53", LARGEST_NUMBER: "2**53"}.get(end, f"{end:.12g}")
+            for end in (self.minimum, self.maximum)
+        )
+        if self.minimum == -math.inf:
+            text = "any finite number" if self.maximum == math.inf else f"at most {last}"
+        else:
+            text = f"at least {first}" if self.maximum == math.inf else f"{first} to {last}"
+        symbol = f" {self.unit.symbol}" if self.unit is not None and self.unit.symbol != "1" else ""
+        return f"{'0 or ' * self.zero}{text}{symbol}"
+
+    @classmethod
+    def column(cls, name: str, minimum: float, maximum: float) -> Key:
+        """Return a column; those named ``name`` or ``..._name`` contain words."""
+        is_word = name == "name" or name.endswith("_name")
+        return cls(name, "text" if is_word else "number", name, minimum, maximum)
 
     @classmethod
     def from_parameter(cls, parameter: Parameter, section: str) -> Key:
@@ -178,7 +192,7 @@ class Key:
             *bounds,
             required=False,
             choices=parameter.choices,
-            columns=dict.fromkeys(parameter.columns, bounds),
+            columns=tuple(cls.column(name, *bounds) for name in parameter.columns),
             section=section,
         )
 
@@ -195,7 +209,7 @@ class Section:
 
     name: str
     meaning: str
-    keys: tuple[Key, ...] = field(default=())
+    keys: tuple[Key, ...] = ()
     required: bool = False
     repeated: bool = False
     values: str = ""
@@ -205,24 +219,6 @@ class Section:
 
 Format = Mapping[str, Section]
 """The tables of a file by name, in order; ``""`` is the top of the file."""
-
-
-def range_text(
-    minimum: float, maximum: float, unit: Unit | None = None, *, zero: bool = False
-) -> str:
-    """Return a range as text: ``50 to 5000 MHz``, ``at least 0``, ``0 or 16 to 1048576``."""
-    symbol = f" {unit.symbol}" if unit is not None and unit.symbol != "1" else ""
-    if minimum == -math.inf and maximum == math.inf:
-        return f"any finite number{symbol}"
-    if maximum == math.inf:
-        text = f"at least {minimum:.12g}"
-    elif minimum == -math.inf:
-        text = f"at most {maximum:.12g}"
-    else:
-        first = "-2**53" if minimum == -LARGEST_NUMBER else f"{minimum:.12g}"
-        last = "2**53" if maximum == LARGEST_NUMBER else f"{maximum:.12g}"
-        text = f"{first} to {last}"
-    return f"0 or {text}{symbol}" if zero else f"{text}{symbol}"
 
 
 # ---------------------------------------------------------------------------- reading the tables
@@ -236,8 +232,10 @@ def _key(section: str, name: str, entry: Mapping[str, Any]) -> Key:
     if kind in ("number", "integer", "expression"):
         options["minimum"] = max(value[0], -LARGEST_NUMBER)
         options["maximum"] = [*value, LARGEST_NUMBER][1]
-    elif kind in ("choice", "rows"):
-        options[{"choice": "choices", "rows": "columns"}[kind]] = value
+    elif kind == "choice":
+        options["choices"] = value
+    elif kind == "rows":
+        options["columns"] = tuple(Key.column(column, *bounds) for column, bounds in value.items())
     else:
         options["meaning"] = value
     return Key(name, kind, section=section, required=required, **options)

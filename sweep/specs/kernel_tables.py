@@ -94,10 +94,8 @@ class Access:
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
-        for key in fields(self):
-            value = getattr(self, key.name)
-            if isinstance(value, Expression):
-                yield key.name, value
+        own = ((key.name, getattr(self, key.name)) for key in fields(self))
+        return (item for item in own if isinstance(item[1], Expression))
 
     @property
     def affine(self) -> tuple[Expression, ...]:

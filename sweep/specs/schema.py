@@ -13,7 +13,6 @@ from typing import Any
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy_limits import compute_capabilities
-from sweep.specs.check import is_words
 from sweep.specs.formats import (
     DEVICE_NAMES,
     FORMATS,
@@ -191,7 +190,7 @@ def _value(key: Key) -> Schema:
     described: Schema = {"description": f"{key.meaning}{unit}{default}"}
     if key.type in ("number", "integer", "expression"):
         kind = "integer" if key.type == "integer" else "number"
-        number = _bounds({"type": kind}, key.minimum, key.maximum)
+        number = _bounds(key, {"type": kind})
         other = {"const": 0} if key.zero else _WORD if key.type == "expression" else None
         return described | (number if other is None else {"anyOf": [number, other]})
     if key.type == "choice":
@@ -200,18 +199,19 @@ def _value(key: Key) -> Schema:
         return described | (
             {"type": "array", "items": _WORD} if key.type == "conditions" else _WORD
         )
-    number = {"type": "number"}
     cells = [
-        {"type": "string"} if is_words(name) else _bounds(number | {"description": name}, *bounds)
-        for name, bounds in key.columns.items()
+        {"type": "string"}
+        if column.type == "text"
+        else _bounds(column, {"type": "number", "description": column.name})
+        for column in key.columns
     ]
     row = {"type": "array", "prefixItems": cells, "items": False, "minItems": len(cells)}
     return described | _LIST | {"items": row}
 
 
-def _bounds(schema: Schema, minimum: float, maximum: float) -> Schema:
+def _bounds(key: Key, schema: Schema) -> Schema:
     """Add the finite limits of a range, because JSON has no infinity."""
-    limits = {"minimum": minimum, "maximum": maximum}
+    limits = {"minimum": key.minimum, "maximum": key.maximum}
     return schema | {name: limit for name, limit in limits.items() if math.isfinite(limit)}
 
 
@@ -257,7 +257,7 @@ def _lines(section: Section) -> Iterator[tuple[str, str, str, str]]:
         yield title, need, "", f"{section.meaning}{chosen}"
     for key in section.keys:
         kind = _TYPES.get(key.type, key.type)
-        kind += f" [{', '.join(key.columns)}]" if key.columns else ""
+        kind += f" [{', '.join(column.name for column in key.columns)}]" if key.columns else ""
         need = "" if key.required else ", optional"
         need = f", default `{key.default}`" if key.default else need
         yield f"`{key.name}`", f"{kind}{need}", _range(key), key.meaning

@@ -181,7 +181,7 @@ def test_format__is_consistent_and_described(kind):
     jsonschema.validate(tomllib.loads({"device": DEVICE, "kernel": KERNEL}[kind]), schema)
     for key in [key for section in FORMATS[kind].values() for key in section.keys]:
         assert key.minimum <= key.maximum and not (key.default and key.required)
-        assert all(low <= high for low, high in key.columns.values())
+        assert all(column.minimum <= column.maximum for column in key.columns)
         assert key.meaning and f"| `{key.name}` |" in table and key.meaning in table
     assert all(f"[{name}]" in table for name in FORMATS[kind] if name)
     assert all(f"`{name}`" in table for name in specs.DEVICE_NAMES) == (kind == "kernel")

@@ -17,7 +17,7 @@ from support.spec_texts import DEVICE, KERNEL, spoilt
 from sweep import specs
 from sweep.errors import SpecError, StoreError
 from sweep.fields import Parameter
-from sweep.specs.formats import range_text
+from sweep.specs.formats import Key
 from sweep.specs.names import MAX_NAME, check_name, is_word
 from sweep.specs.reading import MAX_ERRORS, load_toml
 
@@ -118,8 +118,8 @@ def test_damaged_file_is_accepted_or_refused_in_one_line(kind, data):
     ((-math.inf, 3), "at most 3"), ((-math.inf, math.inf), "any finite number"),
 ])  # fmt: skip
 def test_range_text(bounds, text):
-    assert range_text(*bounds) == text
-    assert range_text(*bounds, zero=True) == (f"0 or {text}" if "any" not in text else text)
+    assert Key("x", "number", "", *bounds).range == text
+    assert Key("x", "number", "", *bounds, zero=True).range == f"0 or {text}"
 
 
 @pytest.mark.parametrize("case", CASES["model"], ids=lambda case: case["line"])
