@@ -212,15 +212,14 @@ def _complete_block(
 ) -> None:
     """Complete the shape of a block: one row of threads, or the missing side."""
     x, y, total = "launch.block_x", "launch.block_y", expressions.get("launch.threads_per_block")
-    given = [side for side in (x, y) if side.removeprefix("launch.") in launch]
-    if total is None or not all(side in expressions for side in given):
-        return  # which is reported
-    if not given:
+    absent = [side for side in (x, y) if side.removeprefix("launch.") not in launch]
+    for side in absent:
+        expressions.pop(side, None)
+    if total is not None and absent == [x, y]:
         expressions |= {x: total, y: Expression.parse(1)}
-    elif len(given) == 1:
-        other = y if given == [x] else x
-        quotient = f"({total.text}) / ({expressions[given[0]].text})"
-        expressions[other] = reader.parse(other, quotient)
+    elif total is not None and absent:
+        given = expressions.get(x if absent == [y] else y, total)
+        expressions[absent[0]] = reader.parse(absent[0], f"({total.text}) / ({given.text})")
 
 
 def _check_instructions(content: Content, has_stages: bool) -> None:
