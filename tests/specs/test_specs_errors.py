@@ -203,6 +203,7 @@ def folder(tmp_path):
     text = spoilt(text, "core_nominal_MHz = 1000", "core_nominal_GHz = 1")
     (tmp_path / "bad_device.toml").write_text(spoilt(text, "[model.hong_kim]", "[model.hk]"))
     text = spoilt(KERNEL, 'blocks = "tiles ** 2"', 'blocks = "tilse ** 2"')
+    text = spoilt(text, 'count = "tile"', 'count = "tile"\n"" = []')
     (tmp_path / "bad_kernel.toml").write_text(spoilt(text, "n = 1024", "n = -1024"))
     return tmp_path
 
@@ -216,6 +217,7 @@ def test_lint__reports_everything(folder):
         ("bad_device.toml", 'source."model.hong_kim.mem_ld_cycles"'),
         ("bad_kernel.toml", "sizes.n"),
         ("bad_kernel.toml", "launch.blocks"),
+        ("bad_kernel.toml", "shared_access.tile_load."),
     ]
     assert {f.severity for f in specs.lint([folder])} == {"error"}
 
