@@ -11,7 +11,6 @@ from support.ptx_texts import CASES, execute, fixture, function, kernel
 
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.control_flow import executions
-from sweep.importers.ptx.module import Label
 
 
 def trips(body, **options):
@@ -21,7 +20,6 @@ def trips(body, **options):
 BOTTOM = """
     mov.u32 %r1, {start};
   L:
-    {early}
     add.s32 %r2, %r1, {step};
     {late}
     setp.{compare}.s32 %p1, {tested}, {bound};
@@ -52,24 +50,23 @@ def check(body):
         executed = execute(f, most=3000)
     except AssertionError:
         return  # endless, or too long
-    found = analyse(f)
-    if any(loop.trips is None for loop in found.graph.loops):
+    graph, expected = analyse(f).graph, Counter()
+    if any(loop.trips is None for loop in graph.loops):
         return
-    expected = Counter()
-    for block in found.graph.blocks:
+    for block in graph.blocks:
         for instruction in block.instructions:
             expected[instruction.line] += executions(block.passage, {})
-    lines = {item.line for item in f.body if not isinstance(item, Label)}
+    lines = {item.line for item in f.instructions()}
     assert {line: executed[line] for line in lines} == {line: expected[line] for line in lines}
 
 
 @given(SMALL, SMALL, SMALL, COMPARE, st.booleans(), st.integers(0, 2))
 def test_loops_that_end_by_a_test__count_as_executed(start, step, bound, compare, negated, form):
     # The counter changes before the test, after it, or the test uses its old value.
-    early, late, tested, end = [
-        ("", "mov.u32 %r1, %r2;", "%r1", ""),
-        ("", "", "%r2", "mov.u32 %r1, %r2;"),
-        ("", "", "%r1", "mov.u32 %r1, %r2;"),
+    late, tested, end = [
+        ("mov.u32 %r1, %r2;", "%r1", ""),
+        ("", "%r2", "mov.u32 %r1, %r2;"),
+        ("", "%r1", "mov.u32 %r1, %r2;"),
     ][form]
     negation = "!" if negated else ""
     check(BOTTOM.format(**locals()))
@@ -99,12 +96,12 @@ def test_loops_within_each_other__count_as_executed(outer, middle, inner, is_top
 
 
 def test_loops_are_not_missed():
-    body = {"start": 3, "step": 5, "bound": 1000, "compare": "lt", "negation": ""}
-    forms = {"early": "", "late": "mov.u32 %r1, %r2;", "tested": "%r1", "end": ""}
-    assert trips(BOTTOM.format(**body, **forms)) == [200]
-    assert trips(TOP.format(**{**body, "compare": "ge"})) == [200]
-    huge = {**body, "bound": 2**31 - 1, "step": 1, "start": 0}
-    assert trips(BOTTOM.format(**huge, **forms)) == [2**31 - 1]
+    body = {"start": 3, "step": 5, "bound": 1000, "compare": "lt", "negation": "",
+            "late": "mov.u32 %r1, %r2;", "tested": "%r1", "end": ""}  # fmt: skip
+    assert trips(BOTTOM.format(**body)) == [200]
+    assert trips(TOP.format(**body | {"compare": "ge"})) == [200]
+    huge = body | {"bound": 2**31 - 1, "step": 1, "start": 0}
+    assert trips(BOTTOM.format(**huge)) == [2**31 - 1]
 
 
 @pytest.mark.parametrize(("step", "start", "test", "expected"), CASES["steps"])
@@ -114,31 +111,31 @@ def test_steps__of_every_form(step, start, test, expected):
 
 
 def test_two_reasons_to_leave__give_the_most():
-    body = """mov.u32 %r1, 0;
-        L: add.s32 %r1, %r1, 1; setp.lt.f32 %p1, %f1, %f2; setp.lt.s32 %p2, %r1, 50;
-        and.pred %p3, %p1, %p2; @%p3 bra L; ret;"""
-    (loop,) = kernel(body).graph.loops
-    assert (loop.trips, loop.origin) == (50, "most")
-    (loop,) = kernel(body.replace("and.pred", "or.pred")).graph.loops
-    assert (loop.trips, loop.origin) == (None, "open")
+    for joined, expected in (("and", (50, "most")), ("or", (None, "open"))):
+        (loop,) = kernel(f"""mov.u32 %r1, 0;
+            L: add.s32 %r1, %r1, 1; setp.lt.f32 %p1, %f1, %f2; setp.lt.s32 %p2, %r1, 50;
+            {joined}.pred %p3, %p1, %p2; @%p3 bra L; ret;""").graph.loops
+        assert (loop.trips, loop.origin) == expected
 
 
 def test_block_size__makes_a_bound_known():
-    reduction = fixture("reduction").entry("reduction")
-    (loop,) = analyse(reduction).graph.loops
-    assert (loop.origin, loop.size) == ("open", "trip_L__BB0_1")
-    (loop,) = analyse(reduction, block=(512, 1, 1)).graph.loops
-    assert (loop.origin, loop.trips) == ("constant", 9)
+    for block, expected in (
+        (None, ("open", "trip_L__BB0_1", None)),
+        ((512, 1, 1), ("constant", "", 9)),
+    ):
+        (loop,) = analyse(fixture("reduction").entry("reduction"), block=block).graph.loops
+        assert (loop.origin, loop.size, loop.trips) == expected
 
 
 def test_trip_count__is_given_with_or_without_its_dollar():
-    f = fixture("fixed_loop").entry("open_loops")
-    for label in ("$L__BB2_6", "L__BB2_6"):
+    for entry, label in (
+        ("open_loops", "$L__BB2_6"), ("open_loops", "L__BB2_6"),
+        ("fixed_loop", "L__BB0_1"),  # the user's value takes precedence over a constant
+    ):  # fmt: skip
+        f = fixture("fixed_loop").entry(entry)
         loops = {c.label.name: c for c in analyse(f, trips={label: 7}).graph.loops}
-        assert (loops["$L__BB2_6"].trips, loops["$L__BB2_6"].origin) == (7, "given")
-    constant = fixture("fixed_loop").entry("fixed_loop")
-    (loop,) = analyse(constant, trips={"L__BB0_1": 10}).graph.loops
-    assert (loop.trips, loop.origin) == (10, "given")  # the user's value takes precedence
+        loop = loops[f"${label.removeprefix('$')}"]
+        assert (loop.trips, loop.origin) == (7, "given")
 
 
 def test_open_loops__count_by_their_names():
