@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.profile_texts import (
-    FOLDER,
-    HEADER,
-    INSTRUCTIONS,
-    MATRIX,
-    cases_of,
-    made,
-    of,
-    path,
-    text,
-)
+from support.profile_texts import FOLDER, INSTRUCTIONS, MATRIX, cases_of, made, of, path, text
 
 import sweep
 from sweep.importers.profiles.inputs import Given, inputs_of
@@ -24,6 +14,12 @@ from sweep.specs import lint, load_device, parse_kernel
 def inputs(*names, kernel=MATRIX, launch=None, given=None):
     launches = [one for name in names for one in read_profile(text(name))]
     return inputs_of(chosen(launches, kernel, launch), given)
+
+
+def saved(folder, key, content):
+    """Return the path of a kernel file with this content."""
+    (folder / f"{key}.toml").write_text(content, encoding="utf-8")
+    return str(folder / f"{key}.toml")
 
 
 # ---------------------------------------------------------------------------- both profilers
@@ -50,15 +46,12 @@ def test_counts__of_the_source_whatever_the_format(names):
 
 def test_metrics__by_the_formulas_of_the_profile():
     found = inputs("nvprof_metrics", "nvprof_trace")
-    (loads, stores), warps = found.global_accesses, 32768
-    assert (loads.count * loads.transactions + stores.count * stores.transactions) == (
-        pytest.approx((8391168 + 131093) / warps)
-    )
+    transactions = sum(a.count * a.transactions for a in found.global_accesses)
+    assert transactions == pytest.approx((8391168 + 131093) / 32768)
     assert found.l2_hit_rate == pytest.approx(1 - (402820 + 131702) / (8391168 + 131093))
     assert found.registers == 25
-    local = {a.kind: (a.count, a.transactions) for a in found.shared_accesses}
-    assert local["load"] == (1280, pytest.approx(41943180 / 41943040))
-    assert local["store"] == (64, 1)
+    shared = {a.kind: (a.count, a.transactions) for a in found.shared_accesses}
+    assert shared == {"load": (1280, pytest.approx(41943180 / 41943040)), "store": (64, 1)}
     assert found.time == pytest.approx((2.213056 + 2.208577 + 2.209089) / 3 * 1e-3)
     assert found.occupancy == pytest.approx(0.99823)
     assert found.launches == 3 and found.device == "GeForce GTX 980"
@@ -151,23 +144,23 @@ def test_occupancy__that_was_not_achieved_is_told():
 
 def test_hit_rate__is_0_where_dram_is_missing():
     found = inputs("ncu_details", kernel="vectorAdd")
-    assert found.l2_hit_rate == 0
-    assert "dram__sectors_write.sum is 'n/a': the L2 cache is assumed" in "\n".join(found.remarks)
+    why = "dram__sectors_write.sum is 'n/a': the L2 cache is assumed"
+    assert found.l2_hit_rate == 0 and why in "\n".join(found.remarks)
 
 
 def test_given__goes_before_the_profile():
     given = Given((64, 1, 1), (10, 2, 1), 20, 1024, 8)
     found = inputs("ncu_details", given=given)
-    assert (found.threads, found.blocks, found.registers) == (64, 20, 20)
-    assert (found.shared_memory, found.outer) == (1024, 8)
-    assert "block and grid make 40 warps" not in found.remarks
+    values = (found.threads, found.blocks, found.registers, found.shared_memory, found.outer)
+    assert values == (64, 20, 20, 1024, 8)
 
 
 def test_remarks__launches_that_differ():
-    rows = made(INSTRUCTIONS) + made(("smsp__inst_executed.sum", "inst", "30,000")).replace(
-        '"0","1"', '"1","1"'
-    ).removeprefix(HEADER)
-    found = inputs_of(chosen(read_profile(rows)))
+    launches = [
+        *read_profile(made(INSTRUCTIONS)),
+        *read_profile(made((*INSTRUCTIONS[:2], "30,000"))),
+    ]
+    found = inputs_of(launches)
     assert any("differs by 16 % between the launches" in remark for remark in found.remarks)
 
 
@@ -179,13 +172,11 @@ def test_remarks__launches_that_differ():
 def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
     found = sweep.read_profile([path(name) for name in names], kernel=MATRIX, device="gtx_980",
                                core_clock=700)  # fmt: skip
-    target = tmp_path / f"{found.key}.toml"
-    target.write_text(found.text, encoding="utf-8")
+    target = saved(tmp_path, found.key, found.text)
     assert lint([target]) == []
-    kernel = parse_kernel(found.text, found.key)
-    assert kernel.measured is not None
-    assert (kernel.measured.device, kernel.measured.core_clock) == ("gtx_980", 700)
-    plan = sweep.Plan((str(target),), ("gtx_980",), sweep.model_names(), precision="float64")
+    measured = parse_kernel(found.text, found.key).measured
+    assert (measured.device, measured.core_clock) == ("gtx_980", 700)
+    plan = sweep.Plan((target,), ("gtx_980",), sweep.model_names(), precision="float64")
     assert len(sweep.best(plan, by=["model"])) == len(sweep.model_names())
 
 
@@ -193,56 +184,46 @@ def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
 def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
     warps = 4096 * 8
     counts = {
-        "smsp__inst_executed.sum": 12 + 3,
-        "smsp__inst_executed_op_global_ld.sum": 2,
-        "smsp__inst_executed_op_global_st.sum": 1,
-        "lts__t_sectors_op_read.sum": 8,
-        "lts__t_sectors_op_write.sum": 4,
-        "dram__sectors_read.sum": 6,
-        "dram__sectors_write.sum": 3,
+        "smsp__inst_executed": 12 + 3,
+        "smsp__inst_executed_op_global_ld": 2,
+        "smsp__inst_executed_op_global_st": 1,
+        "lts__t_sectors_op_read": 8,
+        "lts__t_sectors_op_write": 4,
+        "dram__sectors_read": 6,
+        "dram__sectors_write": 3,
     }
-    rows = [(name, "", f"{count * warps:,}") for name, count in counts.items()]
+    rows = [(f"{name}.sum", "", f"{count * warps:,}") for name, count in counts.items()]
     rows += [("launch__registers_per_thread", "register/thread", "16"),
              ("launch__shared_mem_per_block_static", "byte/block", "0")]  # fmt: skip
     run = tmp_path / "run.csv"
     run.write_text(made(*rows, grid="(4096, 1, 1)", block="(256, 1, 1)"), encoding="utf-8")
-    texts = {
-        "profiled": sweep.read_profile([run]).text,
-        "by_hand": (FOLDER / "by_hand.toml").read_text("utf-8"),
-    }
-    for name, content in texts.items():
-        (tmp_path / f"{name}.toml").write_text(content, encoding="utf-8")
+    kernels = [saved(tmp_path, "profiled", sweep.read_profile([run]).text), FOLDER / "by_hand.toml"]
     clocks = {"core_clock": [400, 700, 1000], "memory_clock": [400, 1000]}
-    plan = sweep.Plan([str(tmp_path / f"{name}.toml") for name in texts], ["gtx_980"],
-                      sweep.model_names(), axes=clocks, precision="float64")  # fmt: skip
+    plan = sweep.Plan([*map(str, kernels)], ["gtx_980"], sweep.model_names(), axes=clocks,
+                      precision="float64")  # fmt: skip
     tree = sweep.evaluate(plan)
-    profiled, by_hand = (tree[name]["execution_time"].values for name in texts)
+    profiled, by_hand = (tree[name]["execution_time"].values for name in ("profiled", "by_hand"))
     assert (by_hand > 0).all()
     assert profiled == pytest.approx(by_hand, rel=1e-9)
 
 
 def test_file__gives_wang_chu_its_inputs(tmp_path):
     found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
-    target = tmp_path / f"{found.key}.toml"
-    target.write_text(found.text, encoding="utf-8")
-    told = sweep.explain(
-        None, {"kernel": str(target), "device": "gtx_980", "model": "wang_chu"}
-    ).as_dict()
-    symbols = {
-        line["name"]: line["value"] for part in told["sections"] for line in part.get("lines", [])
-    }
+    where = {"kernel": saved(tmp_path, found.key, found.text), "device": "gtx_980"}
+    told = sweep.explain(None, where | {"model": "wang_chu"}).as_dict()
+    lines = [line for part in told["sections"] for line in part.get("lines", [])]
+    symbols = {line["name"]: line["value"] for line in lines}
     transactions = (8391168 + 131093) / 32768
-    assert symbols["gld_trans"] == pytest.approx(transactions)
-    assert symbols["comp_inst"] == 2846
-    assert symbols["k"] == pytest.approx(transactions / 65)
-    assert symbols["i_itrs"] == 1280
+    expected = {"gld_trans": transactions, "k": transactions / 65}
+    assert {name: symbols[name] for name in expected} == pytest.approx(expected)
+    assert (symbols["comp_inst"], symbols["i_itrs"]) == (2846, 1280)
 
 
 def test_device__is_the_profiles_if_there_is_a_file():
     kernel = parse_kernel(sweep.read_profile([path("ncu_raw")], kernel=MATRIX).text, "k")
-    assert kernel.measured is not None and kernel.measured.device == "rtx_a4000"
-    assert kernel.measured.core_clock == 1550
-    assert str(kernel.source_of("measured.core_clock_MHz")).startswith("derived: profile")
     nominal = load_device("rtx_a4000").values["clocks.memory_nominal"] / 1e6
-    assert kernel.measured.memory_clock == nominal
+    measured = kernel.measured
+    found = (measured.device, measured.core_clock, measured.memory_clock)
+    assert found == ("rtx_a4000", 1550, nominal)
+    assert str(kernel.source_of("measured.core_clock_MHz")).startswith("derived: profile")
     assert kernel.source_of("measured.memory_clock_MHz").kind == "assumed"
