@@ -276,17 +276,15 @@ def shapes_of(
     space = meaning.kind
     if space == "generic":
         space = value.space or "global"
-        if space in ("const", "param"):
-            return ()
-    if space == "local":
-        # The words of a warp's threads are contiguous.
-        return (_plain("global", direction, size, "local memory"),)
+    if space in ("const", "param"):
+        return ()
+    atomic = "atomic" if instruction.opcode in ("atom", "red") else ""
+    origin = {"local": "local memory", "texture": "texture"}.get(space, atomic)
+    shape = _plain("shared" if space == "shared" else "global", direction, size, origin)
+    if space == "local":  # the words of a warp's threads are contiguous
+        return (shape,)
     if space == "texture":
-        why = "the layout of a texture is not in the PTX"
-        return (_plain("global", direction, size, "texture")._replace(assumed=why),)
-    shape = _plain(
-        space, direction, size, "atomic" if instruction.opcode in ("atom", "red") else ""
-    )
+        return (shape._replace(assumed="the layout of a texture is not in the PTX"),)
     if instruction.opcode in ("wmma", "ldmatrix", "stmatrix"):
         # One address refers to a row of a matrix.
         shape = _shape(shape, value._replace(x=None), size, block)
@@ -298,10 +296,8 @@ def shapes_of(
 def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
     """Return an access to contiguous words; 4 bytes if the opcode does not specify the size."""
     word = min(size or 4, LARGEST_WORD)
-    words = -(-(size or 4) // word)
-    if space == "shared":
-        return Shape(space, direction, word, words, "strided", 1, origin=origin)
-    return Shape(space, direction, word, words, "coalesced", origin=origin)
+    pattern, x = ("strided", 1) if space == "shared" else ("coalesced", 0)
+    return Shape(space, direction, word, -(-(size or 4) // word), pattern, x, origin=origin)
 
 
 def _shape(shape: Shape, value: Value, size: int, block: Sides | None) -> Shape:

@@ -276,11 +276,9 @@ class Values:
             for name in read if written else ():
                 readers.setdefault(name, []).append(place)
         defined = {name for _, written in uses for name in written}
-        waiting = list(range(len(code)))[::-1]
-        is_waiting = [True] * len(code)
+        waiting = dict.fromkeys(reversed(range(len(code))))
         while waiting:
-            place = waiting.pop()
-            is_waiting[place] = False
+            place, _ = waiting.popitem()
             read, written = uses[place]
             if not written or any(name in defined and name not in self._found for name in read):
                 continue
@@ -288,12 +286,8 @@ class Values:
             for name in written:
                 before = self._found.get(name)
                 after = self._found[name] = _join(before, value)
-                if after == before:
-                    continue
-                for reader in readers.get(name, ()):
-                    if not is_waiting[reader]:
-                        is_waiting[reader] = True
-                        waiting.append(reader)
+                if after != before:
+                    waiting |= dict.fromkeys(readers.get(name, ()))
 
 
 def _used(instruction: Instruction) -> tuple[list[Register], list[Register]]:
