@@ -12,8 +12,10 @@ from support.ptx_texts import (
     CASES,
     FOLDER,
     computation_instructions,
+    file_of,
     fixture,
     memory_instructions,
+    total,
     value,
     with_derived,
 )
@@ -25,7 +27,7 @@ from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.stages import STAGES, Cost, instruction_costs
 from sweep.models import model_names
-from sweep.specs import load_device, parse_kernel
+from sweep.specs import load_device
 from sweep.specs.kernel import key_of
 
 KERNELS = [
@@ -38,7 +40,7 @@ KERNELS = [
 def written(name, entry=None, **options):
     """Return the analysis of a fixture's kernel and its kernel file."""
     found = analyse(fixture(name).entry(entry), **options)
-    return found, parse_kernel(kernel_text(found), "k")
+    return found, file_of(found)
 
 
 # ---------------------------------------------------------------------------- the papers
@@ -54,8 +56,8 @@ def test_figure13__gives_table2():
     # The kernel file agrees: classes, shared accesses and barriers add up.
     counts = [value(e) for stage in file.stages for k, e in stage.expressions.items()
               if k != "executions"]  # fmt: skip
-    assert sum(counts) + sum(value(a.count) for a in file.shared_accesses) == 27
-    assert sum(value(a.count) for a in file.global_accesses) == 6
+    assert sum(counts) + total(*file.shared_accesses) == 27
+    assert total(*file.global_accesses) == 6
 
 
 def test_figure13__is_an_expression_of_its_open_loop():
@@ -65,7 +67,7 @@ def test_figure13__is_an_expression_of_its_open_loop():
         assert computation_instructions(found, sizes) == 9 * trips
         assert memory_instructions(found, sizes) == 2 * trips
     assert file.sizes["trip_OUTERLOOP"] == 1
-    assert sum(value(a.count, trip_OUTERLOOP=7) for a in file.global_accesses) == 14
+    assert total(*file.global_accesses, trip_OUTERLOOP=7) == 14
 
 
 COSTS = instruction_costs(load_device("gtx_260"))
@@ -143,9 +145,8 @@ def test_stages__are_memory_tasks_in_the_loops_of_the_text():
 def test_reduction__shared_memory_of_the_launch():
     found, file = written("reduction", "reduction")
     assert (found.shared_bytes, found.has_dynamic_shared) == (0, True)
-    text = kernel_text(found, dynamic_shared=2048)
     assert file.sizes["dynamic_shared_bytes"] == 0
-    assert parse_kernel(text, "k").sizes["dynamic_shared_bytes"] == 2048
+    assert file_of(found, dynamic_shared=2048).sizes["dynamic_shared_bytes"] == 2048
     atomics = [s for s in found.accesses() if s.origin == "atomic"]
     assert [(s.direction, s.pattern) for s in atomics] == [("load", "broadcast")]
     found, file = written("reduction", "fixed")
@@ -179,13 +180,13 @@ def test_kernel_files__load_and_hold_the_same_counts(name, entry, stages):
     values = with_derived(file, sizes)
     own = {path.partition(".")[2]: expression for path, expression in file.expressions.items()
            if path.startswith(("instructions.", "synchronisation."))}  # fmt: skip
-    total = Counter()
+    counts = Counter()
     for expressions in [stage.expressions for stage in file.stages] or [own]:
         for key, expression in expressions.items():
             if key != "executions":
-                total["barrier" if key == "barriers" else key] += value(expression, **values)
-    assert {k: v for k, v in total.items() if v} == pytest.approx(found.instructions(sizes))
-    accesses = sum(value(a.count, **values) for a in (*file.global_accesses, *file.shared_accesses))
+                counts["barrier" if key == "barriers" else key] += value(expression, **values)
+    assert {k: v for k, v in counts.items() if v} == pytest.approx(found.instructions(sizes))
+    accesses = total(*file.global_accesses, *file.shared_accesses, **values)
     assert accesses == pytest.approx(sum(found.accesses(sizes).values()))
     # Cutting the code changes no totals.
     uncut = analyse(found.function, stages="none")
@@ -225,7 +226,7 @@ def test_kernel_files__are_evaluated(kernels, models, tmp_path):
 
 def test_kernel_file__of_a_given_launch():
     found, plain = written("transpose", "transpose_padded", block=(32, 8, 1))
-    file = parse_kernel(kernel_text(found, grid=(32, 32), registers=26, source="a.ptx"), "k")
+    file = file_of(found, grid=(32, 32), registers=26, source="a.ptx")
     sides, registers = ("threads_per_block", "block_x", "block_y"), "resources.registers_per_thread"
     assert [value(file.expressions[f"launch.{side}"]) for side in sides] == [256, 32, 8]
     assert file.sizes == {"grid_blocks": 1024} and value(file.expressions[registers]) == 26
@@ -237,7 +238,7 @@ def test_required_block__is_the_launch():
     text = (FOLDER / "vector_add.ptx").read_text(encoding="utf-8")
     found = analyse(read_ptx(text.replace(")\n{", ")\n.reqntid 16, 16\n.maxnreg 8\n{")).entry())
     assert (found.block, found.registers) == ((16, 16, 1), 8)
-    file = parse_kernel(kernel_text(found), "k")
+    file = file_of(found)
     assert value(file.expressions["launch.threads_per_block"]) == 256 and not file.parameters
 
 

@@ -195,4 +195,4 @@ def test_odd_code__is_noted(body, counts, note):
 
 def test_the_machine__executes_what_the_tests_rest_on():
     f = function("mov.u32 %r1, 0;\nL: add.s32 %r1, %r1, 2;\nsetp.lt.s32 %p1, %r1, 7;\n@%p1 bra L;")
-    assert list(execute(f).values()) == [1, 4, 4, 4]
+    assert list(execute(f)[0].values()) == [1, 4, 4, 4]

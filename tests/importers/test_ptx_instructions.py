@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ptx_texts import CASES, function, kernel
+from support.ptx_texts import CASES, execute, function, kernel
 
 from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.module import Instruction
@@ -161,16 +161,8 @@ def test_values__hold_for_every_thread(forms, data):
         rest = [data.draw(st.integers(0, number - 1)) for _ in range(form.count("{}") - 1)]
         code.append(form.format(number, *rest))
     f = function("\n".join(code))
-    values, states = Values(f), {}
-    for x, y in product((0, 1, 2, 31), (0, 1, 3)):
-        state = states[x, y] = {"%tid.x": x, "%tid.y": y}
-        for item in f.instructions():
-            a, *b = [state[o] if o in state else int(o) for o in item.operands[1:]]
-            state[item.operands[0]] = {
-                "mov": lambda a: a, "neg": lambda a: -a, "add": lambda a, b: a + b,
-                "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "shl": lambda a, b: a << b,
-                "mad": lambda a, b, c: a * b + c,
-            }[item.opcode](a, *b)  # fmt: skip
+    values, threads = Values(f), product((0, 1, 2, 31), (0, 1, 3))
+    states = {(x, y): execute(f, **{"%tid.x": x, "%tid.y": y})[1] for x, y in threads}
     for register in (item.operands[0] for item in f.instructions()):
         value = values.of(register)
         if not value.is_affine or None in (value.x, value.y):

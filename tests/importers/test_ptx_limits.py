@@ -6,14 +6,21 @@ import math
 import time
 
 import pytest
-from support.ptx_texts import HEAD, kernel, memory_instructions, value, with_derived
+from support.ptx_texts import (
+    HEAD,
+    file_of,
+    kernel,
+    memory_instructions,
+    total,
+    value,
+    with_derived,
+)  # fmt: skip
 
 from sweep.importers.ptx.analysis import MOST_NOTES, analyse
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text
 from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.stages import MAX_STAGES
-from sweep.specs import parse_kernel
 
 N = 10_000
 LABELS = "".join(f"L{i}:\n" for i in range(N))
@@ -33,7 +40,7 @@ def test_calls__recursive_missing_and_many():
     # g calls f twice; the loops of both copies share one size.
     assert [loop.size for loop in found.graph.loops] == ["trip_L", "trip_L"]
     assert found.instructions({"trip_L": 5})["integer"] == 2 * 5 * 2
-    file = parse_kernel(kernel_text(found), "k")
+    file = file_of(found)
     assert list(file.sizes) == ["threads", "trip_L"]
     assert {stage.loop for stage in file.stages} == {None, "L", "L (2)"}
 
@@ -41,9 +48,7 @@ def test_calls__recursive_missing_and_many():
 def test_calls__that_double_are_cut_off(monkeypatch):
     monkeypatch.setattr("sweep.importers.ptx.module.LARGEST_EXPANSION", 1000)
     calls = "".join(f".func f{i}() {{ call f{i - 1}; call f{i - 1}; }}" for i in range(1, 40))
-    text = (
-        f"{HEAD.partition('.visible')[0]} .func f0() {{ ret; }} {calls} .entry k() {{ call f39; }}"
-    )
+    text = f".version 8.0 .target sm_80 .func f0() {{ ret; }} {calls} .entry k() {{ call f39; }}"
     found = analyse(read_ptx(text).entry())
     assert "too much code" in found.notes[0] and len(found.notes) <= MOST_NOTES + 1
 
@@ -70,13 +75,11 @@ def test_many_of_everything__stay_readable():
         for i in range(MOST_LOOPS + 20)
     )
     found = kernel(f"mov.u32 %r1, %tid.x; {strided} {unknown} {loops}", stages="none")
-    text = kernel_text(found)
-    file = parse_kernel(text, "k")
-    assert len(file.global_accesses) + len(file.shared_accesses) < MOST_SHAPES
-    total = sum(value(a.count) for a in (*file.global_accesses, *file.shared_accesses))
-    assert total == 2 * MOST_SHAPES
-    assert "20 more unknown instructions are counted likewise" in text
-    assert f"There are {MOST_LOOPS + 20} loops in all" in text
+    file = file_of(found)
+    accesses = (*file.global_accesses, *file.shared_accesses)
+    assert len(accesses) < MOST_SHAPES and total(*accesses) == 2 * MOST_SHAPES
+    assert "20 more unknown instructions are counted likewise" in file.text
+    assert f"There are {MOST_LOOPS + 20} loops in all" in file.text
     assert sum(u.count for u in found.unknown) == MOST_UNKNOWN + 20
 
 
@@ -99,10 +102,9 @@ def test_phases__are_those_of_the_loop_with_most_accesses():
          setp.lt.s32 %p2, %r2, 8; @%p2 bra B;
          add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r4; @%p1 bra A; ret;
     """
-    file = parse_kernel(kernel_text(kernel(body)), "k")
-    assert value(file.expressions["loops.outer"], trip_A=50) == 50
-    assert value(file.expressions["loops.inner"], trip_A=50) == 16
-    assert value(file.expressions["loops.inner"], trip_A=0) == 1
+    loops = file_of(kernel(body)).expressions
+    assert value(loops["loops.outer"], trip_A=50) == 50
+    assert [value(loops["loops.inner"], trip_A=trips) for trips in (50, 0)] == [16, 1]
 
 
 def test_many_open_loops__are_refused():
@@ -110,9 +112,9 @@ def test_many_open_loops__are_refused():
     with pytest.raises(PtxError, match="line 213: more than 200 loops have no constant trip count"):
         kernel(body)
     body = body.replace("L200", "X").replace("@%p1 bra X", "bra Y; Y:")
-    assert len(parse_kernel(kernel_text(kernel(body)), "k").sizes) == 201
+    assert len(file_of(kernel(body)).sizes) == 201
     # A long sum is written in parts.
-    file = parse_kernel(kernel_text(kernel(body, stages="none")), "k")
+    file = file_of(kernel(body, stages="none"))
     values = with_derived(file, dict.fromkeys(file.sizes, 2.0))
     assert value(file.expressions["instructions.integer"], **values) == 401
 
@@ -126,11 +128,10 @@ def test_nested_open_loops__multiply():
     """
     for how in ("tasks", "none"):
         found = kernel(body, stages=how)
-        file = parse_kernel(kernel_text(found), "k")
+        file = file_of(found)
         values = with_derived(file, {"trip_A": 5.0, "trip_B": 7.0})
-        loads = sum(value(a.count, **values) for a in file.global_accesses)
+        assert total(*file.global_accesses, **values) == 5 * 7
         # The test of B is executed once more than its body.
-        assert loads == 5 * 7
         assert found.instructions(values)["control"] == 5 * (2 * 7 + 1) + 5 + 1
     assert memory_instructions(kernel(body, trips={"B": 2.5}), {"trip_A": 2}) == 5
 

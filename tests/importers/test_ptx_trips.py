@@ -47,7 +47,7 @@ def check(body):
     """Compare the counts with those of an execution, if it terminates."""
     f = function(body)
     try:
-        executed = execute(f, most=3000)
+        executed, _ = execute(f, most=3000)
     except AssertionError:
         return  # endless, or too long
     graph, expected = analyse(f).graph, Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -10,8 +11,10 @@ import numpy as np
 
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.control_flow import control_flow
-from sweep.importers.ptx.module import Address, Instruction, Label, Register
+from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.module import Address, Label, Register
 from sweep.importers.ptx.parser import read_ptx
+from sweep.specs import parse_kernel
 
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS / "data" / "ptx"
@@ -46,12 +49,22 @@ def function(body):
     return read_ptx(f"{HEAD}{body}\n}}\n").entry()
 
 
+def file_of(found, **options):
+    """Return the kernel file of an analysis."""
+    return parse_kernel(kernel_text(found, **options), "k")
+
+
 def with_derived(file, sizes):
     """Return values of sizes and of the derived names of a kernel file."""
     values = dict(sizes)
     for name in file.derived:
         values[name] = value(file.derived[name], **values)
     return values
+
+
+def total(*accesses, **sizes):
+    """Return how often a thread makes some accesses of a kernel file."""
+    return sum(value(access.count, **sizes) for access in accesses)
 
 
 def memory_instructions(found, sizes=None):
@@ -85,47 +98,35 @@ def value(expression, **sizes):
     return float(result)
 
 
-_COMPARE = {"lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__", "eq": "__eq__",
-            "ne": "__ne__"}  # fmt: skip
-_STEP = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "and": lambda a, b: a & b,
-}
+_FUNCTIONS = {
+    "mov": operator.pos, "shl": operator.lshift, "shr": operator.rshift, "and": operator.and_,
+    "mad": lambda a, b, c: a * b + c,
+}  # fmt: skip
 
 
-def execute(function, most=200_000):
-    """Execute a body of integer instructions; return how often each line was executed."""
-    code = function.body
+def execute(function, most=200_000, **state):
+    """Execute a body of integer instructions.
+
+    Return how often each line was executed, and the values of the registers.
+    """
+    code, counter, executed = function.body, 0, Counter()
     place = {item: i for i, item in enumerate(code) if isinstance(item, Label)}
-    state = {}
-    executed = Counter()
-
-    def value(operand):
-        return state[operand] if operand in state else int(operand, 0)
-
-    counter = 0
     while counter < len(code):
         item = code[counter]
         counter += 1
-        if not isinstance(item, Instruction):
+        if isinstance(item, Label):
             continue
         executed[item.line] += 1
         assert executed.total() < most, "too long"
-        if item.predicate and bool(state[item.predicate]) == item.negated:
+        if item.predicate and state[item.predicate] == item.negated:
             continue
+        if item.opcode == "ret":
+            break
         if item.opcode == "bra":
             counter = place[item.targets[0]]
-        elif item.opcode == "ret":
-            break
-        elif item.opcode == "mov":
-            state[item.operands[0]] = value(item.operands[1])
-        elif item.opcode == "setp":
-            first, second = (value(o) for o in item.operands[1:])
-            state[item.operands[0]] = getattr(first, _COMPARE[item.modifiers[0]])(second)
-        elif item.opcode in _STEP:
-            state[item.operands[0]] = _STEP[item.opcode](*(value(o) for o in item.operands[1:]))
-    return executed
+            continue
+        target, *operands = item.operands
+        values = [state[o] if o in state else int(o, 0) for o in operands]
+        name = item.modifiers[0] if item.opcode == "setp" else item.opcode
+        state[target] = (_FUNCTIONS.get(name) or getattr(operator, name))(*values)
+    return executed, state
