@@ -78,12 +78,12 @@ RATES = {"cycle/second": 1.0, "cycle/usecond": 1e6, "cycle/nsecond": 1e9}
 class Value(NamedTuple):
     """A counter's value.
 
-    ``text`` is the value as written. ``number`` is ``None`` if the text is not a number. ``step``
+    ``text`` is the value as written. ``number`` is NaN if the text is not a finite number. ``step``
     is one unit in its last digit, since sizes are rounded (8.19 Kbyte).
     """
 
     text: str
-    number: float | None
+    number: float
     unit: str
     step: float = 1.0
 
@@ -137,22 +137,22 @@ def _required_sign(digits: str, exponent: bool) -> str:
 
 
 def read_value(text: str, unit: str, decimal: str) -> Value:
-    """Return a counter's value; its number is ``None`` if the profiler has none (``n/a``).
+    """Return a counter's value; its number is NaN if the profiler has none (``n/a``).
 
     A unit after the number (``12.5GB``) is used if no other is given.
     """
     match = _NUMBER.fullmatch(text)
     shown = text.strip() if len(text) <= MAX_SHOWN else f"{text.strip()[:MAX_SHOWN]}..."
     if match is None:
-        return Value(shown, None, unit)
+        return Value(shown, math.nan, unit)
     digits = _SPACING.sub("", match["digits"])
     digits = digits.replace({".": ",", ",": "."}[decimal], "").replace(decimal, ".")
     try:
         number = float(match["sign"] + digits + (match["exponent"] or ""))
     except ValueError:
-        return Value(shown, None, unit)
-    finite = number if math.isfinite(number) else None
+        return Value(shown, math.nan, unit)
     decimals = len(digits.partition(".")[2])
+    finite = number if math.isfinite(number) else math.nan
     return Value(shown, finite, unit or match["unit"], 10.0**-decimals)
 
 
@@ -176,7 +176,6 @@ def in_base(value: Value, dimension: str) -> float:
     >>> in_base(Value("8.5", 8.5, "Kbyte/block"), "size")
     8500.0
     """
-    assert value.number is not None
     measured, factor = _unit(value.unit)
     if dimension == "share":
         if measured not in ("percent", "count"):
@@ -198,7 +197,6 @@ def whole_bytes(value: Value) -> int:
     32768
     """
     size = in_base(value, "size")
-    assert value.number is not None
     slack = 0.5001 * in_base(value._replace(number=value.step), "size")
     for power in range(12, 0, -1):
         near = round(size / 2**power) * 2**power

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -364,7 +365,7 @@ def _of_launch(launch: Launch, name: str) -> Found:
         parts = names.split(" + ")
         if any(part not in launch.counters for part in parts):
             continue
-        nothing = next((part for part in parts if launch.counters[part].number is None), "")
+        nothing = next((part for part in parts if math.isnan(launch.counters[part].number)), "")
         if nothing:
             why = why or f"{nothing} is '{launch.counters[nothing].text}'"
             continue

@@ -137,23 +137,13 @@ def analyse(
     _complete_trips(graph, trips or {})
     _set_shares(graph, taken)
     parts, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
-    shared_bytes, has_dynamic_shared = _shared_memory(expanded, outside)
     notes = [*_notes(graph, stages, how), *remarks, *not_followed]
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more notes of this kind"]
     live = live_registers(graph)
-    return Analysis(
-        function=function,
-        graph=graph,
-        stages=parts,
-        how=how,
-        registers=max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ()))),
-        shared_bytes=shared_bytes,
-        has_dynamic_shared=has_dynamic_shared,
-        block=block,
-        unknown=unknown,
-        notes=tuple(notes),
-    )
+    registers = max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ())))
+    memory = _shared_memory(expanded, outside)
+    return Analysis(function, graph, parts, how, registers, *memory, block, unknown, tuple(notes))
 
 
 def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Sides | None) -> None:

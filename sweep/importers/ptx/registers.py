@@ -18,14 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from sweep.importers.ptx.control_flow import Block, Graph
-from sweep.importers.ptx.module import (
-    Address,
-    Function,
-    Instruction,
-    Operand,
-    Register,
-    Variable,
-)
+from sweep.importers.ptx.module import Address, Function, Instruction, Operand, Register, Variable
 from sweep.importers.ptx.tokens import integer_of
 
 ALIGNED = 4096
@@ -114,8 +107,7 @@ def _add(a: Value, b: Value, sign: int = 1) -> Value:
     space = a.space or b.space
     if not (a.is_affine and b.is_affine):
         return UNKNOWN._replace(space=space)
-    x, y, z = (_sum(p, q, sign) for p, q in zip(a[:3], b[:3], strict=True))
-    rest = _sum(a.constant, b.constant, sign)
+    x, y, z, rest = (_sum(p, q, sign) for p, q in zip(a[:4], b[:4], strict=True))
     return Value(x, y, z, rest, min(a.alignment, b.alignment), space)
 
 
@@ -124,8 +116,7 @@ def _multiply(a: Value, b: Value) -> Value:
         return UNKNOWN
     if not b.is_uniform:
         a, b = b, a
-    x, y, z = (_product(p, b.constant) for p in a[:3])
-    rest = _product(a.constant, b.constant)
+    x, y, z, rest = (_product(p, b.constant) for p in a[:4])
     return Value(x, y, z, rest, min(a.alignment * b.alignment, ALIGNED))
 
 
