@@ -50,12 +50,6 @@ def test_limits_for__stacks_along_devices():
         limits_for(["1.3", "5.9"])
 
 
-def test_hong_kim_table_2__five_blocks_of_80_on_16_multiprocessors():
-    counts = occupied("1.0", 128, 11, 0, 80)
-    assert (counts.limit_by_grid, counts.active_blocks_per_sm) == (5, 5)
-    assert (counts.active_warps_per_sm, counts.active_sm) == (20, 16)
-
-
 def test_zhang_owens_table_2__limits_on_the_gtx_285():
     counts = occupied("1.3", 64, [16, 30, 58], [348, 1088, 4284])
     assert counts.active_warps_per_sm.tolist() == [16, 16, 6]

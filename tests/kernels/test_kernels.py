@@ -65,18 +65,19 @@ def test_counts__are_those_printed(case):
 
 # --------------------------------------------------------------------------- Hong & Kim 2009
 
-TABLE_5 = {  # elements, arithmetic intensity
-    "sepia": (7000 * 7000, 11.8),
-    "linear": (10000 * 10000, 3.7),
-    "svm": (736 * 992, 13.3),
-    "mat_naive": (2000 * 2000, 3),
-    "blackscholes_merge": (9000000, 19),  # 19.6 is printed as 19
+TABLE_5 = {  # elements, arithmetic intensity, and the occupancy of Figure 20 at 128 threads
+    "sepia": (7000 * 7000, 11.8, 1),
+    "linear": (10000 * 10000, 3.7, 16 / 24),
+    "svm": (736 * 992, 13.3, 1),
+    "mat_naive": (2000 * 2000, 3, 1),
+    "blackscholes_merge": (9000000, 19, 20 / 24),  # 19.6 is printed as 19
 }
+TABLE_4 = {1: (0, 23), 2: (1, 17), 3: (1, 29), 4: (2, 27), 5: (2, 35), 6: (4, 47), 7: (6, 59)}
 
 
 @pytest.mark.parametrize("key", TABLE_5)
-def test_table_5__intensity_and_elements_at_every_block_size(key):
-    elements, intensity = TABLE_5[key]
+def test_table_5__intensity_elements_and_occupancy(key):
+    elements, intensity, occupancy = TABLE_5[key]
     counts = Counts(key)
     found = counts["instructions.computation"] / counts["global"]
     assert found == pytest.approx(intensity, abs=0.6)
@@ -84,67 +85,50 @@ def test_table_5__intensity_and_elements_at_every_block_size(key):
     assert (min(sizes), max(sizes)) == (4, 512)
     np.testing.assert_array_equal(counts.threads.ravel(), sizes)
     np.testing.assert_array_equal(counts.blocks.ravel(), np.ceil(elements / np.array(sizes)))
+    active = Counts(key, device="quadro_fx_5600", block_size=128).active
+    assert active.occupancy == pytest.approx(occupancy)
 
 
-@pytest.mark.parametrize("key", (*MERGE, "figure12_tiled"))
-def test_table_5__only_svm_is_coalesced(key):
-    patterns = {access.pattern for access in load_kernel(key).global_accesses}
-    assert patterns == ({"coalesced"} if key == "svm" else {"misaligned"})
+def test_table_5__only_svm_is_coalesced():
+    for key in (*MERGE, "figure12_tiled"):
+        patterns = {access.pattern for access in load_kernel(key).global_accesses}
+        assert patterns == ({"coalesced"} if key == "svm" else {"misaligned"})
 
 
-def test_mat_tiled__intensity_and_what_its_counts_include():
+def test_mat_tiled__intensity_what_its_counts_include_and_larger_tiles():
     counts = Counts("mat_tiled", tile=20)
     intensity = counts["instructions.computation"] / counts["global"]
     assert intensity == pytest.approx(48.7, abs=0.05)
     assert counts["resources.shared_memory_bytes"] == 2 * 22 * 22 * 4 + 88
-    counts = Counts("mat_tiled")
+    counts = Counts("mat_tiled", device="quadro_fx_5600")
     included = counts["shared"] + counts["synchronisation.barriers"]
     assert np.all(counts["instructions.computation"] > included)
-
-
-FIGURE_20 = {"sepia": 1, "svm": 1, "mat_naive": 1, "blackscholes_merge": 20 / 24, "linear": 16 / 24}
-
-
-@pytest.mark.parametrize("key", FIGURE_20)
-def test_figure_20__occupancy_at_128_threads(key):
-    counts = Counts(key, device="quadro_fx_5600", block_size=128)
-    assert counts.active.occupancy == pytest.approx(FIGURE_20[key])
-
-
-def test_section_5_2__larger_tiles_have_more_active_warps():
-    active = Counts("mat_tiled", device="quadro_fx_5600").active.active_warps_per_sm.ravel()
-    assert active[0] < active[-1]
+    warps = counts.active.active_warps_per_sm.ravel()
+    assert warps[0] < warps[-1]  # Section 5.2: larger tiles have more active warps
 
 
 def test_table_2__five_active_blocks_and_twenty_warps():
     result = Counts("figure12_tiled", device="quadro_fx_5600").active
     assert (result.active_blocks_per_sm, result.active_warps_per_sm) == (5, 20)
-    assert (result.active_sm, result.limit_by_registers) == (16, 5)
+    assert (result.active_sm, result.limit_by_registers, result.limit_by_grid) == (16, 5, 5)
     # ceil(80 / 16) = 5 as well: the registers alone must limit a larger grid.
     larger = Counts("figure12_tiled", device="quadro_fx_5600", block_count=8000).active
     assert larger.active_blocks_per_sm == 5
 
 
-TABLE_4 = {1: (0, 23), 2: (1, 17), 3: (1, 29), 4: (2, 27), 5: (2, 35), 6: (4, 47), 7: (6, 59)}
-
-
 @pytest.mark.parametrize("key", MICRO)
-@pytest.mark.parametrize("number", TABLE_4)
-def test_table_4__instructions_of_1000_iterations(key, number):
-    memory, computation = TABLE_4[number]
-    counts = Counts(key, benchmark=number)
-    assert counts["instructions.computation"] == 1000 * computation
-    assert counts["global"] == 1000 * memory
-    assert counts["loops.outer"] == 1000
+def test_table_4__instructions_of_1000_iterations_in_whole_rounds(key):
+    counts = Counts(key)
+    memory, computation = np.transpose(list(TABLE_4.values()))
     assert counts.kernel.parameters["benchmark"] == tuple(TABLE_4)
+    np.testing.assert_array_equal(counts["instructions.computation"].ravel(), 1000 * computation)
+    np.testing.assert_array_equal(counts["global"].ravel(), 1000 * memory)
+    assert counts["loops.outer"] == 1000
     assert [a.pattern for a in counts.kernel.global_accesses] == [key.removeprefix("micro_")]
-
-
-@pytest.mark.parametrize("device", ["quadro_fx_5600", "gtx_280"])
-def test_micro__every_launch_is_whole_rounds(device):
-    counts = Counts("micro_coalesced", device=device)
-    rounds = counts.blocks / (counts.active.active_blocks_per_sm * counts.work.n_sm)
-    np.testing.assert_array_equal(rounds, np.round(rounds))
+    for device in ("quadro_fx_5600", "gtx_280"):
+        counts = Counts(key, device=device)
+        rounds = counts.blocks / (counts.active.active_blocks_per_sm * counts.work.n_sm)
+        np.testing.assert_array_equal(rounds, np.round(rounds))
 
 
 def test_vector_add__all_elements_are_added_once():
