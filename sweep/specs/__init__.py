@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.specs.check import Source
 from sweep.specs.device import Device, check_model_parameters, parse_device
 from sweep.specs.files import lint, list_devices, list_kernels, load_device, load_kernel
 from sweep.specs.formats import DEVICE_NAMES, SOURCE_KINDS
@@ -9,7 +10,6 @@ from sweep.specs.kernel import Kernel, Measured, parse_kernel
 from sweep.specs.kernel_tables import Access
 from sweep.specs.reading import data_root
 from sweep.specs.schema import format_table, json_schema
-from sweep.specs.sources import Source
 
 __all__ = [
     "DEVICE_NAMES",

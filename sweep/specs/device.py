@@ -11,10 +11,9 @@ from typing import Any
 from sweep.errors import nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy_limits import compute_capabilities
-from sweep.specs.check import Content, check_section, is_number
+from sweep.specs.check import Content, Source, check_section, check_sources, is_below, is_number
 from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section, split_unit, to_base
 from sweep.specs.reading import KEY_PATTERN, Report, label_of, parse_toml, quoted_path, sha256_of
-from sweep.specs.sources import Source, check_sources, is_below
 
 ModelValue = float | str | tuple[Any, ...]
 """A parameter of a model: a number, a word, a list of numbers, or rows."""

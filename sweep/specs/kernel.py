@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
-from sweep.specs.check import Checked, Content
+from sweep.specs.check import Checked, Content, Source, check_sources
 from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
 from sweep.specs.kernel_tables import ACCESSES, Access, KernelReader, Stage, check_instructions
 from sweep.specs.names import MAX_NAME
 from sweep.specs.reading import Report, parse_toml, sha256_of
-from sweep.specs.sources import Source, check_sources
 
 ParameterValue = float | str | bool
 """A value of a tuning parameter."""
