@@ -19,9 +19,11 @@ import math
 import os
 import platform
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,27 +80,25 @@ def axes_of(plan: sweep.Plan, kernel: str) -> dict[str, list[Any]]:
     return axes
 
 
-def of_plan(name: str, variant: str, **changes: Any) -> Results:
-    """Evaluate a shipped plan with all models over few values of its axes."""
-    shipped = sweep.load_plan(name)
-    plan = replace(
-        shipped, models=MODELS, variant=variant, precision="float64", outputs=None, store=False,
-        axes={}, layout="grid", **changes,
-    )  # fmt: skip
+def thinly(plan: sweep.Plan, **changes: Any) -> Results:
+    """Evaluate a changed plan over few values of its axes."""
     for kernel in plan.kernels:
-        axes = {kernel: axes_of(shipped, kernel)}
-        few = replace(plan, kernels=(kernel,), kernel_axes=axes)
+        axes = {kernel: axes_of(plan, kernel)}
+        few = replace(plan, kernels=(kernel,), axes={}, kernel_axes=axes, precision="float64",
+                      outputs=None, store=False, **changes)  # fmt: skip
         yield kernel, sweep.evaluate(few)[kernel].to_dataset()
+
+
+def of_plan(name: str, variant: str, **changes: Any) -> Results:
+    """Evaluate a shipped plan with all models."""
+    plan = sweep.load_plan(name)
+    return thinly(plan, models=MODELS, variant=variant, layout="grid", **changes)
 
 
 def of_kernel(kernel: str, variant: str, layout: str) -> Results:
     """Evaluate a shipped kernel with all models on three devices."""
-    plan = sweep.Plan(
-        kernels=[kernel], devices=DEVICES, models=SLOW.get(kernel, MODELS), variant=variant,
-        precision="float64", axes=CLOCKS,
-    )  # fmt: skip
-    few = replace(plan, axes={}, kernel_axes={kernel: axes_of(plan, kernel)}, layout=layout)
-    yield kernel, sweep.evaluate(few)[kernel].to_dataset()
+    plan = sweep.Plan([kernel], DEVICES, SLOW.get(kernel, MODELS), axes=CLOCKS)
+    return thinly(plan, variant=variant, layout=layout)
 
 
 def as_it_is(name: str) -> Results:
@@ -114,12 +114,11 @@ def all_cases() -> dict[str, Callable[[], Results]]:
     for variant in VARIANTS:
         derived = partial(of_plan, "quickstart", variant, derive=True)
         cases[f"plan quickstart {variant} derived"] = derived
-        for name in PLANS:
-            cases[f"plan {name} {variant}"] = partial(of_plan, name, variant)
-        for kernel in sweep.list_kernels():
-            for layout in LAYOUTS:
-                case = f"kernel {kernel} {variant} {layout}"
-                cases[case] = partial(of_kernel, kernel, variant, layout)
+        cases |= {f"plan {name} {variant}": partial(of_plan, name, variant) for name in PLANS}
+        cases |= {
+            f"kernel {kernel} {variant} {layout}": partial(of_kernel, kernel, variant, layout)
+            for kernel, layout in product(sweep.list_kernels(), LAYOUTS)
+        }
     cases |= {f"plan {name} as shipped": partial(as_it_is, name) for name in WHOLE}
     cases |= {f"questions {layout} float32": partial(as_it_is, layout) for layout in LAYOUTS}
     return cases
@@ -179,8 +178,7 @@ def evaluated(case: str) -> dict[str, Fingerprint]:
     return found
 
 
-def is_close(found: float, recorded: float) -> bool:
-    return math.isclose(found, recorded, rel_tol=2 * 10.0 ** (1 - DIGITS))
+is_close = partial(math.isclose, rel_tol=2 * 10.0 ** (1 - DIGITS))
 
 
 def are_close(found: list[float], recorded: list[float]) -> bool:
@@ -237,10 +235,10 @@ class Record:
 
     def put(self, case: str, found: dict[str, Fingerprint]) -> None:
         """Replace a case."""
-        words: dict[str, dict[str, list[str]]] = {}
+        words: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for key, one in found.items():
             kernel, name, _ = key.split()
-            words.setdefault(kernel, {}).setdefault(name, []).append(one.digest)
+            words[kernel][name].append(one.digest)
             self.numbers[one.digest] = one.numbers
         self.results[case] = {}
         for kernel, own in words.items():
@@ -254,9 +252,9 @@ class Record:
         """Write the file, without what no case has any more."""
         results = {case: self.results[case] for case in CASES if case in self.results}
         texts = {name: self.answers[name] for name in answers.QUESTIONS if name in self.answers}
-        shared: dict[tuple[float, ...], list[str]] = {}
+        shared: dict[tuple[float, ...], list[str]] = defaultdict(list)
         for word in sorted({one.digest for case in results for one in self.of(case).values()}):
-            shared.setdefault(tuple(self.numbers.get(word, [])), []).append(word)
+            shared[tuple(self.numbers.get(word, []))].append(word)
         data = {
             "machine": machine(),
             "names": self.names,
@@ -296,10 +294,8 @@ def differences(case: str, record: Record) -> Iterator[str]:
     """Name the variables of a case that are not those on record."""
     found, recorded = evaluated(case), record.of(case)
     for name in sorted(found.keys() | recorded.keys()):
-        if name not in found:
-            yield f"{name}: is missing"
-        elif name not in recorded:
-            yield f"{name}: is new"
+        if name not in found or name not in recorded:
+            yield f"{name}: is {'new' if name in found else 'missing'}"
         elif found[name].digest != recorded[name].digest:
             before, after = recorded[name].numbers, found[name].numbers
             if record.is_of_this_machine or not are_close(after, before):
