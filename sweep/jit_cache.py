@@ -8,7 +8,7 @@ is written under a temporary name and renamed, so that processes that start toge
 for each other nor see half a file. A file that is damaged, is not ours or can be written by others
 is ignored: reading it would run its content.
 
-``SWEEP_CACHE_DIR`` names the directory, in which the rates of ``sweep plan`` stand too; an empty
+``SWEEP_CACHE_DIR`` names the directory, which also contains the rates of ``sweep plan``; an empty
 value turns the cache off.
 """
 

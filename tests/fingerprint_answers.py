@@ -164,7 +164,7 @@ QUESTIONS = (*(f"asked {name}" for name in ASKED), *COMMANDS, *EXPORTS, *EXPLAIN
 
 
 def asked(question: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Return the answers to a question, with whom it was asked."""
+    """Return the answers to a question, each with the source that was asked."""
     if question in COMMANDS:
         yield "the command", normal(printed(COMMANDS[question]), folder)
     elif question in EXPORTS:

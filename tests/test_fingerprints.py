@@ -102,7 +102,7 @@ def of_kernel(kernel: str, variant: str, layout: str) -> Results:
 
 
 def as_it_is(name: str) -> Results:
-    """Evaluate a whole plan, or in float32 what the questions are about."""
+    """Evaluate a whole plan, or in float32 the plan that questions are about."""
     plan = answers.plan(name) if name in LAYOUTS else sweep.load_plan(name)
     for kernel, results in sweep.evaluate(plan).children.items():
         yield kernel, results.to_dataset()

@@ -138,7 +138,7 @@ def test_disk_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
 @pytest.mark.parametrize("is_on", [True, False])
 def test_collector_rests_while_a_pass_is_compiled(is_on, monkeypatch):
     monkeypatch.setenv("SWEEP_CACHE_DIR", "")
-    compile_pass(double, "double")(np.arange(3.0))  # what is imported then is not the compiler's
+    compile_pass(double, "double")(np.arange(3.0))  # imports what the next one need not import
     compiled, numbers = compile_pass(double, "double"), np.arange(3.0)
     phases, threshold = [], gc.get_threshold()
 

@@ -19,14 +19,14 @@ BY_VALUE = (bool, int, float, str, type(None), Expression)
 class StepCache:
     """Keeps the results of steps that the next box of a grid may need again.
 
-    Neighbouring boxes differ along one axis or few, and what does not depend on these is the same
-    again. A step is a function and its arguments, and both are its key: numbers, texts and
-    expressions by value, everything else by identity. As an axis is a step of its dimension and
-    slice, and a table a step of its expression and the axes that the expression reads, a table's
-    key is what the table depends on.
+    Neighbouring boxes differ along one or a few axes; what does not depend on these axes is the
+    same again. The key of a step is its function and its arguments: numbers, texts and expressions
+    by value, everything else by identity. An axis is a step of its dimension and range, and a table
+    is a step of its expression and the axes that the expression reads, so a table's key is what the
+    table depends on.
 
-    Nobody may change an array in place that a step takes or returns. A result that no step of a
-    whole box asked for is forgotten. Only one thread at a time may use a cache.
+    Nobody may change an array in place that a step takes or returns. The cache forgets a result
+    that a whole box did not ask for. Only one thread at a time may use a cache.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def _count(value: Any, fault: Any, signed: bool) -> tuple[Array, Any]:
 
 
 def _known(value: Array, count: Array) -> tuple[Array, Any]:
-    """Return what hardware has, and where it is needed but unknown; ``None`` if nowhere."""
+    """Return costs, 1 where unknown, and where that matters; ``None`` if nowhere."""
     unknown = np.isnan(value)
     if not unknown.any():
         return value, None

@@ -287,7 +287,7 @@ class _Reader:
     ) -> Array:
         """Return a variable at points, or at a product of indices, unless just evaluated.
 
-        Along dimensions that the variable does not have, ``absent`` zeros stand for indices.
+        The indices along dimensions that the variable does not have are ``absent`` zeros.
         """
         zeros = np.zeros(absent, np.int64)
         names = self.space.grid.names

@@ -218,7 +218,7 @@ class Accumulator:
         self._gathered = reductions.gathering(task.plan.precision)
 
     def add(self, piece: Piece) -> int:
-        """Reduce a piece that lies after all earlier ones; return how many evaluations it has."""
+        """Reduce a piece that follows all earlier ones; return its number of evaluations."""
         task = self.task
         tables = tables_of(task.part, piece.box, self._steps)
         for model, group in piece.models:

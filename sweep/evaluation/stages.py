@@ -35,7 +35,7 @@ SECTORS_OF_PASS = LINE_BYTES / SECTOR_BYTES
 class Block:
     """The threads of a block and how they become warps; width and height where they matter.
 
-    ``share`` is the share of the block's warps that they are, by which counts are reduced.
+    ``share`` is their share of the whole block's warps; counts are multiplied by it.
     """
 
     threads: Array

@@ -72,7 +72,7 @@ def test_take_front__signs_maximise():
 
 
 def test_take_front__few_points_are_gathered_in_vain():
-    """A front tells of nearly every other point that it beats it."""
+    """A front recognises nearly every point that it beats."""
     rng = np.random.default_rng(9)
     columns = sphere(rng, 4000)
     _, state = kept(columns)

@@ -77,7 +77,7 @@ def test_ties_go_to_the_first_configuration(forms):
 
 
 def test_grids_without_blocks_and_constraints(forms):
-    """Sizes of which no block is left, and launches that a constraint excludes."""
+    """Sizes that leave no block, and launches that a constraint excludes."""
     axes = {**AXES, "n": [1e-9, *range(1000, 20_000, 1000)]}
     space = laid_out(axes=axes, constraints=["block_size * elements_per_thread <= 2048"])
     results = evaluate(space).compute()
