@@ -210,7 +210,9 @@ class Accumulator:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._states: dict[tuple[int, int], reductions.State] = {}
+        # One for each model and group, also where models share a group: a pass counts on positions
+        # that only rise, and those of one model follow those of the other.
+        self._states: dict[tuple[int, int], reductions.State] = defaultdict(self._empty)
         self._steps = StepCache()
         self._rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._sources = tuple(v.source for v in task.variables)
@@ -222,24 +224,14 @@ class Accumulator:
         task = self.task
         tables = tables_of(task.part, piece.box, self._steps)
         for model, group in piece.models:
-            # A state of its own for each model, also where models share a group: a pass counts on
-            # positions that only rise, and those of one model follow those of the other.
-            state = self._states.get((model, group))
-            if state is None:
-                state = self._states[model, group] = self._empty()
             name = task.plan.models[model]
             inputs = tables.inputs(task.plan, name)
+            layout: dict[str, Any] = {"rows": self._rows[name]}
+            if task.inner:
+                layout |= {"form": "sizes", "spread": task.varying[name]}
             for block in [piece.box] if task.inner else blocks(piece.box):
-                packed = pack(
-                    get_model(name),
-                    inputs,
-                    tables.box,
-                    block,
-                    form="sizes" if task.inner else None,
-                    spread=task.varying[name] if task.inner else (),
-                    rows=self._rows[name],
-                )
-                self._pass(packed, block, model, state)
+                packed = pack(get_model(name), inputs, tables.box, block, **layout)
+                self._pass(packed, block, model, self._states[model, group])
         return piece.box.n_points * len(piece.models)
 
     def _empty(self) -> reductions.State:
