@@ -5,18 +5,14 @@ from __future__ import annotations
 import importlib
 
 from sweep.errors import SweepError, nearest
-from sweep.papers.report import Reproduction, assembled, declared
+from sweep.papers.report import Reproduction, assembled
 
 __all__ = ["PAPERS", "Reproduction", "reproduce"]
 
-PAPERS = {
-    "hong_kim_2009": "hong_kim",
-    "luo_suda_2011": "luo_suda",
-    "wang_chu_2017": "wang_chu",
-    "zhang_owens_2011": "zhang_owens",
-    "lemeire_2016": "lemeire",
-}
-"""Maps each paper to the module that computes its tables and figures."""
+PAPERS = (
+    "hong_kim_2009", "luo_suda_2011", "wang_chu_2017", "zhang_owens_2011", "lemeire_2016",
+)  # fmt: skip
+"""The papers, each with a module of its name that computes its tables and figures."""
 
 
 def reproduce(paper: str) -> Reproduction:
@@ -25,7 +21,7 @@ def reproduce(paper: str) -> Reproduction:
     Parameters
     ----------
     paper : str
-        A key of :data:`PAPERS`.
+        One of :data:`PAPERS`.
 
     Raises
     ------
@@ -36,5 +32,4 @@ def reproduce(paper: str) -> Reproduction:
         raise SweepError(
             f"no paper '{paper}'{nearest(paper, PAPERS)} (papers: {', '.join(PAPERS)})"
         )
-    module = importlib.import_module(f"{__name__}.{PAPERS[paper]}")
-    return assembled(declared(module.__file__ or ""), module.build())
+    return assembled(paper, importlib.import_module(f"{__name__}.{paper}").build())

@@ -152,24 +152,25 @@ class Reproduction:
         return page
 
 
-def declared(module: str) -> dict[str, Any]:
+def declared(paper: str) -> dict[str, Any]:
     """Return the texts, units and printed numbers of the TOML file beside a paper's module."""
-    return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name(f"{paper}.toml").read_text(encoding="utf-8"))
 
 
-def assembled(texts: Mapping[str, Any], computed: Iterable[tuple[Any, ...]]) -> Reproduction:
+def assembled(paper: str, computed: Iterable[tuple[Any, ...]]) -> Reproduction:
     """Return the declared tables and figures of a paper with what was computed for them.
 
     Parameters
     ----------
-    texts : mapping
-        What the paper declares.
+    paper : str
+        Its name.
     computed : iterable of tuple
         Name and values of a table: a number for each printed one, or rows under the declared
         columns. Name, panels and perhaps marks of a figure (see :func:`sweep.plot.line_plot`).
     """
+    texts = declared(paper)
     reference = get_model(texts["model"]).reference
-    found = Reproduction(texts["key"], texts["title"], reference, remarks=texts["remarks"])
+    found = Reproduction(paper, texts["title"], reference, remarks=texts["remarks"])
     for name, values, *marks in computed:
         if isinstance(values, Mapping):
             found.figures.append(_figure(name, texts["figures"][name], values, *marks))

@@ -6,7 +6,7 @@ import numpy as np
 
 import sweep.models.zhang_owens_2011 as zo
 from sweep.models.zhang_owens_causes import BOTTLENECK, CAUSES
-from sweep.papers.zhang_owens import workload
+from sweep.papers.zhang_owens_2011 import workload
 
 COMPONENTS = tuple(CAUSES)
 WORDS = {code: word.removeprefix("zhang_owens_") for word, code in zo.REGIMES.items()}

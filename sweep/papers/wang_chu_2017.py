@@ -29,7 +29,9 @@ def build() -> Iterator[tuple[Any, ...]]:
     yield ("table_2", latency)
     yield ("table_3", [*delay, *(100 * SERVICE / delay)])
     mhz = np.array(CLOCKS, float)
-    printed = [float(words[2]) for words in declared(__file__)["tables"]["table_2"]["quantities"]]
+    printed = [
+        float(words[2]) for words in declared("wang_chu_2017")["tables"]["table_2"]["quantities"]
+    ]
     latencies = {
         "printed (Table II)": (mhz, np.array(printed)),
         "equation (4)": (mhz, latency),
