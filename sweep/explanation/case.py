@@ -63,9 +63,9 @@ class Case:
         What the pass reads, by name: the model's inputs, status, power.
     status, power_status : str
         Meanings of :data:`sweep.fields.STATUS` and :data:`sweep.fields.POWER_STATUS`.
-    body, finish : Trace or None
-        The model's steps, and those from cycles to time, power and energy; ``None`` where the
-        configuration cannot be launched or the model lacks a number.
+    traces : tuple of Trace
+        Of the model's equations, and of what follows from cycles to time, power and energy; none
+        where the configuration cannot be launched or the model lacks a number.
     results : mapping of str to float
         Every variable that the model gives, by its name in results (without the model's prefix).
     """
@@ -94,8 +94,7 @@ class Case:
             int(self.inputs["launch_status"] or self.inputs["clock_status"])
         )
         self.power_status = "no_time"
-        self.body: Trace | None = None
-        self.finish: Trace | None = None
+        self.traces: tuple[Trace, ...] = ()
         self.results: Mapping[str, float] = {}
         if self.status == "valid":
             self._follow()
@@ -106,20 +105,22 @@ class Case:
         arguments = {i.symbol: (model.symbols[i.symbol], self._argument(i)) for i in model.inputs}
         lengths = {len(value) for _, value in arguments.values() if isinstance(value, tuple)}
         fields = [*(COMMON_FIELDS[name] for name in HEAD), *model.fields]
-        self.body = Trace(
+        body = Trace(
             lowered(model.name, self.plan.variant, max(lengths, default=0)),
             arguments,
             symbols=model.symbols,
+            errata=model.errata,
             returns={own.name: _symbol(own) for own in fields},
         )
-        program, known = finishing(), {**self.inputs, **self.body.results}
-        self.finish = Trace(
+        program, known = finishing(), {**self.inputs, **body.results}
+        finish = Trace(
             program,
             {name: (Symbol(*FINISH_SYMBOLS.get(name, (name, "1")), ""), known[name])
              for name in program.inputs},
             returns={name: _symbol(COMMON_FIELDS[name]) for name in program.results},
         )  # fmt: skip
-        self.results = {**self.body.results, **self.finish.results}
+        self.traces = body, finish
+        self.results = {**body.results, **finish.results}
         self.status = STATUS.meaning(int(self.results["status"]))
         self.power_status = POWER_STATUS.meaning(int(self.results["power_status"]))
 

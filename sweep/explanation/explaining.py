@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from sweep.explanation.case import Case, find_case, scalar
 from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Comparison, Explanation, Line, Section, literal
-from sweep.explanation.trace import Step, Trace
+from sweep.explanation.trace import Trace
 from sweep.fields import STATUS
 from sweep.hardware.clocks import voltage_at
 from sweep.query.answer import scaled
@@ -56,12 +55,13 @@ def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanat
     case = find_case(source, configuration)
     kernel, device, model, variant = case.space.kernel, case.device, case.model, case.plan.variant
     sections = [_summary(case), *input_sections(case)]
-    if case.body is not None and case.finish is not None:
-        sections += [_equations(case.body, case), _regime(case.body, case)]
+    if case.traces:
+        body, finish = case.traces
+        sections += [_equations(body, case), _regime(body, case)]
         for finding in model.findings(case.workload, variant, case.results, literal):
             lines = tuple(Line(*line) for line in finding.lines)
             sections.append(Section(finding.title, lines, finding.notes))
-        sections.append(_result(case.finish, case))
+        sections.append(_result(finish, case))
     return Explanation(
         title=f"{kernel.name} on {device.name} by {model.name} ({variant})",
         reference=f"{model.title}: {model.reference}",
@@ -122,33 +122,19 @@ def _assumed(case: Case) -> Iterator[str]:
 # ---------------------------------------------------------------------------- the equations
 
 
-def _line(step: Step, case: Case) -> Line:
-    name = step.name
-    if step.kind == "condition":
-        name = "condition" if step.number else step.variable.replace("_", " ")
-    return replace(step, name=name, comment=", ".join(_errata(step.comment, case)))
-
-
-def _errata(comment: str, case: Case) -> list[str]:
-    """Return the errata that the comment beside a line names."""
-    pattern = r"(?<![\w-]){}(?![\w-])"
-    return [c for c in case.model.errata if re.search(pattern.format(re.escape(c)), comment)]
-
-
 def _equations(body: Trace, case: Case) -> Section:
     steps = [s for s in body.steps if s.variable not in CODES and s.kind != "code"]
     in_regime = {c for d in body.decisions("regime") for c in d.comparisons}
-    lines = []
+    lines: list[Line] = []
     for step in steps:
-        line = _line(step, case)
         # Why a value was chosen, unless the section on the regime shows it.
         because = [made for made in step.comparisons if made not in in_regime]
         if step.kind != "condition" and because:
             words = ", ".join(f"{_sides(made)} is {literal(made.holds)}" for made in because)
-            line = replace(line, formula=f"{line.formula}, as {words}")
-        lines.append(line)
-    applied = dict.fromkeys(c for step in steps for c in _errata(step.comment, case))
-    notes = tuple(f"{code}: {case.model.errata[code]}." for code in applied)
+            step = replace(step, formula=f"{step.formula}, as {words}")
+        lines.append(step)
+    codes = dict.fromkeys(code for step in steps for code in step.comment.split(", ") if code)
+    notes = tuple(f"{code}: {case.model.errata[code]}." for code in codes)
     return Section("Equations", tuple(lines), notes)
 
 
@@ -170,7 +156,7 @@ def _regime(body: Trace, case: Case) -> Section:
         first, *others = sides or ["as the variant has it"]
         lines.append(
             Line(name, "holds" if decision.value else "fails", formula=first,
-                 comment=", ".join(_errata(decision.step.comment if decision.step else "", case)),
+                 comment=decision.step.comment if decision.step else "",
                  comparisons=decision.comparisons)
         )  # fmt: skip
         lines += [Line("", formula=text) for text in others]
@@ -183,7 +169,7 @@ def _regime(body: Trace, case: Case) -> Section:
 
 def _result(finish: Trace, case: Case) -> Section:
     """Return how seconds, watts and joules follow from cycles."""
-    lines = [_line(step, case) for step in finish.steps if step.variable not in CODES]
+    lines = [step for step in finish.steps if step.variable not in CODES]
     time = [line for line in lines if line.name == "T"]
     if not case.is_powered:
         return Section("Time, power, energy", tuple(time))

@@ -132,7 +132,7 @@ def _missing_rows(case: Case, keys: set[str]) -> str:
 
 
 def _domain(case: Case) -> Iterator[str]:
-    for step in case.body.steps if case.body is not None else ():
+    for step in case.traces[0].steps if case.traces else ():
         if step.used and step.kind != "condition" and not math.isfinite(step.value):
             at = f" ({step.number})" if step.number else ""
             yield (

@@ -69,14 +69,6 @@ class Line:
     comparisons: tuple[Comparison, ...] = ()
     used: bool = True
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the non-empty attributes as plain data."""
-        return {
-            field.name: _plain(value)
-            for field in fields(Line)
-            if (value := getattr(self, field.name)) != field.default or field.name == "value"
-        }
-
     @property
     def shown(self) -> str:
         """The value as text."""
@@ -192,9 +184,10 @@ def literal(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value that can be written as JSON."""
-    if isinstance(value, Line):
-        return value.as_dict()
-    if isinstance(value, (Section, Comparison)):
+    if isinstance(value, Line):  # what is empty is left out
+        known = {field: getattr(value, field.name) for field in fields(Line)}
+        value = {f.name: v for f, v in known.items() if v != f.default or f.name == "value"}
+    elif isinstance(value, (Section, Comparison)):
         value = vars(value)
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}

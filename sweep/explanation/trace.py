@@ -10,7 +10,8 @@ chosen is not evaluated; all sides of ``and`` and ``or`` are, because a reader w
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -75,6 +76,8 @@ class Trace:
         The function's inputs; a tuple for a sequence.
     symbols : mapping, optional
         Symbols of variables that are not results of equations, by the variable's name.
+    errata : iterable of str, optional
+        The codes that comments beside lines may name; steps have only these as their comment.
     returns : mapping, optional
         Symbols of the results, for those that nothing else names.
 
@@ -92,10 +95,14 @@ class Trace:
         inputs: Mapping[str, tuple[Symbol, Value]],
         *,
         symbols: Mapping[str, Symbol] | None = None,
+        errata: Iterable[str] = (),
         returns: Mapping[str, Symbol] | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self._program, self._symbols, self._returns = program, symbols or {}, returns or {}
+        self._errata = {
+            code: re.compile(rf"(?<![\w-]){re.escape(code)}(?![\w-])") for code in errata
+        }
         self._assignments = {made.name: made for made in program.assignments}
         self._evaluations: dict[str, _Evaluation] = {}
         # Every value by its name in the program; the latest value of each variable in the body's
@@ -183,7 +190,8 @@ class Trace:
                     operand = replace(operand, symbol=own, formula=ast.Name(symbol_text(own)))
                 operand = self._unambiguous(name, operand)
                 step.variable = name
-                step.name, step.units, step.meaning = operand.symbol or own
+                if step.kind != "condition":
+                    step.name, step.units, step.meaning = operand.symbol or own
         elif (here.decisions or here.made.is_decided) and operand.variable != name:
             suffix = f" ({number})" if number else ""
             chosen = replace(operand, formula=ast.Name(operand.text.removesuffix(suffix) + suffix))
@@ -228,17 +236,23 @@ class Trace:
         self, here: _Evaluation, symbol: Symbol, operand: Operand, kind: str, number: str = ""
     ) -> None:
         made, value = here.made, operand.value
+        variable = made.variable if made.kind == "variable" else ""
+        name = symbol.symbol
+        if kind == "condition":
+            name = "condition" if number else variable.replace("_", " ")
         here.step = Step(
-            *symbol[:1],
+            name,
             value if isinstance(value, bool) else float(value),
             *symbol[1:],
             formula=operand.text,
             worked=operand.with_numbers,
             number=number,
-            comment=made.comment,
+            comment=", ".join(
+                c for c, pattern in self._errata.items() if pattern.search(made.comment)
+            ),
             comparisons=() if made.kind == "result" else here.compared(operand),
             kind=kind,
-            variable=made.variable if made.kind == "variable" else "",
+            variable=variable,
         )
         self.steps.append(here.step)
 

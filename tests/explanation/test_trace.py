@@ -75,7 +75,7 @@ def followed(x: float, b: float, n: float, *, corrected: bool = True) -> Any:
     values = dict(zip(INPUTS, (x, b, n), strict=True))
     inputs = {name: (SYMBOLS[symbol], values[name]) for name, symbol in INPUTS.items()}
     program = lower(body, dict.fromkeys(INPUTS), {"corrected": corrected})
-    return Trace(program, inputs, symbols=SYMBOLS, returns=RETURNS)
+    return Trace(program, inputs, symbols=SYMBOLS, errata=["TOY-1", "OY-1"], returns=RETURNS)
 
 
 def step_of(number: str, x: float, b: float, n: float) -> Any:
