@@ -267,8 +267,8 @@ def _pairs_of(grid: Grid, objective: str, select: Mapping[str, Any]) -> Iterator
         for a, b in combinations(range(len(models)), 2):
             both = np.isfinite(times[a]) & np.isfinite(times[b])
             if both.any():
-                of = (array[[a, b]][:, both] for array in (times, regimes))
-                yield PairOfModels(grid.kernel, device, (models[a], models[b]), *of)
+                rows = (array[[a, b]][:, both] for array in (times, regimes))
+                yield PairOfModels(grid.kernel, device, (models[a], models[b]), *rows)
 
 
 def _thin(index: dict[str, Array], dims: Sequence[str]) -> None:

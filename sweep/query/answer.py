@@ -75,7 +75,7 @@ class Answer(Sequence[Row]):
         notes: Sequence[str] = (),
         columns: Sequence[str] | None = None,
     ) -> Answer:
-        """Return the answer with some rows; what a row lacks is None.
+        """Return the answer with some rows; a column that a row lacks is None.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Answer(Sequence[Row]):
         return [row[name] for row in self.rows]
 
     def to_table(self) -> str:
-        """Return the rows as aligned text with units; what all rows share is said once."""
+        """Return the rows as aligned text with units; values that all share stand above them."""
         columns, shared = _columns(self)
         rows = _table_lines(columns) if self.rows else ["(no rows)"]
         return "\n".join([*([self.title] if self.title else []), *shared, *rows, *self.notes])
@@ -167,7 +167,7 @@ HEAD_WIDTH = 9  # column names longer than this and than their cells are broken 
 
 
 def scaled(values: Sequence[float | None], unit: str) -> tuple[float, str]:
-    """Return by what to divide values, and the unit with prefix, so that they read well.
+    """Return a divisor of values, and their unit with a prefix, so that they are easy to read.
 
     >>> scaled([2.5e-5, 1.5e-4], "s")
     (1e-06, 'µs')
@@ -211,7 +211,7 @@ Column = tuple[str, str, list[str]]
 
 
 def _columns(answer: Answer) -> tuple[list[Column], list[str]]:
-    """Return the columns of the table, and lines that say what all rows share."""
+    """Return the columns of the table, and a line with the values that all rows share."""
     rows, valid = answer.rows, [r for r in answer.rows if r.get("status") in (None, "valid")]
     hidden = {"rests_on_assumed", *(["status"] if len(valid) == len(rows) else [])}
     names = [c for c in answer.columns if any(row[c] is not None for row in rows)]

@@ -75,7 +75,7 @@ def summary(
     for number, labels in question.ordered():
         statuses, regimes = counts[number]
         points, valid = int(timed[number].sum()), int(timed[number, 0])
-        # The statuses of what has no time, and the regimes of what has one.
+        # The statuses of configurations without a time, and the regimes of those with one.
         statuses[0] = 0
         regimes[0] -= points - valid
         why, shares = (
@@ -170,14 +170,14 @@ def histogram(
             raise QueryError(f"'{variable}' is a code: its meanings are counted, without bins")
         question = ask(data, [], [], by, where, select, codes=[variable])
         counts, heads = _of_codes(question, variable)
-        with_number, what = counts, f"shares of {variable}"
+        with_number, title = counts, f"shares of {variable}"
         columns: tuple[str, ...] = (variable,)
     else:
         borders = _borders(data, variable, bins, within, log, where, select)
         question = ask(data, [variable], ["min"], by, where, select)
         counts, heads = _of_bins(question, borders)
         with_number, columns = counts[:, :-1], ("lowest", "highest")
-        what = f"histogram of {variable}"
+        title = f"histogram of {variable}"
     rows = []
     for number, labels in question.ordered():
         n = int(with_number[number].sum())
@@ -187,7 +187,7 @@ def histogram(
             rows.append(labels | dict(zip((*columns, "count", "share"), values, strict=True)))
     first = question.parts[0]
     units = {name: first.grid.units(of) for of in first.objectives for name in columns}
-    return Answer.of(question.title(what), rows, question.by, units, question.notes,
+    return Answer.of(question.title(title), rows, question.by, units, question.notes,
                      (*question.by, *columns, "count", "share"))  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def _of_bins(question: Question, borders: Array) -> tuple[Array, Heads]:
     counts = _counts(question, keep)[:, 0]
     occurs = counts.sum(axis=0)
     ends = zip([None, *borders.tolist(), None], [*borders.tolist(), None, None], strict=True)
-    shown = enumerate(ends)  # at last what has no number
+    shown = enumerate(ends)  # the last one has no number
     return counts, [(pair, at) for at, pair in shown if occurs[at] or 0 < at < len(cuts)]
 
 

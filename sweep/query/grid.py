@@ -275,7 +275,7 @@ class Grid:
         return ordered.reshape([next(lengths) if d in dims else 1 for d in self.dims])
 
     def _loaded(self, names: Sequence[str], index: Index, kind: str = "block") -> dict[str, Array]:
-        """Return variables at a block or at points; what dask holds is computed together."""
+        """Return variables at a block or at points; those in Dask are computed together."""
         arrays = {name: self.variables[name] for name in names}
         if isinstance(self.dataset, StoredGroup):
             read = "read" if kind == "block" else "read_points"

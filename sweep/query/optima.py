@@ -180,7 +180,7 @@ def pareto(
 
 
 def _answer(question: Question, title: str, keep: Keep, include: Sequence[str]) -> Answer:
-    """Return the answer with a row for what is kept of each group, complete with all columns."""
+    """Return the answer: complete rows for the kept configurations of each group."""
     positions, rows, notes = _kept_rows(question, keep)
     grids = [part.grid for part in question.parts]
     coordinates = _coordinate_columns(grids, question.by)
@@ -203,24 +203,25 @@ def _answer(question: Question, title: str, keep: Keep, include: Sequence[str]) 
 
 
 def _kept_rows(question: Question, keep: Keep) -> tuple[Array, list[dict[str, Any]], list[str]]:
-    """Return what is kept of each group: positions over all kernels, what rows begin with, notes.
+    """Return positions of the kept configurations, the first columns of their rows, and notes.
 
-    A group without a valid configuration has a row where one configuration is asked for (its
-    position is -1), otherwise a note.
+    Positions count over all kernels. A group without a valid configuration has a row where one
+    configuration is asked for (its position is -1), otherwise a note.
     """
     kept = reduce(question, keep)
     starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1))
     reasons, missing = why_empty(question, np.flatnonzero(np.diff(starts) == 0).tolist())
+    begins, values = starts.tolist(), kept.columns[0].tolist()
     places: list[int] = []
     rows: list[dict[str, Any]] = []
     for number, labels in question.ordered():
-        start, stop = starts[number : number + 2].tolist()
+        start, stop = begins[number : number + 2]
         if not keep.value_only:
             places += range(start, stop)
             rows += ({"rank": rank} for rank in range(1, stop - start + 1))
         elif start < stop:
             places.append(start)
-            rows.append({"runner_up": relative_distance(*kept.columns[0][start:stop].tolist())})
+            rows.append({"runner_up": relative_distance(*values[start:stop])})
         elif number in reasons:
             places.append(-1)
             known = {"kernel": question.parts[0].grid.kernel} if len(question.parts) == 1 else {}

@@ -99,7 +99,7 @@ def paired(
 def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterator[Paired]:
     selection = select_grid(grid, select)
     if "device" not in measured.coordinates or "device" not in grid.dims:
-        raise QueryError("both predictions and measurements must tell their devices")
+        raise QueryError("both predictions and measurements must name their devices")
     devices = grid.coordinates["device"].values
     predicted_on = {str(devices[i]): i for i in selection.indices["device"].tolist()}
     measured_on = [str(name) for name in np.atleast_1d(measured.coordinates["device"].values)]

@@ -114,12 +114,12 @@ class KernelPart:
         return tuple(name for name in names if name in self.grid.variables)
 
     def reduction(self, keep: Keep, names: Sequence[str]) -> Reduction | None:
-        """Return what compiled passes reduce; None with a condition, a mask or a split list."""
+        """Return the task of compiled passes; None with a condition, a mask or a split list."""
         if self.condition is not None or self.selection.masks or self.list_groups is not None:
             return None
-        of = tuple(names) if keep.kind == "codes" else self.objectives
+        variables = tuple(names) if keep.kind == "codes" else self.objectives
         indices = {dim: self.selection.indices[dim] for dim in self.grid.dims}
-        return Reduction(self.grid.kernel, of, self.signs, self.by, indices, keep)
+        return Reduction(self.grid.kernel, variables, self.signs, self.by, indices, keep)
 
     # ------------------------------------------------------------------------ groups
 
@@ -139,7 +139,7 @@ class KernelPart:
         return {name: math.prod(self.shape[i + 1 :]) for i, name in enumerate(self.by)}
 
     def labels(self, name: str) -> list[Any]:
-        """Return the selected values of a dimension, or the one value of what is none."""
+        """Return the selected values of a dimension, or the one value of another coordinate."""
         if name == "kernel":
             return [self.grid.kernel]
         chosen = self.selection.indices.get(name)
@@ -236,9 +236,9 @@ class Question:
     filters: str = ""
     notes: tuple[str, ...] = ()
 
-    def title(self, what: str) -> str:
+    def title(self, subject: str) -> str:
         """Return the question in words."""
-        return what + (f" by {', '.join(self.by)}" if self.by else "") + self.filters
+        return subject + (f" by {', '.join(self.by)}" if self.by else "") + self.filters
 
     @cached_property
     def groups(self) -> dict[tuple[Any, ...], int]:
@@ -324,7 +324,7 @@ def ask(
     wanted = (by,) if isinstance(by, str) else by
 
     def groups_of(grids: Sequence[Grid]) -> tuple[str, ...]:
-        """Return what forms groups: by default the dimensions among kernel, device and model."""
+        """Return the names that form groups: by default kernel, device and model."""
         if wanted is not None:
             return tuple(dict.fromkeys(wanted))
         known = [{"kernel", *grid.coordinates} for grid in grids]

@@ -1,4 +1,4 @@
-"""Reduction of results to what a question keeps, by whatever is quickest.
+"""Reduction of results to the part that a question keeps, in the quickest way.
 
 A plan reduces its results without storing them. The index of a store answers for whole chunks and
 says which of the others can matter. Everything else is read in blocks, a few at a time: NumPy,
@@ -62,7 +62,7 @@ def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
 
 
 def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected) -> Iterator[Kept]:
-    """Yield parts of what is kept of one kernel, by its own groups and positions."""
+    """Yield parts of one kernel's kept results, with its own groups and positions."""
     present = [name for name in names if name in part.grid.variables]
     if keep.is_count and part.condition is None:
         yield from _absent(part, keep, names)
@@ -89,7 +89,7 @@ def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected
 
 
 def _absent(part: KernelPart, keep: Keep, names: Sequence[str]) -> Iterator[Kept]:
-    """Yield the counts of what a list of configurations leaves out, as a grid would have it."""
+    """Yield the counts of the configurations that a list leaves out, as a grid counts them."""
     absent = part.absent()
     if absent is None:
         return

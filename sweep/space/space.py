@@ -162,7 +162,7 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
     for name in plan.models:
         _check_model(plan, name, devices)
     if plan.derive:
-        # For all models, not the plan's alone: what one model's rule gives another may read.
+        # For all models, not the plan's alone: a rule may read what another model's rule gives.
         devices = tuple(with_derived(device, model_names()) for device in devices)
     _check_axes(plan, kernels)
     spaces = tuple(_kernel_space(plan, kernel, devices) for kernel in kernels)

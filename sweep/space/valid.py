@@ -191,7 +191,7 @@ def _connected(conditions: Sequence[Condition]) -> list[list[Condition]]:
 def _order(conditions: Sequence[Condition], names: Names) -> list[str]:
     """Return the parameters in the order in which they are bound.
 
-    Next is always what completes the condition that leaves the fewest candidates.
+    Next are always the parameters that complete the condition with the fewest candidates.
     """
     bound: list[str] = []
     waiting = list(conditions)
