@@ -11,12 +11,9 @@ import sys
 import tempfile
 import threading
 import traceback
-from types import FrameType
 from typing import Any, NoReturn
 
 from sweep.errors import printable
-
-__all__ = ["Interrupts", "leave", "report_unforeseen"]
 
 GRACE_S = 10.0
 """Time in which an interrupted command must stop its workers and release its locks [s]."""
@@ -46,7 +43,7 @@ class Interrupts:
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
-            signal.signal(signal.SIGALRM, self._raise)
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
 
     def say(self) -> None:
         """Print the line."""
@@ -58,14 +55,11 @@ class Interrupts:
             return  # a second interrupt has no effect
         self.seen = True
         logging.disable()
-        threading.excepthook = _ignore
+        threading.excepthook = lambda _: None
         sys.unraisablehook = self._raise_again
         watchdog = threading.Timer(GRACE_S, self._give_up)
         watchdog.daemon = True
         watchdog.start()
-        raise KeyboardInterrupt
-
-    def _raise(self, signal_number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     def _raise_again(self, dropped: Any) -> None:
@@ -75,10 +69,6 @@ class Interrupts:
     def _give_up(self) -> None:
         self.say()
         leave(130)
-
-
-def _ignore(*_: object) -> None:
-    pass
 
 
 def leave(code: int) -> NoReturn:

@@ -32,15 +32,15 @@ def _plan_text(name: str) -> str:
     return Path(load_plan(name).origin).read_text(encoding="utf-8")
 
 
-def _recipes() -> list[str]:
-    """Return the names of the scripts for clusters and build servers."""
+def _recipes() -> dict[str, Path]:
+    """Return the scripts for clusters and build servers, by name."""
     kinds = (".sh", ".py", ".yml")
     found = (p for p in RECIPES.iterdir() if p.suffix in kinds and p.stem[0] != "_")
-    return sorted(path.name for path in found)
+    return {path.name: path for path in sorted(found)}
 
 
 def _recipe_text(name: str) -> str:
-    return (RECIPES / name).read_text(encoding="utf-8")
+    return _recipes()[name].read_text(encoding="utf-8")
 
 
 def _recipe_line(name: str) -> str:
@@ -80,7 +80,7 @@ def list_(arguments: argparse.Namespace) -> int:
         from sweep.importers.profiles.counters import QUANTITIES
 
         rows = [
-            (q.ncu[0], f"{q.meaning}{f' (nvprof: {q.nvprof[0]})' if q.nvprof else ''}")
+            (q.ncu[0], q.meaning + (f" (nvprof: {q.nvprof[0]})" if q.nvprof else ""))
             for q in QUANTITIES.values()
         ]
     elif arguments.what == "fields":
@@ -165,13 +165,12 @@ def lint(arguments: argparse.Namespace) -> int:
         except SweepError as error:
             messages.append((str(error), True))
     others = [name for name in arguments.files if name not in plans]
-    for finding in lint_specs(others, _declared()):
-        messages.append((str(finding), finding.severity == "error"))
+    findings = lint_specs(others, _declared())
+    messages += [(str(finding), finding.severity == "error") for finding in findings]
     for message, _ in messages:
         print(message)
     errors = sum(is_error for _, is_error in messages)
-    checked = f"{len(arguments.files)} given"
-    print(f"{checked}: {errors} errors, {len(messages) - errors} warnings")
+    print(f"{len(arguments.files)} given: {errors} errors, {len(messages) - errors} warnings")
     return 2 if errors else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -15,9 +15,6 @@ from sweep import __version__
 from sweep.cli import values
 
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
-
-Described = str | Mapping[str, Any] | list[Any]
-"""An argument's table, the name of a shared entry, or a list of these."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -74,34 +71,25 @@ def build_parser() -> argparse.ArgumentParser:
         description = command.get("description", f"{text[0].upper()}{text[1:]}.")
         sub = commands.add_parser(name, help=text, description=description)
         sub.set_defaults(command=partial(_call, command["function"]), converters={})
-        _add(sub, _flattened(command["arguments"], table["shared"]))
+        _add(sub, command["arguments"], table["shared"])
         if computing := command.get("computing"):
             group = sub.add_argument_group("to compute a plan, where DATA is one")
-            _add(group, _flattened(computing, table["shared"]))
+            _add(group, computing, table["shared"])
     return parser
 
 
 def _call(function: str, arguments: argparse.Namespace) -> int:
     """Run a command; import its module first."""
     module, _, name = function.partition(".")
-    code: int = getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)
-    return code
+    return getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)
 
 
-def _flattened(described: Described, shared: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tables of arguments, with shared entries instead of their names."""
-    if isinstance(described, str):
-        yield from _flattened(shared[described], shared)
-    elif isinstance(described, list):
-        for part in described:
-            yield from _flattened(part, shared)
-    else:
-        yield described
-
-
-def _add(parser: Any, described: Iterable[Mapping[str, Any]]) -> None:
-    """Add arguments to a parser or to a group of one."""
+def _add(parser: Any, described: Sequence[Any], shared: Mapping[str, Any]) -> None:
+    """Add arguments, or the shared ones of these names, to a parser or to a group of one."""
     for argument in described:
+        if isinstance(argument, str):
+            _add(parser, shared[argument], shared)
+            continue
         options = dict(argument)
         words = options.pop("usage").split()
         convert, bounds = options.pop("convert", ""), options.pop("range", ())

@@ -126,8 +126,7 @@ def _answer(
     """Return the answer to a question with the condition, selection and groups of the arguments."""
     with _asked(arguments) as data:
         select = query.parse_selection(arguments.select, data)
-        answer: query.Answer = call_with(question, arguments, data, select=select, **more)
-        return answer
+        return call_with(question, arguments, data, select=select, **more)
 
 
 def best(arguments: argparse.Namespace) -> int:

@@ -244,10 +244,9 @@ def _result(future: Any) -> list[tuple[Unit, dict[str, Any]]] | None:
     from distributed import TimeoutError as NotYet
 
     try:
-        found: list[tuple[Unit, dict[str, Any]]] = pickle.loads(future.result(timeout=CHECK_S))
+        return pickle.loads(future.result(timeout=CHECK_S))
     except NotYet:
         return None
-    return found
 
 
 def _slots(client: Any) -> int:

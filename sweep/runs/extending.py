@@ -174,8 +174,7 @@ class ExtensionJob(Job):
         """Return the old store's arrays, opened once; the extension holds the store's lock."""
         if "stored" not in self._local:
             self._local["stored"] = open_groups(self.extended)
-        arrays: dict[str, StoredArray] = self._local["stored"][kernel].variables
-        return arrays
+        return self._local["stored"][kernel].variables
 
     def _evaluate(
         self, unit: Unit, inside: Indices, found: Sequence[Variable], arrays: Mapping[str, Array]

@@ -55,8 +55,7 @@ class _SpaceWork:
                     _resolved.clear()  # a worker serves one run after the other
                     _resolved[key] = space_of(self.record)
                 self._local["space"] = _resolved[key]
-        space: Space = self._local["space"]
-        return space
+        return self._local["space"]
 
 
 @dataclass(frozen=True, kw_only=True)

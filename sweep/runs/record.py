@@ -112,17 +112,10 @@ def _group(space: KernelSpace, plan: Plan) -> GroupLayout:
     sizes = {**dict(zip(grid.names, grid.shape, strict=True)), "model": len(plan.models)}
     # One model per chunk: most questions are about one, and similar numbers compress better.
     chunks = {**dict(zip(grid.names, grid.chunk_shape, strict=True)), "model": 1}
-    found = [
-        Variable(
-            v.name,
-            v.dims,
-            tuple(sizes[d] for d in v.dims),
-            tuple(chunks[d] for d in v.dims),
-            v.dtype.name,
-            v.attributes,
-        )
-        for v in variables(space, plan)
-    ]
+    found = []
+    for v in variables(space, plan):
+        shape, extents = (tuple(along[d] for d in v.dims) for along in (sizes, chunks))
+        found.append(Variable(v.name, v.dims, shape, extents, v.dtype.name, v.attributes))
     return GroupLayout(
         name=space.kernel.key,
         attrs=group_attributes(space, plan),

@@ -149,9 +149,8 @@ def run(
         return Finished(space, None, expected, 0, 0, 0.0)
     layout = layout_of(space)
     repaired = 0
-    if not is_new and (found := noted(path)):
-        if inspect(path).layout_sha256 == layout.fingerprint:
-            repaired = _repair(path, space, found, threads, break_lock)
+    if not is_new and (found := noted(path)) and inspect(path).layout_sha256 == layout.fingerprint:
+        repaired = _repair(path, space, found, threads, break_lock)
     # Connect first, so that a wrong address leaves no store behind.
     with (
         cluster(computing) as client,

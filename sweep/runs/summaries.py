@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +29,8 @@ FRONT = ("execution_time", "energy")
 COUNTED = ("status", "power_status", "regime")
 SMALL = 1 << 12  # number of codes below which one call counts all cells
 
-
-class _Extremes(NamedTuple):
-    """The extremes of every row of numbers without NaN, in the order of a summary's columns."""
-
-    low: Array
-    high: Array
-    second_low: Array
-    second_high: Array
-    low_at: Array
-    high_at: Array
-    amount: Array
-
+Extremes = dict[str, Array]
+"""The extremes of every row of numbers without NaN, in the order of a summary's columns."""
 
 POSITIONS = ("low_at", "high_at")
 ABSENT = (*[np.nan] * 4, -1, -1, 0)
@@ -102,7 +92,7 @@ def summarise(
     }
     if all(name in arrays for name in FRONT):
         x, y = (arrays[name].reshape(status.shape) for name in FRONT)
-        ends = np.transpose([extremes[name].low_at for name in FRONT])
+        ends = np.transpose([extremes[name]["low_at"] for name in FRONT])
         summary["front"] = [
             _front_of_cell(grid, box, divmod(cell, shape[1]), x[cell], y[cell], ends[cell])
             for cell in range(len(status))
@@ -111,7 +101,7 @@ def summarise(
 
 
 def _numbers(
-    variable: Variable, grid: Grid, plan: Plan, box: Box, found: _Extremes
+    variable: Variable, grid: Grid, plan: Plan, box: Box, found: Extremes
 ) -> list[list[Any]]:
     """Return the seven summary values of one float variable, each with an entry per cell."""
     shape = len(plan.models), box.shape[0]
@@ -121,7 +111,7 @@ def _numbers(
     extent = tuple(n if name in variable.dims else 1 for name, n in sizes)
     models, devices = np.ogrid[: shape[0], : shape[1]]
     columns = []
-    for (name, values), absent in zip(found._asdict().items(), ABSENT, strict=True):
+    for (name, values), absent in zip(found.items(), ABSENT, strict=True):
         column = np.full(shape, absent)
         column[owners] = values.reshape(-1, shape[1])
         if name in POSITIONS:
@@ -145,7 +135,7 @@ def _positions(
     return np.where(local < 0, -1, position)
 
 
-def _extremes(values: Array) -> _Extremes:
+def _extremes(values: Array) -> Extremes:
     """Return the extremes of every row."""
     rows, size = values.shape
     width = max(min(size, PIECE), 1)
@@ -163,7 +153,8 @@ def _extremes(values: Array) -> _Extremes:
                 count[some] -= np.add.reduce(part != part, axis=1, dtype=np.int32)
     lowest, second_low, low_at = _extreme(values, low, pieces, np.fmin)
     highest, second_high, high_at = _extreme(values, high, pieces, np.fmax)
-    return _Extremes(lowest, highest, second_low, second_high, low_at, high_at, count)
+    return {"low": lowest, "high": highest, "second_low": second_low, "second_high": second_high,
+            "low_at": low_at, "high_at": high_at, "amount": count}  # fmt: skip
 
 
 def _extreme(

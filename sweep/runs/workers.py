@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,11 +76,10 @@ class Workers:
         return (self.processes or 1) * (self.threads or own)
 
 
-@contextmanager
-def cluster(workers: Workers) -> Iterator[Any]:
-    """Connect to a Dask cluster, or start one; yield its client.
+def cluster(workers: Workers) -> AbstractContextManager[Any]:
+    """Connect to a Dask cluster, or start one; its client is the context.
 
-    Yields ``None`` if the threads of this process compute. Dask's setting
+    That is ``None`` if the threads of this process compute. Dask's setting
     ``distributed.comm.timeouts.connect`` limits the time to wait for an address, a file and the
     first worker.
 
@@ -91,11 +90,8 @@ def cluster(workers: Workers) -> Iterator[Any]:
         process ended during its start.
     """
     if not workers.is_cluster:
-        yield None
-        return
-    start = _connected(workers) if workers.processes is None else _started(workers)
-    with start as client:
-        yield client
+        return nullcontext()
+    return _connected(workers) if workers.processes is None else _started(workers)
 
 
 def patience() -> float:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import json
-import os
+import operator
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.runs import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sweep"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = sorted(
@@ -57,20 +57,9 @@ def test_imports_keep_the_contracts(monkeypatch):
 def loaded(code: str, cwd: Path) -> set[str]:
     """Return the top-level packages that a new interpreter imports by running ``code``."""
     report = "import sys; print('\\n'.join(sorted({name.split('.')[0] for name in sys.modules})))"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"{code}\n{report}"],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-W", "error", "-c", f"{code}\n{report}", cwd=cwd)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines())
-
-
-def test_importing_the_package_is_light(tmp_path):
-    assert loaded("import sweep", tmp_path) & HEAVY == set()
 
 
 def command(*arguments: str) -> str:
@@ -85,8 +74,9 @@ def command(*arguments: str) -> str:
     )
 
 
-def test_help_is_light(tmp_path):
-    assert loaded(command("--help"), tmp_path) & HEAVY == set()
+@pytest.mark.parametrize("code", ["import sweep", command("--help")], ids=["package", "help"])
+def test_start_is_light(tmp_path, code):
+    assert loaded(code, tmp_path) & HEAVY == set()
 
 
 @pytest.mark.slow
@@ -131,25 +121,13 @@ def test_nothing_is_executed_from_text(path):
 
 @pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=" ".join)
 def test_ruff_is_silent(check):
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", *check, "--quiet", "--no-cache", "."],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "ruff", *check, "--quiet", "--no-cache", ".", cwd=ROOT)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
 def test_types_agree(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "mypy", "--cache-dir", tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -194,38 +172,13 @@ def documented_names(docstring: str) -> list[str] | None:
     return names
 
 
-def decorators(node) -> set[str]:
-    targets = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
-    return {target.id if isinstance(target, ast.Name) else target.attr for target in targets}
-
-
-def argument_names(node) -> list[str]:
-    arguments = node.args
-    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    names += [arguments.vararg.arg] if arguments.vararg else []
-    names += [a.arg for a in arguments.kwonlyargs]
-    names += [arguments.kwarg.arg] if arguments.kwarg else []
-    return names
-
-
-def signature_names(name: str, node) -> list[str] | None:
-    """Return what a caller may pass, in order; None for a class whose signature is inherited."""
-    if isinstance(node, FUNCTIONS):
-        names = argument_names(node)
-        is_method = "." in name and "staticmethod" not in decorators(node)
-        return names[1:] if is_method else names
-    for child in node.body:
-        if isinstance(child, FUNCTIONS) and child.name == "__init__":
-            return argument_names(child)[1:]
-    if "dataclass" in decorators(node) or "NamedTuple" in {ast.unparse(b) for b in node.bases}:
-        return [
-            child.target.id
-            for child in node.body
-            if isinstance(child, ast.AnnAssign)
-            and "ClassVar" not in ast.unparse(child.annotation)
-            and "init=False" not in ast.unparse(child)
-        ]
-    return None
+def signature_names(path: Path, name: str, node) -> list[str]:
+    """Return the names of what a caller may pass to a function or class, in order."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    names = list(inspect.signature(operator.attrgetter(name)(module)).parameters)
+    is_method = isinstance(node, FUNCTIONS) and "." in name
+    return names[1:] if is_method and names[:1] == ["self"] else names
 
 
 @each(MODULES)
@@ -237,36 +190,15 @@ def test_public_names_have_docstrings(path):
 
 @each(MODULES)
 def test_documented_parameters_are_those_of_the_signature(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for name, node in public_definitions(tree):
+    for name, node in public_definitions(ast.parse(path.read_text(encoding="utf-8"))):
         documented = documented_names(ast.get_docstring(node) or "")
-        expected = signature_names(name, node)
-        if documented is not None and expected is not None:
-            assert documented == expected, name
+        if documented is not None:
+            assert documented == signature_names(path, name, node), name
 
 
 def test_the_docstring_reader_reads():
-    docstring = ast.get_docstring(
-        ast.parse(
-            '''
-"""Title.
-
-Parameters
-----------
-a, b : float
-    First: and second.
-
-    More : about them.
-*rest
-    Others.
-
-Returns
--------
-c : float
-    Third.
-"""
-'''
-        )
-    )
+    parts = ("a, b : float", "    First: and second.", "", "    More : about them.", "*rest",
+             "    Others.", "", "Returns", "-------", "c : float", "    Third.")  # fmt: skip
+    docstring = "\n".join(("Title.", "", "Parameters", "----------", *parts))
     assert documented_names(docstring) == ["a", "b", "rest"]
     assert documented_names("Title.\n\nParameters are good.") is None

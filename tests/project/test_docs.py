@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
+from support.runs import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
+DOCS, README, CONTRIBUTING = ROOT / "docs", ROOT / "README.md", ROOT / ".github/CONTRIBUTING.md"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
@@ -20,9 +19,9 @@ def test_page_is_short(page):
     assert len(page.read_text(encoding="utf-8").splitlines()) < 200
 
 
-@pages
+@pytest.mark.parametrize("page", [*PAGES, README, CONTRIBUTING], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     assert [t for t in targets if "://" not in t and not (page.parent / t).exists()] == []
 
 

@@ -13,21 +13,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.runs import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("devices", "kernels_spec")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def build(target: str, source: Path, destination: Path) -> Path:
     """Build the wheel or the sdist of ``source`` without network or isolation."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(destination)],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "hatchling", "build", "-t", target, "-d", destination, cwd=source)
     assert done.returncode == 0, done.stderr
     (built,) = destination.iterdir()
     return built
@@ -46,47 +40,31 @@ def wheel(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
     target = tmp_path_factory.mktemp("installed")
-    install = ["install", "-q", "--no-deps", "--no-index", "--no-compile"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", *install, "--target", str(target), str(wheel)], check=True
-    )
+    options = ["-q", "--no-deps", "--no-index", "--no-compile", "--target", target]
+    python("-m", "pip", "install", *options, wheel, cwd=ROOT).check_returncode()
     return target
 
 
 def run_installed(installed: Path, cwd: Path, *command: str) -> str:
     """Run ``command`` outside the checkout, with the unpacked wheel first on the path."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SWEEP_", "PYTHON"))}
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=cwd,
-        env=environment | {"PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = environment | {"PYTHONPATH": str(installed)}
+    line = [sys.executable, *command]
+    done = subprocess.run(line, cwd=cwd, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_wheel_holds_every_spec(wheel, kind):
-    shipped = {f"sweep/_data/{kind}/{path.name}" for path in (ROOT / kind).glob("*.toml")}
-    assert shipped
+def test_wheel_holds_the_package_and_every_spec_and_nothing_else(wheel):
+    files = [p for p in (ROOT / "sweep").rglob("*") if p.is_file() and p.suffix != ".pyc"]
+    shipped = {path.relative_to(ROOT).as_posix() for path in files}
+    assert any(name.startswith("sweep/plans/") and name.endswith(".toml") for name in shipped)
+    for kind in KINDS:
+        specs = {f"sweep/_data/{kind}/{path.name}" for path in (ROOT / kind).glob("*.toml")}
+        assert specs
+        shipped |= specs
     assert shipped <= names_in(wheel)
-
-
-@pytest.mark.slow
-def test_wheel_holds_the_package_data(wheel):
-    files = [
-        path for path in (ROOT / "sweep").rglob("*") if path.is_file() and path.suffix != ".pyc"
-    ]
-    assert {path.relative_to(ROOT).as_posix() for path in files} <= names_in(wheel)
-    assert any((ROOT / "sweep" / "plans").glob("*.toml"))
-
-
-@pytest.mark.slow
-def test_wheel_holds_nothing_else(wheel):
     roots = {name.split("/")[0] for name in names_in(wheel)}
     assert roots == {"sweep", f"sweep-{PROJECT['version']}.dist-info"}
 
@@ -95,36 +73,25 @@ def test_wheel_holds_nothing_else(wheel):
 def test_sdist_gives_the_same_wheel(wheel, tmp_path):
     sdist = build("sdist", ROOT, tmp_path / "sdist")
     with tarfile.open(sdist) as archive:
-        # 3.11.0 to 3.11.3 have no filters.
-        archive.extractall(
-            tmp_path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
-        )
+        has_filters = hasattr(tarfile, "data_filter")  # 3.11.0 to 3.11.3 have none
+        archive.extractall(tmp_path, **({"filter": "data"} if has_filters else {}))
     source = tmp_path / sdist.name.removesuffix(".tar.gz")
-    for name in (
-        "tests/conftest.py",
-        "requirements.lock",
-        "requirements-tests.lock",
-        "CHANGELOG.md",
-        "LICENSE",
-    ):
+    locks = ("requirements.lock", "requirements-tests.lock")
+    for name in ("tests/conftest.py", *locks, "CHANGELOG.md", "LICENSE"):
         assert (source / name).is_file(), name
     assert names_in(build("wheel", source, tmp_path / "again")) == names_in(wheel)
 
 
 @pytest.mark.slow
-def test_installed_wheel_lists_every_spec(installed, tmp_path):
+def test_installed_wheel_lists_every_spec_and_its_command_answers(installed, tmp_path):
     code = (
         "import json, sweep, sweep.specs as s;"
         "print(json.dumps([sweep.__file__, s.list_devices(), s.list_kernels()]))"
     )
-    file, devices, kernels = json.loads(run_installed(installed, tmp_path, "-c", code))
+    file, *listed = json.loads(run_installed(installed, tmp_path, "-c", code))
     assert Path(file).is_relative_to(installed)
-    assert sorted(devices) == sorted(path.stem for path in (ROOT / "devices").glob("*.toml"))
-    assert sorted(kernels) == sorted(path.stem for path in (ROOT / "kernels_spec").glob("*.toml"))
-
-
-@pytest.mark.slow
-def test_installed_command_answers(installed, tmp_path):
+    for kind, names in zip(KINDS, listed, strict=True):
+        assert sorted(names) == sorted(path.stem for path in (ROOT / kind).glob("*.toml"))
     script = str(installed / "bin" / "sweep")
     assert "usage" in run_installed(installed, tmp_path, script, "--help").lower()
 
@@ -133,9 +100,8 @@ def test_version_is_written_once():
     import sweep
 
     assert sweep.__version__ == importlib.metadata.version("sweep") == PROJECT["version"]
-    assert f"\nversion: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text(
-        encoding="utf-8"
-    )
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {PROJECT['version']}\n" in citation
 
 
 def pins_of(name):
@@ -144,20 +110,15 @@ def pins_of(name):
     return [line for line in lines if not line.startswith("#")]
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-tests.lock"])
-def test_lock_is_portable(name):
-    pins = pins_of(name)
-    assert all("==" in pin and not {"/", "@"} & set(pin) for pin in pins)
-
-
 @pytest.mark.parametrize(
     ("name", "extras"),
     [("requirements.lock", ["editable"]), ("requirements-tests.lock", ["editable", "test"])],
 )
-def test_lock_holds_every_direct_dependency(name, extras):
-    optional = PROJECT["optional-dependencies"]
+def test_lock_is_portable_and_holds_every_direct_dependency(name, extras):
+    pins, optional = pins_of(name), PROJECT["optional-dependencies"]
+    assert all("==" in pin and not {"/", "@"} & set(pin) for pin in pins)
     requirements = [*PROJECT["dependencies"], *(r for extra in extras for r in optional[extra])]
-    pinned = {pin.partition("==")[0] for pin in pins_of(name)}
+    pinned = {pin.partition("==")[0] for pin in pins}
     assert {r.split(">=")[0].partition("[")[0] for r in requirements} <= pinned
 
 

@@ -160,7 +160,7 @@ def test_command_prints_what_is_shown(block, quickstart, place):
     assert matches(block.partition("\n")[2], printed), printed
 
 
-# ---------------------------------------------------------------------------- tables, links
+# ---------------------------------------------------------------------------- tables
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -174,10 +174,3 @@ def test_every_public_name_is_listed():
 
     for name in sweep.__all__:
         assert name == "__version__" or f"`sweep.{name}" in tables_in(TEXT)["functions"], name
-
-
-@pytest.mark.parametrize("path", [README, CONTRIBUTING], ids=lambda path: path.name)
-def test_links_lead_somewhere(path):
-    links = re.findall(r"\]\(([^)#\s]+)\)", path.read_text(encoding="utf-8"))
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (path.parent / link).exists()] == []

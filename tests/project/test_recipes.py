@@ -1,8 +1,9 @@
-"""Recipes for clusters, with fake batch systems that start real processes."""
+"""Recipes: for clusters with fake batch systems, for build servers in a changed repository."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,14 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from support.clusters import dask, end, free_address, scheduler, wait_for
-from support.runs import CHUNKS, environment, journal, plan, sweep, write_plan
+from support.runs import CHUNKS, ROOT, environment, journal, plan, sweep, write_plan
 from support.store_samples import digest
 
 import sweep as package
 from sweep.runs.running import run
 
 RECIPES = Path(package.__file__).parent / "recipes"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # Like SLURM, it kills the remaining processes at the end of a job, because a worker may still be
 # looking for its scheduler.
@@ -50,13 +53,18 @@ def shim(folder: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
+def sweep_command(folder: Path, *options: str) -> None:
+    code = "import sys; from sweep.cli import main; sys.exit(main())"
+    words = " ".join([sys.executable, *options])
+    shim(folder, "sweep", f'#!/bin/bash\nexec {words} -c "{code}" "$@"\n')
+
+
 @pytest.fixture
 def commands(tmp_path: Path) -> Iterator[Path]:
     """Provide a folder of commands; end remaining jobs at the end."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    code = "import sys; from sweep.cli import main; sys.exit(main())"
-    shim(folder, "sweep", f'#!/bin/bash\nexec {sys.executable} -W error -c "{code}" "$@"\n')
+    sweep_command(folder, "-W", "error")
     shim(folder, "dask", f'#!/bin/bash\nexec {sys.executable} -m dask "$@"\n')
     yield folder
     for path in folder.glob("job.*.id"):
@@ -196,3 +204,96 @@ def test_workers_on_other_hosts(namespaces, local, tmp_path):
         for process in processes:
             end(process)
     assert digest(tmp_path / "a.zarr") == local
+
+
+# ---------------------------------------------------------------------------- build servers
+
+PLAN = """
+schema = 1
+name = "guard"
+kernels = ["./saxpy.toml"]
+devices = ["gtx_280", "gtx_980"]
+models = ["hong_kim", "wang_chu"]
+
+[axes]
+block_size = [64, 128, 256]
+"""
+
+
+def steps() -> dict[str, str]:
+    """Return the commands of the workflow for build servers, by name."""
+    workflow = (RECIPES / "github_performance.yml").read_text(encoding="utf-8")
+    (job,) = yaml.safe_load(workflow)["jobs"].values()
+    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Provide a repository in which steps of the workflow run, and whose last commit can change."""
+    folder, place = tmp_path / "bin", tmp_path / "repository"
+    folder.mkdir()
+    place.mkdir()
+    sweep_command(folder)
+    names = ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")
+    surroundings = {
+        **{k: v for k, v in environment().items() if not k.startswith("GIT_")},
+        **dict.fromkeys(names, "test"),
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "BASE": "HEAD~1",
+    }
+
+    def run(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=place, env=surroundings, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+
+    found = re.search(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    (place / "plan.toml").write_text(PLAN)
+    (place / "saxpy.toml").write_text(found[1])
+    run("git init -q . && git add -A && git commit -qm before").check_returncode()
+
+    def changed(old: str, new: str) -> None:
+        assert old in found[1]
+        (place / "saxpy.toml").write_text(found[1].replace(old, new))
+        run("git add -A && git commit -q --allow-empty -m after").check_returncode()
+
+    return run, changed, place
+
+
+def words(table: str) -> list[list[str]]:
+    """Return the words of a table's lines, ignoring the widths of columns and the tolerance."""
+    return [
+        line.split() for line in table.splitlines() if line and line[:4] not in ("----", "3 of")
+    ]
+
+
+@pytest.mark.slow
+def test_slower_kernel_fails_the_build(repository):
+    run, changed, place = repository
+    changed("registers_per_thread = 10", "registers_per_thread = 96")
+    predicted = run(steps()["predict"])
+    assert predicted.returncode == 0, predicted.stderr
+    compared = run(steps()["compare"])
+    assert compared.returncode == 1
+    assert (place / "changes.png").stat().st_size > 10_000
+    shown = re.search(
+        r"^```text\n\$ sweep compare before.zarr after.zarr\n(.*?)"
+        r"^\$ (sweep compare before.zarr after.zarr --list 1)\n(.*?)^\.\.\.\n```$",
+        README, re.MULTILINE | re.DOTALL,
+    )  # fmt: skip
+    assert shown is not None
+    listed = run(shown[2]).stdout
+    assert words(shown[1]) == words(compared.stdout)
+    assert words(shown[3]) == words(listed)[: len(words(shown[3]))]
+
+
+@pytest.mark.slow
+def test_harmless_change_passes_the_build(repository):
+    run, changed, _ = repository
+    changed("y = a x + y", "y = a * x + y")
+    assert run(steps()["predict"]).returncode == 0
+    compared = run(steps()["compare"])
+    assert compared.returncode == 0, compared.stdout
+    assert "0 of 4 groups are slower" in compared.stdout

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.runs import SMALL, Stop, command, environment, journal, plan, stop_after, write_plan
+from support.runs import SMALL, Stop, command, journal, plan, python, stop_after, write_plan
 from support.store_samples import contents, digest
 
 from sweep.cli import main
@@ -193,9 +192,9 @@ def test_killed_extension__is_whole_afterwards(tmp_path, moment):
     """The extension is killed before the larger store exists, and before each renaming."""
     large = write_plan(tmp_path / "large.toml", **A_DEVICE)
     run(plan(), tmp_path / "a.zarr")
-    line = command("extend", tmp_path / "a.zarr", large)
-    line[line.index("-c") + 1] = KILLER + line[line.index("-c") + 1]
-    done = subprocess.run(line, env=environment(MOMENT=str(moment)), cwd=tmp_path, check=False)
+    start = command("extend", tmp_path / "a.zarr", large)
+    start[start.index("-c") + 1] = KILLER + start[start.index("-c") + 1]
+    done = python(*start[1:], cwd=tmp_path, MOMENT=str(moment))
     assert done.returncode == -signal.SIGKILL
     extend(tmp_path / "a.zarr", plan(name="large", **A_DEVICE))
     assert verify(tmp_path / "a.zarr") == []
@@ -230,28 +229,24 @@ def beside(place: str) -> dict[str, bytes]:
     return contents(str(extension_path(place_of(place))))
 
 
-def test_extension_of_a_bucket__is_that_of_the_whole_plan(large, evaluated):
-    before = run(plan(**FEW), PLACE)
+def test_extension_by_command__is_that_of_the_whole_plan(tmp_path, capsys, place, large, evaluated):
+    before = run(plan(**FEW), place)
+    wanted = str(write_plan(tmp_path / "large.toml", **{**SMALL, **MORE}))
     evaluated.clear()
-    finished = extend(PLACE, plan(**MORE))
-    assert (finished.computed, finished.resumed) == (sum(evaluated), before.computed) == (4, 8)
-    assert digest(PLACE) == large
-    assert verify(PLACE) == [] and not beside(PLACE)
-    assert len(inspect(PLACE).run["history"]) == 1
-    assert len(best(PLACE, by=["device"])) == 3
-    assert extend(PLACE, plan(**MORE)).computed == 0
-    assert "chunk_index/lock" not in contents(PLACE)
-
-
-def test_command(tmp_path, capsys, place):
-    run(plan(**FEW), place)
-    wanted = write_plan(tmp_path / "large.toml", **MORE)
-    assert main(["extend", place, str(wanted), "--break-lock"]) == 0
+    assert main(["extend", place, wanted, "--break-lock"]) == 0
+    assert sum(evaluated) == 4 and before.computed == 8
     out = capsys.readouterr().out
     assert f"{place}: 4 configurations x 1 model in" in out and "8 kept from an earlier run" in out
+    assert digest(place) == large
+    assert verify(place) == [] and not beside(place)
+    assert len(inspect(place).run["history"]) == 1
+    assert "chunk_index/lock" not in contents(place)
+    assert len(best(place, by=["device"])) == 3
     times = open_store(place)["mat_tiled/execution_time"]
     assert list(times.device.values) == A_DEVICE["devices"]
     assert np.isfinite(times.sel(device="gt_8800")).any()
+    again = extend(place, plan(**MORE))
+    assert (again.computed, again.resumed) == (0, 12)
 
 
 def test_interrupted_extension__leaves_the_store_and_continues(place, large, evaluated):

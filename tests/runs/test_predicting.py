@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from support.round_rates import rates, sample
@@ -62,60 +63,40 @@ def test_bytes_and_files_are_those_of_a_run(tmp_path, outputs, models):
     cost = predict(space, rates(), Workers(threads=1))
     assert [cost[n] for n in ("configurations", "chunks", "tasks")] == [POINTS, CHUNKS, CHUNKS]
     group = zarr.open_group(finished.path, mode="r")
-    names = {k.kernel.key: {v.name for v in variables(k, space.plan)} for k in space.kernels}
-    arrays = [group[f"{kernel}/{name}"] for kernel in names for name in names[kernel]]
+    names = [f"{k.kernel.key}/{v.name}" for k in space.kernels for v in variables(k, space.plan)]
+    arrays = [group[name] for name in names]
     assert cost["result_bytes"] == sum(a.nbytes for a in arrays)
     assert cost["files"] == sum(math.prod(a.cdata_shape) for a in arrays)
-    on_disk = sum(
-        1 for kernel in names for name in names[kernel]
-        for path in (finished.path / kernel / name).iterdir() if path.name != "zarr.json"
-    )  # fmt: skip
-    assert cost["files"] == on_disk
+    files = [path for name in names for path in (finished.path / name).iterdir()]
+    assert cost["files"] == sum(path.name != "zarr.json" for path in files)
 
 
-class Here:
-    """A cluster's client, and its finished futures: tasks are executed at once and counted."""
+def client_of(workers):
+    """Return a cluster's client that executes each task at once."""
 
-    def __init__(self, slots=0, value=None):
-        self.slots, self.value, self.tasks = slots, value, 0
+    def submit(function, *arguments, **options):
+        value = function(*arguments)
+        future = Mock(done=lambda: True, result=lambda timeout: value)
+        future.add_done_callback = lambda callback: callback(future)
+        return future
 
-    def nthreads(self):
-        return {f"worker {i}": 1 for i in range(self.slots)}
-
-    def submit(self, function, *arguments, **options):
-        self.tasks += function is executing._compute_batch
-        return Here(value=function(*arguments))
-
-    def add_done_callback(self, callback):
-        callback(self)
-
-    def result(self, timeout=None):
-        return self.value
-
-    def replicate(self, futures):
-        pass
-
-    def done(self):
-        return True
-
-    def release(self):
-        pass
+    slots = {f"worker {i}": 1 for i in range(workers)}
+    return Mock(nthreads=lambda: slots, submit=Mock(side_effect=submit))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7, 1000])
 def test_tasks_are_those_of_a_run(monkeypatch, workers):
-    space, client, seen = resolve(plan()), Here(workers), []
-    cost = predict(space, rates(), Workers(processes=workers))
-
     def batch(job, units, versions):
         return pickle.dumps([(unit, {}) for unit in units])
 
     monkeypatch.setattr(executing, "_compute_batch", batch)
+    space, client, seen = resolve(plan()), client_of(workers), []
+    cost = predict(space, rates(), Workers(processes=workers))
     units = [(k.kernel.key, i) for k in space.kernels for i in range(k.grid.n_chunks)]
-    executing.execute(batch, units, lambda *done: seen.append(done), points=space.n_points,
-                      client=client)  # fmt: skip
+    given = {"points": space.n_points, "client": client}
+    executing.execute(batch, units, lambda *done: seen.append(done), **given)
     assert len(seen) == cost["chunks"]
-    assert client.tasks == cost["tasks"]
+    assert sum(c.args[0] is batch for c in client.submit.call_args_list) == cost["tasks"]
 
 
 # ---------------------------------------------------------------------------- seconds

@@ -1,51 +1,154 @@
-"""``sweep run`` killed, interrupted, observed and started twice on the command line."""
+"""Runs that are killed, interrupted, observed or started twice: equal bytes, and no chunk twice."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import random
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.runs import command, environment, finished_chunks, journal, sweep, write_plan
+from support import fault_processes
+from support.clusters import free_address
+from support.fault_processes import CHUNKS, LONG, SPACE, run_child, scheduler_child, worker_child
+from support.runs import command, environment, finished_chunks, journal, python, sweep, write_plan
 from support.store_samples import digest
 
 from sweep.query import best
-from sweep.store.root import inspect
+from sweep.runs.running import run
+from sweep.store import inspect
 
 pytestmark = pytest.mark.slow
 
-LONG: dict[str, Any] = {
-    "kernels": ["sepia"],
-    "outputs": ["execution_time", "energy", "occupancy"],
-    "chunk_points": 200,
-    "axes": {
-        "block_size": {"start": 1, "stop": 512, "step": 1},
-        "core_clock_ratio": {"start": 0.9, "stop": 1.1, "step": 0.02},
-        "memory_clock_ratio": {"start": 0.9, "stop": 1.1, "step": 0.02},
-    },
-}
-"""Half a thousand chunks: some seconds of writing."""
-
-CHUNKS = 1024
+KILLS = 50
+RUN = ("run", "long.toml", "--no-report")
 INTERRUPTED = "\nsweep: interrupted; the same command continues 'long.zarr'\n"
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Provide the hashes of the files of an undisturbed run."""
-    folder = tmp_path_factory.mktemp("reference")
-    write_plan(folder / "long.toml", **LONG)
-    done = sweep("run", "long.toml", "--no-report", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert len(journal(folder / "long.zarr")) == CHUNKS
-    return digest(folder / "long.zarr")
+    path = tmp_path_factory.mktemp("reference") / "long.zarr"
+    run(SPACE, path)
+    return digest(path)
+
+
+def reaches(store: Path, chunks: int, is_alive: Any) -> None:
+    """Wait until the store is there and its journal has this many chunks, or the run ends."""
+    end = time.monotonic() + 120
+    while is_alive() and not (store.exists() and finished_chunks(store) >= chunks):
+        assert time.monotonic() < end, "the run stands still"
+        time.sleep(0.0005)
+
+
+def check(store: Path, reference: dict[str, str]) -> None:
+    entries = [(entry["group"], entry["chunk"]) for entry in journal(store)]
+    assert len(entries) == len(set(entries)) == CHUNKS  # entered twice, if computed again
+    assert inspect(store).is_finished
+    for partial in store.rglob("*.partial"):  # of a killed worker, after the last run began
+        partial.unlink()
+    assert digest(store) == reference
+
+
+# ---------------------------------------------------------------------------- fifty kills
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[Any]:
+    """Provide ``forked(function, *arguments)``, which starts a process; end remaining ones."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fault_processes"])
+    processes = []
+
+    def start(function: Any, *arguments: Any) -> Any:
+        process = context.Process(target=function, args=arguments, daemon=True)
+        process.start()
+        processes.append(process)
+        return process
+
+    folder = str(Path(fault_processes.__file__).parents[1])
+    before = dict(os.environ)
+    paths = [folder, *filter(None, [before.get("PYTHONPATH")])]
+    os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "SWEEP_FAULTS": "1"}
+    try:
+        yield start
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+class Cluster:
+    """A scheduler and two workers, which are started again when they are killed."""
+
+    def __init__(self, forked: Any) -> None:
+        self.forked = forked
+        self.start()
+
+    def start(self) -> None:
+        self.address = free_address()
+        self.scheduler = self.forked(scheduler_child, self.address)
+        self.workers = [self.forked(worker_child, self.address) for _ in range(2)]
+
+    def kill_worker(self, index: int) -> None:
+        self.workers[index].kill()
+        self.workers[index].join()
+        self.workers[index] = self.forked(worker_child, self.address)
+
+    def kill_scheduler(self) -> None:
+        for process in (self.scheduler, *self.workers):
+            process.kill()
+            process.join()
+        self.start()
+
+
+VICTIMS = {"alone": ["run"], "cluster": [*["run"] * 4, *["worker"] * 4, "scheduler"]}
+
+
+@pytest.mark.parametrize("place", VICTIMS)
+def test_killed_fifty_times(forked, reference, tmp_path, place):
+    chance = random.Random(50)
+    cluster = Cluster(forked) if place == "cluster" else None
+    most, endings = (80, (0, 2, -signal.SIGKILL)) if cluster else (60, (0, -signal.SIGKILL))
+    store, number, kills, process = tmp_path / "0.zarr", 0, 0, None
+    while True:
+        if process is None or not process.is_alive():
+            if process is not None:
+                process.join()
+                assert process.exitcode in endings, process.exitcode
+                if process.exitcode == 0:
+                    check(store, reference)
+                    if kills >= KILLS:
+                        break
+                    number += 1
+                    store = tmp_path / f"{number}.zarr"
+            process = forked(run_child, store, cluster.address if cluster else None)
+        more = chance.randrange(most) if kills < KILLS else CHUNKS
+        reaches(store, finished_chunks(store) + more, process.is_alive)
+        if kills >= KILLS or not process.is_alive():
+            continue
+        kills += 1
+        victim = chance.choice(VICTIMS[place])
+        if victim == "run":
+            time.sleep(chance.random() * 0.01)
+            process.kill()
+        elif victim == "worker":
+            cluster.kill_worker(chance.randrange(2))
+        else:
+            cluster.kill_scheduler()
+            process.join(60)
+            assert process.exitcode in (0, 2), process.exitcode
+
+
+# ---------------------------------------------------------------------------- the command line
 
 
 @pytest.fixture
@@ -54,56 +157,70 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, **given: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("run", "long.toml", "--no-report"),
-        cwd=folder,
-        env=environment(),
-        text=True,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given},
-    )
+def start(folder: Path, *options: str, **given: Any) -> subprocess.Popen[str]:
+    """Start the run in a session of its own, like that of a terminal."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
+    line = command(*RUN, *options)
+    return subprocess.Popen(line, cwd=folder, env=environment(), text=True,
+                            start_new_session=True, **streams)  # fmt: skip
 
 
-def stop(process: subprocess.Popen[str], store: Path, chunks: int, how: Callable[[], None]) -> None:
-    """Stop a run when its journal has this many chunks."""
-    while process.poll() is None and finished_chunks(store) < chunks:
-        time.sleep(0.0005)
+def stop(process: subprocess.Popen[str], store: Path, chunks: int, how: int) -> None:
+    """Send all processes of a run a signal when its journal has this many chunks."""
+    reaches(store, chunks, lambda: process.poll() is None)
     assert process.poll() is None
-    how()
+    os.killpg(process.pid, how)
 
 
-def test_killed_before_the_first_chunk(folder, reference):
-    """At any moment, a later run finds no store or a complete root record."""
-    store = folder / "long.zarr"
-    process = start(folder)
-    while process.poll() is None and not store.exists():
-        time.sleep(0.0002)
-    process.kill()
-    process.communicate()
-    assert inspect(store).record["plan"]["name"] == "long"
-    assert os.listdir(folder) == ["long.toml", "long.zarr"]
-    assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
-    assert digest(store) == reference
+def continued(folder: Path, reference: dict[str, str], kept: int) -> None:
+    """Run again, and check what is printed and written."""
+    done = sweep(*RUN, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert f"long.zarr: {SPACE.n_points - kept:,} configurations x 1 model" in done.stdout
+    assert (f"{kept:,} kept from an earlier run" in done.stdout) == bool(kept)
+    check(folder / "long.zarr", reference)
+    assert not inspect(folder / "long.zarr").files.exists("chunk_index/lock")
 
 
-@pytest.mark.parametrize("chunks", [0, 100], ids=["compiling", "writing"])
-def test_interrupted_with_the_store_resumable(folder, reference, chunks):
-    store = folder / "long.zarr"
-    process = start(folder)
-    while process.poll() is None and not store.exists():
-        time.sleep(0.001)
-    stop(process, store, chunks, lambda: process.send_signal(signal.SIGINT))
-    _, error = process.communicate()
-    assert process.returncode == 130
-    assert error == INTERRUPTED
-    assert not inspect(store).files.exists("chunk_index/lock")
+@pytest.mark.parametrize(
+    ("signals", "chunks", "options"),
+    [
+        ([signal.SIGKILL], 0, []),
+        ([signal.SIGKILL], 300, []),
+        ([signal.SIGINT], 0, []),
+        ([signal.SIGINT], 100, []),
+        ([signal.SIGINT] * 2, 50, []),
+        ([signal.SIGINT] * 2, 50, ["--workers", "2"]),
+    ],
+    ids=["killed at the start", "killed", "interrupted while compiling", "interrupted",
+         "interrupted twice", "workers interrupted twice"],
+)  # fmt: skip
+def test_stopped_run_continues(
+    folder, reference, signals: Sequence[int], chunks: int, options: list[str]
+):
+    """At any moment a later run finds no store, or a store that it can continue.
+
+    Ctrl-C reaches every process of the terminal, but prints one line.
+    """
+    store, process = folder / "long.zarr", start(folder, *options)
+    stop(process, store, chunks, signals[0])
+    for again in signals[1:]:
+        time.sleep(0.02)
+        os.killpg(process.pid, again)
+    _, error = process.communicate(timeout=60)
+    killed = signals[0] == signal.SIGKILL
+    if not killed:
+        assert (process.returncode, error) == (130, INTERRUPTED)
+    found = inspect(store)
+    assert found.record["plan"]["name"] == "long" and not found.is_finished
+    assert sorted(os.listdir(folder)) == ["long.toml", "long.zarr"]
+    # A killed run leaves its lock, which is stale without its owner.
+    assert found.files.exists("chunk_index/lock") == killed
     kept = 0
     if finished_chunks(store) > 0:  # the finished part can be queried
         kept = sum(entry["summary"]["points"] for entry in journal(store))
         assert best(store)[0]["execution_time"] > 0
-    done = sweep("run", "long.toml", "--no-report", cwd=folder)
-    assert (f"{kept:,} kept from an earlier run" in done.stdout) == bool(kept)
-    assert digest(store) == reference
+    continued(folder, reference, kept)
 
 
 BETWEEN = """
@@ -132,40 +249,16 @@ main()
     ids=["created", "locked"],
 )
 def test_interrupted_where_nobody_releases_the_lock_yet(folder, reference, moment):
-    run = [sys.executable, "-c", BETWEEN.format(**moment), "run", "long.toml", "--no-report"]
-    done = subprocess.run(run, cwd=folder, env=environment(), text=True, capture_output=True)
-    assert done.returncode == 130
-    assert done.stderr == INTERRUPTED
+    done = python("-c", BETWEEN.format(**moment), *RUN, cwd=folder)
+    assert (done.returncode, done.stderr) == (130, INTERRUPTED)
     assert not inspect(folder / "long.zarr").files.exists("chunk_index/lock")
-    assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
-    assert digest(folder / "long.zarr") == reference
-
-
-@pytest.mark.parametrize("options", [[], ["--workers", "2"]], ids=["threads", "workers"])
-def test_interrupted_twice_on_a_terminal(folder, reference, options):
-    """Ctrl-C reaches every process of the terminal, but prints one line."""
-    store = folder / "long.zarr"
-    process = subprocess.Popen(
-        command("run", "long.toml", "--no-report", *options), cwd=folder, env=environment(),
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    while process.poll() is None and not store.exists():
-        time.sleep(0.001)
-    stop(process, store, 50, lambda: os.killpg(process.pid, signal.SIGINT))
-    time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert error == INTERRUPTED
-    assert sweep("run", "long.toml", "--no-report", cwd=folder).returncode == 0
-    assert digest(store) == reference
+    continued(folder, reference, 0)
 
 
 def test_two_runs_at_once(folder, reference):
     """The second run is refused while the first continues undisturbed."""
-    store = folder / "long.zarr"
-    process = start(folder)
-    stop(process, store, 1, lambda: process.send_signal(signal.SIGSTOP))
+    store, process = folder / "long.zarr", start(folder)
+    stop(process, store, 1, signal.SIGSTOP)
     for options in ([], ["--overwrite"]):
         second = sweep("run", "long.toml", *options, cwd=folder)
         assert second.returncode == 2

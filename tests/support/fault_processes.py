@@ -21,10 +21,10 @@ from sweep.evaluation.chunk import warm_up
 from sweep.runs.running import run
 from sweep.space import resolve
 
-MANY: dict[str, Any] = {
-    "name": "many",
+LONG: dict[str, Any] = {
+    "name": "long",
     "kernels": ["sepia"],
-    "outputs": ["execution_time", "energy"],
+    "outputs": ["execution_time", "energy", "occupancy"],
     "chunk_points": 200,
     "axes": {
         "block_size": {"start": 1, "stop": 512, "step": 1},
@@ -32,9 +32,11 @@ MANY: dict[str, Any] = {
         "memory_clock_ratio": {"start": 0.9, "stop": 1.1, "step": 0.02},
     },
 }
+"""A thousand chunks: some seconds of writing."""
+
 CHUNKS = 1024
 
-SPACE = resolve(plan(**MANY))
+SPACE = resolve(plan(**LONG))
 if os.environ.get("SWEEP_FAULTS"):  # only in the server
     warm_up(SPACE.kernels, SPACE.plan)
     dask.config.set({"distributed.comm.timeouts.connect": "5s"})

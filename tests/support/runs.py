@@ -74,16 +74,15 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
+def python(*arguments: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with this checkout, and return its exit code and what it printed."""
+    line = [sys.executable, *map(str, arguments)]
+    return subprocess.run(line, cwd=cwd, env=environment(**more), capture_output=True, text=True)
+
+
 def sweep(*arguments: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run ``sweep`` on the command line."""
-    return subprocess.run(
-        command(*arguments),
-        cwd=cwd,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(*command(*arguments)[1:], cwd=cwd, **more)
 
 
 def journal(store: Path) -> list[dict[str, Any]]:
