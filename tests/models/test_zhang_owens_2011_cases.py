@@ -177,6 +177,15 @@ def test_section52__causes():
     assert (actual / step.computation_instructions).item() == pytest.approx(0.1, abs=0.03)
 
 
+def test_findings__name_the_bottleneck_its_causes_and_every_stage():
+    results = zo.MODEL.evaluate("corrected", zo.MODEL.prepare(CR, "corrected"))
+    (found,) = zo.MODEL.findings(CR, "corrected", results, "{:.3g}".format)
+    assert found.title == "Bottleneck: shared memory"
+    assert "bank conflicts" in found.notes[0] and "instruction pipeline" in found.notes[1]
+    assert [name for name, *_ in found.lines] == [f"stage {stage.name}" for stage in CR.stages]
+    assert found.lines[0][-1].startswith("bound by global memory: ")
+
+
 # --- Section 5.3: sparse matrix-vector multiply ---------------------------------------------------
 
 ENTRIES = 39.0
