@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from sweep.hardware.clocks import finish
 from sweep.space import KernelSpace, Plan, resolve
 
 RATIOS = {"start": 0.8, "stop": 1.2, "step": 0.005}
+FEW = [0.9, 1.0, 1.1]
 
 
 def laid_out(clocks, **options) -> tuple[KernelSpace, Plan]:
@@ -30,19 +32,6 @@ def laid_out(clocks, **options) -> tuple[KernelSpace, Plan]:
         **options,
     )
     return resolve(plan).kernels[0], plan
-
-
-def test_row_longer_than_a_tile():
-    space, plan = laid_out({"core_clock_ratio": RATIOS, "memory_clock_ratio": RATIOS})
-    assert space.grid.shape[-1] * space.grid.shape[-2] > TILE
-    whole = evaluate_box(space, plan, space.grid.whole)
-    single, plan = laid_out({"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.8, 1.2]})
-    ends = evaluate_box(single, plan, single.grid.whole)
-    for variable in variables(space, plan):
-        found = whole[variable.name]
-        if "memory_clock_ratio" in variable.dims:
-            found = found[..., [0, -1]]
-        np.testing.assert_array_equal(found, ends[variable.name], err_msg=variable.name)
 
 
 @pytest.mark.parametrize("clocks", [{}, {"core_clock_ratio": RATIOS}])
@@ -65,12 +54,16 @@ def test_invalid_launch__nothing_but_its_status(clocks):
             assert np.isnan(values[invalid]).all(), variable.name
 
 
-@pytest.mark.parametrize(("most", "points"), [(0, 150), (limits.WHOLE_TABLES, 150), (0, 25)])
-def test_boxes_are_parts_of_the_whole__buffers_used_again(monkeypatch, most, points):
-    """Whether tables are those of each box or of the whole grid, and in both forms of a pass."""
+@pytest.mark.parametrize(
+    ("memory", "most", "points"),
+    [(FEW, 0, 150), (FEW, 0, 25), (FEW, limits.WHOLE_TABLES, 150), (RATIOS, 0, 2000)],
+)
+def test_boxes_are_parts_of_the_whole__buffers_used_again(monkeypatch, memory, most, points):
+    """With tables of each box or of the whole grid, in both forms, and in rows of several tiles."""
     monkeypatch.setattr(limits, "WHOLE_TABLES", most)
-    clocks = {"core_clock_ratio": RATIOS, "memory_clock_ratio": [0.9, 1.0, 1.1]}
+    clocks = {"core_clock_ratio": RATIOS, "memory_clock_ratio": memory}
     space, plan = laid_out(clocks, chunk_points=points)
+    assert (math.prod(space.grid.shape[-2:]) > TILE > points) == (memory is RATIOS)
     buffers, boxes = Buffers(), list(space.grid.boxes())
     assert len({box.n_points for box in boxes}) > 1
     found = assembled(space, plan, buffers)
