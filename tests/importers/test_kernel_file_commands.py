@@ -138,6 +138,8 @@ def test_profile__writes_a_file(capsys, tmp_path):
     assert kernel.measured is not None and kernel.measured.time == 2.5e-3
     assert (kernel.measured.core_clock, kernel.measured.memory_clock) == (900, 800)
     assert texts_of(kernel, "loops.inner") == ["40"]
+    whole = run(capsys, "profile", profile("ncu_raw"), "--kernel", MATRIX, "--outer", "2000").out
+    assert texts_of(parse_kernel(whole, "k"), "loops.inner") == ["1"]  # at least
 
 
 def test_profile__reports_what_is_missing(capsys):

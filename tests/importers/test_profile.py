@@ -124,7 +124,7 @@ def test_counters__give_values_sources_and_remarks(case):
     found = of(INSTRUCTIONS, *case["counters"])
     values = vars(found) | {
         f"{access.name}.{name}": value
-        for access in found.global_accesses
+        for access in (*found.global_accesses, *found.shared_accesses)
         for name, value in vars(access).items()
     }
     assert {name: values[name] for name in case["values"]} == pytest.approx(case["values"])
@@ -155,13 +155,18 @@ def test_given__goes_before_the_profile():
     assert values == (64, 20, 20, 1024, 8)
 
 
-def test_remarks__launches_that_differ():
-    launches = [
-        *read_profile(made(INSTRUCTIONS)),
-        *read_profile(made((*INSTRUCTIONS[:2], "30,000"))),
-    ]
-    found = inputs_of(launches)
-    assert any("differs by 16 % between the launches" in remark for remark in found.remarks)
+@pytest.mark.parametrize("name", [INSTRUCTIONS[0], "lts__t_sectors_op_read.sum"])
+def test_remarks__launches_that_differ(name):
+    counters = INSTRUCTIONS, ("smsp__inst_executed_op_global_ld.sum", "inst", "512")
+    texts = [made((name, "", value), *counters) for value in ("25,600", "30,000")]
+    found = inputs_of([launch for text in texts for launch in read_profile(text)])
+    assert any(f"{name} differs by 16 % between the launches" in one for one in found.remarks)
+
+
+def test_means_of_the_profiler__stand_behind_single_launches():
+    single, mean = (read_profile(made((INSTRUCTIONS[0], "", n)))[0] for n in ("256", "512"))
+    mean.is_mean = True
+    assert [inputs_of(some).computation for some in ([mean, single], [mean])] == [1, 2]
 
 
 # ---------------------------------------------------------------------------- the kernel file
