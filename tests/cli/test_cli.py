@@ -8,7 +8,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -81,27 +80,6 @@ def test_help_of_a_command(capsys, name):
     assert max(map(len, out.splitlines())) <= 100
     module, function = _COMMANDS[name].get_default("command").args[0].split(".")
     assert callable(getattr(importlib.import_module(f"sweep.cli.{module}"), function))
-
-
-HEAVY = {
-    "['--help'], ['run', '--help'], ['best', '--help'], ['plot', '--help']": {
-        "numpy", "numba", "xarray", "dask", "zarr", "matplotlib", "tqdm", "pandas"},
-    "['run', 'small.toml', '--no-report'],": {"xarray", "pandas", "dask", "zarr", "matplotlib"},
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("commands", "heavy"), HEAVY.items(), ids=["help", "run"])
-def test_commands_import_nothing_heavy(tmp_path, commands, heavy):
-    write_plan(tmp_path / "small.toml")
-    code = (
-        "import sys\nfrom sweep.cli import main\n"
-        f"for words in ({commands}):\n"
-        "    try:\n        main(words)\n    except SystemExit:\n        pass\n"
-        f"assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------- run and rerun

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
-from support.runs import environment
+from support.runs import python
 
 from sweep.cli import inspecting, main
 
@@ -64,10 +62,7 @@ sys.exit(main())
 def test_an_interrupt_always_ends_a_command_with_one_line(tmp_path, how):
     body = "\n".join(f"    {line}" for line in AWKWARD[how].splitlines())
     code = COMMAND.format(body=body)
-    done = subprocess.run(
-        [sys.executable, "-c", code, "list", "plans"], cwd=tmp_path, env=environment(),
-        capture_output=True, text=True, timeout=15, check=False,
-    )  # fmt: skip
+    done = python("-c", code, "list", "plans", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (130, "\nsweep: interrupted\n")
 
 

@@ -74,9 +74,20 @@ def command(*arguments: str) -> str:
     )
 
 
-@pytest.mark.parametrize("code", ["import sweep", command("--help")], ids=["package", "help"])
-def test_start_is_light(tmp_path, code):
-    assert loaded(code, tmp_path) & HEAVY == set()
+def test_importing_the_package_is_light(tmp_path):
+    assert loaded("import sweep", tmp_path) & HEAVY == set()
+
+
+@pytest.mark.parametrize("words", ["--help", "run --help", "best --help", "plot --help"])
+def test_help_is_light(tmp_path, words):
+    assert loaded(command(*words.split()), tmp_path) & (HEAVY | {"numpy", "tqdm"}) == set()
+
+
+@pytest.mark.slow
+def test_run_without_a_report_is_light(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY_PLAN, encoding="utf-8")
+    found = loaded(command("run", "tiny.toml", "--no-report"), tmp_path)
+    assert found & HEAVY <= COMPILERS
 
 
 @pytest.mark.slow

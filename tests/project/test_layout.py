@@ -20,7 +20,7 @@ ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.pare
 
 # The package may shrink, not grow: lower these numbers with it. The aim is 22,000 lines of code in
 # 175 modules, and 20,000 lines of tests.
-MOST_CODE, MOST_MODULES, MOST_TEST_LINES = 25_480, 171, 24_650
+MOST_CODE, MOST_MODULES, MOST_TEST_LINES = 24_180, 169, 22_980
 SMALL_ROOMS = {"importers", "recipes"}
 """A folder of three rooms, and scripts for users to copy."""
 
