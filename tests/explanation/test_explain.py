@@ -121,9 +121,8 @@ def test_an_answers_row_is_explained_with_the_same_numbers():
 
 @cases("by_hand")
 def test_by_hand(configuration, case):
-    assert line(explain(None, configuration), *case["line"]).value == pytest.approx(
-        case["value"], rel=1e-12
-    )
+    value = line(explain(None, configuration), *case["line"]).value
+    assert value == pytest.approx(case["value"], rel=1e-12)
 
 
 def test_results_by_hand():
@@ -197,7 +196,7 @@ def test_an_invalid_configuration_has_a_reason(configuration, case):
     json.loads(found.to_json())
 
 
-def test_missing_parameters_are_named():
+def test_what_a_device_or_a_model_lacks_is_named():
     plan = Plan(("sepia",), ("gtx_8800",), ("wang_chu",), derive=False)
     (reason,) = explain(plan, {"block_size": 128})["No time: missing_parameters"].notes
     assert reason.startswith("devices/gtx_8800.toml lacks what wang_chu needs: ")
@@ -206,15 +205,12 @@ def test_missing_parameters_are_named():
     assert derived.status == "valid"
     sources = [found.source for found in derived["Parameters"].lines]
     assert all(source.startswith("derived: ") for source in sources)
-
-
-def test_outside_the_models_domain_the_number_that_failed_is_named():
+    # Outside of the model's domain: the number that failed.
     plan = Plan(("micro_coalesced",), ("gtx_980",), ("wang_chu",), variant="printed")
-    space = resolve(plan)
-    (kernel,) = space.kernels
+    (kernel,) = resolve(plan).kernels
     status = evaluate_box(kernel, plan, kernel.grid.whole)["status"][0]
     index = np.argwhere(status == STATUS["model_domain"])[0]
-    found = explain(space, named_at(kernel, index))
+    found = explain(plan, named_at(kernel, index))
     assert found.status == "model_domain"
     assert "wang_chu has no sense here: avr_inst (7a) = " in " ".join(found.sections[0].notes)
 
@@ -237,7 +233,7 @@ def test_a_plan_with_several_needs_a_choice():
             explain(plan, configuration)
 
 
-def test_values_outside_the_plan_are_answered_with_a_note():
+def test_values_outside_the_plan_are_answered_with_a_note_and_clocks_in_either_form():
     plan = Plan(("sepia",), ("gtx_980",), ("hong_kim",), axes={"block_size": [64, 128]})
     found = explain(plan, {"block_size": 72, "width": 100, "core_clock": 800})
     notes = found["Result"].notes
@@ -246,9 +242,6 @@ def test_values_outside_the_plan_are_answered_with_a_note():
     assert any(note.startswith("core_clock = 800 is not among") for note in notes)
     assert found.configuration["width"] == 100
     assert "not among" not in str(explain(plan, {"block_size": 64, "core_clock": 700}))
-
-
-def test_clocks_are_taken_in_either_form():
     axes = {"block_size": 64, "core_clock_ratio": [0.9, 1.1], "memory_clock": 600}
     plan = Plan(("sepia",), ("gtx_980",), ("hong_kim",), axes=axes)
     both = {"core_clock": 770.0, "core_clock_ratio": 1.1}

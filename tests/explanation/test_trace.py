@@ -67,15 +67,11 @@ def body(x, b, n, corrected):
     return {"r0": chosen, "r1": ratio, "r2": latency + 0.5 * b}
 
 
-INPUTS = {"x": "a", "b": "b", "n": "n"}
-RETURNS = {f"r{i}": Symbol(f"r{i}", "1", "") for i in range(3)}
-
-
 def followed(x: float, b: float, n: float, *, corrected: bool = True) -> Any:
-    values = dict(zip(INPUTS, (x, b, n), strict=True))
-    inputs = {name: (SYMBOLS[symbol], values[name]) for name, symbol in INPUTS.items()}
-    program = lower(body, dict.fromkeys(INPUTS), {"corrected": corrected})
-    return Trace(program, inputs, symbols=SYMBOLS, errata=["TOY-1", "OY-1"], returns=RETURNS)
+    inputs = {"x": (SYMBOLS["a"], x), "b": (SYMBOLS["b"], b), "n": (SYMBOLS["n"], n)}
+    program = lower(body, dict.fromkeys(inputs), {"corrected": corrected})
+    returns = {f"r{i}": Symbol(f"r{i}", "1", "") for i in range(3)}
+    return Trace(program, inputs, symbols=SYMBOLS, errata=["TOY-1", "OY-1"], returns=returns)
 
 
 def step_of(number: str, x: float, b: float, n: float) -> Any:
@@ -99,7 +95,7 @@ def test_formulas_are_written_in_symbols_and_in_numbers():
     assert math.isinf(step_of("1", 2.0, 2.0, 3.0).value)  # as in the compiled code
 
 
-def test_a_condition_has_both_sides_of_every_comparison():
+def test_conditions_have_both_sides_of_every_comparison_and_decide():
     condition = step_of("3", 4.0, 2.0, 5.0)
     assert condition.value is False
     assert [tuple(vars(made).values()) for made in condition.comparisons] == [
@@ -108,10 +104,7 @@ def test_a_condition_has_both_sides_of_every_comparison():
         ("0", "<", "#a", 0.0, 4.0, True),
         ("#a", "<=", "3", 4.0, 3.0, False),
     ]
-
-
-def test_decisions_tell_why_a_value_was_chosen():
-    decisions = followed(4.0, 2.0, 5.0).decisions("r0")
+    decisions = followed(4.0, 2.0, 5.0).decisions("r0")  # why the value was chosen
     assert [(d.number, bool(d.value)) for d in decisions] == [("3", False), ("", False)]
     assert followed(4.0, 2.0, 0.0).decisions("r0")[-1].value
 

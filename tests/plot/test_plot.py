@@ -154,9 +154,9 @@ def test_innermost__is_in_the_region_and_in_the_middle_of_a_square(rows):
     assert maps.innermost(square) == (4, 5, 5)
 
 
-def test_heatmap__shows_the_best_over_the_rest_and_borders_of_regimes():
+def test_heatmap__shows_the_best_with_borders_of_regimes_titles_and_labels():
     figure = heat()
-    axes = figure.axes[0]
+    axes, bar = figure.axes
     mesh = axes.collections[0].get_array()
     answer = best(DATA, by=("core_clock_ratio", "block_size"), select=ONE)
     expected = np.array(answer.column(TIME), float).reshape(mesh.shape)
@@ -174,10 +174,6 @@ def test_heatmap__shows_the_best_over_the_rest_and_borders_of_regimes():
     lines = [c for c in axes.collections if isinstance(c, LineCollection)]
     assert len(borders) > 5 and {len(line.get_segments()) for line in lines} == {len(borders)}
 
-
-def test_heatmap__has_titles_and_labels():
-    figure = heat()
-    axes, bar = figure.axes
     assert figure.get_suptitle() == "Execution time of matrix_multiply on gtx_980 (hong_kim)"
     assert axes.get_title() == "smallest over tile, memory_clock_ratio"
     labels = words([axes.xaxis.label, axes.yaxis.label, bar.yaxis.label])
@@ -185,6 +181,9 @@ def test_heatmap__has_titles_and_labels():
     assert labels == ["block size", "core clock [MHz]", time]
     assert words(axes.get_yticklabels())[0] == "563"  # MHz, where the dimension is a ratio
     assert {*words(axes.texts)} >= {"eq22", "eq23"}
+
+
+def test_heatmap__of_nothing_valid_and_of_the_largest_value():
     empty = heat(y="tile", variable="energy", select=OLD)
     assert "no configuration has a valid energy" in words(empty.axes[0].texts)
     options = {"variable": OCCUPANCY, "sense": "max", "select": ONE | {"kernel": "transpose"}}
@@ -282,13 +281,13 @@ def test_save__writes_the_same_file_twice(tmp_path):
     for suffix in ("png", "svg", "pdf"):
         first, second = (plot.save(figure, tmp_path / f"{n}.{suffix}").read_bytes() for n in "ab")
         assert first == second and len(first) > 2000
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_notebooks_display_pictures_without_pyplot():
+def test_matplotlib_is_imported_late_and_without_pyplot():
     code = (
         "import sys, sweep.plot; assert 'matplotlib' not in sys.modules;"
         "sweep.plot.heatmap; assert 'matplotlib.pyplot' not in sys.modules"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment)
-    assert heat()._repr_png_().startswith(b"\x89PNG")

@@ -11,12 +11,14 @@ from sweep.cli import main
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     """Return the single line that a refused command prints, without ``sweep:``."""
+    capsys.readouterr()
     try:
         code = main([str(a) for a in arguments])
     except SystemExit as stop:
         code = stop.code
-    error = capsys.readouterr().err
+    out, error = capsys.readouterr()
     assert code == 2, error
+    assert not out or arguments[0] == "run", out  # a run describes its plan first
     assert error.startswith("sweep: ") and error.endswith("\n")
     assert error.count("\n") == 1
     assert "Traceback" not in error
