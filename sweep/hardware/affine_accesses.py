@@ -110,8 +110,7 @@ def affine_transactions(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike) 
         If a rule is unknown.
     """
     given = (affine, word_bytes, codes_of(rule, RULES))
-    sums, n_warps = _over_blocks(*given, LINE_BYTES, warp_transactions)
-    return Cost(*np.moveaxis(sums / np.maximum(n_warps, 1.0)[..., None], -1, 0))
+    return Cost(*np.moveaxis(_mean_over_warps(*given, LINE_BYTES, warp_transactions), -1, 0))
 
 
 def affine_bank_passes(
@@ -140,19 +139,18 @@ def affine_bank_passes(
         If a rule is unknown.
     """
     given = (affine, word_bytes, codes_of(rule, BANK_RULES))
-    sums, n_warps = _over_blocks(*given, BANKS_BYTES, bank_passes)
-    warps = np.maximum(n_warps, 1.0)
-    return sums[..., 0] / warps, sums[..., 1] / warps
+    mean = _mean_over_warps(*given, BANKS_BYTES, bank_passes)
+    return mean[..., 0], mean[..., 1]
 
 
-def _over_blocks(
+def _mean_over_warps(
     affine: Affine,
     word_bytes: ArrayLike,
     code: NDArray[np.int64],
     period: int,
     simulate: Callable[..., NDArray[np.int64]],
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the sums of a simulation's results over the warps of each block, and their number.
+) -> NDArray[Any]:
+    """Return the means of a simulation's three results over the warps of each block.
 
     Of the combinations of all arguments, those that cost the same are simulated once; ``period`` is
     that of :func:`distinct_blocks` [byte].
@@ -169,10 +167,8 @@ def _over_blocks(
         block, *warps = _expand(blocks[start : start + step])
         np.add.at(sums, start + block, simulate(*warps))
     result = np.full((len(table), 3), np.nan)
-    result[valid] = sums[form]
-    number = np.ones(len(table))
-    number[valid] = n_warps[form]
-    return result[place], number[place]
+    result[valid] = (sums / np.maximum(n_warps, 1)[:, None])[form]
+    return result[place]
 
 
 def _is_valid(table: NDArray[Any]) -> NDArray[np.bool_]:
