@@ -29,6 +29,7 @@ PROPERTIES = (
     "max_threads_per_block", "max_threads_per_sm", "max_regs_per_block", "regs_per_sm",
     "smem_per_sm_bytes", "smem_per_block_bytes", "smem_reserved_per_block_bytes",
 )  # fmt: skip
+LIMITS = ("blocks", "warps", "registers", "shared_memory")
 FACTORS = {"warps": 1, "registers": 2, "shared_memory": 4, "blocks_per_sm": 8}
 
 
@@ -56,16 +57,13 @@ def calculator(tmp_path_factory):
 
 
 def ask(calculator, cc, threads, registers, shared):
-    """Return NVIDIA's active blocks, four limits and limiting factors, or None if unsupported."""
-    limits = limits_for(cc)
+    """Return an error, NVIDIA's active blocks, four limits and limiting factors."""
+    limits, out = limits_for(cc), np.zeros((len(threads), 6), dtype=np.int32)
     properties = np.array([getattr(limits, name) for name in PROPERTIES]).astype(np.int64)
-    major, minor = (int(part) for part in cc.split("."))
-    out = np.zeros((len(threads), 6), dtype=np.int32)
     arrays = (threads.astype(np.int32), registers.astype(np.int32), shared.astype(np.int64), out)
-    error = calculator.many(
-        major, minor, properties.ctypes, len(threads), *(array.ctypes for array in arrays)
-    )
-    return None if error == 2 else (error, out)  # 2: unknown device
+    pointers = (array.ctypes for array in arrays)
+    error = calculator.many(*map(int, cc.split(".")), properties.ctypes, len(threads), *pointers)
+    return error, out
 
 
 def oracle_points(cc, count=30_000):
@@ -92,21 +90,16 @@ def oracle_points(cc, count=30_000):
 @pytest.mark.parametrize("cc", [cc for cc in compute_capabilities() if float(cc) >= 3])
 def test_occupancy__is_what_nvidias_calculator_gives(calculator, cc):
     threads, registers, shared = oracle_points(cc)
-    answer = ask(calculator, cc, threads, registers, shared)
-    if answer is None:
+    error, out = ask(calculator, cc, threads, registers, shared)
+    if error == 2:
         pytest.skip(f"this cuda_occupancy.h does not know {cc}")
-    error, out = answer
     assert error == 0
     counts = occupancy(threads, registers, shared, PLENTY, limits=limits_for(cc), n_sm=1)
     unlimited = np.iinfo(np.int32).max
-    np.testing.assert_array_equal(counts.active_blocks_per_sm, out[:, 0])
-    np.testing.assert_array_equal(np.broadcast_to(counts.limit_by_blocks, threads.shape), out[:, 1])
-    np.testing.assert_array_equal(counts.limit_by_warps, out[:, 2])
-    for ours, theirs in (
-        (counts.limit_by_registers, out[:, 3]),
-        (counts.limit_by_shared_memory, out[:, 4]),
-    ):
-        np.testing.assert_array_equal(np.where(np.isinf(ours), unlimited, ours), theirs)
+    limits = (getattr(counts, f"limit_by_{name}") for name in LIMITS)
+    for ours, theirs in zip((counts.active_blocks_per_sm, *limits), out.T[:5], strict=True):
+        finite = np.where(np.isinf(ours), unlimited, ours)
+        np.testing.assert_array_equal(np.broadcast_to(finite, threads.shape), theirs)
     factor = np.zeros(256, dtype=np.int64)
     for name, bit in FACTORS.items():
         factor[LIMITER[name]] = bit

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
+from support.launches import accesses_of
 
 from sweep import query
 from sweep.evaluation.launch import build_launch
@@ -49,19 +49,14 @@ def predicted(counted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         whole = np.broadcast_to(np.asarray(values, float), shape)
         return whole[at].reshape(len(zeros))
 
-    accesses = {a.name: a for a in (*work.global_accesses, *work.shared_accesses)}
-    image, out = accesses["image"], accesses["pixels_out"]
-    stored, loaded, code = (accesses[n] for n in ("tile_store", "tile_load", "code"))
+    names = ("image", "pixels_out", "tile_store", "tile_load", "code")
+    image, out, stored, loaded, code = map(accesses_of(launch).get, names)
     beyond = {a.name: a.count * a.sectors * (1 - a.l1_hit_rate) for a in (image, out, code)}
     missed = {a.name: beyond[a.name] * (1 - a.l2_hit_rate) for a in (image, out)}
     threads = work.blocks * work.threads_per_block
     warps = work.blocks * work.occupancy.warps_per_block
-    per_thread = {
-        "fp32": work.instructions["fp32"],
-        "integer": work.instructions["integer"],
-        "control": work.instructions["control"],
-        "memory": image.count + stored.count + loaded.count + out.count,
-    }
+    per_thread = {name: work.instructions[name] for name in ("fp32", "integer", "control")}
+    per_thread["memory"] = image.count + stored.count + loaded.count + out.count
     per_warp = {
         "smsp__inst_executed": work.computation_instructions + image.count + out.count,
         "l1tex__t_requests_pipe_lsu_mem_global_op_ld": image.count,
@@ -90,25 +85,22 @@ def test_counters__within_a_tenth_at_the_median(counted, predicted):
              "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "dram__sectors_read.sum",
              "smsp__inst_executed.sum")  # fmt: skip
     assert max(off[name] for name in exact) < 0.02
+    assert (predicted["shmem_B"] == counted["shmem_B"]).all()
     # With loops unrolled to the end or not, warps of 2 to 32 lanes in a row.
     name = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
     assert np.max(np.abs(predicted[name] / counted[name] - 1)) < 0.1
 
 
-def test_shared_memory__is_what_ktt_reports(counted, predicted):
-    assert (predicted["shmem_B"] == counted["shmem_B"]).all()
-
-
-def judged(kernel: str, device: str, measured: xr.Dataset) -> dict[str, dict[str, Any]]:
+def judged(kernel: str, device: str, measured: Path) -> dict[str, dict[str, Any]]:
     """Return the rows of ``sweep validate`` by ranking."""
+    times = read_measured([measured], kernel=kernel, device=device)
     plan = Plan((kernel,), (device,), ("combined",), layout="stacked")
-    found = query.validate(evaluate(plan), measured)
+    found = query.validate(evaluate(plan), times)
     return {row["ranking"]: row for row in found.rows}
 
 
 def test_a4000__from_the_source_alone():
-    measured = read_measured([DATA / "convolution_A4000.kernel_tuner_cache.json.gz"],
-                             kernel="convolution", device="rtx_a4000")  # fmt: skip
+    measured = DATA / "convolution_A4000.kernel_tuner_cache.json.gz"
     rows = judged("convolution", "rtx_a4000", measured)
     assert rows["combined"]["spearman"] > 0.96
     assert rows["combined"]["regret_10"] < 0.02
@@ -119,9 +111,7 @@ def test_a4000__from_the_source_alone():
 
 @pytest.mark.slow
 def test_sgemm__from_the_source_alone():
-    measured = read_measured([DATA / "gemm_RTX_2080_Ti.csv.gz"], kernel="xgemm",
-                             device="rtx_2080_ti")  # fmt: skip
-    rows = judged("xgemm", "rtx_2080_ti", measured)
+    rows = judged("xgemm", "rtx_2080_ti", DATA / "gemm_RTX_2080_Ti.csv.gz")
     assert rows["combined"]["spearman"] > 0.92
     assert rows["combined"]["regret_10"] < 0.03
     assert rows["(occupancy)"]["spearman"] < 0
@@ -130,12 +120,11 @@ def test_sgemm__from_the_source_alone():
 def test_rtx_2080_ti__from_the_source_alone(counted, tmp_path):
     path = tmp_path / "measured.csv"
     columns = (*AXES, "time_ms")
-    rows = [["PADDING", *columns]]
+    rows = [f"PADDING,{','.join(columns)}"]
     for line in zip(*(counted[name] for name in columns), strict=True):
-        rows.append(["0", *(f"{value:g}" for value in line)])
-    path.write_text("\n".join(",".join(row) for row in rows))
-    measured = read_measured([path], kernel="convolution_ktt", device="rtx_2080_ti")
-    found = judged("convolution_ktt", "rtx_2080_ti", measured)
+        rows.append(",".join(["0", *(f"{value:g}" for value in line)]))
+    path.write_text("\n".join(rows))
+    found = judged("convolution_ktt", "rtx_2080_ti", path)
     assert found["combined"]["spearman"] > 0.9
     assert found["combined"]["regret_1"] < 0.15
     assert found["combined"]["regret_10"] < 0.05
