@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import http.client
 import shutil
-import subprocess
-import time
 from email.utils import formatdate
 
 import pytest
+from support.buckets import put, served
 from support.clusters import free_address
 from support.runs import plan
 from support.store_samples import contents, digest
@@ -41,20 +39,14 @@ LARGE = SMALL | {"devices": ["gt_8800", "gtx_280", "gtx_980"]}
 
 
 def make_container(address: str, name):
-    """Make a container, with the signature that the service asks for."""
+    """Make a container, with the signature that the service asks for; return whether it worked."""
     headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
     path = f"/{ACCOUNT}/{name}"
     text = "PUT" + 12 * "\n" + "".join(f"{k}:{v}\n" for k, v in headers.items())
     text += f"/{ACCOUNT}{path}\nrestype:container"
     signed = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(signed).decode()}"
-    connection = http.client.HTTPConnection(address, timeout=10)
-    try:
-        connection.request("PUT", f"{path}?restype=container", headers=headers)
-        answer = connection.getresponse()
-        assert answer.status == 201, answer.read()
-    finally:
-        connection.close()
+    return put(address, f"{path}?restype=container", **headers) == 201
 
 
 @pytest.fixture
@@ -63,28 +55,15 @@ def url(monkeypatch):
     address = free_address().removeprefix("tcp://")
     host, port = address.split(":")
     options = ["--blobHost", host, "--blobPort", port, "--inMemoryPersistence"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     line = ["azurite-blob", *options, "--skipApiVersionCheck", "--disableTelemetry"]
-    server = subprocess.Popen(line, **quiet)
-    try:
-        end = time.monotonic() + 60
-        while True:
-            try:
-                make_container(address, "results")
-                break
-            except OSError:
-                assert time.monotonic() < end, "the emulator did not start"
-                time.sleep(0.1)
+    with served(line, lambda: make_container(address, "results")):
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
         monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"http://{address}/{ACCOUNT}")
         monkeypatch.setattr(root, "LOOK_S", 0.0)
         buckets._client.cache_clear()
         yield "az://results/a.zarr"
-    finally:
         buckets._client.cache_clear()
-        server.kill()
-        server.wait()
 
 
 def test_store__is_that_of_a_disk(url, tmp_path):

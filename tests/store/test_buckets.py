@@ -7,12 +7,20 @@ import random
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from support.buckets import BUCKET, KEYS, SECRET, entries_of
 from support.runs import command, environment, plan, sweep, write_plan
-from support.store_samples import contents, digest, fill, layout, reference, summaries, write_chunk
+from support.store_samples import (
+    complete,
+    contents,
+    digest,
+    fill,
+    layout,
+    reference,
+    summaries,
+    write_chunk,
+)
 
 from sweep.errors import StoreError
 from sweep.query import best
@@ -72,11 +80,9 @@ def test_run__has_the_bytes_of_a_local_run_and_no_secrets(tmp_path, url):
 
 
 def test_question__sees_a_store_that_was_replaced(url):
-    with open_or_create(url, layout()) as store:
-        fill(store)
+    complete(url)
     before = best(url, by=["kernel"]).rows
-    with open_or_create(url, layout(groups=1), overwrite=True) as store:
-        fill(store)
+    complete(url, groups=1, overwrite=True)
     assert len(before) == 2 and len(best(url, by=["kernel"]).rows) == 1
 
 
@@ -145,8 +151,7 @@ def test_faults__of_every_third_request(tmp_path, url, network, wrong, monkeypat
     monkeypatch.setattr(journal, "LEAST_S", 0.0)  # as many journal objects as possible
     count = iter(range(10**9))
     network.fault = lambda method, path: wrong if next(count) % 3 == 0 else None
-    with open_or_create(url, layout()) as store:
-        fill(store)
+    complete(url)
     network.fault = lambda *_: None
     assert network.failed > 10
     assert digest(url) == reference(tmp_path)
@@ -222,8 +227,7 @@ def test_chunk__is_there_whole_or_not_at_all(url, network):
 # Kills
 
 CREATE = """
-import itertools, os, sys
-sys.path[:0] = {paths!r}
+import itertools, os
 from support.store_samples import layout
 from sweep.store import buckets
 from sweep.store.writer import open_or_create
@@ -240,13 +244,10 @@ open_or_create({url!r}, layout(), overwrite={overwrite})
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_kill__of_a_creation(tmp_path, url, at, overwrite):
     if overwrite:
-        with open_or_create(url, layout(groups=3)) as store:
-            fill(store)
-    paths = [str(Path(__file__).parents[1]), os.getcwd()]
-    code = CREATE.format(paths=paths, at=at, url=url, overwrite=overwrite)
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    with open_or_create(url, layout(), overwrite=overwrite and at == 1) as store:
-        fill(store)
+        complete(url, groups=3)
+    code = CREATE.format(at=at, url=url, overwrite=overwrite)
+    assert subprocess.run([sys.executable, "-c", code], env=environment()).returncode == 9
+    complete(url, overwrite=overwrite and at == 1)
     assert digest(url) == reference(tmp_path)
 
 

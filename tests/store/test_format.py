@@ -18,21 +18,17 @@ from support.store_samples import (
     CLOCKS,
     MODELS,
     TILES,
-    digest,
-    fill,
+    complete,
     layout,
-    rewrite_root,
     summaries,
     times,
     write_chunk,
 )
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 
-from sweep.errors import StoreError
 from sweep.store import open_store
 from sweep.store.buckets import free_bytes
 from sweep.store.codec import COMPRESSION_LEVEL
-from sweep.store.creation import static_objects
 from sweep.store.layout import NUMBERS, UNWRITTEN_CODE, GroupLayout, StoreLayout, Variable, static
 from sweep.store.root import inspect
 from sweep.store.writer import open_or_create
@@ -44,8 +40,7 @@ TIMES = ("kernel_0", "execution_time", (0, 0, 0))
 @pytest.fixture
 def store(tmp_path):
     """A finished store."""
-    with open_or_create(tmp_path / "a.zarr", layout()) as opened:
-        fill(opened)
+    complete(tmp_path / "a.zarr")
     return tmp_path / "a.zarr"
 
 
@@ -261,10 +256,6 @@ def test_fingerprint__sees_labels_chunks_and_attributes():
     assert len({one([1, 2], {}, 2), *others}) == 6
 
 
-def test_static_objects__root_comes_last():
-    assert list(static_objects(layout(), {"created": "", "finished": None}))[-1] == "zarr.json"
-
-
 # The root
 
 
@@ -284,22 +275,6 @@ def test_inspect__gives_record_and_progress(tmp_path):
         store.complete({"points": 60})
         assert store.is_finished and store.missing() == []
     assert inspect(path).run["points"] == 60 and inspect(path).is_finished
-
-
-def test_store__same_run_gives_same_bytes(store, tmp_path):
-    with open_or_create(tmp_path / "b.zarr", layout()) as other:
-        fill(other)
-    assert digest(tmp_path / "b.zarr") == digest(store)
-
-
-@pytest.mark.parametrize(
-    ("version", "message"),
-    [(2, "install a newer sweep"), (0, "write it again"), ("1", "write it again")],
-)
-def test_version__of_another_sweep_is_explained(store, version, message):
-    rewrite_root(store, sweep_store_version=version)
-    with pytest.raises(StoreError, match=message):
-        inspect(store)
 
 
 def test_free_bytes__of_a_place_to_be(tmp_path):

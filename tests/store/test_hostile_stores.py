@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support import indexed
 from support.runs import plan
-from support.store_samples import digest, fill, layout, rewrite_root, start
+from support.store_samples import complete, digest, layout, rewrite_root, start
 
 from sweep.cli import main
 from sweep.errors import StoreError
@@ -74,7 +74,9 @@ def test_flipped_bits__in_any_document_are_found(store):
         file.write_bytes(sound)
 
 
-@pytest.mark.parametrize("part", ["record", "run", "title", "metadata", "checksums", "arrays"])
+@pytest.mark.parametrize(
+    "part", ["record", "run", "title", "metadata", "checksums", "arrays", "lost"]
+)
 def test_root__is_repaired_from_its_arrays_where_that_is_possible(tmp_path, part, capsys):
     path = tmp_path / "a.zarr"
     run(plan(**FEW), path)
@@ -88,6 +90,7 @@ def test_root__is_repaired_from_its_arrays_where_that_is_possible(tmp_path, part
         "metadata": (members["sepia/execution_time"], "shape", [9, 9]),
         "checksums": (attributes["checksums"], "consolidated_metadata", "0" * 64),
         "arrays": (members, "sepia/status", {}),
+        "lost": (root["consolidated_metadata"], "metadata", dict(list(members.items())[:-2])),
     }[part]
     changed[name] = value
     (path / "zarr.json").write_text(json.dumps(root))
@@ -164,22 +167,29 @@ def test_metadata__that_no_sweep_writes_is_refused(store, member, changes):
     assert [damage.key for damage in verify(store)] == ["zarr.json"]
 
 
+DAMAGED = "zarr.json is damaged"
+
+
 @pytest.mark.parametrize(
-    "attributes",
+    ("message", "attributes"),
     [
-        {"record": {}},
-        {"record": []},
-        {"record": {"identity": {}, "kernels": {"a": {"text": "x", "sha256": "0"}}}},
-        {"record": {"identity": {}, "measured": 3}},
-        {"record": {"identity": "x", "plan": {"name": "a", "variant": 1}}},
-        {"run": None},
-        {"run": {"finished": 3}},
-        {"layout_sha256": 5},
+        ("install a newer sweep", {"sweep_store_version": 2}),
+        ("write it again", {"sweep_store_version": 0}),
+        ("write it again", {"sweep_store_version": "1"}),
+        (DAMAGED, {"record": {}}),
+        (DAMAGED, {"record": []}),
+        (DAMAGED, {"record": {"identity": {}, "kernels": {"a": {"text": "x", "sha256": "0"}}}}),
+        (DAMAGED, {"record": {"identity": {}, "measured": 3}}),
+        (DAMAGED, {"record": {"identity": "x", "plan": {"name": "a", "variant": 1}}}),
+        (DAMAGED, {"run": None}),
+        (DAMAGED, {"run": {}}),
+        (DAMAGED, {"run": {"finished": 3}}),
+        (DAMAGED, {"layout_sha256": 5}),
     ],
 )
-def test_root_record__that_no_sweep_writes_is_refused(store, attributes):
+def test_root_record__that_no_sweep_writes_is_refused(store, message, attributes):
     rewrite_root(store, **attributes)
-    refused(lambda: inspect(store), "zarr.json is damaged")
+    refused(lambda: inspect(store), message)
 
 
 def test_nested_documents__do_not_exhaust_the_stack(store):
@@ -274,8 +284,7 @@ def test_links_and_pipes__in_a_store_are_refused(tmp_path, kind, name):
         replace_by(kind, place)
         refused(lambda: open_or_create(path, layout()), "a link or a special file, which no store")
         place.unlink()
-    with open_or_create(path, layout()) as opened:
-        fill(opened)
+    complete(path)
     replace_by(kind, place)
     damaged = [damage.key for damage in verify(path)]
     assert damaged == ([f"chunk_index/{name}"] if name[0] in "jzc" else [])

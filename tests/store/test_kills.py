@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.store_samples import digest, fill, layout, summaries, times, write_chunk
+from support.runs import environment
+from support.store_samples import complete, digest, fill, layout, summaries, times, write_chunk
 
 from sweep.store.creation import place
 from sweep.store.root import inspect
@@ -33,11 +34,9 @@ WIDE = {"groups": 8, "chunk": 1}
 
 def script(*arguments: str | Path) -> subprocess.Popen[str]:
     """Start this file as a script."""
-    here = Path(__file__)
-    paths = os.pathsep.join([os.getcwd(), str(here.parents[1])])
-    environment = {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, str(here), *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, __file__, *map(str, arguments)]
+    quiet = environment(OPENBLAS_NUM_THREADS="1")
+    return subprocess.Popen(command, env=quiet, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
@@ -138,8 +137,7 @@ def prepare(path, scenario):
         with (path / "chunk_index" / "journal.jsonl").open("ab") as journal:
             journal.write(b'{"group":"ker')
     elif scenario == "overwrite":
-        with open_or_create(path, layout(groups=1, variant="as_printed")) as store:
-            fill(store)
+        complete(path, groups=1, variant="as_printed")
 
 
 def write(path, scenario, dies=False):

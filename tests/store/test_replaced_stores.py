@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from support.runs import plan
-from support.store_samples import digest, fill, layout, times, write_chunk
+from support.store_samples import complete, digest, fill, layout, times, write_chunk
 
 from sweep.errors import StoreError
 from sweep.query import best
@@ -39,8 +39,7 @@ def test_worker_that_outlived_its_run__writes_nothing_into_another_store(place, 
     with open_or_create(place, layout()) as store:
         write_chunk(store, "kernel_0", 0)
         left = pickle.loads(pickle.dumps(store.writer))
-    with open_or_create(place, layout(**other), overwrite=True) as store:
-        fill(store)
+    complete(place, **other, overwrite=True)
     before = digest(place)
     with pytest.raises(StoreError, match=REPLACED) if other else nullcontext():
         left.write("kernel_0", "execution_time", (0, 1, 0), times("kernel_0", 2, 1))
@@ -91,8 +90,7 @@ def test_bucket__is_looked_at_once_a_second(monkeypatch):
     """Not with each chunk: a look is a request of its own."""
     buckets._client.cache_clear()
     place = "memory://bucket/a.zarr"
-    with open_or_create(place, layout()) as store:
-        fill(store)
+    complete(place)
     looks = []
     mark = BucketFiles.mark
     monkeypatch.setattr(BucketFiles, "mark", lambda *args: looks.append(args) or mark(*args))

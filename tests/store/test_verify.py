@@ -251,7 +251,9 @@ def test_damaged_chunk__is_one_line_of_every_question(place, capsys, how):
     how(place, CHUNK)
     assert main(["top", place, "70"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"sweep: '{place}/{CHUNK}': it") and "sweep verify" in error
+    assert (
+        error.startswith(f"sweep: '{place}/{CHUNK}': {PROBLEMS[how]}") and "sweep verify" in error
+    )
     assert error.count("\n") == 1
     with pytest.raises(StoreError, match="sweep verify"):
         open_store(place)["sepia/execution_time"].load()

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 import zarr
-from support.store_samples import digest, fill, layout, reference, start, write_chunk
+from support.store_samples import complete, digest, fill, layout, reference, start, write_chunk
 
 from sweep.errors import StoreError
 from sweep.store import open_store
@@ -20,11 +20,6 @@ from sweep.store.writer import open_or_create
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "a.zarr"
-
-
-def complete(path, **options):
-    with open_or_create(path, layout(), **options) as store:
-        fill(store)
 
 
 # Continuing

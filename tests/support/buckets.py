@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -30,31 +30,41 @@ Fault = Callable[[str, str], str | None]
 """
 
 
+def put(address: str, path: str, **headers: str) -> int:
+    """Send a request without content; return the status of the answer."""
+    with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+        connection.request("PUT", path, headers=headers)
+        return connection.getresponse().status
+
+
 @contextmanager
-def s3_server() -> Iterator[str]:
-    """Yield the address of a server with one empty bucket."""
-    host, _, port = free_address().removeprefix("tcp://").rpartition(":")
+def served(line: list[str], is_ready: Callable[[], bool]) -> Iterator[None]:
+    """Run a server, which is ready when a first request succeeds."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", host, "-p", port], **quiet
-    )
+    server = subprocess.Popen(line, **quiet)
     try:
         end = time.monotonic() + 60
         while True:
             try:
-                connection = http.client.HTTPConnection(host, int(port), timeout=10)
-                connection.request("PUT", f"/{BUCKET}")
-                assert connection.getresponse().status == 200
+                assert is_ready()
                 break
             except OSError:
                 assert time.monotonic() < end, "the server did not start"
                 time.sleep(0.1)
-            finally:
-                connection.close()
-        yield f"http://{host}:{port}"
+        yield
     finally:
         server.kill()
         server.wait()
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Yield the address of a server with one empty bucket."""
+    address = free_address().removeprefix("tcp://")
+    host, _, port = address.rpartition(":")
+    line = [sys.executable, "-m", "moto.server", "-H", host, "-p", port]
+    with served(line, lambda: put(address, f"/{BUCKET}") == 200):
+        yield f"http://{address}"
 
 
 class Network:

@@ -71,7 +71,8 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+    """Return the environment of a process that imports the package and what tests share."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **more}
 
 
 def python(*arguments: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:

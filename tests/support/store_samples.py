@@ -79,6 +79,12 @@ def fill(store: Store, chunk_size: int = 2) -> None:
     store.complete()
 
 
+def complete(path: Path | str, overwrite: bool = False, **kind: object) -> None:
+    """Create or continue a store and complete it."""
+    with open_or_create(path, layout(**kind), overwrite=overwrite) as store:
+        fill(store)
+
+
 def contents(store: Path | str) -> dict[str, bytes]:
     """Return every file, or every object below a URL."""
     files = files_of(store)
@@ -132,6 +138,5 @@ def start(path: Path, chunks: int = 1) -> None:
 def reference(tmp_path: Path) -> dict[str, str]:
     """Return the hashes of an undisturbed run's files."""
     (tmp_path / "reference").mkdir()
-    with open_or_create(tmp_path / "reference" / "a.zarr", layout()) as store:
-        fill(store)
+    complete(tmp_path / "reference" / "a.zarr")
     return digest(tmp_path / "reference" / "a.zarr")
