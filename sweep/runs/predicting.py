@@ -15,7 +15,7 @@ from typing import Any
 
 from sweep.errors import PlanError
 from sweep.runs.execute import batch_size
-from sweep.runs.forecasting import forecast
+from sweep.runs.forecasting import Forecast, forecast
 from sweep.runs.rates import Rates, Sample, clock_pairs
 from sweep.runs.workers import Workers
 from sweep.space import Space
@@ -70,6 +70,34 @@ def predict(
     PlanError
         The plan's models were not calibrated on a kernel with, or without, clocks.
     """
+    expected, cost = _exact(space, workers, stores)
+    samples, cost["notes"] = _samples(space, rates, cost["kind"])
+    pairs = list(zip(expected.kernels, samples, strict=True))
+
+    def total(amount: str, rate: str) -> float:
+        return sum(getattr(kernel, amount) * getattr(sample, rate) for kernel, sample in pairs)
+
+    in_tasks = cost["tasks"] * rates.task_s if workers.processes else 0.0
+    cpu = {
+        "start": rates.start_s + (rates.store_s if stores else 0.0),
+        "compilation": sum(sample.first_s for sample in samples),
+        "evaluation": total("n_points", "point_s"),
+        "writing": total("n_bytes", "byte_s"),
+        "scheduler": expected.n_chunks * rates.journal_s + in_tasks,
+    }
+    cost["stored_bytes"] = total("n_bytes", "stored")
+    in_memory = expected.memory_bytes * workers.slots // cost["processes"]
+    cost["worker_bytes"] = max(sample.process_bytes for sample in samples) + in_memory
+    transfer = cost["stored_bytes"] / bandwidth if bandwidth else 0.0
+    cost |= _elapsed(cpu, cost["tasks"], transfer, rates, workers, cores)
+    # Each worker loads Dask, this package and the passes.
+    cpu["start"] += (rates.start_s + rates.dask_s) * (workers.processes or 0)
+    cpu["compilation"] *= cost["processes"]
+    return cost | {"cpu_s": cpu}
+
+
+def _exact(space: Space, workers: Workers, stores: bool) -> tuple[Forecast, dict[str, Any]]:
+    """Return the size of a run, or of a question, and what a cost has of it."""
     expected = forecast(space)
     if not stores:
         kernels = tuple(k._replace(chunk_bytes=0, n_bytes=0) for k in expected.kernels)
@@ -77,7 +105,7 @@ def predict(
     tasks = expected.n_chunks
     if tasks and workers.processes:
         tasks = math.ceil(tasks / batch_size(tasks, expected.n_points, workers.slots))
-    cost: dict[str, Any] = {
+    return expected, {
         "plan": expected.plan,
         "kind": "run" if stores else "question",
         "configurations": space.n_points,
@@ -89,30 +117,6 @@ def predict(
         "processes": workers.processes or 1,
         "slots": workers.slots,
     }
-    samples, cost["notes"] = _samples(space, rates, cost["kind"])
-    stored, writing, evaluation = (
-        sum(
-            getattr(k, n) * getattr(s, rate) for k, s in zip(expected.kernels, samples, strict=True)
-        )
-        for n, rate in (("n_bytes", "stored"), ("n_bytes", "byte_s"), ("n_points", "point_s"))
-    )
-    in_tasks = tasks * rates.task_s if workers.processes else 0.0
-    cpu = {
-        "start": rates.start_s + (rates.store_s if stores else 0.0),
-        "compilation": sum(sample.first_s for sample in samples),
-        "evaluation": evaluation,
-        "writing": writing,
-        "scheduler": expected.n_chunks * rates.journal_s + in_tasks,
-    }
-    cost["stored_bytes"] = stored
-    in_memory = expected.memory_bytes * workers.slots // cost["processes"]
-    cost["worker_bytes"] = max(sample.process_bytes for sample in samples) + in_memory
-    transfer = stored / bandwidth if bandwidth else 0.0
-    cost |= _elapsed(cpu, tasks, transfer, rates, workers, cores)
-    # Each worker loads Dask, this package and the passes.
-    cpu["start"] += (rates.start_s + rates.dask_s) * (workers.processes or 0)
-    cpu["compilation"] *= cost["processes"]
-    return cost | {"cpu_s": cpu}
 
 
 def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple[str, ...]]:

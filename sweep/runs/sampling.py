@@ -128,11 +128,9 @@ def _run_samples(space: Space) -> Measured:
     ):
         store_s = time.process_time() - started
         job = _TimedJob.of(space, layout.record, writer=store.writer)
-        samples, entries = [], []
-        for kernel in space.kernels:
-            finished: dict[Unit, dict[str, Any]] = {}
-            samples.append(_run_sample(job, kernel, finished, path))
-            entries += [[(*unit, summary)] for unit, summary in finished.items()]
+        finished: dict[Unit, dict[str, Any]] = {}
+        samples = [_run_sample(job, kernel, finished, path) for kernel in space.kernels]
+        entries = [[(*unit, summary)] for unit, summary in finished.items()]
         journal_s = _cpu_seconds(lambda: list(map(store.mark_finished, entries)))
     return {"store_s": store_s, "journal_s": journal_s / len(entries)}, samples
 
@@ -164,7 +162,7 @@ def _run_sample(
         first_s=max(first_s - cpu_s / len(taken), 0.0),
         point_s=max(cpu_s - write_s, 0.0) / sum(grid.box(i).n_points for _, i in taken),
         byte_s=write_s / sum(finished[unit]["bytes"] for unit in taken),
-        stored=on_disk / sum(summary["bytes"] for summary in finished.values()),
+        stored=on_disk / sum(s["bytes"] for unit, s in finished.items() if unit[0] == key),
     )  # fmt: skip
 
 
@@ -217,8 +215,7 @@ def _cluster_rates(_: Space) -> Measured:
             in_tasks.append(_cpu_seconds(work))
     task_s = max(in_tasks[-1] - in_tasks[-2], 0.0) / (TASKS[-1] - TASKS[-2])
     dask_s = max(sum(os.times()[:4]) - before - sum(in_tasks), 0.0) / 2
-    rates = {"cluster_s": cluster_s, "worker_s": worker_s, "dask_s": dask_s, "task_s": task_s}
-    return rates, []
+    return {"cluster_s": cluster_s, "worker_s": worker_s, "dask_s": dask_s, "task_s": task_s}, []
 
 
 def _cpu_seconds(function: Callable[[], Any]) -> float:
