@@ -221,6 +221,10 @@ def test_read_only_directory(folder, capsys, monkeypatch):
         ("", "the following arguments are required: COMMAND"),
         ("rnu quickstart", "invalid choice: 'rnu'"),
         ("run quickstrat", "quickstrat: no such plan, neither a file nor a shipped one; did you"),
+        (
+            "plan milion",
+            "milion: no such plan, neither a file nor a shipped one; did you mean 'mil",
+        ),
         ("run quickstart --strore a.zarr", "unrecognised argument '--strore'"),
         ("run quickstart --threads two", "invalid int value: 'two'"),
         ("run quickstart --threads 0", "--threads 0: at least 1"),
