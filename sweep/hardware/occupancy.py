@@ -22,7 +22,7 @@ array([8., 8., 3.])
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -98,11 +98,8 @@ class Occupancy(BlockLimits):
 
     def counts(self) -> dict[str, Array]:
         """Return warps of a block, limits and what is active, by name."""
-        found = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name.startswith(("limit_by_", "active_", "warps_"))
-        }
+        kinds = ("limit_by_", "active_", "warps_")
+        found = {name: numbers for name, numbers in vars(self).items() if name.startswith(kinds)}
         return {**found, "limit_by_grid": self.limit_by_grid}
 
 
@@ -119,15 +116,10 @@ def _count(available: Array, used: Array) -> Array:
     return np.where(used > 0, np.floor(available / np.where(used > 0, used, 1.0)), np.inf)
 
 
-def warps_of_block(threads_per_block: Array, limits: Limits) -> Array:
-    """Return the warps of a block: its last warp may be partly empty."""
-    return np.ceil(threads_per_block / limits.warp_size)
-
-
-def blocks_by_warps(threads_per_block: Array, limits: Limits) -> Array:
+def blocks_by_warps(warps: Array, threads_per_block: Array, limits: Limits) -> Array:
     """Return the blocks whose warps find a slot; none if a block has too many threads."""
-    blocks = _count(limits.max_warps_per_sm, warps_of_block(threads_per_block, limits))
-    return np.where(threads_per_block > limits.max_threads_per_block, 0.0, blocks)
+    too_many = threads_per_block > limits.max_threads_per_block
+    return np.where(too_many, 0.0, _count(limits.max_warps_per_sm, warps))
 
 
 def registers_of_warp(registers_per_thread: Array, limits: Limits) -> Array:
@@ -157,11 +149,8 @@ def _blocks_by_warp_registers(warps: Array, registers_per_thread: Array, limits:
     return np.where(checked > limits.max_regs_per_block, 0.0, _count(warps_per_sm, warps))
 
 
-def blocks_by_registers(
-    threads_per_block: Array, registers_per_thread: Array, limits: Limits
-) -> Array:
+def blocks_by_registers(warps: Array, registers_per_thread: Array, limits: Limits) -> Array:
     """Return the blocks that find registers; none if a thread or block needs too many."""
-    warps = warps_of_block(threads_per_block, limits)
     per_block = registers_of_block(warps, registers_per_thread, limits)
     blocks = np.where(
         limits.reg_per_block_style,
@@ -234,10 +223,10 @@ def block_limits(
     given = (threads_per_block, registers_per_thread, shared_memory_per_block)
     threads, registers, shared_memory = (np.asarray(x, dtype=np.float64) for x in given)
     with np.errstate(invalid="ignore", over="ignore"):
-        warps = np.asarray(warps_of_block(threads, limits))
+        warps = np.asarray(np.ceil(threads / limits.warp_size))  # the last may be partly empty
         by_blocks = np.asarray(limits.max_blocks_per_sm)
-        by_warps = blocks_by_warps(threads, limits)
-        by_registers = blocks_by_registers(threads, registers, limits)
+        by_warps = blocks_by_warps(warps, threads, limits)
+        by_registers = blocks_by_registers(warps, registers, limits)
         by_shared_memory = blocks_by_shared_memory(shared_memory, limits)
         fits = (threads > 0) & (registers >= 0) & (shared_memory >= 0)
         fits &= np.isfinite(threads + registers + shared_memory)

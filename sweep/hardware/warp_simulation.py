@@ -289,12 +289,18 @@ _transactions, _passes = Rows(one_warp), Rows(one_warp_in_banks)
 
 
 def warp_transactions(addresses: Array, active: Array, word_bytes: Array, code: Array) -> Array:
-    """Return transactions, bytes and sectors of each warp; ``code`` is the place in `RULES`."""
+    """Return transactions, bytes and sectors of each warp; ``code`` is its rule's place in `RULES`.
+
+    Addresses and active lanes have the shape (warps, lanes).
+    """
     return _transactions(rows_of(addresses, active, LINE_BYTES, word_bytes, code))
 
 
 def bank_passes(addresses: Array, active: Array, word_bytes: Array, code: Array) -> Array:
-    """Return passes, requests and the worst of them of each warp; ``code`` is of `BANK_RULES`."""
+    """Return passes, requests and most passes of a request, for each warp.
+
+    ``code`` is the place of its rule in `BANK_RULES`; the rest is as for :func:`warp_transactions`.
+    """
     layout = banks, bank_bytes, _ = bank_layout(addresses, active, word_bytes, code)
     return _passes(rows_of(addresses, active, banks * bank_bytes, word_bytes, *layout))
 

@@ -81,7 +81,7 @@ class Content:
                     self.tables[name] = check_section(self.report, section, self.file[name])
 
     def part(self, name: str, kind: type[Part]) -> Part:
-        """Return a table or list as read; empty if it is missing or another, which is reported."""
+        """Return a table or list as read; empty if it is missing or of another kind (reported)."""
         content = self.file.get(name)
         return content if isinstance(content, kind) else kind()
 
