@@ -125,9 +125,7 @@ def free_bytes(path: str | os.PathLike[str]) -> float:
     if is_url(path):
         return math.inf
     place = Path(os.path.realpath(path))
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    return shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
 
 
 class ChangedError(OSError):
@@ -160,7 +158,11 @@ class BucketFiles:
     def _bucket(self) -> Iterator[tuple[Any, Any]]:
         """Yield obstore and the connection; raise its errors as ``OSError`` with one line."""
         scheme, _, rest = self.root.url.partition("://")
-        obstore, client = _library(self.root.url), _client(scheme, rest.partition("/")[0])
+        try:
+            obstore, client = _client(scheme, rest.partition("/")[0])
+        except ImportError:
+            extra = f"pip install 'sweep[{SCHEMES[scheme]}]'"
+            raise StoreError(f"'{self.root.url}': needs obstore: {extra}") from None
         from obstore.exceptions import BaseError
 
         try:
@@ -309,32 +311,23 @@ def _mark(meta: Mapping[str, Any]) -> Mark:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
 
 
-def _library(url: str) -> Any:
-    try:
-        import obstore.store
-    except ImportError:
-        scheme = url.partition("://")[0]
-        raise StoreError(
-            f"'{url}': needs obstore: pip install 'sweep[{SCHEMES[scheme]}]'"
-        ) from None
-    return obstore
-
-
 @lru_cache(maxsize=16)
-def _client(scheme: str, bucket: str) -> Any:
-    """Return the connection to a bucket, one for each process."""
-    store = _library(f"{scheme}://{bucket}").store
+def _client(scheme: str, bucket: str) -> tuple[Any, Any]:
+    """Return obstore and the connection to a bucket, one for each process."""
+    import obstore
+    from obstore import store
+
     if scheme == "memory":
-        return store.MemoryStore()
+        return obstore, store.MemoryStore()
     options: dict[str, Any] = {"client_options": dict(TIMEOUTS), "retry_config": RETRIES}
     try:
         if scheme == "gs":
-            return store.GCSStore(bucket, **options)
+            return obstore, store.GCSStore(bucket, **options)
         if scheme == "az":
             if os.environ.get("AZURE_STORAGE_ENDPOINT", "").startswith("http://"):
                 options["client_options"]["allow_http"] = True
-            return store.AzureStore(bucket, **options)
-        return store.S3Store(bucket, **_s3_options(options))
+            return obstore, store.AzureStore(bucket, **options)
+        return obstore, store.S3Store(bucket, **_s3_options(options))
     except Exception as error:  # a provider's own words for what its settings lack
         raise StoreError(f"'{scheme}://{bucket}': {str(error).splitlines()[0]}") from None
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store.buckets import REQUESTS, BucketFiles
-from sweep.store.layout import CHUNK_INDEX
+from sweep.store.layout import CHUNK_INDEX, parsed
 from sweep.store.local_files import explained, open_inside, write_all
 from sweep.store.root import StoreInfo
 
@@ -282,8 +282,4 @@ def _parsed(line: bytes, has_checksum: bool) -> dict[str, Any] | None:
         line = text + b"}"
     elif has_checksum:
         return None
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
+    return parsed(line)

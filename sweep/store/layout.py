@@ -14,6 +14,7 @@ what zarr writes.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -372,6 +373,14 @@ def group_document(attributes: Mapping[str, Any], members: Mapping[str, Document
 def encoded(document: Document) -> bytes:
     """Return a metadata document's bytes."""
     return json.dumps(document, allow_nan=False).encode()
+
+
+def parsed(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; ``None`` if it is something else."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def _json(value: Any) -> bytes:

@@ -35,7 +35,7 @@ from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store.buckets import BucketFiles, ChangedError, Mark, ObjectPath
-from sweep.store.layout import LOCK_KEY
+from sweep.store.layout import LOCK_KEY, parsed
 from sweep.store.local_files import explained, open_inside, write_all
 
 LEASE_S = 60.0
@@ -101,7 +101,8 @@ class StoreLock:
                 return None
         try:
             state = _flock(descriptor)
-            owner = _parsed_owner(os.read(descriptor, _LARGEST))
+            # Empty if nobody wrote it, or died in the middle of it.
+            owner = parsed(os.read(descriptor, _LARGEST)) or {}
             os.lseek(descriptor, 0, os.SEEK_SET)
             advice = f"only if it is surely gone, remove '{path}' or give --break-lock"
             if state is None or (state is False and not is_new and not force):
@@ -234,7 +235,7 @@ class Lease:
 
     def _read(self) -> tuple[Mapping[str, Any], Mark]:
         content, mark = self._files.read(LOCK_KEY)
-        return _parsed_owner(content), mark
+        return parsed(content[:_LARGEST]) or {}, mark
 
     def _is_ours(self, owner: Mapping[str, Any], mark: Mark) -> bool:
         """Return whether a lock is ours, perhaps written by a request that was repeated."""
@@ -289,15 +290,6 @@ def _is_current(path: Path, descriptor: int) -> bool:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-def _parsed_owner(content: bytes) -> dict[str, Any]:
-    """Return who wrote a lock; empty if nobody did, or died in the middle of it."""
-    try:
-        owner = json.loads(content[:_LARGEST])
-    except (ValueError, RecursionError):
-        return {}
-    return owner if isinstance(owner, dict) else {}
 
 
 def this_process() -> dict[str, Any]:

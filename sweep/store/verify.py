@@ -26,6 +26,7 @@ from sweep.store.layout import (
     StoreLayout,
     encoded,
     group_document,
+    parsed,
 )
 from sweep.store.local_files import explained
 from sweep.store.lock import acquire_lock
@@ -146,12 +147,10 @@ def _checks(info: StoreInfo) -> Iterator[Check]:
 
 def _check_document(expected: Document, data: bytes) -> None:
     """Check a document, which repeats what the root says of a group or an array."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ValueError("it is not JSON") from None
+    found = parsed(data)
     if found != expected:
-        raise ValueError("it says something else than the root")
+        is_json = found is not None
+        raise ValueError("it says something else than the root" if is_json else "it is not JSON")
 
 
 def _damages(files: Files, checks: Sequence[Check]) -> list[Damage]:
@@ -190,11 +189,10 @@ def _units_of(layout: StoreLayout, keys: Container[str]) -> dict[str, Unit]:
 
 def noted(path: str | os.PathLike[str]) -> list[Damage]:
     """Return what the last check of a store found; nothing without one."""
-    try:
-        found = json.loads(files_of(path).get(NOTE_KEY))
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = parsed(files_of(path).get(NOTE_KEY)) or {}
         return [Damage(str(key), str(problem)) for key, problem in found["damaged"].items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return []
+    return []
 
 
 def _note(info: StoreInfo, found: Sequence[Damage]) -> None:
@@ -254,11 +252,9 @@ def _own_documents(files: Files) -> Iterator[tuple[str, Document]]:
     for key in files.keys():
         name, _, last = key.rpartition("/")
         if last == ROOT_DOCUMENT and name:
-            with contextlib.suppress(ValueError, RecursionError):
-                found = json.loads(files.get(key))
-                if isinstance(found, dict):
-                    is_group = found.get("node_type") == "group"
-                    yield name, group_document(found["attributes"], {}) if is_group else found
+            if (found := parsed(files.get(key))) is not None:
+                is_group = found.get("node_type") == "group"
+                yield name, group_document(found["attributes"], {}) if is_group else found
 
 
 def _consolidated(text: str) -> Any:
