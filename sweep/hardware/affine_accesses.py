@@ -110,7 +110,7 @@ def affine_transactions(affine: Affine, word_bytes: ArrayLike, rule: ArrayLike) 
         If a rule is unknown.
     """
     given = (affine, word_bytes, codes_of(rule, RULES))
-    return Cost(*np.moveaxis(_mean_over_warps(*given, LINE_BYTES, warp_transactions), -1, 0))
+    return Cost(*_mean_over_warps(*given, LINE_BYTES, warp_transactions))
 
 
 def affine_bank_passes(
@@ -139,8 +139,8 @@ def affine_bank_passes(
         If a rule is unknown.
     """
     given = (affine, word_bytes, codes_of(rule, BANK_RULES))
-    mean = _mean_over_warps(*given, BANKS_BYTES, bank_passes)
-    return mean[..., 0], mean[..., 1]
+    passes, requests, _ = _mean_over_warps(*given, BANKS_BYTES, bank_passes)
+    return passes, requests
 
 
 def _mean_over_warps(
@@ -149,7 +149,7 @@ def _mean_over_warps(
     code: NDArray[np.int64],
     period: int,
     simulate: Callable[..., NDArray[np.int64]],
-) -> NDArray[Any]:
+) -> tuple[NDArray[Any], ...]:
     """Return the means of a simulation's three results over the warps of each block.
 
     Of the combinations of all arguments, those that cost the same are simulated once; ``period`` is
@@ -168,7 +168,7 @@ def _mean_over_warps(
         np.add.at(sums, start + block, simulate(*warps))
     result = np.full((len(table), 3), np.nan)
     result[valid] = (sums / np.maximum(n_warps, 1)[:, None])[form]
-    return result[place]
+    return tuple(column[place] for column in result.T)  # each of them contiguous, alone in memory
 
 
 def _is_valid(table: NDArray[Any]) -> NDArray[np.bool_]:
