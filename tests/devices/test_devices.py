@@ -60,6 +60,9 @@ def test_any_device(path):
 @pytest.mark.parametrize("key", TESLA)
 def test_tesla__clock_ranges_are_assumed_and_there_is_no_power(key):
     device = specs.load_device(key)
+    assert {model: len(table) for model, table in device.model_parameters.items()} == {
+        "hong_kim": 4
+    }
     assert set(device.assumed(["clocks", "chip", "model", "power"])) == {
         f"clocks.{domain}_{end}_MHz" for domain in ("core", "memory") for end in ("min", "max")
     }

@@ -104,6 +104,10 @@ def test_kernel__expressions_and_defaults(kernel):
         **{"shared_access.tile_load.count": "tile", "shared_access.tile_load.bytes": "4"},
         **{"shared_access.tile_load.stride": "1"},
     }
+    paths = [path for path, _ in kernel.all_expressions()]
+    assert paths[:3] == ["derived.tiles", "derived.cost", "constraints[0]"]
+    assert paths[3:-10] == list(kernel.expressions)
+    assert [p.split(".")[0] for p in paths[-10:]] == ["global_access"] * 7 + ["shared_access"] * 3
     a, c = kernel.global_accesses
     assert (a.name, a.kind, a.pattern) == ("a", "load", "strided")
     assert (c.pattern, c.stride) == ("coalesced", None)
