@@ -53,7 +53,8 @@ def test_dominators__are_what_every_path_passes(body):
         assert others == reached(found.blocks[:1], block)
         forward = [s for s in block.successors if not s.dominates(block)]
         # The blocks are in topological order.
-        assert all(block.number < s.number or (block, s) in found.irreducible for s in forward)
+        back = {s for s in forward if s.number < block.number}
+        assert back == {after for before, after in found.irreducible if before is block}
     for block in found.blocks[1:]:
         strict = [d for d in blocks - {block} if d.dominates(block)]
         assert [d for d in strict if all(o.dominates(d) for o in strict)] == [block.idom]

@@ -110,6 +110,19 @@ def test_steps__of_every_form(step, start, test, expected):
     assert trips(body) == [None if expected == "unknown" else expected]
 
 
+@pytest.mark.parametrize("body", [
+    "@%p5 bra B; setp.lt.s32 %p1, %r1, 9; @%p1 bra L; ret; B: bra L;",
+    "@!%p5 bra B; bra L; B: setp.lt.s32 %p1, %r1, 9; @%p1 bra L; ret;",
+])  # fmt: skip
+def test_a_test__that_not_every_iteration_executes_is_none(body):
+    assert trips(f"mov.u32 %r1, 0; L: add.s32 %r1, %r1, 1; {body}") == [None]
+
+
+def test_loop_that_is_entered_by_falling_through__has_its_first_label():
+    body = "bra H; A: add.s32 %r1, %r1, 1; X: H: setp.lt.s32 %p1, %r1, %r2; @%p1 bra A; ret;"
+    assert [loop.label.name for loop in kernel(body).graph.loops] == ["X"]
+
+
 def test_two_reasons_to_leave__give_the_most():
     for joined, expected in (("and", (50, "most")), ("or", (None, "open"))):
         (loop,) = kernel(f"""mov.u32 %r1, 0;

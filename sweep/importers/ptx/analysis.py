@@ -262,12 +262,11 @@ def _size_name(loop: Loop, names: dict[str, str]) -> str:
 
 def _set_shares(graph: Graph, taken: Mapping[Block, float]) -> None:
     """Set the share of each block, in the order of the control flow."""
-    jumps = set(graph.irreducible)
     graph.blocks[0].share = 1.0
     for block in graph.blocks[1:]:
         total = 0.0
         for before in block.predecessors:
-            if before.number < block.number and (before, block) not in jumps:  # no back edge
+            if before.number < block.number:  # no jump back
                 total += _share_of_edge(taken, before, block)
         # No block is executed more often than the code that leads to it.
         block.share = min(total, block.idom.share if block.idom else 1.0)

@@ -275,16 +275,14 @@ class InstructionCosts:
             f" that of classes none for {key.kind}"
         )
 
-    def of_stage(
-        self, stage: Stage, sizes: Mapping[str, float] | None = None
-    ) -> tuple[float, float]:
+    def of_stage(self, stage: Stage) -> tuple[float, float]:
         """Return the costs of a stage's computation and memory task in all executions [cycle].
 
-        Unknown trip counts are 1 unless ``sizes`` sets them.
+        Unknown trip counts are 1.
         """
         costs = {True: 0.0, False: 0.0}
         for key, amount in stage.of(Cost).items():
-            costs[key.kind == "global"] += executed(amount, sizes or {}) * self.cost_of(key)
+            costs[key.kind == "global"] += executed(amount, {}) * self.cost_of(key)
         return costs[False], costs[True]
 
 
