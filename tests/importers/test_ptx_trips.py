@@ -110,12 +110,32 @@ def test_steps__of_every_form(step, start, test, expected):
     assert trips(body) == [None if expected == "unknown" else expected]
 
 
-@pytest.mark.parametrize("body", [
-    "@%p5 bra B; setp.lt.s32 %p1, %r1, 9; @%p1 bra L; ret; B: bra L;",
-    "@!%p5 bra B; bra L; B: setp.lt.s32 %p1, %r1, 9; @%p1 bra L; ret;",
+COUNTED = "L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 9; @%p1 bra L;"
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    # Not every iteration executes the test.
+    ("mov.u32 %r1, 0; L: add.s32 %r1, %r1, 1; @%p5 bra B; setp.lt.s32 %p1, %r1, 9; @%p1 bra L;"
+     "ret; B: bra L;", [None]),
+    ("mov.u32 %r1, 0; L: add.s32 %r1, %r1, 1; @!%p5 bra B; bra L;"
+     "B: setp.lt.s32 %p1, %r1, 9; @%p1 bra L; ret;", [None]),
+    # The counter starts at different numbers.
+    (f"@%p5 bra L; mov.u32 %r1, 0; {COUNTED} ret;", [None]),
+    (f"@%p5 mov.u32 %r1, 0; {COUNTED} ret;", [None]),
+    # The loop around it begins anew with 0, with 3 from the second time on, or with 9.
+    (f"mov.u32 %r2, 0; O: mov.u32 %r1, 0; {COUNTED} add.s32 %r2, %r2, 1;"
+     "setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, 9]),
+    (f"mov.u32 %r2, 0; mov.u32 %r1, 0; O: mov.u32 %r9, 0; {COUNTED} mov.u32 %r1, 3;"
+     "add.s32 %r2, %r2, 1; setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, None]),
+    (f"mov.u32 %r2, 0; mov.u32 %r1, 0; O: mov.u32 %r9, 0; {COUNTED} add.s32 %r2, %r2, 1;"
+     "setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, None]),
+    # The tested register is 100, 101 and 102, and only then follows the counter.
+    ("mov.u32 %r1, 0; mov.u32 %r4, 102; mov.u32 %r5, 101; mov.u32 %r6, 100;"
+     "L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r6, 150; mov.u32 %r6, %r5; mov.u32 %r5, %r4;"
+     "mov.u32 %r4, %r1; @%p1 bra L; ret;", [153]),
 ])  # fmt: skip
-def test_a_test__that_not_every_iteration_executes_is_none(body):
-    assert trips(f"mov.u32 %r1, 0; L: add.s32 %r1, %r1, 1; {body}") == [None]
+def test_trips__depend_on_how_the_counter_comes_about(body, expected):
+    assert trips(body) == expected
 
 
 def test_loop_that_is_entered_by_falling_through__has_its_first_label():

@@ -122,10 +122,9 @@ class _Finder:
         before = bisect_left(writes, (loop.header.number,)) - 1
         if before < 0 or not writes[before].block.dominates(loop.header):
             return None
-        # An outer loop that the value enters from outside must not write the register elsewhere.
-        own = self._writes_inside(name, loop)
+        # A loop around it that the value enters from outside must not change the register.
         for outer in takewhile(lambda outer: writes[before].block not in outer, nest(loop.parent)):
-            if len(self._writes_inside(name, outer)) > len(own):
+            if self._writes_inside(name, outer):
                 return None
         instruction = writes[before].instruction
         value = self.values.result(instruction)
