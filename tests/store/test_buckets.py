@@ -251,10 +251,16 @@ def test_kill__of_a_creation(tmp_path, url, at, overwrite):
     assert digest(url) == reference(tmp_path)
 
 
-@pytest.mark.slow
-def test_kill__of_a_run_and_continued(tmp_path, url, network):
+@pytest.fixture
+def expected(tmp_path):
+    """The bytes of a run on a disk that nothing disturbed."""
     write_plan(tmp_path / "long.toml", **LONG)
     assert sweep("run", "long.toml", "--no-report", cwd=tmp_path).returncode == 0
+    return digest(tmp_path / "long.zarr")
+
+
+@pytest.mark.slow
+def test_kill__of_a_run_and_continued(tmp_path, url, network, expected):
 
     def written() -> int:
         puts = [path for method, path in network.requests if method == "PUT"]
@@ -279,14 +285,12 @@ def test_kill__of_a_run_and_continued(tmp_path, url, network):
     assert "kept from an earlier run" in done.stdout
     entries = entries_of(url)
     assert len(entries) == len(set(entries))  # twice, if one were computed again
-    assert digest(url) == digest(tmp_path / "long.zarr")
+    assert digest(url) == expected
 
 
 @pytest.mark.slow
-def test_two_runs_at_once(tmp_path, url):
+def test_two_runs_at_once(tmp_path, url, expected):
     """One of them writes; the other is refused, or comes late and finds it finished."""
-    write_plan(tmp_path / "long.toml", **LONG)
-    assert sweep("run", "long.toml", "--no-report", cwd=tmp_path).returncode == 0
     line = command("run", "long.toml", "--no-report", "--store", url)
     given = {"cwd": tmp_path, "env": environment(), "text": True}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -301,4 +305,4 @@ def test_two_runs_at_once(tmp_path, url):
             assert f"{url}: " in out
     entries = entries_of(url)
     assert len(entries) == len(set(entries))
-    assert digest(url) == digest(tmp_path / "long.zarr")
+    assert digest(url) == expected

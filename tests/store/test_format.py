@@ -33,9 +33,6 @@ from sweep.store.layout import NUMBERS, UNWRITTEN_CODE, GroupLayout, StoreLayout
 from sweep.store.root import inspect
 from sweep.store.writer import open_or_create
 
-TIMES = ("kernel_0", "execution_time", (0, 0, 0))
-"""The first chunk of the times."""
-
 
 @pytest.fixture
 def store(tmp_path):
@@ -160,7 +157,7 @@ def test_write__takes_any_order_process_and_values(tmp_path, kind):
     values = np.full_like(values, np.nan) if kind == "fill" else np.asfortranarray(values)
     with open_or_create(tmp_path / "a.zarr", layout()) as store:
         writer = pickle.loads(pickle.dumps(store.writer)) if kind == "pickled" else store.writer
-        writer.write(*TIMES, values)
+        writer.write("kernel_0", "execution_time", (0, 0, 0), values)
     assert (tmp_path / "a.zarr/kernel_0/execution_time/c.0.0.0").exists()
     read = zarr.open_group(tmp_path / "a.zarr", mode="r")["kernel_0/execution_time"][:, :2]
     np.testing.assert_array_equal(read, values)

@@ -191,10 +191,14 @@ def hasty(monkeypatch):
     monkeypatch.setattr(lock, "LEASE_S", 0.6)
 
 
-def lease(**changes):
-    """Return the lock of a process of another host."""
-    there = {"host": "elsewhere", "boot": "another", "token": "theirs", "pid": 7}
-    return json.dumps({**this_process(), **there, **changes}).encode()
+THERE = {"host": "elsewhere", "boot": "another", "pid": 7}
+
+
+def leased(url, changes=THERE, **more):
+    """Write the lock of another process, by default one of another host; return the files."""
+    owner = {**this_process(), "token": "theirs", **changes, **more}
+    files_of(url).put(LOCK_KEY, json.dumps(owner).encode())
+    return files_of(url)
 
 
 def test_lease__second_run_is_refused_by_name(url):
@@ -208,16 +212,14 @@ def test_lease__second_run_is_refused_by_name(url):
 
 
 def test_lease__of_a_dead_process_of_this_machine_is_taken_at_once(url):
-    files = files_of(url)
-    files.put(LOCK_KEY, json.dumps({**this_process(), "pid": DEAD, "token": "theirs"}).encode())
+    files = leased(url, {"pid": DEAD})
     Lease.acquire(files, "a").release()
     assert not files.exists(LOCK_KEY)
 
 
 def test_lease__expires_by_nobodys_clock(url, hasty, monkeypatch):
     """Whatever the owner's clock said, and though this one's goes backwards."""
-    files = files_of(url)
-    files.put(LOCK_KEY, lease(since="2199-01-01T00:00:00+00:00"))
+    files = leased(url, since="2199-01-01T00:00:00+00:00")
     back = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(time, "time", lambda: float(next(back)))
     begun = time.monotonic()
@@ -228,15 +230,14 @@ def test_lease__expires_by_nobodys_clock(url, hasty, monkeypatch):
 
 
 def test_lease__that_is_renewed_is_respected(url, hasty):
-    files = files_of(url)
-    files.put(LOCK_KEY, lease(renewals=0))
+    files = leased(url, renewals=0)
     done = threading.Event()
 
     def renew():
         for number in range(1, 1000):
             if done.wait(0.1):
                 return
-            files.put(LOCK_KEY, lease(renewals=number))
+            leased(url, renewals=number)
 
     other = threading.Thread(target=renew)
     other.start()
@@ -253,7 +254,7 @@ def test_lease__is_broken_on_demand(tmp_path, url):
     """Then its former owner stops before it writes to the journal."""
     first = open_or_create(url, layout())
     write_chunk(first, "kernel_0", 0)
-    files_of(url).put(LOCK_KEY, lease())
+    leased(url)
     with open_or_create(url, layout(), break_lock=True) as second:
         write_chunk(second, "kernel_0", 1)
         first._lock._sound -= lock.LEASE_S  # it was cut off for as long
@@ -269,7 +270,7 @@ def test_lease__is_renewed_and_its_loss_noticed(url, hasty):
     time.sleep(2 * lock.LEASE_S)
     held.check()
     assert json.loads(files.get(LOCK_KEY))["renewals"] >= 2
-    files.put(LOCK_KEY, lease())
+    leased(url)
     time.sleep(lock.LEASE_S)
     with pytest.raises(StoreError, match="lost the store's lock"):
         held.check()

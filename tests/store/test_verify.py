@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 
 import pytest
-from support.runs import POINTS, plan
+from support.runs import POINTS, Stop, plan, stop_after
 from support.store_samples import contents, digest, entries, rewrite_root
 
 from sweep.cli import main
@@ -69,17 +70,13 @@ def reference(references):
     return digest(next(iter(references)))
 
 
-def flip(store, key):
-    content = files_of(store).get(key)
-    files_of(store).put(key, content[:-1] + bytes([content[-1] ^ 4]))
+def rewrite(store, key, change):
+    files_of(store).put(key, change(files_of(store).get(key)))
 
 
-def truncate(store, key):
-    files_of(store).put(key, files_of(store).get(key)[:-3])
-
-
-def empty(store, key):
-    files_of(store).put(key)
+flip = partial(rewrite, change=lambda old: old[:-1] + bytes([old[-1] ^ 4]))
+truncate = partial(rewrite, change=lambda old: old[:-3])
+empty = partial(rewrite, change=lambda old: b"")
 
 
 def remove(store, key):
@@ -182,17 +179,8 @@ def test_run__repairs_exactly_what_verify_found(place, reference, monkeypatch):
 
 
 def test_unfinished_store__lacks_only_what_was_written(tmp_path):
-    class Stop(BaseException):
-        pass
-
-    calls = iter(range(100))
-
-    def progress(*_: int):
-        if next(calls) == 12:
-            raise Stop
-
     with pytest.raises(Stop):
-        run(plan(), tmp_path / "a.zarr", threads=1, progress=progress)
+        run(plan(), tmp_path / "a.zarr", threads=1, progress=stop_after(12))
     assert verify(tmp_path / "a.zarr") == []
     chunk = sorted((tmp_path / "a.zarr/sepia/execution_time").glob("c.*"))[0]
     chunk.unlink()
@@ -246,7 +234,7 @@ def test_damaged_root__is_one_line(store, reference, capsys):
 # Reading
 
 
-@pytest.mark.parametrize("how", [flip, truncate, remove], ids=lambda how: how.__name__)
+@pytest.mark.parametrize("how", [flip, truncate, remove])
 def test_damaged_chunk__is_one_line_of_every_question(place, capsys, how):
     how(place, CHUNK)
     assert main(["top", place, "70"]) == 2
@@ -285,10 +273,14 @@ def test_store_deleted_under_a_run__is_one_line(tmp_path):
 # Locks in a bucket
 
 
+def lock_by_another(remote, **changes):
+    owner = {**this_process(), "token": "theirs", **changes}
+    files_of(remote).put("chunk_index/lock", json.dumps(owner).encode())
+
+
 def test_verify__of_a_store_that_is_being_written_notes_nothing(remote):
     remove(remote, CHUNK)
-    owner = json.dumps({**this_process(), "token": "theirs"}).encode()
-    files_of(remote).put("chunk_index/lock", owner)
+    lock_by_another(remote)
     (found,) = verify(remote)
     assert NOTE not in contents(remote)
     with pytest.raises(StoreError, match="is being written by process"):
@@ -299,8 +291,7 @@ def test_repair__takes_over_the_lock_of_a_dead_run(remote, reference, monkeypatc
     """At once with --break-lock."""
     flip(remote, CHUNK)
     verify(remote)
-    owner = {**this_process(), "host": "elsewhere", "boot": "another", "token": "theirs"}
-    files_of(remote).put("chunk_index/lock", json.dumps(owner).encode())
+    lock_by_another(remote, host="elsewhere", boot="another")
     monkeypatch.setattr(lock, "LEASE_S", 1e6)
     assert run(plan(), remote, break_lock=True).computed == 2
     assert digest(remote) == reference
