@@ -14,6 +14,7 @@ from support.ptx_texts import (
     computation_instructions,
     file_of,
     fixture,
+    kernel,
     memory_instructions,
     total,
     value,
@@ -140,6 +141,14 @@ def test_stages__are_memory_tasks_in_the_loops_of_the_text():
     _, file = written("fixed_loop", "nested_loops")
     outer, inner = "$L__BB1_1", "$L__BB1_2"
     assert [stage.loop for stage in file.stages] == [None, outer, inner, outer, None]
+
+
+def test_tail__belongs_to_the_last_period():
+    load = "ld.global.f32 %f1, [%rd1];"
+    body = f"@%p1 bra S; {load} add.f32 %f1, %f1, %f1; {load}\nS: st.shared.f32 [%r9], %f1; ret;"
+    found = kernel(body, branches={"S": 0.5})
+    assert [stage.share for stage in found.stages] == [1, 1]
+    assert "# Line 14 of the PTX.\n" in kernel_text(found)
 
 
 def test_reduction__shared_memory_of_the_launch():

@@ -114,12 +114,11 @@ class Stage:
         return {key: amount for key, amount in self.counts.items() if isinstance(key, kind)}
 
     def absorb(self, other: Stage) -> None:
-        """Add the contents of another stage."""
+        """Add the contents of another stage, which has no access to global memory."""
         self.counts = added([*self.counts.items(), *other.counts.items()])
         for shape, lines in other.lines.items():
             self.lines[shape] += lines
         self.share = max(self.share, other.share)
-        self.has_memory |= other.has_memory
 
 
 class _Cutter:
