@@ -28,10 +28,28 @@ import numpy as np
 from sweep.expressions.arrays import evaluate
 from sweep.expressions.bounds import Bounds, bounds_of
 from sweep.expressions.error import ExpressionError
-from sweep.expressions.syntax import FUNCTIONS, MAX_DIGITS, MAX_LENGTH, Step, check_total, conjuncts
-from sweep.expressions.syntax import parse as parse_steps
+from sweep.expressions.syntax import (
+    FUNCTIONS,
+    MAX_DIGITS,
+    MAX_LENGTH,
+    MAX_NESTING,
+    Step,
+    Steps,
+    check_total,
+    conjuncts,
+    parse,
+)
 
-__all__ = ["FUNCTIONS", "MAX_LENGTH", "Bounds", "Expression", "ExpressionError", "check_total"]
+__all__ = [
+    "FUNCTIONS",
+    "MAX_DIGITS",
+    "MAX_LENGTH",
+    "MAX_NESTING",
+    "Bounds",
+    "Expression",
+    "ExpressionError",
+    "check_total",
+]
 
 
 @dataclass(frozen=True)
@@ -48,7 +66,7 @@ class Expression:
 
     text: str
     names: frozenset[str] = field(compare=False)
-    _steps: tuple[Step, ...] = field(compare=False, repr=False)
+    _steps: Steps = field(compare=False, repr=False)
 
     @classmethod
     def parse(
@@ -74,7 +92,7 @@ class Expression:
             If ``source`` is not in the language; the error has the position.
         """
         text = source if isinstance(source, str) else _literal(source)
-        return _expression(text, parse_steps(text, allowed))
+        return _expression(text, parse(text, allowed))
 
     def evaluate(
         self, values: Mapping[str, Any], faults: Mapping[str, Any] | None = None

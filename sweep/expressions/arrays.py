@@ -96,11 +96,11 @@ def _apply(step: Step, operands: list[_Operand]) -> _Operand:
     numbers = [_number(operand) for operand in operands]
     if operation == "gcd":
         return _gcd(numbers)
+    if operation in ("min", "max"):
+        return reduce(lambda left, right: _extreme(operation, left, right), numbers)
     for operand in numbers[_ABSORBING.get(operation, len(numbers)) :]:
         _settle(operand)
-    result = _elementwise(_ELEMENTWISE[operation], *numbers[:2])
-    for operand in numbers[2:]:
-        result = _elementwise(_ELEMENTWISE[operation], result, operand)
+    result = _elementwise(_ELEMENTWISE[operation], numbers)
     result.settled = operation in _PRESERVING and numbers[0].settled
     return result
 
@@ -173,8 +173,10 @@ def _where_reached(fault: Any, reached: Any) -> Any:
 # Arithmetic
 
 
-def _elementwise(function: Callable[..., Any], *operands: _Operand) -> _Operand:
-    fault = reduce(_either, [operand.fault for operand in operands])
+def _elementwise(function: Callable[..., Any], operands: Sequence[_Operand]) -> _Operand:
+    fault = None
+    for operand in operands:
+        fault = _either(fault, operand.fault)
     values = [operand.value for operand in operands]
     shape = np.broadcast_shapes(*(value.shape for value in values))
     out = None
@@ -183,6 +185,13 @@ def _elementwise(function: Callable[..., Any], *operands: _Operand) -> _Operand:
         out = next(spare, None)
     value = function(*values) if out is None else function(*values, out=out)
     return _Operand(value, fault, settled=False, scratch=True)
+
+
+def _extreme(operation: str, left: _Operand, right: _Operand) -> _Operand:
+    """Return the minimum or maximum, which could hide values that are not finite."""
+    result = _elementwise(_ELEMENTWISE[operation], (_settle(left), _settle(right)))
+    result.settled = True
+    return result
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -226,10 +235,10 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "ceil": np.ceil, "floor": np.floor, "sqrt": np.sqrt, "log2": _log2,
     "min": np.minimum, "max": np.maximum,
 }  # fmt: skip
-_ABSORBING = {"/": 1, "//": 1, "%": 1, "**": 0, "min": 0, "max": 0}
-"""Operations that map some infinities to finite numbers, with the first operand to settle."""
-_PRESERVING = {"negate", "plus", "abs", "ceil", "floor", "min", "max"}
-"""Operations whose result is finite if all operands are."""
+_ABSORBING = {"/": 1, "//": 1, "%": 1, "**": 0}
+"""Operators that map some infinities to finite numbers, with the first operand to settle."""
+_PRESERVING = {"negate", "plus", "abs", "ceil", "floor"}
+"""Operations whose result is finite if the operand is."""
 
 
 # Logic

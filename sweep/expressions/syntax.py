@@ -1,11 +1,13 @@
 """Parse the text of an expression into a checked tree.
 
-Every word must belong to the language, and length and nesting are bounded. The parser follows the
-precedence of Python's operators; nothing is compiled or executed.
+The tokens are checked first: each must belong to the language, operands and operators must
+alternate, brackets must match, and length and nesting are bounded. Only then Python's :mod:`ast`
+parses the text. Only whitelisted nodes of its tree are accepted; nothing is compiled or executed.
 """
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -74,7 +76,14 @@ def parse(text: str, allowed: Collection[str] | None = None) -> Steps:
         raise ExpressionError(text, MAX_LENGTH, reason)
     if not text.strip():
         raise ExpressionError(text, 0, "the expression is empty: a value is expected")
-    steps = tuple(_Parser(text).steps)
+    _check_order(text)
+    # Without line breaks and in ASCII, columns of the tree are positions in the text.
+    plain = _REPLACED.sub(lambda found: f"'{'_' * (len(found[0]) - 2)}'" if found[1] else " ", text)
+    try:
+        tree = ast.parse(f"({plain})", mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ExpressionError(text, 0, "the operators do not fit together") from None
+    steps = _postorder(f"({text})", tree)
     for step in steps:
         if step.operation == "name" and allowed is not None and step.argument not in allowed:
             reason = f"unknown name '{step.argument}'"
@@ -144,231 +153,232 @@ def conjuncts(steps: Steps) -> list[Steps]:
 
 # ---------------------------------------------------------------------------- the words
 
-_NOT, _COMPARISON, _SIGN = 3, 4, 7
-_ARITHMETIC = {"+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6, "**": 8}
-_PRECEDENCE = {"or": 1, "and": 2, **_ARITHMETIC} | dict.fromkeys(
-    ("<", "<=", ">", ">=", "==", "!=", "in", "not"), _COMPARISON
-)
-"""Operators between operands, those that bind tightest with the highest number."""
-
-_NO_OPERANDS = {*_PRECEDENCE, "if", "else", ",", ")", "]"} - {"-", "+"}
+_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!=", "in"}
+_INFIX = {*_ARITHMETIC, *_COMPARISONS, "and", "or", "if", ","}
+_NO_OPERANDS = {*_INFIX, "else", ")", "]"}
 _KEYWORDS = ("and", "or", "not", "in", "if", "else", "True", "False")
 
 _SPACE = r"[ \t\r\n]"
 _STRING = r"'[^'\\\r\n]*'|\"[^\"\\\r\n]*\""
 _DIGITS = r"[0-9](?:_?[0-9])*"
 _NUMBER = rf"(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
+_OTHER_KEYWORDS = {*keyword.kwlist} - {*_KEYWORDS}
+_REPLACED = re.compile(rf"({_STRING})|[\t\r\n]")
 
-_WORDS: dict[str, str] = {
-    r"[A-Za-z_]\w*(?!['\"\w])": "",
-    r"\*\*|//|<=|>=|==|!=|[-+*/%()<>,\[\]]": "",
-    rf"\.?(?:[0-9][_.]?(?:[eE][+-]?)?){{{MAX_DIGITS + 1}}}":
-        f"a number may have at most {MAX_DIGITS} digits",
-    r"0[0-9_]+(?![.A-Za-z0-9_])": "a number may not start with 0",
-    rf"(?>{_NUMBER})[A-Za-z0-9_.]": "{} does not start a plain decimal number",
-    rf"{_NUMBER}|{_STRING}|(?:{'|'.join(_KEYWORDS)})\b": "",
-    r"[A-Za-z_]\w*": "a string with prefix {} is not allowed",
-    r"\.": "attribute access is not allowed",
-    r":": "{} is not allowed (no assignments, slices or lambdas)",
-    r"\{": "{} is not allowed (no sets or dictionaries)",
-    r"['\"]": "the string is not closed, or holds a backslash or a line break",
-    r"\Z": "",
-    r"[\s\S]": "{} is not allowed",
+_WORDS: dict[str, tuple[str, str]] = {
+    r"[A-Za-z_]\w*(?!['\"\w])": ("", ""),
+    r"\*\*|//|<=|>=|==|!=|[-+*/%()<>,\[\]]": ("", ""),
+    rf"\.?(?:[0-9][_.]?(?:[eE][+-]?)?){{{MAX_DIGITS + 1}}}": (
+        f"a number may have at most {MAX_DIGITS} digits", ""),
+    r"0[0-9_]+(?![.A-Za-z0-9_])": ("a number may not start with 0", ""),
+    rf"(?>{_NUMBER})[A-Za-z0-9_.]": ("{} does not start a plain decimal number", ""),
+    rf"{_NUMBER}|{_STRING}|(?:{'|'.join(_KEYWORDS)})\b": ("", ""),
+    r"[A-Za-z_]\w*": ("a string with prefix {} is not allowed", ""),
+    r"\.": ("attribute access is not allowed", ""),
+    r":": ("{} is not allowed (no assignments, slices or lambdas)", ""),
+    r"\{": ("{} is not allowed (no sets or dictionaries)", ""),
+    r"['\"]": ("the string is not closed, or holds a backslash or a line break", ""),
+    r"=": ("{} is not allowed", "; did you mean '=='?"),
+    r"&": ("{} is not allowed", "; did you mean 'and'?"),
+    r"\|": ("{} is not allowed", "; did you mean 'or'?"),
+    r"!": ("{} is not allowed", "; did you mean 'not'?"),
+    r"\^": ("{} is not allowed", "; did you mean '**'?"),
+    r"\Z": ("", ""),
+    r"[\s\S]": ("{} is not allowed", ""),
 }  # fmt: skip
-"""Patterns in the order in which they are tried, each with the reason for refusal, if any."""
+"""Patterns in the order in which they are tried, each with the reason for refusal and a suggestion;
+``("", "")`` for the tokens of the language."""
 
 _WORD = re.compile(rf"{_SPACE}*(?:{'|'.join(f'({pattern})' for pattern in _WORDS)})", re.ASCII)
-_REASONS = ("", *_WORDS.values())
-_REFUSED = {*keyword.kwlist} - {*_KEYWORDS}
-_MEANT = {"=": "==", "is": "==", "&": "and", "|": "or", "!": "not", "^": "**"}
+_REFUSALS = (("", ""), *_WORDS.values())
 
 
-class _Parser:
-    """Reads a text word by word, by the precedence of its operators.
+def _check_order(text: str) -> None:
+    """Refuse a text with other words, or whose operands and operators do not alternate.
 
-    ``word`` is the next word, ``""`` at the end, and ``position`` its offset. ``depth`` is the
-    nesting at which a method reads.
+    Brackets must match, and their nesting is bounded. Calls, lists and the number of compared
+    operands are checked in the tree.
+
+    Raises
+    ------
+    ExpressionError
+        At the first error in reading order.
     """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.steps: list[Step] = []
-        self._words = _WORD.finditer(text)
-        self.word, self.position = "", 0
-        self.advance()
-        self.expression(2)
-        self.expect("")
-
-    def advance(self) -> None:
-        """Go to the next word, which must belong to the language."""
-        found = next(self._words)
+    expected: list[tuple[str, int]] = []  # closing bracket and outer nesting of each open bracket
+    nesting = outside = 2
+    wants_operand = True
+    start = 0
+    previous = closing = reason = ""
+    for found in _WORD.finditer(text):
         row = found.lastindex or 0
-        self.word, self.position = found[row], found.start(row)
-        reason = "{} is not allowed" if self.word in _REFUSED else _REASONS[row]
+        word, position = found[row], found.start(row)
+        refusal, hint = _REFUSALS[row]
+        if word in _OTHER_KEYWORDS:
+            refusal, hint = "{} is not allowed", "; did you mean '=='?" if word == "is" else ""
+        if refusal:
+            shown = word if word.isprintable() else f"U+{ord(word):04X}"
+            raise ExpressionError(text, position, refusal.format(f"'{shown}'"), hint)
+        if previous == "not" and not wants_operand and word != "in":
+            reason = "'in' is expected, not {},"
+        elif word in ("(", "["):
+            if word == "(" and not wants_operand and previous.isidentifier():
+                _check_function(text, previous, start)
+            expected.append((")" if word == "(" else "]", outside))
+            outside = nesting = nesting + 2
+            wants_operand = True
+        elif word and word == closing and (not wants_operand or previous in ("(", "[", ",")):
+            nesting = outside = expected.pop()[1]
+            wants_operand = word == "else"
+            outside = nesting = nesting + wants_operand
+        elif wants_operand and word in ("-", "+", "not"):
+            if word == "not" and (previous in _ARITHMETIC or previous in _COMPARISONS):
+                reason = "a value is expected, not {},"
+            nesting += 1
+        elif wants_operand:
+            wants_operand = word in ("*", "**") and previous in ("(", ",")  # the tree refuses it
+            if not word:
+                reason = "the expression ends too early: a value is expected"
+            elif word in _NO_OPERANDS and not wants_operand:
+                reason = "a value is expected, not {},"
+        elif word in _INFIX and not (word == "," and closing == "else"):
+            nesting = nesting + 1 if word == "**" else outside
+            wants_operand = True
+            if word == "if":
+                expected.append(("else", outside))
+        elif word != "not" and (word or closing):
+            reason = f"'{closing}'" if closing else "an operator"
+            reason += " is expected, not {},"
+        if nesting > MAX_NESTING:
+            reason = "the expression is nested too deeply"
         if reason:
-            hint = f"; did you mean '{_MEANT[self.word]}'?" if self.word in _MEANT else ""
-            shown = self.word if self.word.isprintable() else f"U+{ord(self.word):04X}"
-            raise ExpressionError(self.text, self.position, reason.format(f"'{shown}'"), hint)
+            shown = f"'{word}'" if word[:1] not in ("'", '"', "") else word or "the end"
+            raise ExpressionError(text, position, reason.format(shown))
+        previous, start, closing = word, position, expected[-1][0] if expected else ""
 
-    def refuse(self, reason: str, position: int | None = None) -> NoReturn:
-        """Raise an error at a position, else at the next word, which ``{}`` stands for."""
-        word = self.word
-        shown = f"'{word}'" if word[:1] not in ("'", '"', "") else word or "the end"
-        at = self.position if position is None else position
-        raise ExpressionError(self.text, at, reason.format(shown))
 
-    def expect(self, word: str) -> None:
-        """Read a word that must follow; ``""`` is the end."""
-        if self.word != word:
-            if self.word == "," and word != "else":
-                self.refuse("',' may only stand between arguments and in lists after 'in'")
-            self.refuse((f"'{word}'" if word else "an operator") + " is expected, not {},")
-        if word:
-            self.advance()
+def _check_function(text: str, name: str, position: int) -> None:
+    if name not in FUNCTIONS:
+        hint = nearest(name, FUNCTIONS) or f"; functions are {', '.join(sorted(FUNCTIONS))}"
+        raise ExpressionError(text, position, f"unknown function '{name}'", hint)
 
-    def emit(self, operation: str, operands: int, position: int, argument: Any = None) -> None:
-        """Write an operation after its operands."""
-        self.steps.append(Step(operation, argument, operands, position))
 
-    def expression(self, depth: int) -> None:
-        """Read operators of all kinds, and a conditional."""
-        self.operators(0, depth)
-        if self.word == "if":
-            position = self.position
-            self.advance()
-            self.operators(0, depth)
-            self.expect("else")
-            self.expression(depth + 1)
-            self.emit("select", 3, position)
+# ---------------------------------------------------------------------------- the tree
 
-    def operators(self, lowest: int, depth: int) -> None:
-        """Read an operand and all operators behind it of at least the ``lowest`` precedence."""
-        self.operand(lowest, depth)
-        while (level := _PRECEDENCE.get(self.word, -1)) >= lowest:
-            word, position, count = self.word, self.position, 1
-            if level == _COMPARISON:
-                self.comparisons(depth)
-                continue
-            while self.word == word and (count == 1 or word in ("and", "or")):
-                self.advance()
-                is_power = word == "**"  # which alone groups from the right
-                self.operators(_SIGN if is_power else level + 1, depth + is_power)
-                count += 1
-            self.emit(word, count, position)
+_OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.USub: "negate", ast.UAdd: "plus", ast.Not: "not", ast.And: "and",
+    ast.Or: "or", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==",
+    ast.NotEq: "!=", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
 
-    def comparisons(self, depth: int) -> None:
-        """Read a chain of comparisons, whose left operand is read."""
-        chain: list[tuple[str, int]] = []
-        start = self.position
-        while _PRECEDENCE.get(self.word) == _COMPARISON:
-            word = self.word
-            if chain and chain[-1][0].endswith("in"):
-                self.refuse("no comparison may follow a list")
-            self.advance()
-            if word == "not":
-                if self.word != "in":
-                    self.refuse("'in' is expected, not {},")
-                word = "not in"
-                self.advance()
-            if word.endswith("in"):
-                chain.append((word, self.members(depth)))
-            else:
-                self.operators(_COMPARISON + 1, depth)
-                chain.append((word, 1))
-        self.emit("compare", 1 + sum(count for _, count in chain), start, tuple(chain))
 
-    def members(self, depth: int) -> int:
-        """Read the list at the right of ``in`` and return how many members it has."""
-        opening, position = self.word, self.position
-        reason = "'in' needs a list at its right, such as (1, 2)"
-        if opening not in ("(", "["):
-            self.operand(_SIGN, depth)
-            self.refuse(reason, position)
-        count, has_comma = self.bracket(depth)
-        if opening == "(" and count == 1 and not has_comma:
-            reason = "a list of one member needs a comma, as in (1,):"
-        elif self.word not in {"(", "[", *_ARITHMETIC}:
-            return count
-        self.refuse(reason, position)
+def _postorder(text: str, tree: ast.expr) -> Steps:
+    """Return the nodes of a tree, each after its operands; ``text`` is in parentheses."""
+    steps: list[Step] = []
+    waiting = [tree]
+    while waiting:  # visits each node before its operands, last operand first; reversed below
+        node = waiting.pop()
+        operation, argument, operands, infix = _read(text, node)
+        position = _find(text, infix, operands[0]) if infix else node.col_offset
+        steps.append(Step(operation, argument, len(operands), position - 1))
+        waiting += operands
+    return tuple(reversed(steps))
 
-    def bracket(self, depth: int) -> tuple[int, bool]:
-        """Read expressions in brackets; return their number, and whether a comma ends them."""
-        closing = {"(": ")", "[": "]"}[self.word]
-        count, has_comma = 0, True
-        self.advance()
-        while has_comma and self.word != closing:
-            if self.word in ("*", "**"):
-                self.refuse("unpacking is not allowed")
-            self.expression(depth + 2)
-            count += 1
-            has_comma = self.word == ","
-            if has_comma:
-                self.advance()
-        self.expect(closing)
-        return count, has_comma
 
-    def operand(self, lowest: int, depth: int) -> None:
-        """Read an operand of operators of at least the ``lowest`` precedence."""
-        word, position = self.word, self.position
-        if depth > MAX_NESTING:
-            self.refuse("the expression is nested too deeply")
-        if word in ("-", "+"):
-            self.advance()
-            self.operators(_SIGN, depth + 1)
-            self.emit("negate" if word == "-" else "plus", 1, position)
-        elif word == "not" and lowest <= _NOT:
-            self.advance()
-            self.operators(_NOT, depth + 1)
-            self.emit("not", 1, position)
-        elif word == "(":
-            self.advance()
-            self.expression(depth + 2)
-            self.expect(")")
-        elif word == "[":
-            self.bracket(depth)
-            self.refuse("a list may only stand at the right of 'in'", position)
-        elif word in _NO_OPERANDS:
-            self.refuse("a value is expected, not {},")
-        elif word:
-            self.atom(depth)
-        else:
-            self.refuse("the expression ends too early: a value is expected")
-        if self.word in ("(", "["):
-            word, position = self.word, self.position
-            self.bracket(depth)
-            called = "only functions with a name can be called"
-            self.refuse(called if word == "(" else "subscripts are not allowed", position)
+def _find(text: str, word: str, before: ast.expr) -> int:
+    """Return the position of an operator after an operand; only brackets and space are between."""
+    return text.index(word, before.end_col_offset)
 
-    def atom(self, depth: int) -> None:
-        """Read a string, a number, a boolean, a name or a call."""
-        word, position = self.word, self.position
-        self.advance()
-        if word[0] in "'\"":
-            for offset, character in enumerate(word):
-                if not character.isprintable():
-                    self.refuse("a string may hold printable characters only", position + offset)
-            self.emit("constant", 0, position, word[1:-1])
-        elif word in ("True", "False"):
-            self.emit("constant", 0, position, word == "True")
-        elif not word.isidentifier():
-            if float(word) == float("inf"):
-                self.refuse(f"the number {word} is too large", position)
-            self.emit("constant", 0, position, float(word))
-        elif self.word == "(":
-            self.call(word, position, depth)
-        elif word in FUNCTIONS:
-            self.refuse(f"the function '{word}' needs its arguments in parentheses", position)
-        else:
-            self.emit("name", 0, position, word)
 
-    def call(self, name: str, position: int, depth: int) -> None:
-        """Read the arguments of a function."""
-        if name not in FUNCTIONS:
-            hint = nearest(name, FUNCTIONS) or f"; functions are {', '.join(sorted(FUNCTIONS))}"
-            raise ExpressionError(self.text, position, f"unknown function '{name}'", hint)
-        count, _ = self.bracket(depth)
-        least, most = FUNCTIONS[name]
-        if count < least or count > (most or count):
-            wanted = f"{'at least ' * (most is None)}{least} argument{'s' * (least > 1)}"
-            self.refuse(f"'{name}' takes {wanted}, not {count},", position)
-        self.emit(name, count, position)
+def _read(text: str, node: ast.expr) -> tuple[str, Any, list[ast.expr], str]:
+    """Return a node's operation, argument, operands and infix operator; refuse other nodes."""
+    start, end = node.col_offset, node.end_col_offset or 0
+    match node:
+        case ast.Name(id=name):
+            if name in FUNCTIONS:
+                _refuse(text, start, f"the function '{name}' needs its arguments in parentheses")
+            return "name", name, [], ""
+        case ast.Constant(value=bool()):
+            return "constant", node.value, [], ""
+        case ast.Constant(value=str()):
+            for offset in range(start, end):
+                if not text[offset].isprintable():
+                    _refuse(text, offset, "a string may hold printable characters only")
+            return "constant", text[start + 1 : end - 1], [], ""
+        case ast.Constant():
+            number = float(text[start:end])
+            if number == float("inf"):
+                _refuse(text, start, f"the number {text[start:end]} is too large")
+            return "constant", number, [], ""
+        case ast.BinOp():
+            operator = _OPERATORS[type(node.op)]
+            return operator, None, [node.left, node.right], operator
+        case ast.Compare():
+            operators, operands = _read_comparison(text, node)
+            return "compare", operators, operands, operators[0][0][:3]
+        case ast.BoolOp():
+            operator = _OPERATORS[type(node.op)]
+            return operator, None, node.values, operator
+        case ast.UnaryOp():
+            return _OPERATORS[type(node.op)], None, [node.operand], ""
+        case ast.IfExp():
+            return "select", None, [node.body, node.test, node.orelse], "if"
+        case ast.Call():
+            return _read_call(text, node), None, node.args, ""
+        case ast.Subscript():
+            _refuse(text, _find(text, "[", node.value), "subscripts are not allowed")
+        case ast.Tuple(elts=[first, *_]):
+            reason = "',' may only stand between arguments and in lists after 'in'"
+            _refuse(text, _find(text, ",", first), reason)
+        case ast.Tuple():
+            _refuse(text, start + 1, "a value is expected, not ')',")
+        case ast.List():
+            _refuse(text, start, "a list may only stand at the right of 'in'")
+    _refuse(text, start, "this is not allowed")
+
+
+def _read_comparison(
+    text: str, node: ast.Compare
+) -> tuple[tuple[tuple[str, int], ...], list[ast.expr]]:
+    """Return the chained operators with their numbers of right operands, and all operands."""
+    operators: list[tuple[str, int]] = []
+    operands = [node.left]
+    before: ast.expr = node.left
+    for operator, right in zip(node.ops, node.comparators, strict=True):
+        word, members = _OPERATORS[type(operator)], [right]
+        if isinstance(before, ast.Tuple | ast.List):
+            _refuse(text, _find(text, word[:3], before), "no comparison may follow a list")
+        if word in ("in", "not in"):
+            opening = _find(text, "in", before) + 2
+            opening += len(text[opening:]) - len(text[opening:].lstrip())
+            if not isinstance(right, ast.Tuple | ast.List):
+                needs = "'in' needs a list at its right, such as (1, 2)"
+                single = "a list of one member needs a comma, as in (1,):"
+                _refuse(text, opening, single if right.col_offset > opening else needs)
+            members = right.elts
+        operators.append((word, len(members)))
+        operands += members
+        before = right
+    return tuple(operators), operands
+
+
+def _read_call(text: str, node: ast.Call) -> str:
+    """Return the name of a function after checking its name and number of arguments."""
+    opening = _find(text, "(", node.func)
+    if not isinstance(node.func, ast.Name) or ")" in text[node.func.end_col_offset : opening]:
+        _refuse(text, opening, "only functions with a name can be called")
+    name, count, start = node.func.id, len(node.args), node.col_offset
+    for argument in (*node.args, *node.keywords):
+        if isinstance(argument, ast.Starred | ast.keyword):
+            _refuse(text, argument.col_offset, "unpacking is not allowed")
+    least, most = FUNCTIONS[name]
+    if count < least or count > (most or count):
+        wanted = f"{'at least ' * (most is None)}{least} argument{'s' * (least > 1)}"
+        _refuse(text, start, f"'{name}' takes {wanted}, not {count},")
+    return name
+
+
+def _refuse(text: str, position: int, reason: str, hint: str = "") -> NoReturn:
+    """Raise the error at a position of a text in parentheses."""
+    raise ExpressionError(text[1:-1], position - 1, reason, hint)

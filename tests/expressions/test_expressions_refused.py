@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from sweep.errors import SweepError
-from sweep.expressions import FUNCTIONS, Expression, ExpressionError, check_total
-from sweep.expressions.syntax import MAX_DIGITS, MAX_LENGTH, MAX_NESTING, MAX_TOTAL
+from sweep.expressions import (
+    FUNCTIONS,
+    MAX_DIGITS,
+    MAX_LENGTH,
+    MAX_NESTING,
+    Expression,
+    ExpressionError,
+    check_total,
+)
+from sweep.expressions.syntax import MAX_TOTAL
 
 
 def refusal(text, allowed=None):
