@@ -191,7 +191,7 @@ def _declared() -> dict[str, tuple]:
 
 def verify(arguments: argparse.Namespace) -> int:
     """Check a store's files; return 1 if some are damaged and were not repaired."""
-    from sweep.runs.forecasting import counted
+    from sweep.runs.run_size import counted
     from sweep.runs.running import repair
     from sweep.runs.running import verify as look
 

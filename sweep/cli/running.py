@@ -12,14 +12,14 @@ from sweep.cli.parser import call_with
 from sweep.cli.questions import COMPUTING, ProgressBar, place, planned
 from sweep.errors import SweepError
 from sweep.runs import extending, running
-from sweep.runs.forecasting import (
+from sweep.runs.record import recorded_space, space_of
+from sweep.runs.run_size import (
     check_fits,
     check_valid,
     counted,
     forecast,
     human_bytes,
 )
-from sweep.runs.record import recorded_space, space_of
 from sweep.runs.workers import Workers
 from sweep.space import Space
 from sweep.store.buckets import files_of, is_url, place_of

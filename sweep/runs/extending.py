@@ -17,9 +17,9 @@ from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.variables import Variable, variables
-from sweep.runs.forecasting import check_fits, forecast
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, space_of
+from sweep.runs.run_size import check_fits, forecast
 from sweep.runs.running import Finished, Progress, compute_missing
 from sweep.space import Dimension, KernelSpace, Space
 from sweep.store.buckets import extension_path, files_of, is_url, place_of

@@ -15,8 +15,8 @@ from typing import Any
 
 from sweep.errors import PlanError
 from sweep.runs.execute import batch_size
-from sweep.runs.forecasting import Forecast, forecast
 from sweep.runs.rates import Rates, Sample, clock_pairs
+from sweep.runs.run_size import Forecast, forecast
 from sweep.runs.workers import Workers
 from sweep.space import Space
 

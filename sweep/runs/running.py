@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from sweep.errors import PlanError, StoreError
 from sweep.runs.execute import execute, prepare
-from sweep.runs.forecasting import Forecast, check_fits, check_valid, forecast
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, recorded_space, space_of
+from sweep.runs.run_size import Forecast, check_fits, check_valid, forecast
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space
 from sweep.store import open_store

@@ -21,7 +21,7 @@ from sweep.cli import main
 from sweep.errors import PlanError
 from sweep.evaluation.chunk import evaluate_box
 from sweep.fields import STATUS
-from sweep.runs.forecasting import check_valid
+from sweep.runs.run_size import check_valid
 from sweep.space import resolve
 
 

@@ -18,7 +18,7 @@ from sweep.errors import StoreError, SweepError
 from sweep.evaluation.planned import evaluate
 from sweep.runs import job
 from sweep.runs.execute import execute
-from sweep.runs.forecasting import forecast
+from sweep.runs.run_size import forecast
 from sweep.runs.running import rerun, run, store_path
 from sweep.space import resolve
 from sweep.specs import load_device, load_kernel

@@ -16,7 +16,7 @@ from sweep import Plan
 from sweep.cli.values import size as size_of
 from sweep.errors import PlanError
 from sweep.evaluation.planned import evaluate
-from sweep.runs.forecasting import check_fits, forecast, human_bytes
+from sweep.runs.run_size import check_fits, forecast, human_bytes
 from sweep.space import Dimension, Grid, cut_box, list_plans, load_plan, parse_plan, resolve
 from sweep.space.plan import axis_values
 
