@@ -22,6 +22,7 @@ from support.store_samples import (
 
 from sweep.errors import StoreError
 from sweep.store import open_store
+from sweep.store.root import inspect
 from sweep.store.writer import open_or_create
 
 
@@ -114,6 +115,24 @@ def test_failing_creation__leaves_nothing_or_the_old_store(tmp_path, file_limit)
         assert os.listdir(tmp_path) == ["a.zarr"] * overwrite
         if not overwrite:
             start(path)
+
+
+def test_full_disk__is_one_line(tmp_path):
+    path, filler = tmp_path / "a.zarr", tmp_path / "x"
+    if not mount("-t", "tmpfs", "-o", "size=400k", "tmpfs", tmp_path):
+        pytest.skip("needs the right to mount a file system")
+    try:
+        with open_or_create(path, layout()) as store:
+            with pytest.raises(OSError, match="No space"):
+                filler.write_bytes(b"x" * 2**20)
+            with pytest.raises(StoreError, match=r"^cannot write [^\n]*the disk is full; the same"):
+                write_chunk(store, "kernel_0", 0)
+        filler.unlink()
+        complete(path)
+        assert not list(path.rglob("*.partial"))
+        assert inspect(path).is_finished
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
 
 
 def no_space(descriptor: int, data: bytes) -> int:
