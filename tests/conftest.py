@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ if "SWEEP_CACHE_DIR" not in os.environ:
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A job in the background of a shell ignores Ctrl-C, and so would the commands that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every run has the same examples without a time limit, because a busy machine or a first
 # compilation must not fail a test. HYPOTHESIS_PROFILE=explore tries new examples each time.
