@@ -212,8 +212,8 @@ def test_pass_is_vectorised__ten_stages(model, compiled_anew):
     plan = Plan(["cyclic_reduction"], ["gtx_285"], [model], axes={"core_clock_ratio": [0.9, 1]})
     stages = len(load_kernel("cyclic_reduction").stages)
     assert stages > 5
-    for (*_, length), compiled in compiled_passes(plan).items():
-        assert length >= stages or model == "lemeire"  # whose sequence are instruction types
+    for which, compiled in compiled_passes(plan).items():
+        assert which.length >= stages or model == "lemeire"  # whose sequence are instruction types
         for assembly in compiled.inspect_asm().values():
             packed, single = (len(re.findall(rf"\bv?div{k}d\b", assembly)) for k in "ps")
             # The remainder of a row is scalar, and so is what is constant along it.
