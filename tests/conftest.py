@@ -18,7 +18,7 @@ if "SWEEP_CACHE_DIR" not in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A job in the background of a shell ignores Ctrl-C, and so would the commands that tests interrupt.
+# A shell's background job ignores Ctrl-C. The commands that tests interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every run has the same examples without a time limit, because a busy machine or a first

@@ -40,7 +40,7 @@ from sweep.models import get_model
 
 CODES = ("regime", "bound")
 STATUSES = {"status": "in_launch_status", "power_status": f"{NO_TIME}"}
-"""What the statuses are where the launch is invalid; other codes are 0, and numbers NaN."""
+"""The statuses of an invalid launch. Its other codes are 0 and its numbers are NaN."""
 
 
 def pass_source(which: Pass) -> str:

@@ -35,7 +35,7 @@ ROOM = 1 << 14
 
 
 class State:
-    """What a pass writes to, from one block of a grid to the next.
+    """The arrays that a pass writes to; they go from one block of a grid to the next.
 
     Attributes
     ----------

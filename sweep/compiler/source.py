@@ -92,19 +92,19 @@ def input_names(model: Model, length: int = 0) -> tuple[tuple[str, ...], tuple[s
 
 @cache
 def finishing() -> Program:
-    """Return what follows every model, from cycles to energy, as a program."""
+    """Return the program that follows every model: time, power and energy from cycles."""
     names = (*LAUNCH_INPUTS, *CLOCK_INPUTS, "execution_cycles", "core_activity", "memory_activity")
     return lower(finish, dict.fromkeys(names))
 
 
 Write = Callable[[ast.expr, Mapping[str, str]], str]
-"""Returns the text of an expression, with a text of its own for each name."""
+"""Writes an expression as text; the mapping has texts to write in place of names."""
 
 _NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 
 
 def written(expression: ast.expr, names: Mapping[str, str]) -> str:
-    """Return the text of an expression in Python, with a text of its own for each name."""
+    """Write an expression in Python, with the texts of ``names`` in place of its names."""
     return _NAME.sub(lambda word: names.get(word[0], word[0]), ast.unparse(expression))
 
 
@@ -117,7 +117,7 @@ class Line(NamedTuple):
 
 
 class Point:
-    """What works out a pass's outputs at one point, each value once.
+    """Writes the code that computes a pass's outputs at one point, each value once.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Point:
             self.results[name] = self._names[after.results[name]]
 
     def _write(self, program: Program, assignments: Sequence[Assignment], prefix: str) -> None:
-        """Append the lines of some of a program's assignments, each after what it rests on."""
+        """Append the lines of some of a program's assignments, each after those that it needs."""
         for name, value in program.constants.items():
             self._names[name] = f"({self._written(ast.Constant(value), {})})"
         for assignment in assignments:

@@ -162,7 +162,7 @@ def _count(value: Any, fault: Any, signed: bool) -> tuple[Array, Any]:
 
 
 def _known(value: Array, count: Array) -> tuple[Array, Any]:
-    """Return costs, 1 where unknown, and where that matters; ``None`` if nowhere."""
+    """Return costs, 1 for unknown ones, and a mask of the unknown ones that count, or None."""
     unknown = np.isnan(value)
     if not unknown.any():
         return value, None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -277,14 +277,14 @@ def reduce_in_threads(
     progress : callable, optional
         Receives how far it is.
     """
-    waiting, lock = iter(task.pieces), threading.Lock()
+    waiting, lock = deque(task.pieces), threading.Lock()
     done = 0
 
     def work(mine: Accumulator) -> None:
         nonlocal done
         while True:
             with lock:
-                piece = next(waiting, None)
+                piece = waiting.popleft() if waiting else None
             if piece is None:
                 return
             points = mine.add(piece)
@@ -298,6 +298,6 @@ def reduce_in_threads(
         try:
             list(pool.map(work, found))
         finally:
-            with lock:  # after an error nothing is left to take
-                list(waiting)
+            with lock:  # after an error no thread starts another piece
+                waiting.clear()
     return [kept for mine in found for kept in mine.kept()]

@@ -168,7 +168,8 @@ def _mean_over_warps(
         np.add.at(sums, start + block, simulate(*warps))
     result = np.full((len(table), 3), np.nan)
     result[valid] = (sums / np.maximum(n_warps, 1)[:, None])[form]
-    return tuple(column[place] for column in result.T)  # each of them contiguous, alone in memory
+    # Arrays of their own: a view of one mean would keep the others in memory.
+    return tuple(column[place] for column in result.T)
 
 
 def _is_valid(table: NDArray[Any]) -> NDArray[np.bool_]:

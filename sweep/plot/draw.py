@@ -113,9 +113,9 @@ def norm_of(values: Array) -> Normalize:
 
 
 def scale_axis(axes: Axes, axis: str, values: Array | None = None) -> bool:
-    """Make an axis logarithmic, given values only if they are wide; return whether it is.
+    """Make an axis logarithmic, and return whether it is.
 
-    Wide values spread over more than two decades.
+    Given values make it logarithmic only if they spread over more than two decades.
     """
     is_log = values is None or _is_wide(values)
     if is_log:

@@ -97,7 +97,7 @@ def predict(
 
 
 def _exact(space: Space, workers: Workers, stores: bool) -> tuple[Forecast, dict[str, Any]]:
-    """Return the size of a run, or of a question, and what a cost has of it."""
+    """Return the size of a run or a question, and the entries of a cost that follow from it."""
     expected = forecast(space)
     if not stores:
         kernels = tuple(k._replace(chunk_bytes=0, n_bytes=0) for k in expected.kernels)

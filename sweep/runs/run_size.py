@@ -133,8 +133,11 @@ def forecast(space: Space) -> Forecast:
         dims = dict(zip(grid.names, grid.shape, strict=True))
         sizes = chunk_bytes, kernel.n_points, n_bytes, grid.n_chunks, n_files
         kernels.append(KernelForecast(kernel.kernel.key, dims, *sizes))
-    totals = zip(*(kernel[3:] for kernel in kernels), strict=True)
-    return Forecast(plan.name, len(plan.models), tuple(kernels), *map(sum, totals))
+    totals = {
+        name: sum(getattr(kernel, name) for kernel in kernels)
+        for name in ("n_points", "n_bytes", "n_chunks", "n_files")
+    }
+    return Forecast(plan.name, len(plan.models), tuple(kernels), **totals)
 
 
 def check_fits(expected: Forecast, store: Path | None, limit: int | None) -> None:

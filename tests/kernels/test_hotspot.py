@@ -23,8 +23,8 @@ CONFIGURATIONS = [
 
 
 def launch_of(configuration, device="rtx_2080_ti", **more):
-    chosen = dict(zip(NAMES, configuration, strict=True))
-    return launched("hotspot", device, grid_width=GRID, grid_height=GRID, **chosen, **more)
+    chosen = dict(zip(NAMES, configuration, strict=True), grid_width=GRID, grid_height=GRID)
+    return launched("hotspot", device, **chosen | more)
 
 
 class Walk:
@@ -85,8 +85,6 @@ def test_points_and_turns__as_a_walk_finds_them(configuration):
     assert count["next"] == pytest.approx(walk.turns["step"])
     assert work.instructions["fp64"].item() * warps == pytest.approx(13 * walk.turns["step"])
     assert work.barriers.item() == 1 + configuration[4]
-    threads = work.threads_per_block.item() * work.blocks.item()
-    assert accesses["result"].count.item() * threads == pytest.approx(GRID * GRID)
     assert value["shared_memory_bytes"] == 4 * (2 + power) * walk.width * walk.height
 
 
@@ -108,6 +106,14 @@ def test_accesses__as_a_walk_finds_them(configuration):
     new = {int(word) // 8 for row in walk.words["input"] for word in row if word >= 0}
     beyond_l1 = requested * (1 - temperature.l1_hit_rate.item())
     assert beyond_l1 == pytest.approx(len(new), rel=0.25)
+
+
+@pytest.mark.parametrize("side", [GRID, 4096])
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_launch__covers_the_grid(configuration, side):
+    launch = launch_of(configuration, grid_width=side, grid_height=side)
+    threads = launch.workload.threads_per_block.item() * launch.workload.blocks.item()
+    assert accesses_of(launch)["result"].count.item() * threads == pytest.approx(side * side)
 
 
 def test_bounded_registers__allow_the_blocks():

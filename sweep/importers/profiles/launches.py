@@ -357,7 +357,7 @@ def find(launches: Sequence[Launch], name: str) -> Found:
 
 
 def _of_launch(launch: Launch, name: str) -> Found:
-    """Return a quantity of one launch; there is no reason why if a counter is missing."""
+    """Return a quantity of one launch; without a reason if a counter is missing."""
     quantity = QUANTITIES[name]
     why = ""
     for words in (*quantity.ncu, *quantity.nvprof):

@@ -76,7 +76,7 @@ class Block:
         return _passage(self, self.loop)
 
     def dominates(self, other: Block) -> bool:
-        """Return whether every path to another block passes this one, as one to itself does."""
+        """Return whether every path to another block passes this one; a block dominates itself."""
         return self.span[0] <= other.span[0] < self.span[1]
 
 
@@ -122,7 +122,7 @@ class Loop:
 
     @cached_property
     def label(self) -> Label:
-        """A label of its header, of which there is one at least, because a branch leads here."""
+        """A label of its header. There is at least one, because a branch leads here."""
         branches = (latch.branch for latch in self.latches)
         named = {branch.targets[0] for branch in branches if branch and branch.opcode == "bra"}
         labels = self.header.labels

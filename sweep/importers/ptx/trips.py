@@ -122,7 +122,7 @@ class _Finder:
         before = bisect_left(writes, (loop.header.number,)) - 1
         if before < 0 or not writes[before].block.dominates(loop.header):
             return None
-        # A loop around it that the value enters from outside must not change the register.
+        # An outer loop that the value enters from outside must not change the register.
         for outer in takewhile(lambda outer: writes[before].block not in outer, nest(loop.parent)):
             if self._writes_inside(name, outer):
                 return None
