@@ -129,6 +129,13 @@ COUNTED = "L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 9; @%p1 bra L;"
      "add.s32 %r2, %r2, 1; setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, None]),
     (f"mov.u32 %r2, 0; mov.u32 %r1, 0; O: mov.u32 %r9, 0; {COUNTED} add.s32 %r2, %r2, 1;"
      "setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, None]),
+    # It starts as a copy of a register that the loop, or the loop around it, changes.
+    ("mov.u32 %r7, 0; mov.u32 %r1, %r7; L: add.s32 %r7, %r7, %r8; add.s32 %r1, %r1, 4;"
+     "setp.ne.s32 %p1, %r1, 600; @%p1 bra L; ret;", [150]),
+    (f"mov.u32 %r2, 0; mov.u32 %r7, 0; O: mov.u32 %r1, %r7; {COUNTED} mov.u32 %r7, 3;"
+     "add.s32 %r2, %r2, 1; setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, None]),
+    (f"mov.u32 %r2, 0; O: mov.u32 %r7, 5; mov.u32 %r1, %r7; {COUNTED} mov.u32 %r7, 3;"
+     "add.s32 %r2, %r2, 1; setp.lt.s32 %p2, %r2, 4; @%p2 bra O; ret;", [4, 4]),
     # The tested register is 100, 101 and 102, and only then follows the counter.
     ("mov.u32 %r1, 0; mov.u32 %r4, 102; mov.u32 %r5, 101; mov.u32 %r6, 100;"
      "L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r6, 150; mov.u32 %r6, %r5; mov.u32 %r5, %r4;"

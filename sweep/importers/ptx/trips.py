@@ -111,24 +111,40 @@ class _Finder:
         return writes[bisect_left(writes, (first,)) : bisect_left(writes, (first + loop.length,))]
 
     def _at_entry(self, name: Operand, loop: Loop) -> int | None:
-        """Return the value of a register or literal at the entry of a loop, if it is a number.
+        """Return the value of a register or literal at the entry of a loop, if it is a number."""
+        place: tuple[int, ...] = (loop.header.number,)
+        block, around = loop.header, loop.parent
+        for _ in range(MAX_CHAIN):
+            write = self._last_write(name, place, block, around)
+            if write is None:
+                value = self.values.of(name)
+                return value.constant if value.is_uniform and name not in self._writes else None
+            instruction = write.instruction
+            value = self.values.result(instruction)
+            if instruction.predicate or (value.is_uniform and value.constant is not None):
+                return None if instruction.predicate else value.constant
+            if instruction.opcode != "mov" or len(instruction.operands) != 2:
+                return None
+            name, place = instruction.operands[1], write[:2]
+            block, around = write.block, write.block.loop
+        return None
 
-        It is the last value written before the loop on all paths.
+    def _last_write(
+        self, name: Operand, place: tuple[int, ...], block: Block, around: Loop | None
+    ) -> _Write | None:
+        """Return what wrote a register last, on all paths to a place in a block; else ``None``.
+
+        ``around`` is the innermost loop that contains the place.
         """
-        writes = self._writes.get(name)
-        if writes is None:
-            value = self.values.of(name)
-            return value.constant if value.is_uniform else None
-        before = bisect_left(writes, (loop.header.number,)) - 1
-        if before < 0 or not writes[before].block.dominates(loop.header):
+        writes = self._writes.get(name, [])
+        before = bisect_left(writes, place) - 1
+        if before < 0 or not writes[before].block.dominates(block):
             return None
         # An outer loop that the value enters from outside must not change the register.
-        for outer in takewhile(lambda outer: writes[before].block not in outer, nest(loop.parent)):
+        for outer in takewhile(lambda outer: writes[before].block not in outer, nest(around)):
             if self._writes_inside(name, outer):
                 return None
-        instruction = writes[before].instruction
-        value = self.values.result(instruction)
-        return value.constant if value.is_uniform and not instruction.predicate else None
+        return writes[before]
 
     def test(self, loop: Loop, block: Block) -> _Test:
         """Return the test at the end of a block, with the number of iterations that it allows."""
