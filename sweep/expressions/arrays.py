@@ -96,6 +96,8 @@ def _apply(step: Step, operands: list[_Operand]) -> _Operand:
     numbers = [_number(operand) for operand in operands]
     if operation == "gcd":
         return _gcd(numbers)
+    if operation == "choose":
+        return _choose(*numbers)
     if operation in ("min", "max"):
         return reduce(lambda left, right: _extreme(operation, left, right), numbers)
     for operand in numbers[_ABSORBING.get(operation, len(numbers)) :]:
@@ -227,6 +229,18 @@ def _gcd(operands: Sequence[_Operand]) -> _Operand:
         fault = _either(fault, operand.fault)
         result = np.gcd(result, np.where(whole, operand.value, 0.0).astype(np.int64))
     return _Operand(result.astype(np.float64), fault)
+
+
+def _choose(place: _Operand, *values: _Operand) -> _Operand:
+    """Return the value at a place of a list; a place outside the list is a fault."""
+    result: Any = np.asarray(np.nan)
+    is_known: Any = np.asarray(False)
+    fault = _settle(place).fault
+    for number, operand in enumerate(values):
+        fault = _either(fault, _settle(operand).fault)
+        chosen = place.value == number
+        result, is_known = np.where(chosen, operand.value, result), is_known | chosen
+    return _Operand(result, fault if is_known.all() else _either(fault, ~is_known))
 
 
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {

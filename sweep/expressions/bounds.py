@@ -141,6 +141,20 @@ def _hull(a: Bounds, has_a: Any, b: Bounds, has_b: Any) -> Bounds:
 ZERO = Bounds(np.float64(0.0), np.float64(0.0))
 
 
+def _choose(place: Bounds, *values: Bounds) -> Bounds:
+    """Return the joint bounds of the values that may stand at a place of a list."""
+    return reduce(
+        lambda found, item: _hull(
+            found,
+            found.low <= found.high,
+            item[1],
+            (place.low <= item[0]) & (item[0] <= place.high),
+        ),
+        enumerate(values),
+        Bounds(np.float64(np.inf), np.float64(-np.inf)),
+    )
+
+
 def _truth(can_hold: Any, can_fail: Any) -> Bounds:
     return Bounds(np.where(can_fail, 0.0, 1.0), np.where(can_hold, 1.0, 0.0))
 
@@ -192,6 +206,7 @@ _STEPS: dict[str, Callable[..., Bounds]] = {
     "floor": lambda a: Bounds(np.floor(a.low), np.floor(a.high)),
     "sqrt": _root,
     "log2": _logarithm,
+    "choose": _choose,
     "gcd": lambda *_: Bounds(np.float64(0.0), np.float64(np.inf)),
     "min": lambda a, b: Bounds(np.minimum(a.low, b.low), np.minimum(a.high, b.high)),
     "max": lambda a, b: Bounds(np.maximum(a.low, b.low), np.maximum(a.high, b.high)),

@@ -30,9 +30,12 @@ MAX_NESTING = 100
 
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("abs", "ceil", "floor", "log2", "sqrt"), (1, 1)),
-    **dict.fromkeys(("gcd", "max", "min"), (2, None)),
+    **dict.fromkeys(("choose", "gcd", "max", "min"), (2, None)),
 }
-"""The functions that may be called, each with its smallest and largest number of arguments."""
+"""The functions that may be called, each with its smallest and largest number of arguments.
+
+``choose(i, a, b, c)`` is the value at place ``i`` of the list, counted from 0.
+"""
 
 
 class Step(NamedTuple):

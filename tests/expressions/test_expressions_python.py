@@ -18,7 +18,14 @@ def gcd(*numbers):
     return float(math.gcd(*map(int, numbers)))
 
 
+def choose(place, *values):
+    if place not in range(len(values)):
+        raise ValueError("no such place")
+    return values[int(place)]
+
+
 PYTHON = {
+    "choose": choose,
     "ceil": lambda x: float(math.ceil(x)),
     "floor": lambda x: float(math.floor(x)),
     **{"sqrt": math.sqrt, "log2": math.log2, "gcd": gcd, "min": min, "max": max, "abs": abs},
@@ -51,7 +58,7 @@ TEMPLATES = (
         "({}) < ({}) <= ({})",
         "(({}) in (({}), {}))",
     ),
-    *("min({}, {})", "max({}, {}, {})", "gcd({}, floor({}))"),
+    *("min({}, {})", "max({}, {}, {})", "gcd({}, floor({}))", "choose({}, {}, {}, {})"),
     *(f"{function}({{}})" for function in ("abs", "ceil", "floor", "sqrt", "log2")),
     *("('row' == \"column\")", "(\"row\" == 'row')", "('x' == 'row')"),
 )

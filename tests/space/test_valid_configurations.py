@@ -66,8 +66,8 @@ def test_convolution_agrees_with_testing_every_point():
 NAMES = ("a", "b", "c", "d")
 OPERANDS = st.sampled_from([*NAMES, "1", "2", "3", "twice", "size"])
 FORMS = ["({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} // {})", "({} % {})",
-         "min({}, {})", "max({}, {})", "gcd({}, {})", "abs({} - {})", "({} ** {})",
-         "({0} if {1} > 2 else {1})", "ceil({} / {})"]  # fmt: skip
+         "min({}, {})", "max({}, {})", "gcd({}, {})", "choose({0}, {1}, {0})",
+         "abs({} - {})", "({} ** {})", "({0} if {1} > 2 else {1})", "ceil({} / {})"]  # fmt: skip
 
 
 @st.composite
