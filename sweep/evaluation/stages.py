@@ -58,6 +58,10 @@ class Block:
         rows = np.ceil(threads / self.x)
         return replace(part, x=np.minimum(self.x, threads), y=np.minimum(self.y, rows))
 
+    def taken(self, probability: Array) -> Block:
+        """Return the part of the warps that execute a branch: any of their threads takes it."""
+        return replace(self, share=self.share * (1.0 - (1.0 - probability) ** self.lanes))
+
     def addresses(self, base: Any = 0, x: Any = 0, y: Any = 0, z: Any = 0) -> Affine:
         """Return the addresses of an affine access."""
         assert self.x is not None and self.y is not None  # see block_of
@@ -95,6 +99,10 @@ def stages_of(
             threads = evaluate(stage.expressions["threads"])
             evaluate.note(threads > block.threads)
             parts[stage.name] = evaluate.steps(Block.first, block, threads)
+        if "probability" in stage.expressions:
+            probability = evaluate.share(stage.expressions["probability"])
+            part = parts[stage.name]
+            parts[stage.name] = evaluate.steps(Block.taken, part, probability)
     loads = tuple(
         _global_access(a, evaluate, parts[a.stage], l2_hits) for a in kernel.global_accesses
     )
@@ -132,7 +140,7 @@ def _stage(
     numbers = {
         key: evaluate(expression) * part.share
         for key, expression in expressions.items()
-        if key not in ("executions", "threads")
+        if key not in ("executions", "threads", "probability")
     }
     barriers = numbers.pop("barriers", evaluate.constant(0.0))
     computation = numbers.get("computation")

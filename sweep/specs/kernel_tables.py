@@ -35,8 +35,9 @@ class Stage:
         Adjacent stages with the same loop are executed alternately, each ``executions`` times.
     expressions : mapping of str to Expression
         ``executions`` (how often a thread executes the stage), ``threads`` (per block, if not all
-        of them execute it), ``barriers`` and the instructions: either ``computation`` or classes.
-        Instructions are totals per executing thread over all executions.
+        of them execute it), ``probability`` (that a thread does, if its data decide), ``barriers``
+        and the instructions: either ``computation`` or classes. Instructions are totals per
+        executing thread over all executions.
     """
 
     name: str

@@ -52,6 +52,23 @@ def test_lanes_that_take_no_part_meet_no_bank(threads, degree):
     assert work.global_accesses[0].moved_bytes.item() == max(min(threads, 32) * 4, 32)
 
 
+@pytest.mark.parametrize("probability", [0, 0.01, 0.5, 1])
+def test_branch_of_chance__costs_the_warps_of_which_any_thread_takes_it(probability):
+    text = STAGES.replace("threads = THREADS", f"probability = {probability}")
+    work = launch_of(text, "gtx_285").workload
+    lanes = np.random.default_rng(7).random((20_000, 32)) < probability
+    share = 1 - (1 - probability) ** 32
+    assert share == pytest.approx(lanes.any(axis=1).mean(), abs=0.01)
+    assert work.stages[0].instructions["fp32"].item() == 10
+    assert work.stages[1].instructions["fp32"].item() == pytest.approx(4 * share)
+    assert work.total("count").item() == pytest.approx(3 * share)
+
+
+def test_probability_above_1_is_flagged():
+    text = STAGES.replace("threads = THREADS", "probability = 'warp_size / 31'")
+    assert launch_of(text, "gtx_285").status.item() == BAD
+
+
 def test_more_threads_than_the_block_has_are_flagged():
     assert staged(129).status.item() == BAD
 
