@@ -19,6 +19,7 @@ from sweep.specs import (
     load_device,
     load_kernel,
 )
+from sweep.specs.compiled import own_text
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -26,6 +27,13 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 def _device_line(key: str) -> str:
     device = load_device(key)
     return f"{device.name}, {device.generation}"
+
+
+def _kernel_text(key: str) -> str:
+    kernel = load_kernel(key)
+    table = kernel.compiled
+    note = f"\n# {table.described}, {len(table.codes):,} rows\n" if table else ""
+    return own_text(kernel.text) + note
 
 
 def _plan_text(name: str) -> str:
@@ -63,7 +71,7 @@ def _model_text(name: str) -> str:
 
 
 KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callable[[str], str]]] = {
-    "kernels": (list_kernels, lambda key: load_kernel(key).name, lambda key: load_kernel(key).text),
+    "kernels": (list_kernels, lambda key: load_kernel(key).name, _kernel_text),
     "devices": (list_devices, _device_line, lambda key: load_device(key).text),
     "models": (model_names, lambda name: str(get_model(name).reference), _model_text),
     "plans": (list_plans, lambda name: load_plan(name).description, _plan_text),

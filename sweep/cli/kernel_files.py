@@ -1,18 +1,19 @@
-"""``sweep ptx`` and ``sweep profile``: kernel files from PTX and from a profiler's counters."""
+"""``sweep ptx | profile | compile``: kernel files and what compilers say of them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweep.cli.parser import call_with
-from sweep.errors import SweepError
+from sweep.errors import SweepError, nearest
 
 if TYPE_CHECKING:
     from sweep.importers.ptx.analysis import Analysis
+    from sweep.space import KernelSpace
 
 MOST_REMARKS = 100
 
@@ -61,6 +62,75 @@ def profile(arguments: argparse.Namespace) -> int:
     given = call_with(Given, arguments)
     found = call_with(read_profile, arguments, arguments.files, given=given)
     return _deliver(arguments, found.text, found.key, found.remarks)
+
+
+def compile_(arguments: argparse.Namespace) -> int:
+    """Compile a kernel's variants and write the table; what is noteworthy goes to stderr."""
+    from tqdm import tqdm
+
+    from sweep.cuda.compiling import Task, compile_all, table_text
+    from sweep.cuda.variants import variants_of
+    from sweep.importers.files import read_source, write_whole
+    from sweep.specs.compiled import parse_table
+    from sweep.specs.reading import LARGEST_FILE
+
+    space, capabilities = _space_to_compile(arguments)
+    kernel = space.kernel
+    path = Path(arguments.output or f"{kernel.key}.compiled.csv")
+    if path.suffix != ".csv":
+        raise SweepError(f"{path}: a table is named KEY.csv")
+    if path.exists() and not arguments.overwrite:
+        raise SweepError(f"{path}: is there already; --overwrite replaces it")
+    source = read_source(Path(arguments.file), LARGEST_FILE)
+    task = Task(source.text, source.path.name, arguments.entry or "", tuple(arguments.options),
+                arguments.instructions, arguments.trips, arguments.library)  # fmt: skip
+    variants = variants_of(source.text, space, arguments.also)
+
+    def shown(items: Iterator[Any], length: int) -> Iterator[Any]:
+        return iter(tqdm(items, total=length, unit="variant", disable=None))
+
+    found = compile_all(task, variants, capabilities, most=arguments.most,
+                        processes=arguments.processes, progress=shown)  # fmt: skip
+    text = table_text(task, variants, found)
+    try:
+        table = parse_table(text, path.name, kernel.parameters, kernel.sizes)
+    except ValueError as error:
+        raise SweepError(f"{path}: {error}") from None
+    write_whole(path, text)
+    spilled = sum(row["spill_load_bytes"] > 0 for _, _, row in found.rows)
+    print(f"{path}: {table.head['variants']}, for {', '.join(capabilities)}")
+    print(f"{table.described}; {spilled:,} of {len(found.rows):,} rows spill registers")
+    if found.failures:
+        n = len(found.failures)
+        print(f"sweep: {n:,} do not compile, such as {found.failures[0]}", file=sys.stderr)
+    if kernel.compiled is None:
+        print(f'use it: in {kernel.key}.toml, write [compiled] and table = "{path.name}"')
+    return 0
+
+
+def _space_to_compile(arguments: argparse.Namespace) -> tuple[KernelSpace, tuple[str, ...]]:
+    """Return the kernel's space and the compute capabilities to compile for."""
+    from sweep.space import Plan, load_plan, resolve
+
+    if arguments.plan:
+        plan = load_plan(arguments.plan)
+    elif arguments.kernel:
+        # Any device and model: the variants do not depend on them.
+        plan = Plan((arguments.kernel,), ("gtx_980",), ("hong_kim",), layout="stacked")
+    else:
+        raise SweepError("compile: give --kernel NAME or --plan PLAN")
+    spaces = resolve(plan).kernels
+    keys = [space.kernel.key for space in spaces]
+    wanted = Path(arguments.kernel).stem if arguments.kernel else None
+    chosen = [space for space in spaces if wanted in (None, space.kernel.key)]
+    if len(chosen) != 1:
+        which = f"no kernel '{wanted}'{nearest(str(wanted), keys)}" if wanted else "several kernels"
+        raise SweepError(f"{plan.origin}: {which}: --kernel is one of {', '.join(keys)}")
+    own = {d.compute_capability: None for d in chosen[0].devices if d.compute_capability}
+    capabilities = tuple(arguments.capabilities or (own if arguments.plan else ()))
+    if not capabilities:
+        raise SweepError("compile: give --compute-capability, such as 7.0,8.6")
+    return chosen[0], capabilities
 
 
 def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str]) -> int:

@@ -238,7 +238,13 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     def of_model(model: str, device: Device) -> str:
         paths = sorted({key for i in get_model(model).inputs for key in i.device_keys})
         clocks = ("clocks.core_nominal", "clocks.memory_nominal")
-        return ", ".join([*device.assumed((*paths, *clocks)), *of_kernel])
+        return ", ".join([*device.assumed((*paths, *clocks)), *of_kernel, *elsewhere(device)])
+
+    def elsewhere(device: Device) -> list[str]:
+        table = space.kernel.compiled
+        own = float(device.compute_capability or 0)
+        used = table.capability_for(own) if table is not None else None
+        return [] if used in (None, own) else [f"kernel: compiled for {used:g}, not {own:g}"]
 
     time = [[of_model(model, device) for device in space.devices] for model in plan.models]
     power = [", ".join(device.assumed(("power",))) for device in space.devices]
@@ -261,6 +267,7 @@ def group_attributes(space: KernelSpace, plan: Plan) -> dict[str, Any]:
         "kernel_sha256": kernel.sha256,
         "plan": plan.name,
         "variant": plan.variant,
+        **({"compiled": kernel.compiled.described} if kernel.compiled else {}),
         "constraints": [c.text for c in space.constraints],
         "sweep_version": __version__,
         "Conventions": "CF-1.11",

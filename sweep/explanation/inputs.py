@@ -12,12 +12,14 @@ import numpy as np
 
 from sweep.explanation.case import Case, scalar
 from sweep.explanation.sections import Line, Section, literal
+from sweep.expressions import Expression
 from sweep.fields import LIMITER
 from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.models.base import Input
 from sweep.specs import Device, Kernel
+from sweep.specs.compiled import LookUp
 from sweep.specs.formats import split_unit, to_base
 from sweep.specs.reading import label_of
 
@@ -73,7 +75,7 @@ def _kernel(case: Case) -> Section:
         if path.startswith(("launch.block_", "constraints")):
             continue
         section, _, name = path.partition(".")
-        if _is_written(written, path):
+        if _is_written(written, path) or _is_compiled(spec, expression):
             value = value_of(expression, case)
             text = "" if expression.is_constant else one_line(expression.text)
             lines.append(
@@ -93,6 +95,15 @@ def _kernel(case: Case) -> Section:
         lines.append(Line("constraint", value_of(expression, case),
                           formula=one_line(expression.text), source=source))  # fmt: skip
     return Section(f"Kernel: {file_of(spec)}", tuple(lines))
+
+
+def _is_compiled(spec: Kernel, expression: Expression) -> bool:
+    """Return whether a value is a column of the compiled table, or made from one."""
+    if spec.compiled is None:
+        return False
+    return isinstance(expression, LookUp) or not expression.names.isdisjoint(
+        spec.compiled.look_ups()
+    )
 
 
 def _is_written(content: Any, path: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 from sweep.errors import SpecError, nearest
 from sweep.fields import Parameter
+from sweep.specs.compiled import with_table
 from sweep.specs.device import Device, check_model_parameters, inspect_device
 from sweep.specs.formats import FORMATS
 from sweep.specs.kernel import Kernel, inspect_kernel
@@ -128,7 +129,7 @@ def _load(kind: Kind, name: str | os.PathLike[str], inspect: Callable[..., Spec 
     path = _find(kind, name)
     report = Report(label_of(path))
     try:
-        text = read_text(path)
+        text = with_table(read_text(path), path)
     except ValueError as error:
         raise SpecError(f"{report.file}: {error}") from None
     return report.result(inspect(report, text, path.stem, path))
@@ -170,7 +171,7 @@ def _lint_file(
     report = Report(label_of(path))
     with contextlib.suppress(SpecError):  # the list of errors is full
         try:
-            text = read_text(path)
+            text = with_table(read_text(path), path)
         except ValueError as error:
             report.error("", str(error))
             return report.findings

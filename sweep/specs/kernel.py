@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
 from sweep.specs.check import Checked, Content, Source, check_sources
+from sweep.specs.compiled import CompiledTable, LookUp, replacements, spills
 from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
 from sweep.specs.kernel_tables import ACCESSES, Access, KernelReader, Stage, check_instructions
 from sweep.specs.names import MAX_NAME
@@ -74,6 +75,8 @@ class Kernel:
         Parts of its code in order; empty if the file gives only totals.
     measured : Measured or None
         A measured time, if the file has one.
+    compiled : CompiledTable or None
+        What a compiler found, if the file names a table.
     """
 
     key: str
@@ -92,6 +95,7 @@ class Kernel:
     path: Path | None = field(default=None, compare=False)
     stages: tuple[Stage, ...] = ()
     measured: Measured | None = None
+    compiled: CompiledTable | None = field(default=None, compare=False, repr=False)
 
     def __hash__(self) -> int:
         """Hash key and text, because the mappings cannot be hashed."""
@@ -201,9 +205,12 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
         path=path,
         stages=stages,
         measured=_measured(content),
+        compiled=reader.compiled,
     )
+    if reader.compiled is not None:
+        kernel = _with_compiled(kernel, reader, reader.compiled)
     _warn_of_unused(report, kernel)
-    return kernel
+    return None if report.errors else kernel
 
 
 def _complete_block(
@@ -248,6 +255,27 @@ def _measured(content: Content) -> Measured | None:
     return Measured(to_base(found["time_ms"], "time_ms"), found["device"], *clocks)
 
 
+def _with_compiled(kernel: Kernel, reader: KernelReader, table: CompiledTable) -> Kernel:
+    """Return a kernel whose values come from the compiled table where this has a row."""
+    read = {name for _, expression in kernel.all_expressions() for name in expression.names}
+    formulas = {path: expression.text for path, expression in kernel.expressions.items()}
+    sources = dict.fromkeys((f"derived.{name}" for name in table.look_ups()), table.described)
+    expressions, accesses = dict(kernel.expressions), list(kernel.global_accesses)
+    for path, text in replacements(table, formulas, read, bool(kernel.stages)).items():
+        expressions[path] = reader.parse(path, text)
+        sources[path] = f"{table.described}; the formula where it has no row"
+    taken = {access.name for access in accesses}
+    for name, (kind, texts) in {} if kernel.stages else spills(table, read).items():
+        if name not in taken:
+            path = f"global_access.{name}"
+            parsed: dict[str, Any] = {k: reader.parse(f"{path}.{k}", t) for k, t in texts.items()}
+            accesses.append(Access(name=name, kind=kind, pattern="coalesced", **parsed))
+            sources[path] = f"{table.described}; four spilled bytes are an access"
+    own = {path: Source("derived", text) for path, text in sources.items()}
+    return replace(kernel, expressions=expressions, global_accesses=tuple(accesses),
+                   sources={**kernel.sources, **own})  # fmt: skip
+
+
 def _warn_of_unused(report: Report, kernel: Kernel) -> None:
     used: set[str] = set()
     for path, expression in reversed(list(kernel.all_expressions())):
@@ -255,8 +283,8 @@ def _warn_of_unused(report: Report, kernel: Kernel) -> None:
         if section != "derived" or name in used:
             used |= expression.names
     for section in ("sizes", "parameters", "derived"):
-        for name in getattr(kernel, section):
-            if name not in used:
+        for name, value in getattr(kernel, section).items():
+            if name not in used and not isinstance(value, LookUp):
                 report.error(f"{section}.{name}", "no expression uses it", severity="warning")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from sweep.errors import nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.specs.check import Checked, Content, check_section, check_value, is_number
+from sweep.specs.compiled import CompiledTable, parse_table
 from sweep.specs.formats import DEVICE_NAMES, INSTRUCTION_CLASSES, KERNEL, LARGEST_NUMBER, Key
 from sweep.specs.names import is_name, is_word, why_not_a_name
 from sweep.specs.reading import Report, quoted_path, show
@@ -124,11 +125,30 @@ class KernelReader:
         self.sizes: dict[str, float] = self._named("sizes", _why_not_a_size)
         lists = self._named("parameters", _why_not_values, "a problem size")
         self.parameters = {name: tuple(values) for name, values in lists.items()}
-        taken = "a problem size or a tuning parameter"
+        self.compiled = self._compiled()
+        look_ups = self.compiled.look_ups() if self.compiled else {}
+        self.names |= dict.fromkeys(look_ups)
+        taken = f"a problem size{',' if look_ups else ' or'} a tuning parameter"
+        taken += " or a column of the compiled table" if look_ups else ""
         derived = self._named("derived", lambda _: "", taken)
         self.names |= dict.fromkeys(DEVICE_NAMES)
         parsed = {name: self.parse(quoted_path("derived", name), v) for name, v in derived.items()}
-        self.derived = self._sorted(parsed)
+        self.derived = look_ups | self._sorted(parsed)
+
+    def _compiled(self) -> CompiledTable | None:
+        """Return the table that a compiler's findings are looked up in, if the file has one."""
+        section, found = (self.content.part(n, dict) for n in ("compiled", "compiled_table"))
+        name, text = section.get("table"), found.get("text")
+        if not isinstance(name, str):
+            return None  # there is no table, or that is reported already
+        if not isinstance(text, str):
+            self.report.error("compiled.table", "its text is missing", name)
+            return None
+        try:
+            return parse_table(text, name, self.parameters, self.sizes)
+        except ValueError as error:
+            self.report.error("compiled.table", str(error), name)
+            return None
 
     def _named(
         self, section: str, why_not: Callable[[Any], str], meaning: str = ""

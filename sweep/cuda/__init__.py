@@ -1,0 +1,1 @@
+"""Compile CUDA sources without a GPU, and note what the compiler decided."""

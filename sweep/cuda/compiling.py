@@ -1,0 +1,259 @@
+"""Compile the variants of a source in parallel, each once, and write the table."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import multiprocessing
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sweep import __version__
+from sweep.cuda.findings import Block, instructions, resources
+from sweep.cuda.nvrtc import load
+from sweep.cuda.variants import Variants, definition
+from sweep.errors import SweepError
+from sweep.jit_cache import cache_directory
+from sweep.specs.compiled import CAPABILITY, QUANTITIES
+
+FOLDER = "compiled"
+"""Where findings are kept, in the directory of compiled passes."""
+
+_LARGEST_FINDING = 1 << 16
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is the same for all variants of a source.
+
+    Attributes
+    ----------
+    source, name : str
+        The text and the name of its file.
+    entry : str
+        The kernel, if there are several.
+    options : tuple of str
+        Further options of the compiler.
+    count : bool
+        Whether instructions are counted, too.
+    trips : mapping of str to float
+        Trip counts of loops by label where the compiler's text does not tell.
+    library : str
+        The library to load; the first one that is installed by default.
+    """
+
+    source: str
+    name: str
+    entry: str = ""
+    options: tuple[str, ...] = ()
+    count: bool = False
+    trips: Mapping[str, float] = field(default_factory=dict)
+    library: str = ""
+
+    def key(self, capability: str, macros: Sequence[str], block: Block | None) -> str:
+        """Return the hash of everything that a variant's findings depend on."""
+        counted = [__version__, sorted(self.trips.items()), block] if self.count else []
+        parts = [self.source, self.entry, self.options, capability, macros, counted]
+        version = load(self.library).version
+        return hashlib.sha256(json.dumps([version, *parts]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The findings of a source's variants.
+
+    Attributes
+    ----------
+    rows : list
+        (compute capability, number of the variant, quantities) of each variant.
+    n_compiled : int
+        How many of a capability's variants were compiled; the others have the numbers of the
+        nearest one.
+    failures : list of str
+        Why variants do not compile.
+    """
+
+    rows: list[tuple[str, int, dict[str, float]]]
+    n_compiled: int
+    failures: list[str]
+
+
+Progress = Callable[[Iterator[Any], int], Iterator[Any]]
+"""Shows progress: takes an iterator and its length."""
+
+
+def compile_all(
+    task: Task,
+    variants: Variants,
+    capabilities: Sequence[str],
+    *,
+    most: int,
+    processes: int | None = None,
+    progress: Progress = lambda items, _: items,
+) -> Compiled:
+    """Compile the variants of a source for some compute capabilities.
+
+    Parameters
+    ----------
+    task : Task
+        The source.
+    variants : Variants
+        Its variants.
+    capabilities : sequence of str
+        Compute capabilities, such as ``"8.6"``.
+    most : int
+        Variants to compile; if there are more, the others take the numbers of the nearest.
+    processes : int, optional
+        Processes at a time; all cores by default.
+    progress : callable, optional
+        Shows progress.
+
+    Raises
+    ------
+    SweepError
+        The compiler is missing or does not know a capability, or no variant compiles.
+    """
+    compiler = load(task.library)
+    for capability in capabilities:
+        if capability not in compiler.capabilities:
+            known = ", ".join(compiler.capabilities)
+            raise SweepError(
+                f"{compiler.version} does not compile for {capability}, but for {known}"
+            )
+    chosen = variants.sample(most)
+    tried = frozenset(chosen)
+    jobs = []
+    for capability in capabilities:
+        for number in chosen:
+            macros = [definition(*macro) for macro in variants[number].items()]
+            jobs.append((task, capability, number, macros, variants.block(number)))
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for where, variant, finding in progress(_results(jobs, processes), len(jobs)):
+        found[where, variant] = finding
+    findings = (found[job[1], job[2]] for job in jobs)  # in this order, whichever ended first
+    failures = [finding["error"] for finding in findings if "error" in finding]
+    rows = []
+    for capability in capabilities:
+        good = [n for n in chosen if "error" not in found[capability, n]]
+        for number in range(len(variants)) if good else ():
+            if number in tried and "error" in found[capability, number]:
+                continue  # it does not compile: the formula applies
+            near = number if number in tried else variants.nearest(number, good)
+            exact = {"exact": float(near == number)} if len(chosen) < len(variants) else {}
+            rows.append((capability, number, exact | found[capability, near]))
+    if not rows:
+        raise SweepError(f"no variant compiles: {failures[0]}")
+    return Compiled(rows, len(chosen), failures)
+
+
+def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, int, Any]]:
+    """Yield capability, variant and findings of each job as it ends."""
+    processes = min(processes or os.cpu_count() or 1, len(jobs))
+    if processes <= 1:
+        yield from map(_compile, jobs)
+        return
+    # NVRTC keeps much of a compilation under one lock, so threads would wait for each other.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        futures = [pool.submit(_compile, job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, int, Any]:
+    """Return a variant's findings, or why it does not compile."""
+    task, capability, number, macros, block = job
+    name = task.key(capability, macros, block)
+    finding = _read(name)
+    if finding is None:
+        try:
+            options = [*task.options, *macros]
+            output = load(task.library).compile(task.source, task.name, capability, options)
+            entry, finding = resources(output.log, task.entry)
+            if task.count:
+                finding = {**finding, **instructions(output.ptx, entry, task.trips, block)}
+        except SweepError as error:
+            finding = {"error": f"{error} ({capability}: {' '.join(macros)})"}
+        _write(name, finding)
+    return capability, number, finding
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    """Return findings that were kept."""
+    directory = cache_directory()
+    if directory is None:
+        return None
+    try:
+        path = directory / FOLDER / name
+        if path.stat().st_size > _LARGEST_FINDING:
+            return None
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not found:
+        return None
+    for key, value in found.items():
+        is_number = type(value) in (int, float) and math.isfinite(value) and value >= 0
+        if not (key in QUANTITIES and is_number) and not (key == "error" and type(value) is str):
+            return None
+    return found
+
+
+def _write(name: str, finding: Mapping[str, Any]) -> None:
+    """Keep findings; a disk on which that fails costs time only."""
+    directory = cache_directory()
+    if directory is None:
+        return
+    with suppress(OSError):
+        folder = directory / FOLDER
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        beside = folder / f".{secrets.token_hex(8)}"
+        beside.write_text(json.dumps(finding), encoding="utf-8")
+        os.replace(beside, folder / name)
+
+
+# ---------------------------------------------------------------------------- the table
+
+
+def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
+    """Return the table that a kernel file can name, see :mod:`sweep.specs.compiled`."""
+    total, sampled = len(variants), compiled.n_compiled
+    share = "all" if sampled == total else f"{sampled:,} of"
+    filled = "" if sampled == total else "; the others have the numbers of the nearest one"
+    head = {
+        "compiler": load(task.library).version,
+        "source": Path(task.name).name,
+        "source_sha256": hashlib.sha256(task.source.encode()).hexdigest(),
+        "options": " ".join(task.options) or "none",
+        "variants": f"{share} {total:,} compiled for each compute capability{filled}",
+    }
+    quantities = [name for name in QUANTITIES if name in compiled.rows[0][2]]
+    text = io.StringIO()
+    text.writelines(f"# {key}: {' '.join(value.split())}\n" for key, value in head.items())
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([CAPABILITY, *variants.axes, *quantities])
+    for capability, number, found in compiled.rows:
+        cells = [*variants[number].values(), *(found[name] for name in quantities)]
+        table.writerow([capability, *map(_cell, cells)])
+    return text.getvalue()
+
+
+def _cell(value: float | str | bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

@@ -1,0 +1,161 @@
+"""NVIDIA's run-time compiler NVRTC, which needs neither a GPU nor a toolkit.
+
+The library comes with the extra ``sweep[compile]``, or from a toolkit that the loader finds. For a
+real architecture it runs ptxas, whose report (registers, spills, shared memory) stands in its log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import SweepError
+
+WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu11")
+"""Distributions with the library, the newest first."""
+
+_NO_LIBRARY = (
+    "NVRTC is not installed: `pip install sweep[compile]`, or the wheel nvidia-cuda-nvrtc-cu11 for"
+    " compute capabilities below 5.0"
+)
+_LONGEST_LOG = 1 << 24
+
+
+class CompileError(SweepError):
+    """A source does not compile; the message has the first error of the compiler."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the compiler returns for one source.
+
+    Attributes
+    ----------
+    log : str
+        Its messages, with the report of ptxas.
+    ptx : str
+        The PTX text.
+    """
+
+    log: str
+    ptx: str
+
+
+def _libraries(wanted: str) -> Iterator[tuple[str, str]]:
+    """Yield paths of the library, each with the version of its wheel, or ``""``."""
+    if wanted:
+        yield wanted, ""
+        return
+    for wheel in WHEELS:
+        try:
+            found = importlib.metadata.distribution(wheel)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        for file in found.files or ():
+            if file.name.startswith("libnvrtc.so"):
+                yield str(Path(str(found.locate_file(file)))), found.version
+    if name := ctypes.util.find_library("nvrtc"):
+        yield name, ""
+
+
+class Compiler:
+    """A loaded library.
+
+    Attributes
+    ----------
+    version : str
+        Its name and version: ``NVRTC 12.9.86``.
+    capabilities : tuple of str
+        The compute capabilities that it compiles for, in rising order: ``"8.6"``.
+    """
+
+    def __init__(self, library: Any, version: str) -> None:
+        self._library = library
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._check(library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+        self.version = f"NVRTC {version or f'{major.value}.{minor.value}'}"
+        count = ctypes.c_int()
+        self._check(library.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+        numbers = (ctypes.c_int * max(0, count.value))()
+        self._check(library.nvrtcGetSupportedArchs(numbers))
+        self.capabilities = tuple(f"{n // 10}.{n % 10}" for n in sorted(numbers))
+
+    def _check(self, code: int) -> None:
+        if code:
+            text = self._library.nvrtcGetErrorString
+            text.restype = ctypes.c_char_p
+            raise CompileError(f"NVRTC: {text(code).decode(errors='replace')}")
+
+    def _text(self, program: Any, what: str) -> str:
+        """Return one of the texts that the library keeps of a program."""
+        size = ctypes.c_size_t()
+        self._check(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        if size.value > _LONGEST_LOG:
+            raise CompileError(f"NVRTC: the {what} has {size.value} bytes")
+        buffer = ctypes.create_string_buffer(max(1, size.value))
+        self._check(getattr(self._library, f"nvrtcGet{what}")(program, buffer))
+        return buffer.value.decode(errors="replace")
+
+    def compile(self, source: str, name: str, capability: str, options: Sequence[str]) -> Output:
+        """Compile a source for one compute capability.
+
+        Parameters
+        ----------
+        source, name : str
+            The text, and its name for messages.
+        capability : str
+            For example ``"8.6"``.
+        options : sequence of str
+            Further options of NVRTC, such as ``-DN=4``.
+
+        Raises
+        ------
+        CompileError
+            It does not compile.
+        """
+        program = ctypes.c_void_p()
+        create = self._library.nvrtcCreateProgram
+        self._check(create(ctypes.byref(program), source.encode(), name.encode(), 0, None, None))
+        try:
+            architecture = capability.replace(".", "")
+            words = [f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v", *options]
+            given = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
+            failed = self._library.nvrtcCompileProgram(program, len(words), given)
+            log = self._text(program, "ProgramLog")
+            if failed:
+                raise CompileError(_first_error(log, name))
+            return Output(log, self._text(program, "PTX"))
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _first_error(log: str, name: str) -> str:
+    """Return the first error in a log in one line."""
+    lines = [" ".join(line.split()) for line in log.splitlines()]
+    found = next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+    return found[:500] if name in found else f"{name}: {found[:500]}"
+
+
+@cache
+def load(library: str = "") -> Compiler:
+    """Return the compiler of a library, by default the first one that is installed.
+
+    Raises
+    ------
+    SweepError
+        There is none.
+    """
+    for path, version in _libraries(library):
+        try:
+            return Compiler(ctypes.CDLL(path), version)
+        except (OSError, AttributeError) as error:
+            if library:
+                raise SweepError(f"{library}: is no NVRTC: {error}") from None
+    raise SweepError(_NO_LIBRARY)

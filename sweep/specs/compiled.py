@@ -1,0 +1,352 @@
+"""What a compiler found about a kernel's variants: a table beside the kernel file, and look-ups.
+
+``[compiled] table = "KEY.csv"`` names a table that ``sweep compile`` wrote. Its rows are variants
+of the source for one compute capability. Expressions read a column as ``compiled_COLUMN``, and
+``compiled`` is 1 where the table has a row for the configuration. The table's text becomes part of
+the kernel's text when the file is read, so that hashes and stores contain both.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import nearest
+from sweep.expressions import Bounds, Expression
+from sweep.specs.formats import INSTRUCTION_CLASSES, LARGEST_NUMBER
+from sweep.specs.reading import LARGEST_FILE, load_toml, read_text
+
+CAPABILITY = "compute_capability"
+"""The first column: the compute capability that the compiler was asked for."""
+
+QUANTITIES: dict[str, str] = {
+    "exact": "1 if this variant was compiled, 0 if its numbers are those of the nearest that was",
+    "registers": "32-bit registers of a thread",
+    "spill_store_bytes": "bytes that a thread spills to local memory, each instruction once",
+    "spill_load_bytes": "bytes that a thread loads from there, each instruction once",
+    "shared_bytes": "static shared memory of a block",
+    **{name: f"dynamic {name} instructions of a thread" for name in INSTRUCTION_CLASSES},
+    "barriers": "dynamic barriers of a thread",
+}
+"""The other columns that are not parameters or sizes, with their meaning."""
+
+MOST_ROWS = 50_000
+MOST_COLUMNS = 64
+MOST_WORDS = 200
+"""Characters of a line of the head that are shown."""
+
+APPENDED = (
+    "\n# The table of [compiled], added when the file was read.\n[compiled_table]\ntext = '''\n"
+)
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.csv")
+
+Values = Mapping[str, Sequence[Any]]
+"""Values of each parameter in the kernel file."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledTable:
+    """The rows of a table, ready for look-ups.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+    head : mapping of str to str
+        What the comment lines say: ``compiler``, ``source``, ``source_sha256``, ``options``, ...
+    keys : tuple of str
+        The parameters and sizes that tell variants apart.
+    axes : tuple of ndarray
+        The values of the compute capability and of each key, sorted.
+    codes : ndarray of int64
+        Of each row: the positions of its values on the axes, as one number; sorted.
+    columns : mapping of str to ndarray
+        The quantities, row by row.
+    """
+
+    name: str
+    head: Mapping[str, str]
+    keys: tuple[str, ...]
+    axes: tuple[np.ndarray, ...]
+    codes: np.ndarray = field(repr=False)
+    columns: Mapping[str, np.ndarray] = field(repr=False)
+
+    @property
+    def described(self) -> str:
+        """The source of the table's numbers in words."""
+        source, digest = self.head.get("source", ""), self.head.get("source_sha256", "")[:12]
+        words = [self.head.get("compiler", "a compiler that the table does not name")]
+        words += [f"from {source}"] * bool(source) + [f"(SHA-256 {digest}...)"] * bool(digest)
+        return f"compiled by {' '.join(words)}: {self.name}"
+
+    def capability_for(self, device: float) -> float | None:
+        """Return the compute capability whose rows serve a device: the nearest at or below."""
+        below = self.axes[0][self.axes[0] <= device]
+        return float(below[-1]) if len(below) else None
+
+    def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return a column's numbers for arrays of values, and where the table has no row."""
+        code: Any = np.searchsorted(self.axes[0], values[CAPABILITY], side="right") - 1
+        known: Any = code >= 0
+        for key, axis in zip(self.keys, self.axes[1:], strict=True):
+            own = np.asarray(values[key])
+            place = np.minimum(np.searchsorted(axis, own), len(axis) - 1)
+            known = known & (axis[place] == own)
+            code = code * len(axis) + place
+        row = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
+        known = known & (self.codes[row] == code)
+        if column == "":
+            return known.astype(np.float64), np.zeros_like(known)
+        return np.where(known, self.columns[column][row], np.nan), ~known
+
+    def look_ups(self) -> dict[str, Expression]:
+        """Return the names that expressions may use, each with its look-up."""
+        names = frozenset({CAPABILITY, *self.keys})
+        columns = {"compiled": "", **{f"compiled_{column}": column for column in self.columns}}
+        return {
+            name: LookUp(f"{column or 'row'} of {self.name}", names, (), column, self)
+            for name, column in columns.items()
+        }
+
+
+@dataclass(frozen=True)
+class LookUp(Expression):
+    """A derived name whose value stands in a table."""
+
+    column: str = field(default="", compare=False)
+    table: CompiledTable | None = field(default=None, compare=False, repr=False)
+
+    def evaluate(
+        self, values: Mapping[str, Any], faults: Mapping[str, Any] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the column's numbers; a configuration without a row is at fault."""
+        assert self.table is not None
+        return self.table.look_up(self.column, values)
+
+    def bounds(self, names: Mapping[str, Bounds]) -> Bounds:
+        """Return bounds that exclude nothing."""
+        return Bounds(np.float64(-np.inf), np.float64(np.inf))
+
+
+# ---------------------------------------------------------------------------- what it replaces
+
+_BY_CLASS = {
+    **{f"instructions.{name}": f"compiled_{name}" for name in INSTRUCTION_CLASSES},
+    "synchronisation.barriers": "compiled_barriers",
+}
+_REPLACED = {
+    "resources.registers_per_thread": "compiled_registers",
+    "resources.shared_memory_bytes": "compiled_shared_bytes",
+}
+
+
+def replacements(
+    table: CompiledTable, formulas: Mapping[str, str], read: Collection[str], is_staged: bool
+) -> dict[str, str]:
+    """Return the expressions with which a table replaces formulas, by dotted path.
+
+    Parameters
+    ----------
+    table : CompiledTable
+        The table.
+    formulas : mapping of str to str
+        The kernel file's expressions by dotted path.
+    read : collection of str
+        Names that the file's own expressions read. It says itself what such a column replaces.
+    is_staged : bool
+        Whether the instructions stand in stages. The table does not divide them, so it replaces
+        none then, and none if the file gives only their total.
+    """
+    paths = dict(_REPLACED)
+    if not is_staged and "instructions.computation" not in formulas:
+        paths |= _BY_CLASS
+    return {
+        path: f"{name} if compiled else ({formulas.get(path, '0')})"
+        for path, name in paths.items()
+        if name.removeprefix("compiled_") in table.columns and name not in read
+    }
+
+
+def spills(table: CompiledTable, read: Collection[str]) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return the accesses to local memory that spilled registers cause: kind and expressions.
+
+    Local memory is interleaved, so that a warp's words are adjacent. Threads that run at once share
+    the caches: as many as the multiprocessor has registers for.
+    """
+    found = {}
+    for kind in ("store", "load"):
+        column = f"spill_{kind}_bytes"
+        if column in table.columns and f"compiled_{column}" not in read:
+            resident = f"compiled_{column} * registers_per_sm / max(1, compiled_registers)"
+            hits = f"min(1, {{}} / max(1, {resident}{{}})) if compiled else 0"
+            texts = {
+                "count": f"compiled_{column} / 4 if compiled else 0",
+                "bytes": "4",
+                # Stores go through L1 to L2.
+                "l1_hit_rate": hits.format("l1_bytes", "") if kind == "load" else "0",
+                "l2_hit_rate": hits.format("l2_bytes", " * sm_count"),
+            }
+            found[f"spilled_{kind}s"] = kind, texts
+    return found
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def with_table(text: str, path: Path) -> str:
+    """Return a kernel file's text with that of the table that it names.
+
+    Raises
+    ------
+    ValueError
+        The table cannot be read.
+    """
+    if "compiled" not in text:
+        return text
+    try:
+        content = load_toml(text)
+    except ValueError:
+        return text  # whoever parses it says why
+    section = content.get("compiled")
+    name = section.get("table") if isinstance(section, dict) else None
+    if not isinstance(name, str) or "compiled_table" in content:
+        return text
+    if not _FILE_NAME.fullmatch(name):
+        raise ValueError(
+            f'compiled.table = "{name[:60]}": must be a file beside this one, such as'
+            f" {path.stem}.compiled.csv"
+        )
+    try:
+        table = read_text(path.with_name(name))
+    except ValueError as error:
+        raise ValueError(f'compiled.table = "{name}": {error}') from None
+    if "'''" in table or not table.replace("\n", "").replace("\r", "").isprintable():
+        raise ValueError(f"compiled.table = \"{name}\": no table: it has control characters or '''")
+    rows = "\n".join(table.splitlines())
+    return f"{text.rstrip()}\n{APPENDED}{rows}\n'''\n"
+
+
+def own_text(text: str) -> str:
+    """Return a kernel file's text without the table's."""
+    return text.split(APPENDED)[0]
+
+
+def parse_table(
+    text: str, name: str, parameters: Values, sizes: Mapping[str, float]
+) -> CompiledTable:
+    """Return the table that a text contains.
+
+    Parameters
+    ----------
+    text : str
+        Comment lines ``# KEY: TEXT``, a line with the names of the columns, and the rows.
+    name : str
+        The file's name, for messages.
+    parameters, sizes : mapping
+        Those of the kernel file: names of columns, and of what kind their values are.
+
+    Raises
+    ------
+    ValueError
+        The text is wrong; the message has line, column and reason.
+    """
+    lines = text.splitlines()
+    n_head = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    pairs = (line.lstrip("# ").partition(":") for line in lines[:n_head])
+    head = {key.strip(): value.strip()[:MOST_WORDS] for key, _, value in pairs}
+    if len(lines) - n_head - 1 > MOST_ROWS or len(text) > LARGEST_FILE:
+        raise ValueError(f"more than {MOST_ROWS} rows or {LARGEST_FILE} bytes")
+    rows = list(csv.reader(lines[n_head:]))
+    if len(rows) < 2:
+        raise ValueError("no rows")
+    keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1)
+    cells: list[list[Any]] = [[] for _ in rows[0]]
+    readers = [_reader_of(column, parameters) for column in rows[0]]
+    for number, row in enumerate(rows[1:], start=n_head + 2):
+        if len(row) != len(readers):
+            raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")
+        for column, cell, read, found in zip(rows[0], row, readers, cells, strict=True):
+            try:
+                found.append(read(cell.strip()))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {column} = '{cell[:40]}': {error}") from None
+    arrays = {column: np.asarray(found) for column, found in zip(rows[0], cells, strict=True)}
+    axes, codes = [], np.zeros(len(rows) - 1, np.int64)
+    for key in (CAPABILITY, *keys):
+        axis, place = np.unique(arrays[key], return_inverse=True)
+        axes.append(axis)
+        codes = codes * len(axis) + place.reshape(-1)
+        if math.prod(map(len, axes)) > 2**62:
+            raise ValueError("too many different values of the parameters")
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    if twice := np.flatnonzero(codes[1:] == codes[:-1]).tolist():
+        line = int(max(order[twice[0]], order[twice[0] + 1])) + n_head + 2
+        raise ValueError(f"line {line}: a second row of the same variant")
+    columns = {column: arrays[column][order] for column in quantities}
+    return CompiledTable(name, head, keys, tuple(axes), codes, columns)
+
+
+def _columns(
+    names: Sequence[str], known: Mapping[str, Any], line: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns that tell variants apart, and the quantities."""
+    if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
+        raise ValueError(f"line {line}: more than {MOST_COLUMNS} columns, or one twice")
+    if CAPABILITY not in names:
+        raise ValueError(f"line {line}: the column {CAPABILITY} is missing")
+    keys = tuple(name for name in names if name in known)
+    quantities = tuple(name for name in names if name in QUANTITIES and name not in known)
+    for name in names:
+        if name not in (*keys, *quantities, CAPABILITY):
+            hint = nearest(name, [*known, *QUANTITIES])
+            reason = f"column '{name[:60]}' is no parameter, size or quantity{hint}"
+            raise ValueError(f"line {line}: {reason}")
+    if not quantities:
+        raise ValueError(f"line {line}: no quantity: one of {', '.join(QUANTITIES)}")
+    return keys, quantities
+
+
+def _reader_of(column: str, parameters: Values) -> Any:
+    """Return the function that reads a column's cells."""
+    first = parameters.get(column, [0.0])[0]
+    if isinstance(first, bool):
+        return _truth
+    if isinstance(first, str):
+        return _word
+    return _number if column in parameters else _count
+
+
+def _truth(cell: str) -> bool:
+    if cell not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return cell == "true"
+
+
+def _word(cell: str) -> str:
+    if not cell:
+        raise ValueError("must be a word")
+    return cell
+
+
+def _number(cell: str) -> float:
+    if not re.fullmatch(r"-?[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?", cell):
+        raise ValueError("must be a number")
+    number = float(cell)
+    if not abs(number) <= LARGEST_NUMBER:
+        raise ValueError("must be a number up to 2**53")
+    return number
+
+
+def _count(cell: str) -> float:
+    number = _number(cell)
+    if number < 0:
+        raise ValueError("must be a number, 0 to 2**53")
+    return number

@@ -1,0 +1,255 @@
+"""`sweep compile`: which variants, what is kept, what is refused; and the real compiler."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.refusals import contents, refused
+
+from sweep.cli import main
+from sweep.cuda import compiling, nvrtc
+from sweep.cuda.findings import instructions, resources
+from sweep.cuda.nvrtc import CompileError, Output
+from sweep.cuda.variants import variants_of
+from sweep.errors import SweepError
+from sweep.space import Plan, resolve
+from sweep.specs import load_kernel
+
+try:
+    nvrtc.load()
+    HAS_NVRTC = True
+except SweepError:
+    HAS_NVRTC = False
+needs_nvrtc = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed: sweep[compile]")
+
+KERNEL = """schema = 1
+name = "sums"
+constraints = ["tile != 3 or mode == 1", "tile < 100 * sm_count"]
+[source]
+default = "assumed: for tests"
+[sizes]
+n = 65536
+width = 48
+[parameters]
+tile = [1, 2, 3, 4, 64]
+mode = [0, 1]
+block_size = [64, 128]
+[launch]
+threads_per_block = "block_size"
+blocks = "n / block_size"
+[resources]
+registers_per_thread = 32
+[instructions]
+fp32 = "tile"
+"""
+
+SOURCE = """// block_size is no macro here, "mode" neither
+extern "C" __global__ void sums(float *out, const float *in, int n) {
+    __shared__ float kept[128];
+    float x[tile * 4];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+#pragma unroll
+    for (int j = 0; j < tile * 4; j++) x[j] = in[i + j * n];
+    kept[threadIdx.x] = x[0];
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < tile * 4; j++) x[j] = x[j] * x[(j * 7 + 3) % (tile * 4)] + kept[j];
+#pragma unroll 1
+    for (int k = 0; k < n; k++) x[0] += in[k];
+#pragma unroll
+    for (int j = 0; j < tile * 4; j++) out[i + j * n] = x[j];
+}
+"""
+
+REPORT = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_Z4sumsPf' for 'sm_86'
+ptxas info    : Function properties for _Z4sumsPf
+ptxas         .     8 bytes stack frame, {0} bytes spill stores, {1} bytes spill loads
+ptxas info    : Used {2} registers, used 1 barriers, 372 bytes cmem[0]
+ptxas info    : Compiling entry function 'other' for 'sm_86'
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 9 registers, 512 bytes smem
+"""
+
+
+class Pretended:
+    """A compiler whose registers follow from the macros, and that counts its calls."""
+
+    version = "NVRTC 1.0"
+    capabilities = ("7.0", "8.6")
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+
+    def compile(self, source, name, capability, options) -> Output:
+        self.calls.append((capability, *options))
+        tile = int(re.search(r"-Dtile=(\d+)", " ".join(options))[1])
+        if tile == 3:
+            raise CompileError(f"{name}(4): error: three is too many")
+        spill = 4 * max(0, tile - 4)
+        return Output(REPORT.format(spill, 2 * spill, min(255, 16 * tile)), "")
+
+
+@pytest.fixture
+def compiler(monkeypatch) -> Pretended:
+    pretended = Pretended()
+    monkeypatch.setattr(compiling, "load", lambda library="": pretended)
+    return pretended
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWEEP_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "sums.toml").write_text(KERNEL)
+    (tmp_path / "sums.cu").write_text(SOURCE)
+    return tmp_path
+
+
+COMMAND = ("compile", "sums.cu", "--kernel", "./sums.toml", "--processes", "1")
+ENTRY = (*COMMAND, "--entry", "sums", "--compute-capability", "8.6")
+
+
+def rows(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
+def test_variants__are_distinct_sources(folder):
+    from sweep.specs import parse_kernel
+
+    kernel = parse_kernel(KERNEL, "sums")
+    text = {"devices": {}, "kernels": {"sums": kernel.text}}
+    plan = Plan(("sums",), ("gtx_980",), ("hong_kim",), layout="stacked")
+    text["devices"]["gtx_980"] = (
+        resolve(Plan(("sepia",), ("gtx_980",), ("hong_kim",))).devices[0].text
+    )
+    (space,) = resolve(plan, text).kernels
+    variants = variants_of(SOURCE, space)
+    assert [variants[i] for i in range(len(variants))] == [{"tile": t} for t in (1, 2, 3, 4, 64)]
+    both = variants_of("mode tile width", space, ["width"])
+    assert len(both) == 9 and both[0] == {"tile": 1, "mode": 0, "width": 48}
+    assert both.block(0) is None  # no macro says the block's size
+    sized = variants_of("block_size", space)
+    assert [sized.block(i) for i in range(2)] == [(64, 1, 1), (128, 1, 1)]
+    assert variants_of("no macro", space).sample(10) == [0]
+    assert len(set(both.sample(4))) == 4
+    # another mode is farther than any tile
+    numbers = {tuple(both[i].values())[:2]: i for i in range(len(both))}
+    known = [numbers[1, 1], numbers[64, 0]]
+    assert both.nearest(numbers[2, 0], known) == numbers[64, 0]
+    assert both.nearest(numbers[2, 1], known) == numbers[1, 1]
+    with pytest.raises(SweepError, match="did you mean 'width'"):
+        variants_of("tile", space, ["with"])
+
+
+def test_report():
+    name, found = resources(REPORT.format(12, 24, 255), "sums")
+    assert name == "_Z4sumsPf"
+    assert list(found.values()) == [255, 12, 24, 0]
+    assert resources(REPORT.format(0, 0, 1), "other")[1]["shared_bytes"] == 512
+    for entry in ("", "sum", "third"):
+        with pytest.raises(CompileError, match="there are _Z4sumsPf, other"):
+            resources(REPORT.format(0, 0, 1), entry)
+
+
+def test_table__each_variant_once_and_kept(folder, compiler, capsys):
+    assert main([*ENTRY]) == 0
+    out, error = capsys.readouterr()
+    assert "all 5 compiled for each compute capability, for 8.6" in out
+    assert 'in sums.toml, write [compiled] and table = "sums.compiled.csv"' in out
+    assert "1 do not compile, such as sums.cu(4): error: three is too many (8.6: -Dtile=3)" in error
+    table = folder / "sums.compiled.csv"
+    names = "compute_capability,tile,registers,spill_store_bytes,spill_load_bytes,shared_bytes"
+    assert rows(table) == [names, "8.6,1,16,0,0,0", "8.6,2,32,0,0,0", "8.6,4,64,0,0,0",
+                           "8.6,64,255,240,480,0"]  # fmt: skip
+    assert len(compiler.calls) == 5
+    first = table.read_bytes()
+    assert main([*ENTRY, "--overwrite"]) == 0
+    assert len(compiler.calls) == 5 and table.read_bytes() == first
+    assert main([*ENTRY, "--overwrite", "--option=-O1"]) == 0  # other options, other findings
+    assert len(compiler.calls) == 10
+    for kept in (folder / "cache" / "compiled").iterdir():
+        kept.write_text('{"registers": -1}')
+    assert main([*ENTRY, "--overwrite"]) == 0
+    assert len(compiler.calls) == 15 and table.read_bytes() == first
+    (folder / "sums.toml").write_text(KERNEL + '[compiled]\ntable = "sums.compiled.csv"\n')
+    assert load_kernel("./sums.toml").compiled.head["compiler"] == "NVRTC 1.0"
+
+
+def test_sample__is_stated(folder, compiler, capsys):
+    assert main([*ENTRY, "--most", "2"]) == 0
+    assert "2 of 5 compiled for each compute capability; the others" in capsys.readouterr().out
+    found = rows(folder / "sums.compiled.csv")
+    assert len(compiler.calls) == 2
+    exact = [row.split(",")[2] for row in found[1:]]
+    assert found[0].startswith("compute_capability,tile,exact,") and exact.count("1") <= 2
+
+
+def test_plan_gives_values_and_capabilities(folder, compiler):
+    (folder / "plan.toml").write_text(
+        'schema = 1\nname = "p"\nkernels = ["./sums.toml"]\nmodels = ["combined"]\n'
+        'devices = ["v100", "rtx_3090"]\n[axes]\ntile = [2, 5]\n'
+    )
+    assert main(["compile", "sums.cu", "--plan", "plan.toml", *COMMAND[4:], "--entry", "sums"]) == 0
+    assert sorted(compiler.calls) == [("7.0", "-Dtile=2"), ("7.0", "-Dtile=5"),
+                                      ("8.6", "-Dtile=2"), ("8.6", "-Dtile=5")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (COMMAND, "give --compute-capability, such as 7.0,8.6"),
+        (COMMAND[:2], "give --kernel NAME or --plan PLAN"),
+        ((*COMMAND, "--compute-capability", "3.5"), "NVRTC 1.0 does not compile for 3.5, but for"),
+        ((*ENTRY, "-o", "x.txt"), "x.txt: a table is named KEY.csv"),
+        ((*ENTRY, "--define", "tile"), "--define tile: no problem size of sums"),
+        (
+            (*ENTRY, "--entry", "third"),
+            "no one kernel is 'third' (--entry NAME): there are _Z4sums",
+        ),
+        ((*ENTRY, "--most", "0"), "--most 0: at least 1"),
+    ],
+)
+def test_refused(folder, compiler, capsys, arguments, error):
+    before = set(contents(folder))
+    assert error in refused(capsys, *arguments)
+    assert {name for name in contents(folder) if "cache" not in name} <= before
+
+
+def test_without_a_compiler(monkeypatch):
+    with pytest.raises(SweepError, match="is no NVRTC"):
+        nvrtc.load(str(Path(__file__)))
+    monkeypatch.setattr(nvrtc, "_libraries", lambda wanted: iter(()))
+    with pytest.raises(SweepError, match=r"pip install sweep\[compile\]"):
+        nvrtc.load.__wrapped__()
+
+
+# ---------------------------------------------------------------------------- the real compiler
+
+
+@needs_nvrtc
+def test_real__registers_and_spills(folder, capsys):
+    capability = ("--compute-capability", "8.6")
+    assert main([*COMMAND, *capability, "--instructions", "--trip", "*=100"]) == 0
+    names, *found = [row.split(",") for row in rows(folder / "sums.compiled.csv")]
+    table = {r[1]: dict(zip(names[2:], map(float, r[2:]), strict=True)) for r in found}
+    assert list(table) == ["1", "2", "3", "4", "64"]
+    few, many = table["1"], table["64"]
+    assert few["registers"] < 64 and few["spill_store_bytes"] == 0
+    assert many["registers"] == 255 and many["spill_load_bytes"] > 100
+    assert few["shared_bytes"] == many["shared_bytes"] == 512
+    # A multiply-add for each word, and an addition for each turn of the loop.
+    assert (few["fp32"], many["fp32"]) == (4 + 100, 256 + 100)
+    assert few["barriers"] == 1
+
+
+@needs_nvrtc
+def test_real__errors(folder, capsys):
+    (folder / "sums.cu").write_text("tile __global__")
+    text = refused(capsys, *COMMAND, "--compute-capability", "8.6")
+    assert "no variant compiles: sums.cu(1): error" in text
+    output = nvrtc.load().compile(SOURCE, "sums.cu", "8.6", ["-Dtile=1"])
+    with pytest.raises(CompileError, match="has no constant trip count"):
+        instructions(output.ptx, "sums", {}, (128, 1, 1))
