@@ -103,6 +103,8 @@ def compile_(arguments: argparse.Namespace) -> int:
     if found.failures:
         n = len(found.failures)
         print(f"sweep: {n:,} do not compile, such as {found.failures[0]}", file=sys.stderr)
+    if found.uncounted:
+        print(f"sweep: instructions are not counted: {found.uncounted}", file=sys.stderr)
     if kernel.compiled is None:
         print(f'use it: in {kernel.key}.toml, write [compiled] and table = "{path.name}"')
     return 0

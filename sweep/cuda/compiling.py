@@ -28,6 +28,9 @@ from sweep.specs.compiled import CAPABILITY, QUANTITIES
 FOLDER = "compiled"
 """Where findings are kept, in the directory of compiled passes."""
 
+UNCOUNTED = "uncounted"
+"""Among findings: why a variant's instructions cannot be counted."""
+
 _LARGEST_FINDING = 1 << 16
 
 
@@ -80,11 +83,14 @@ class Compiled:
         nearest one.
     failures : list of str
         Why variants do not compile.
+    uncounted : str
+        Why instructions are not in the table, if they should be.
     """
 
     rows: list[tuple[str, int, dict[str, float]]]
     n_compiled: int
     failures: list[str]
+    uncounted: str = ""
 
 
 Progress = Callable[[Iterator[Any], int], Iterator[Any]]
@@ -152,7 +158,8 @@ def compile_all(
             rows.append((capability, number, exact | found[capability, near]))
     if not rows:
         raise SweepError(f"no variant compiles: {failures[0]}")
-    return Compiled(rows, len(chosen), failures)
+    reasons = [row[UNCOUNTED] for _, _, row in rows if UNCOUNTED in row]
+    return Compiled(rows, len(chosen), failures, reasons[0] if reasons else "")
 
 
 def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, int, Any]]:
@@ -184,11 +191,19 @@ def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, 
             output = load(task.library).compile(task.source, task.name, capability, options)
             entry, finding = resources(output.log, task.entry)
             if task.count:
-                finding = {**finding, **instructions(output.ptx, entry, task.trips, block)}
+                finding = {**finding, **_counted(output.ptx, entry, task, block)}
         except SweepError as error:
             finding = {"error": f"{error} ({capability}: {' '.join(macros)})"}
         _write(name, finding)
     return capability, number, finding
+
+
+def _counted(ptx: str, entry: str, task: Task, block: Block | None) -> dict[str, Any]:
+    """Return a variant's instructions, or why they cannot be counted."""
+    try:
+        return dict(instructions(ptx, entry, task.trips, block))
+    except SweepError as error:
+        return {UNCOUNTED: str(error)}
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -207,7 +222,8 @@ def _read(name: str) -> dict[str, Any] | None:
         return None
     for key, value in found.items():
         is_number = type(value) in (int, float) and math.isfinite(value) and value >= 0
-        if not (key in QUANTITIES and is_number) and not (key == "error" and type(value) is str):
+        is_reason = key in ("error", UNCOUNTED) and type(value) is str
+        if not (key in QUANTITIES and is_number) and not is_reason:
             return None
     return found
 
@@ -240,7 +256,8 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         "options": " ".join(task.options) or "none",
         "variants": f"{share} {total:,} compiled for each compute capability{filled}",
     }
-    quantities = [name for name in QUANTITIES if name in compiled.rows[0][2]]
+    # A column is about all rows: instructions are counted for all variants or for none.
+    quantities = [name for name in QUANTITIES if all(name in row for _, _, row in compiled.rows)]
     text = io.StringIO()
     text.writelines(f"# {key}: {' '.join(value.split())}\n" for key, value in head.items())
     table = csv.writer(text, lineterminator="\n")

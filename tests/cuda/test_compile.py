@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.refusals import contents, refused
+from support.runs import ROOT
 
 from sweep.cli import main
 from sweep.cuda import compiling, nvrtc
@@ -16,6 +17,7 @@ from sweep.cuda.variants import variants_of
 from sweep.errors import SweepError
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel
+from sweep.specs.compiled import parse_table
 
 try:
     nvrtc.load()
@@ -23,6 +25,9 @@ try:
 except SweepError:
     HAS_NVRTC = False
 needs_nvrtc = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed: sweep[compile]")
+
+DATA = ROOT / "tests" / "data" / "cuda"
+CONVOLUTION = load_kernel("convolution")
 
 KERNEL = """schema = 1
 name = "sums"
@@ -246,10 +251,56 @@ def test_real__registers_and_spills(folder, capsys):
 
 
 @needs_nvrtc
+def test_real__convolution_as_recorded(folder):
+    """Spilled registers appear where a thread computes four pixels with unrolled loads."""
+    source, plan = (DATA / f"convolution.{end}" for end in ("cu", "plan.toml"))
+    command = ("compile", source, "--plan", plan, "--processes", "1", "-o", "found.csv")
+    assert main([str(word) for word in (*command, "--instructions")]) == 0
+    recorded, found = (
+        parse_table(path.read_text(), path.name, CONVOLUTION.parameters, CONVOLUTION.sizes)
+        for path in (DATA / "convolution.csv", folder / "found.csv")
+    )
+    assert recorded.head["source_sha256"] == found.head["source_sha256"]
+    assert recorded.columns["registers"].tolist() == [48, 168, 88, 255]
+    assert recorded.columns["spill_load_bytes"].tolist() == [0, 0, 0, 668]
+    if found.head["compiler"] == recorded.head["compiler"]:
+        assert (folder / "found.csv").read_bytes() == (DATA / "convolution.csv").read_bytes()
+    for name in ("registers", "fp32"):
+        assert found.columns[name] == pytest.approx(recorded.columns[name], rel=0.25)
+    spilled = [table.columns["spill_load_bytes"] > 0 for table in (recorded, found)]
+    assert spilled[0].tolist() == spilled[1].tolist()
+    # A multiply-add of each pixel and weight.
+    tiles = [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert found.columns["fp32"].tolist() == [225 * x * y for x, y in tiles]
+
+
+@needs_nvrtc
+def test_real__readme(folder, capsys):
+    """The source, the kernel file and the output that the README shows."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (folder / "saxpy.cu").write_text(re.search(r"```cuda\n(.*?)```", text, re.DOTALL)[1])
+    kernel = re.search(r'(schema = 1\nname = "saxpy".*?)```', text, re.DOTALL)[1]
+    (folder / "saxpy.toml").write_text(kernel)
+    shown = re.search(r"\$ (sweep compile [^\n]*)\n(.*?)```", text, re.DOTALL)
+    assert main([*shown[1].split()[1:], "--processes", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert re.sub(r"NVRTC \S+", "", printed) == re.sub(r"NVRTC \S+", "", shown[2])
+    table = (folder / "saxpy.compiled.csv").read_text()
+    parsed = parse_table(table, "saxpy.compiled.csv", load_kernel("./saxpy.toml").parameters, {})
+    assert set(parsed.columns["registers"]) == {10}  # as the README's kernel file says
+    assert "registers_per_thread = 10" in kernel
+
+
+@needs_nvrtc
 def test_real__errors(folder, capsys):
     (folder / "sums.cu").write_text("tile __global__")
     text = refused(capsys, *COMMAND, "--compute-capability", "8.6")
     assert "no variant compiles: sums.cu(1): error" in text
+    (folder / "sums.cu").write_text(SOURCE)
+    (folder / "sums.toml").write_text(KERNEL.replace("[1, 2, 3, 4, 64]", "[1, 2, 3]"))
+    assert main([*COMMAND, "--compute-capability", "8.6", "--instructions"]) == 0
+    assert "instructions are not counted: the loop at " in capsys.readouterr().err
+    assert "fp32" not in rows(folder / "sums.compiled.csv")[0]
     output = nvrtc.load().compile(SOURCE, "sums.cu", "8.6", ["-Dtile=1"])
     with pytest.raises(CompileError, match="has no constant trip count"):
         instructions(output.ptx, "sums", {}, (128, 1, 1))

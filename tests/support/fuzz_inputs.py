@@ -78,6 +78,18 @@ def kernel(case: Case) -> None:
         asking(case, kernels=["./mine.toml"], devices=["gtx_980"])
 
 
+def compiled(case: Case) -> None:
+    """Read a kernel file and the table of a compiler's findings, one of them mutated."""
+    chance = case.chance
+    for name in ("compiled.toml", "compiled.csv"):
+        sound = (DATA / "specs" / name).read_bytes()
+        is_mutated = (name == "compiled.csv") == (chance.random() < 0.8)
+        Path(name).write_bytes(mutated(sound, chance) if is_mutated else sound)
+    case.run("lint", "compiled.toml")
+    if chance.random() < 0.4:
+        asking(case, kernels=["./compiled.toml"], devices=["gtx_980"])
+
+
 @cache
 def tuner_files() -> Mapping[str, list[bytes]]:
     """Sound files of each format, small ones mostly."""
@@ -183,6 +195,7 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "plan": plan,
     "device": device,
     "kernel": kernel,
+    "compiled": compiled,
     **{kind: importing(kind) for kind in ("t1", "t4", "kernel_tuner_cache", "ktt", "csv")},
     "measured": measured,
     "clocks": clocks,
