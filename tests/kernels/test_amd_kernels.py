@@ -1,0 +1,73 @@
+"""The convolution on AMD's GPUs, held to machine code of clang 17.0.6 (``-O3``, HIP)."""
+
+from __future__ import annotations
+
+import pytest
+from support.launches import accesses_of, launched, numbers_of
+
+DEVICES = {"gfx906": "mi50", "gfx1100": "radeon_pro_w7800"}
+
+# Target, block_size_x and _y, use_shmem, tile_size_x and _y; then what the machine code has for a
+# thread: registers, words spilled, restored, and loaded from shared memory or the image, vector
+# instructions beside multiply-adds. 4096 by 4096 pixels, which tiles of 48 and of 3 do not divide.
+COMPILED = [
+    (("gfx906", 32, 4, 1, 1, 1), 16, 0, 0, 225, 72),
+    (("gfx906", 32, 4, 1, 2, 1), 25, 0, 0, 450, 172),
+    (("gfx906", 32, 4, 1, 2, 2), 64, 68, 69, 570, 246),
+    (("gfx906", 32, 4, 1, 4, 2), 64, 181, 182, 1140, 586),
+    (("gfx906", 32, 16, 1, 2, 2), 23, 0, 0, 900, 399),
+    (("gfx906", 48, 4, 1, 2, 1), 64, 176, 176, 450, 826),
+    (("gfx906", 48, 4, 1, 2, 2), 64, 460, 790, 570, 1183),
+    (("gfx906", 48, 4, 1, 4, 3), 64, 1270, 2685, 1380, 3064),
+    (("gfx906", 48, 4, 0, 2, 2), 64, 1472, 756, 900, 6825),
+    (("gfx1100", 32, 4, 1, 2, 2), 157, 0, 0, 570, -60),
+    (("gfx1100", 32, 4, 1, 2, 4), 192, 175, 175, 810, 556),
+    (("gfx1100", 48, 4, 1, 1, 1), 15, 0, 0, 225, 25),
+    (("gfx1100", 48, 4, 1, 4, 1), 192, 498, 530, 900, 1371),
+    (("gfx1100", 48, 4, 1, 3, 2), 192, 620, 1084, 855, 1615),
+    (("gfx1100", 48, 16, 1, 2, 2), 192, 501, 525, 900, 1227),
+    (("gfx1100", 48, 4, 0, 2, 1), 192, 555, 278, 450, 3843),
+    (("gfx1100", 48, 4, 0, 4, 2), 192, 2540, 1284, 1800, 10815),
+    (("gfx1100", 48, 4, 0, 4, 4), 192, 5514, 2812, 3600, 21638),
+]
+NAMES = ("block_size_x", "block_size_y", "use_shmem", "tile_size_x", "tile_size_y")
+
+
+@pytest.mark.parametrize("case", COMPILED, ids=lambda case: "-".join(map(str, case[0])))
+def test_convolution_as_compiled(case):
+    (target, *chosen), registers, spilled, restored, loaded, others = case
+    launch = launched(
+        "convolution", DEVICES[target], read_only=0, use_padding=0,
+        **dict(zip(NAMES, chosen, strict=True)),
+    )  # fmt: skip
+    numbers = numbers_of(launch)
+    accesses = {name: access.count.item() for name, access in accesses_of(launch).items()}
+    pixels = numbers["pixels"]
+    assert numbers["registers"] == pytest.approx(registers, rel=0.25, abs=20)
+    assert accesses["spilled"] == pytest.approx(spilled, rel=0.3, abs=10)
+    assert accesses["restored"] == pytest.approx(restored, rel=0.3, abs=10)
+    used = accesses["tile_load"] + accesses["image_direct"]
+    assert used == pytest.approx(loaded, rel=0.01)
+    # A pair of multiply-adds may be one instruction of RDNA 3: up to a quarter fewer.
+    more = numbers["of_amd"] + 2 * pixels
+    assert more == pytest.approx(others, rel=0.35, abs=0.25 * 225 * pixels)
+
+
+def test_read_only_changes_nothing():
+    for device in DEVICES.values():
+        first, second = (
+            launched("convolution", device, read_only=choice, use_shmem=0, use_padding=0)
+            for choice in (0, 1)
+        )
+        assert (first.values["registers"] == second.values["registers"]).all()
+        assert (first.values["of_amd"] == second.values["of_amd"]).all()
+
+
+def test_spilled_words_of_all_threads_fill_the_caches():
+    """W7800: 620 words of 4 bytes, 1024 threads, 35 work-group processors: 89 MB, in 70 MiB."""
+    launch = launched(
+        "convolution", "radeon_pro_w7800", block_size_x=48, block_size_y=4, tile_size_x=3,
+        tile_size_y=2, use_shmem=1, use_padding=0, read_only=0,
+    )  # fmt: skip
+    hit = accesses_of(launch)["restored"].l2_hit_rate.item()
+    assert hit == pytest.approx(70 * 2**20 / (620 * 4 * 1024 * 35), rel=1e-2)
