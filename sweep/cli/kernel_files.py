@@ -83,7 +83,8 @@ def compile_(arguments: argparse.Namespace) -> int:
         raise SweepError(f"{path}: is there already; --overwrite replaces it")
     source = read_source(Path(arguments.file), LARGEST_FILE)
     task = Task(source.text, source.path.name, arguments.entry or "", tuple(arguments.options),
-                arguments.instructions, arguments.trips, arguments.library)  # fmt: skip
+                arguments.instructions, arguments.trips, arguments.arguments,
+                arguments.library)  # fmt: skip
     variants = variants_of(source.text, space, arguments.also)
 
     def shown(items: Iterator[Any], length: int) -> Iterator[Any]:

@@ -50,6 +50,8 @@ class Task:
         Whether instructions are counted, too.
     trips : mapping of str to float
         Trip counts of loops by label where the compiler's text does not tell.
+    arguments : mapping of str to float
+        Integers that the kernel is called with, by position.
     library : str
         The library to load; the first one that is installed by default.
     """
@@ -60,14 +62,15 @@ class Task:
     options: tuple[str, ...] = ()
     count: bool = False
     trips: Mapping[str, float] = field(default_factory=dict)
+    arguments: Mapping[str, float] = field(default_factory=dict)
     library: str = ""
 
     def key(self, capability: str, macros: Sequence[str], block: Block | None) -> str:
         """Return the hash of everything that a variant's findings depend on."""
-        counted = [__version__, sorted(self.trips.items()), block] if self.count else []
+        counted = [__version__, self.trips, self.arguments, block] if self.count else []
         parts = [self.source, self.entry, self.options, capability, macros, counted]
         version = load(self.library).version
-        return hashlib.sha256(json.dumps([version, *parts]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([version, *parts], sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, 
 def _counted(ptx: str, entry: str, task: Task, block: Block | None) -> dict[str, Any]:
     """Return a variant's instructions, or why they cannot be counted."""
     try:
-        return dict(instructions(ptx, entry, task.trips, block))
+        return dict(instructions(ptx, entry, task.trips, block, task.arguments))
     except SweepError as error:
         return {UNCOUNTED: str(error)}
 
@@ -254,6 +257,11 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         "source": Path(task.name).name,
         "source_sha256": hashlib.sha256(task.source.encode()).hexdigest(),
         "options": " ".join(task.options) or "none",
+        **{
+            f"{name}s": ", ".join(f"{key} = {value:g}" for key, value in numbers.items())
+            for name, numbers in (("trip", task.trips), ("argument", task.arguments))
+            if numbers
+        },
         "variants": f"{share} {total:,} compiled for each compute capability{filled}",
     }
     # A column is about all rows: instructions are counted for all variants or for none.

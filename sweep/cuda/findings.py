@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from sweep.cuda.nvrtc import CompileError
 from sweep.importers.ptx.analysis import analyse
@@ -64,7 +65,11 @@ def resources(log: str, entry: str = "") -> tuple[str, dict[str, int]]:
 
 
 def instructions(
-    ptx: str, entry: str, trips: Mapping[str, float], block: Block | None
+    ptx: str,
+    entry: str,
+    trips: Mapping[str, float],
+    block: Block | None,
+    arguments: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Return the dynamic instructions of a thread by class, as `sweep ptx` counts them.
 
@@ -78,6 +83,8 @@ def instructions(
         Trip counts by label where the text does not tell; `ANY` stands for all other loops.
     block : tuple of int or None
         Width, height and depth of a block, if known.
+    arguments : mapping of str to float, optional
+        Integers that the kernel is called with, by position.
 
     Raises
     ------
@@ -85,11 +92,12 @@ def instructions(
         The text cannot be read, or a loop has no trip count.
     """
     function = read_ptx(ptx).entry(entry)
-    analysis = analyse(function, block=block, stages="none")
+    known = partial(analyse, function, block=block, stages="none", arguments=arguments)
+    analysis = known()
     labels = [loop.label.name for loop in analysis.graph.loops if loop.trips is None]
     if labels:
-        known = {name.removeprefix("$"): number for name, number in trips.items()}
-        given = {label: known.get(label.removeprefix("$"), known.get(ANY)) for label in labels}
+        named = {name.removeprefix("$"): number for name, number in trips.items()}
+        given = {label: named.get(label.removeprefix("$"), named.get(ANY)) for label in labels}
         unknown = [label for label, number in given.items() if number is None]
         if unknown:
             raise CompileError(
@@ -97,7 +105,7 @@ def instructions(
                 f" --trip '{ANY}=N' for all such loops"
             )
         counts = {label: number for label, number in given.items() if number is not None}
-        analysis = analyse(function, block=block, stages="none", trips=counts)
+        analysis = known(trips=counts)
     found = analysis.instructions()
     counts = {name: found.get(name, 0.0) for name in INSTRUCTION_CLASSES}
     return counts | {"barriers": found.get("barrier", 0.0)}

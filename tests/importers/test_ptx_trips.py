@@ -11,6 +11,7 @@ from support.ptx_texts import CASES, execute, fixture, function, kernel
 
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.control_flow import executions
+from sweep.importers.ptx.module import PtxError
 
 
 def trips(body, **options):
@@ -55,7 +56,7 @@ def check(body):
         return
     for block in graph.blocks:
         for instruction in block.instructions:
-            expected[instruction.line] += executions(block.passage, {})
+            expected[instruction.line] += block.share * executions(block.passage, {})
     lines = {item.line for item in f.instructions()}
     assert {line: executed[line] for line in lines} == {line: expected[line] for line in lines}
 
@@ -93,6 +94,46 @@ def test_loops_within_each_other__count_as_executed(outer, middle, inner, is_top
         add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, {outer}; @%p1 bra A;
         ret;
     """)
+
+
+UNROLLED = """
+    {known}
+    setp.lt.s32 %p6, %r15, 1; @%p6 bra END;
+    add.s32 %r28, %r15, -1; and.b32 %r41, %r15, 3; setp.lt.u32 %p7, %r28, 3;
+    mov.u32 %r40, 0; @%p7 bra REST;
+    sub.s32 %r39, %r15, %r41;
+  FOUR: add.s32 %r40, %r40, 4; sub.s32 %r39, %r39, 4; setp.ne.s32 %p8, %r39, 0; @%p8 bra FOUR;
+  REST: setp.eq.s32 %p9, %r41, 0; @%p9 bra END;
+  ONE: add.s32 %r40, %r40, 1; add.s32 %r41, %r41, -1; setp.ne.s32 %p10, %r41, 0; @%p10 bra ONE;
+  END: ret;
+"""
+"""As NVRTC unrolls a loop to %r15: four at once, then the rest, behind tests that skip each."""
+
+
+@given(st.integers(-5, 40))
+def test_unrolled_loops_with_a_rest__count_as_executed(n):
+    body = UNROLLED.format(known=f"mov.u32 %r15, {n};")
+    check(body)
+    assert trips(body) == [max(n // 4, 0), n % 4 if n > 0 else 0]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [
+    ({}, [None, None]), ({"0": 100}, [None, None]), ({"1": 102}, [25, 2]), ({"1": 0}, [0, 0]),
+])  # fmt: skip
+def test_arguments_of_the_kernel__decide_loops_and_branches(arguments, expected):
+    f = function(UNROLLED.format(known="ld.param.u32 %r15, [n];"))
+    analysis = analyse(f, arguments=arguments)
+    assert [loop.trips for loop in analysis.graph.loops] == expected
+
+
+@pytest.mark.parametrize(("arguments", "why"), [
+    ({"3": 1}, "argument 3: the kernel has 3, counted from 0"),
+    ({"n": 1}, "argument n: the kernel has 3, counted from 0"),
+    ({"1": 0.5}, "argument 1 = 0.5: must be an integer"),
+])  # fmt: skip
+def test_arguments__refused(arguments, why):
+    with pytest.raises(PtxError, match=why):
+        analyse(function("ret;"), arguments=arguments)
 
 
 def test_loops_are_not_missed():

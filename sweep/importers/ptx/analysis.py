@@ -97,6 +97,7 @@ def analyse(
     *,
     trips: Mapping[str, float] | None = None,
     branches: Mapping[str, float] | None = None,
+    arguments: Mapping[str, float] | None = None,
     block: Sides | None = None,
     stages: str = "tasks",
 ) -> Analysis:
@@ -111,6 +112,9 @@ def analyse(
     branches : mapping of str to float, optional
         The share of conditional branches to a label that are taken, by label. Without it, both
         sides are counted in full.
+    arguments : mapping of str to float, optional
+        Integers that the kernel is called with, by position (``"0"`` is the first). Loops and
+        branches that depend on them alone are then known.
     block : tuple of int, optional
         Width, height and depth of a block, if known.
     stages : str
@@ -131,11 +135,11 @@ def analyse(
         block = (x, y, z)
     expanded, not_followed = expand_calls(function)
     graph = control_flow(expanded)
-    values = Values(expanded, outside, block)
-    find_trips(graph, values)
-    taken = _shares_of_branches(graph, branches or {})
-    _complete_trips(graph, trips or {})
+    values = Values(expanded, outside, block, _positions(function, arguments or {}))
+    decided = find_trips(graph, values)
+    taken = decided | _shares_of_branches(graph, branches or {})
     _set_shares(graph, taken)
+    _complete_trips(graph, trips or {})
     parts, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
     notes = [*_notes(graph, stages, how), *remarks, *not_followed]
     if len(notes) > MOST_NOTES:
@@ -157,6 +161,20 @@ def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Sid
         raise PtxError(f"a block of {' x '.join(map(str, block))}: sides are 1 to 1024 threads")
     if block is not None and math.prod(block) > 1024:
         raise PtxError(f"a block of {math.prod(block)} threads: 1024 at most")
+
+
+def _positions(function: Function, arguments: Mapping[str, float]) -> dict[int, int]:
+    """Return the kernel's known arguments by position."""
+    found, n = {}, len(function.parameters)
+    for position, value in arguments.items():
+        if not (position.isascii() and position.isdigit() and int(position[:9]) < n):
+            raise PtxError(f"argument {position}: the kernel has {n}, counted from 0")
+        if not float(value).is_integer() or abs(value) > 2**53:
+            raise PtxError(f"argument {position} = {value:g}: must be an integer up to 2**53")
+        if (function.parameters[int(position)].bytes or 0) > 8:
+            raise PtxError(f"argument {position}: is no integer")
+        found[int(position)] = int(value)
+    return found
 
 
 def _shared_memory(function: Function, outside: Iterable[Variable]) -> tuple[int, bool]:
@@ -241,6 +259,8 @@ def _complete_trips(graph: Graph, trips: Mapping[str, float]) -> None:
         found = [by_label[label] for label in labels if label in by_label]
         if found:
             loop.trips, loop.origin = found[-1], "given"
+        elif loop.header.share == 0:
+            loop.trips, loop.origin = 0.0, "constant"
         elif loop.trips is None:
             loop.size = _size_name(loop, names)
             if len(names) > MAX_OPEN:

@@ -14,7 +14,7 @@ place, and reserves some registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sweep.importers.ptx.control_flow import Block, Graph
@@ -69,7 +69,7 @@ _INDEX = {
 }
 
 
-def _number(value: int) -> Value:
+def number(value: int) -> Value:
     """Return the value of a literal."""
     return Value(constant=value, alignment=min(value & -value, ALIGNED) if value else ALIGNED)
 
@@ -127,7 +127,7 @@ def _mask(a: Value, b: Value) -> Value:
     mask = b.constant
     if a.is_uniform and b.is_uniform:
         if a.constant is not None and mask is not None:
-            return _number(a.constant & mask)
+            return number(a.constant & mask)
         return Value(alignment=max(a.alignment, b.alignment))
     if not b.is_uniform or not _is_index(a) or mask is None:
         return UNKNOWN
@@ -145,7 +145,7 @@ def _divide(a: Value, b: Value, *, remainder: bool) -> Value:
     if a.is_uniform and b.is_uniform:
         if a.constant is None or b.constant is None or a.constant < 0 or b.constant <= 0:
             return Value()
-        return _number(a.constant % b.constant if remainder else a.constant // b.constant)
+        return number(a.constant % b.constant if remainder else a.constant // b.constant)
     if b.is_uniform and b.constant and b.constant % WARP == 0 and _is_index(a):
         return Value(x=1, alignment=WARP) if remainder else Value()
     return UNKNOWN
@@ -154,7 +154,7 @@ def _divide(a: Value, b: Value, *, remainder: bool) -> Value:
 def _shift(a: Value, b: Value, *, left: bool) -> Value:
     if b.constant is None or not b.is_uniform or not 0 <= b.constant < 64:
         return _uniform(a, b)
-    power = _number(1 << b.constant)
+    power = number(1 << b.constant)
     return _multiply(a, power) if left else _divide(a, power, remainder=False)
 
 
@@ -173,6 +173,30 @@ _TWO: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
+def combined(instruction: Instruction, sources: Sequence[Value]) -> Value:
+    """Return the value that an instruction other than a load makes of its operands' values."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode == "cvta":
+        space = next((m for m in modifiers if m in _POINTED), "")
+        return sources[0]._replace(space=space) if sources else UNKNOWN
+    if opcode in ("mov", "cvt") and len(sources) == 1:
+        is_float = not {"f32", "f64", "f16"}.isdisjoint(modifiers)
+        return _uniform(*sources) if is_float else sources[0]
+    if opcode in _TWO and len(sources) == 2 and "hi" not in modifiers:
+        return _TWO[opcode](*sources)
+    if opcode in ("mad", "mad24", "fma") and len(sources) >= 3 and "hi" not in modifiers:
+        return _add(_multiply(*sources[:2]), sources[2])
+    if opcode == "neg" and len(sources) == 1:
+        return _add(number(0), sources[0], -1)
+    if opcode == "selp" and len(sources) == 3:
+        return _join(*sources[:2])
+    if opcode in ("atom", "shfl", "elect", "call", "clusterlaunchcontrol"):
+        return UNKNOWN
+    if opcode in ("vote", "activemask", "redux", "match"):
+        return Value()
+    return _uniform(*sources)
+
+
 class Values:
     """The value of every register of a function.
 
@@ -184,12 +208,20 @@ class Values:
         Variables outside functions.
     block : tuple of int, optional
         Width, height and depth of a block, if known.
+    arguments : mapping of int to int
+        Known arguments of the kernel by position.
     """
 
     def __init__(
-        self, function: Function, variables: Iterable[Variable] = (), block: Sides | None = None
+        self,
+        function: Function,
+        variables: Iterable[Variable] = (),
+        block: Sides | None = None,
+        arguments: Mapping[int, int] | None = None,
     ) -> None:
         self._parameters = {variable.name: variable for variable in function.parameters}
+        names = list(self._parameters)
+        self._arguments = {names[i]: number for i, number in (arguments or {}).items()}
         self._found: dict[Register, Value] = {}
         self._fixed = {
             variable.name: Value(alignment=variable.alignment, space=variable.space)
@@ -198,15 +230,15 @@ class Values:
         self._fixed["%ntid.x"] = Value(alignment=WARP)
         if block:
             sizes = zip("xyz", block, strict=True)
-            self._fixed |= {f"%ntid.{axis}": _number(size) for axis, size in sizes}
+            self._fixed |= {f"%ntid.{axis}": number(size) for axis, size in sizes}
         self._fixed |= _INDEX
         self._settle(list(function.instructions()))
 
     def of(self, operand: Operand) -> Value:
         """Return the value of an operand; a register that is never written is unknown."""
         if isinstance(operand, Address):
-            base = self.of(operand.base) if operand.base else _number(0)
-            return _add(base, _number(operand.offset))
+            base = self.of(operand.base) if operand.base else number(0)
+            return _add(base, number(operand.offset))
         if isinstance(operand, tuple):
             return _uniform(*map(self.of, operand))
         if isinstance(operand, Register):
@@ -215,34 +247,14 @@ class Values:
             return self._fixed[operand]
         literal = integer_of(operand)
         if literal is not None:
-            return _number(literal)
+            return number(literal)
         return UNKNOWN if operand.startswith(("%tid", "%lane")) else Value()
 
     def result(self, instruction: Instruction) -> Value:
         """Return the value that an instruction writes."""
-        opcode, modifiers = instruction.opcode, instruction.modifiers
-        if opcode in ("ld", "ldu"):
+        if instruction.opcode in ("ld", "ldu"):
             return self._loaded(instruction)
-        sources = [self.of(operand) for operand in instruction.operands[1:]]
-        if opcode == "cvta":
-            space = next((m for m in modifiers if m in _POINTED), "")
-            return sources[0]._replace(space=space) if sources else UNKNOWN
-        if opcode in ("mov", "cvt") and len(sources) == 1:
-            is_float = not {"f32", "f64", "f16"}.isdisjoint(modifiers)
-            return _uniform(*sources) if is_float else sources[0]
-        if opcode in _TWO and len(sources) == 2 and "hi" not in modifiers:
-            return _TWO[opcode](*sources)
-        if opcode in ("mad", "mad24", "fma") and len(sources) >= 3 and "hi" not in modifiers:
-            return _add(_multiply(*sources[:2]), sources[2])
-        if opcode == "neg" and len(sources) == 1:
-            return _add(_number(0), sources[0], -1)
-        if opcode == "selp" and len(sources) == 3:
-            return _join(*sources[:2])
-        if opcode in ("atom", "shfl", "elect", "call", "clusterlaunchcontrol"):
-            return UNKNOWN
-        if opcode in ("vote", "activemask", "redux", "match"):
-            return Value()
-        return _uniform(*sources)
+        return combined(instruction, [self.of(operand) for operand in instruction.operands[1:]])
 
     def _loaded(self, instruction: Instruction) -> Value:
         address = next(iter(instruction.addresses), None)
@@ -252,6 +264,8 @@ class Values:
             parameter = self._parameters.get(str(address.base))
             if parameter is None:
                 return UNKNOWN  # the result of a call
+            if parameter.name in self._arguments and not address.offset:
+                return number(self._arguments[parameter.name])
             is_pointer = (parameter.bytes or 0) >= 8
             return Value(alignment=256 if is_pointer else WARP, space=parameter.points_to)
         return _uniform(self.of(address))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, nest
 from sweep.importers.ptx.module import Instruction, Operand, Register, Word
-from sweep.importers.ptx.registers import Values
+from sweep.importers.ptx.registers import Values, combined, number
 
 MAX_STEPS = 128
 """Iterations that are evaluated one by one: enough for every loop that halves or doubles."""
@@ -33,6 +33,9 @@ _LINEAR: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "sub": operator.sub,
 }
+_EXACT = {*_LINEAR, "mul", "mad", "and", "shl", "shr", "div", "rem", "neg"}
+"""Instructions whose result follows from their operands where these are numbers."""
+
 _STEP = {**_LINEAR, "mul": operator.mul, "shl": operator.lshift, "shr": operator.rshift}
 
 
@@ -66,8 +69,8 @@ class _Test(NamedTuple):
     trips: int
 
 
-def find_trips(graph: Graph, values: Values) -> None:
-    """Set the test and, if it is known, the trip count of every loop.
+def find_trips(graph: Graph, values: Values) -> dict[Block, float]:
+    """Set the test and, if it is known, the trip count of every loop; return decided branches.
 
     A loop has the test in a block with a known count, else the one at the loop's end, else the one
     in its header; none if no block that every iteration executes can leave the loop.
@@ -78,6 +81,11 @@ def find_trips(graph: Graph, values: Values) -> None:
         The control-flow graph.
     values : Values
         The values of the registers.
+
+    Returns
+    -------
+    dict
+        Blocks to the share of their executions that branch: 0 or 1, because numbers decide it.
     """
     finder = _Finder(graph, values)
     for loop in graph.loops:
@@ -90,6 +98,8 @@ def find_trips(graph: Graph, values: Values) -> None:
         if not test.is_unknown:
             loop.trips = float(test.trips)
             loop.origin = "most" if test.is_bound else "constant"
+    decided = {block: finder.takes(block) for block in graph.blocks}
+    return {block: float(taken) for block, taken in decided.items() if taken is not None}
 
 
 class _Finder:
@@ -98,6 +108,7 @@ class _Finder:
     def __init__(self, graph: Graph, values: Values) -> None:
         self.values = values
         self._writes: dict[Operand, list[_Write]] = {}
+        self._results: dict[tuple[int, ...], int | None] = {}  # of instructions, by place
         for block in graph.blocks:
             for place, instruction in enumerate(block.instructions):
                 for name in instruction.reads_and_writes[1]:
@@ -112,22 +123,39 @@ class _Finder:
 
     def _at_entry(self, name: Operand, loop: Loop) -> int | None:
         """Return the value of a register or literal at the entry of a loop, if it is a number."""
-        place: tuple[int, ...] = (loop.header.number,)
-        block, around = loop.header, loop.parent
-        for _ in range(MAX_CHAIN):
-            write = self._last_write(name, place, block, around)
-            if write is None:
-                value = self.values.of(name)
-                return value.constant if value.is_uniform and name not in self._writes else None
-            instruction = write.instruction
+        return self._constant(name, (loop.header.number,), loop.header, loop.parent)
+
+    def _constant(
+        self,
+        name: Operand,
+        place: tuple[int, ...],
+        block: Block,
+        around: Loop | None,
+        depth: int = 0,
+    ) -> int | None:
+        """Return the value of a register or literal at a place in a block, if it is a number.
+
+        ``around`` is the innermost loop that contains the place. The operands of the instruction
+        that wrote the register have the values that they had there.
+        """
+        write = self._last_write(name, place, block, around)
+        if write is None:
+            value = self.values.of(name)
+            return value.constant if value.is_uniform and name not in self._writes else None
+        instruction, place = write.instruction, write[:2]
+        if place not in self._results:
             value = self.values.result(instruction)
-            if instruction.predicate or (value.is_uniform and value.constant is not None):
-                return None if instruction.predicate else value.constant
-            if instruction.opcode != "mov" or len(instruction.operands) != 2:
-                return None
-            name, place = instruction.operands[1], write[:2]
-            block, around = write.block, write.block.loop
-        return None
+            is_known = value.is_uniform and value.constant is not None
+            is_single = isinstance(instruction.operands[0], Register) and depth < MAX_CHAIN
+            if not is_known and is_single and instruction.opcode in _EXACT:
+                inside = place, write.block, write.block.loop, depth + 1
+                operands = [self._constant(o, *inside) for o in instruction.operands[1:]]
+                known = [operand for operand in operands if operand is not None]
+                if len(known) == len(operands):
+                    value = combined(instruction, list(map(number, known)))
+            has_number = value.is_uniform and not instruction.predicate
+            self._results[place] = value.constant if has_number else None
+        return self._results[place]
 
     def _last_write(
         self, name: Operand, place: tuple[int, ...], block: Block, around: Loop | None
@@ -145,6 +173,25 @@ class _Finder:
             if self._writes_inside(name, outer):
                 return None
         return writes[before]
+
+    def takes(self, block: Block) -> bool | None:
+        """Return whether a block's branch is taken, if it compares two known numbers."""
+        branch = block.branch
+        if branch is None or branch.opcode != "bra" or not branch.predicate:
+            return None
+        if any(s.dominates(block) or s not in (block.loop or (s,)) for s in block.successors):
+            return None  # it ends or repeats a loop
+        here = (block.number, len(block.instructions)), block, block.loop
+        write = self._last_write(branch.predicate, *here)
+        comparison = _comparison(write.instruction) if write else None
+        if write is None or comparison is None or write.instruction.predicate:
+            return None
+        compare, is_unsigned = comparison
+        there = write[:2], write.block, write.block.loop
+        first, second = (self._constant(o, *there) for o in write.instruction.operands[1:])
+        if first is None or second is None or (is_unsigned and min(first, second) < 0):
+            return None
+        return compare(first, second) != branch.negated
 
     def test(self, loop: Loop, block: Block) -> _Test:
         """Return the test at the end of a block, with the number of iterations that it allows."""
@@ -177,15 +224,10 @@ class _Finder:
 
     def _iterations(self, loop: Loop, test: _Write, continues: bool) -> int | None:
         """Return the first iteration, from 1, in which a comparison is not ``continues``."""
-        instruction = test.instruction
-        is_plain = len(instruction.operands) == 3 and len(instruction.modifiers) == 2
-        if instruction.opcode != "setp" or not is_plain or not test.is_certain(loop):
+        instruction, comparison = test.instruction, _comparison(test.instruction)
+        if comparison is None or not test.is_certain(loop):
             return None
-        comparison, kind = instruction.modifiers
-        compare = _COMPARE.get(comparison)
-        if compare is None or kind[0] not in "bus":
-            return None
-        is_unsigned = kind[0] == "u" and comparison not in ("eq", "ne") or comparison in _UNSIGNED
+        compare, is_unsigned = comparison
         state: dict[Operand, int | None] = {}
         steps = self._steps(loop, test, state)
         is_linear = all(step.instruction.opcode in _LINEAR for step in steps)
@@ -221,6 +263,18 @@ class _Finder:
                 steps += writes
                 waiting += writes[0].instruction.operands[1:]
         return sorted(steps)
+
+
+def _comparison(instruction: Instruction) -> tuple[Callable[[int, int], bool], bool] | None:
+    """Return what compares two integers, and whether without sign; None if it is no such test."""
+    is_plain = len(instruction.operands) == 3 and len(instruction.modifiers) == 2
+    if instruction.opcode != "setp" or not is_plain:
+        return None
+    name, kind = instruction.modifiers
+    compare = _COMPARE.get(name)
+    if compare is None or kind[0] not in "bus":
+        return None
+    return compare, kind[0] == "u" and name not in ("eq", "ne") or name in _UNSIGNED
 
 
 def _execute(loop: Loop, steps: Iterable[_Write], state: dict[Operand, int | None]) -> None:
