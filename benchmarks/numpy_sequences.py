@@ -139,23 +139,28 @@ def combined(t: Tables) -> Found:
     left = np.ceil((blocks - rounds * active * n_sm) / n_sm)  # (11)
     least = np.maximum(left, 1.0)
     warps = (active * width, least * width)  # (7), of all rounds but the last, and of that
-    others = t["schedulers"] - 1.0
+    m = t["schedulers"]
 
-    def cycles_of(n: Array, demand: Array, wait: Array, own: Array) -> Array:  # (8)
-        served = n * demand
-        root = np.sqrt((served - wait) * (served - wait) + 4.0 * demand * (wait - own))
-        return np.maximum(0.5 * (served + wait + root), demand + wait)
+    def bound(alone: Array, most: Array, queued: Array) -> Array:  # (8d)
+        return 0.5 * (alone + most + np.sqrt((alone - most) * (alone - most) + 4.0 * queued))
 
-    def demand_of(a: Array, s: Array, m: Array) -> Array:  # (5)
-        return np.sqrt(a * a + s * s + m * m)
+    def cycles_of(n: Array, a: Array, s: Array, g: Array, wait: Array) -> Array:  # (8)
+        p_a, p_s, p_g = np.maximum(n - m, 0.0) * a, (n - 1.0) * s, (n - 1.0) * g
+        most = np.maximum(np.maximum(p_a, p_s), p_g)
+        w_a, w_s, w_g = m * a * p_a, s * p_s, g * p_g
+        alone = wait + m * a + s + g + 1e-30
+        upper = bound(alone, most, w_a + w_s + w_g)
+        q_a, q_s, q_g = w_a / (upper - p_a) ** 2, w_s / (upper - p_s) ** 2, w_g / (upper - p_g) ** 2
+        held = q_a * (most - p_a) + q_s * (most - p_s) + q_g * (most - p_g)
+        return bound(alone + held, most, (upper - most) ** 2 * (q_a + q_s + q_g))
 
     names = ("instructions", "fp32", "integer", "special", "fp64", "accesses", "wavefronts",
              "l1_sectors", "l2_sectors", "dram_sectors", "chain", "shared_loads", "cache_wait",
              "dram_loads", "barriers")  # fmt: skip
     stages = [dict(zip(names, row, strict=True)) for row in zip(*(parts(t, n) for n in names),
                                                                 strict=True)]  # fmt: skip
-    all_a = all_s = all_m = all_dram = executed = np.zeros(1)
-    a = s = m = own = np.zeros(1)
+    all_a = all_s = all_g = all_dram = executed = np.zeros(1)
+    a = s = g = np.zeros(1)
     serial = [np.zeros(1), np.zeros(1)]
     z = all_z = t["launch_cycles"]
     for k, x in enumerate(stages):
@@ -167,24 +172,24 @@ def combined(t: Tables) -> Found:
         )  # (1)
         data = x["wavefronts"] * t["shared_cycles"] + x["l1_sectors"] * t["l1_cycles"]
         s_k = np.maximum(x["accesses"] * t["load_store_cycles"], data)  # (2)
-        m_k = np.maximum(x["l2_sectors"] * t["l2_cycles"], x["dram_sectors"] * t_dram)  # (4)
-        own_k = others * a_k
-        z_k = np.maximum(x["chain"] * t["alu_latency"] / t["parallelism"], own_k)
+        g_k = np.maximum(x["l2_sectors"] * t["l2_cycles"], x["dram_sectors"] * t_dram)  # (4)
+        z_k = np.maximum(x["chain"] * t["alu_latency"] / t["parallelism"] - m * a_k, 0.0)
         z_k = z_k + x["shared_loads"] * t["shared_latency"] / t["parallelism"]
         z_k = z_k + x["barriers"] * t["shared_latency"] + x["cache_wait"]
         z_k = z_k + x["dram_loads"] * t["dram_latency"]  # (6)
-        all_a, all_s, all_m, all_z = all_a + a_k, all_s + s_k, all_m + m_k, all_z + z_k
+        all_a, all_s, all_g, all_z = all_a + a_k, all_s + s_k, all_g + g_k, all_z + z_k
         all_dram, executed = all_dram + x["dram_sectors"] * t_dram, executed + x["instructions"]
-        a, s, m, z, own = a + a_k, s + s_k, m + m_k, z + z_k, own + own_k
+        a, s, g, z = a + a_k, s + s_k, g + g_k, z + z_k
         ends = 1.0 if k == len(stages) - 1 else np.where(x["barriers"] > 0.0, 1.0, 0.0)
-        d = demand_of(a, s, m)
-        serial = [b + ends * cycles_of(n, d, z, own) for b, n in zip(serial, warps, strict=True)]
-        a, s, m, z, own = (part * (1.0 - ends) for part in (a, s, m, z, own))
-    d = demand_of(all_a, all_s, all_m)
+        if len(stages) > 1:
+            serial = [
+                b + ends * cycles_of(n, a, s, g, z) for b, n in zip(serial, warps, strict=True)
+            ]
+        a, s, g, z = (part * (1.0 - ends) for part in (a, s, g, z))
     whole, tail = (
         one + np.maximum(stagewise - one, 0.0) / resident  # (9)
         for one, stagewise, resident in zip(
-            (cycles_of(n, d, all_z, others * all_a) for n in warps), serial, (active, least),
+            (cycles_of(n, all_a, all_s, all_g, all_z) for n in warps), serial, (active, least),
             strict=True)
     )  # fmt: skip
     cycles = rounds * whole + np.where(left > 0.0, 1.0, 0.0) * tail  # (12)

