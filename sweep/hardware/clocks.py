@@ -60,6 +60,24 @@ def bandwidth(nominal: Array, memory: Array, memory_nominal: Array) -> Array:
     return nominal * (memory / memory_nominal)
 
 
+def share_at(table: tuple[tuple[float, ...], ...] | None, memory: Array, otherwise: Array) -> Array:
+    """Return the share of the peak DRAM bandwidth at a memory clock [1].
+
+    Parameters
+    ----------
+    table : tuple of rows, optional
+        Memory clock [MHz] and share: linear between rows, constant beyond them.
+    memory : array
+        Memory clock [Hz].
+    otherwise : array
+        The share without a table.
+    """
+    if table is None:
+        return np.broadcast_to(otherwise, np.broadcast_shapes(otherwise.shape, memory.shape))
+    clocks, shares = np.array(table, dtype=np.float64).T
+    return np.interp(memory / 1e6, clocks, shares)
+
+
 def dynamic_power(capacitance: float | Array, voltage: Array, frequency: Array) -> Array:
     """Return ``C V^2 f`` of one clock domain at full activity (equation (1) with ``a`` = 1) [W].
 

@@ -30,8 +30,9 @@ class DeviceFacts:
     stated : mapping
         Facts by name that models' own tables in its file state: ``dram_latency``,
         ``shared_latency``, ``l2_latency``, ``instruction_latency``, ``memory_cost`` (of a global
-        access), ``class_costs`` and ``opcode_costs`` (rows of name and cost) [cycle],
-        ``dram_share`` [1].
+        access), ``class_costs`` and ``opcode_costs`` (rows of name and cost), ``dram_service`` (of
+        a sector, rows of memory clock [MHz] and core cycles at the nominal ratio of the clocks)
+        [cycle], ``dram_share`` [1].
     """
 
     values: Mapping[str, float]
@@ -174,6 +175,18 @@ def dram_read_share(device: DeviceFacts) -> float | None:
     measured = device.number("microbenchmark.dram_read_bandwidth")
     peak = device.number("chip.memory_bandwidth")
     return min(measured / peak, 1.0) if measured and peak else 0.85
+
+
+def dram_shares(device: DeviceFacts) -> Value | None:
+    """Share of the peak DRAM bandwidth by memory clock, where a model's table states the service.
+
+    DRAM serves a larger share of its peak at a high clock, because part of what a sector takes
+    does not follow the clock (Wang & Chu 2017, Table III).
+    """
+    rows, ideal = device.stated.get("dram_service"), service(device, SECTOR)
+    if not rows or ideal is None:
+        return None
+    return tuple((clock, min(ideal / cycles, 1.0)) for clock, cycles in rows)
 
 
 # Integers have lanes of their own; on 8.6, 8.9 and 12.x the count of lanes includes them.

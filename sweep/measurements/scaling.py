@@ -16,8 +16,8 @@ from sweep.fields import STATUS
 from sweep.hardware.occupancy import occupancy
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.importers.files import read_source
-from sweep.importers.profiles.inputs import Given, Inputs, inputs_of
-from sweep.importers.profiles.kernel_file import kernel_text
+from sweep.importers.profiles.inputs import Given, inputs_of
+from sweep.importers.profiles.kernel_file import Inputs, kernel_text
 from sweep.importers.profiles.launches import bare_name, chosen
 from sweep.importers.profiles.launches import read_profile as launches_of
 from sweep.measurements.importing import device_keys

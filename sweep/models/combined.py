@@ -46,7 +46,7 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
-from sweep.hardware.clocks import bandwidth, latency
+from sweep.hardware.clocks import bandwidth, latency, share_at
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Stage, Workload, gathered, total
@@ -104,7 +104,7 @@ INPUTS = (
     provided("parallelism", "ILP", "independent instructions of a thread",
              "instruction_parallelism"),
     Input("dram_bandwidth", "bandwidth", "B/s", "sustained DRAM bandwidth", "device, at the clock",
-          ("chip.memory_bandwidth_GBps", "dram_share_fraction"), clocked=True),
+          ("chip.memory_bandwidth_GBps", "dram_share_fraction", "dram_share_table"), clocked=True),
     Input("dram_latency", "L_DRAM", "cycle", "latency of DRAM", "device, at the clocks",
           ("dram_latency_cycles",), clocked=True),
     Input("core_clock", "f", "Hz", "core clock", "swept core clock; nominal as printed",
@@ -438,7 +438,9 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     device, clocks = work.parameters, work.clocks.seen_by(variant)
     # A device need not have what the kernel does not execute.
     has_fp64 = sum(inputs["fp64"]) > 0
-    rate = work.memory_bandwidth * device["dram_share_fraction"]
+    share = work.per_device(share_at, "dram_share_table", clocks.memory,
+                            device["dram_share_fraction"])  # fmt: skip
+    rate = work.memory_bandwidth * share
     return inputs | {
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
         "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
@@ -502,6 +504,10 @@ MODEL = Model(
         parameter("dram_share_fraction",
                   ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
                   derived.dram_read_share),
+        parameter("dram_share_table",
+                  ("share", "1", "the same by memory clock; replaces dram_share_fraction"), 0.01, 1,
+                  derived.dram_shares, columns=("memory_clock_MHz", "dram_share_fraction"),
+                  required=False),
     ),
     errata={
         "CB-1": "warps queue at each component (approximate mean value analysis)",

@@ -447,7 +447,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
 
 
 def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return latencies, and the share of DRAM's that follows its clock, by the fit (4)."""
+    """Return latencies, the share of DRAM's that follows its clock, by the fit (4), and dm_del."""
     slope, intercept = own.get("dm_lat_slope_cycles"), own.get("dm_lat_intercept_cycles")
     has_fit = slope is not None and intercept is not None
     return {
@@ -456,6 +456,7 @@ def _facts(own: Mapping[str, Any]) -> dict[str, Any]:
         "shared_latency": own.get("sh_lat_cycles"),
         "instruction_latency": own.get("inst_latency_cycles"),
         "dram_share": slope / (slope + intercept) if has_fit else None,
+        "dram_service": own.get("dm_del_table"),
     }
 
 

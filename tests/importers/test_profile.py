@@ -127,10 +127,30 @@ def test_counters__give_values_sources_and_remarks(case):
         for access in (*found.global_accesses, *found.shared_accesses)
         for name, value in vars(access).items()
     }
-    assert {name: values[name] for name in case["values"]} == pytest.approx(case["values"])
+    for name, value in case["values"].items():
+        assert values[name] == pytest.approx(value)
     remarks = "\n".join(found.remarks)
     assert all(text in remarks for text in case.get("remarks", []))
     assert all(text in found.sources[path] for path, text in case.get("sources", {}).items())
+
+
+def test_nvprof__classes_of_threads_and_barriers(tmp_path):
+    rows = {"inst_fp_64": 64 * 81920, "flop_count_sp_special": 8192, "inst_fp_32": 32 * 8192,
+            "inst_integer": 8192, "inst_executed": 256 * 1400}  # fmt: skip
+    head = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"'
+    lines = [f'"GeForce GTX 980 (0)","k(int)",1,"{n}","",{v},{v},{v}' for n, v in rows.items()]
+    lines.append('"GeForce GTX 980 (0)","k(int)",1,"warp_nonpred_execution_efficiency",""'
+                 + 3 * ',"50.000000%"')  # fmt: skip
+    run = tmp_path / "run.csv"
+    run.write_text("\n".join([head, *lines]), encoding="utf-8")
+    given = Given((128, 1, 1), (64, 1, 1), barriers=7)
+    kernel = parse_kernel(sweep.read_profile([run], given=given).text, "k")
+    found = {name: float(kernel.expressions[f"instructions.{name}"].text) for name in
+             ("fp32", "fp64", "integer", "special", "move")}  # fmt: skip
+    assert found == {"fp32": 64, "fp64": 1280, "integer": 2, "special": 2, "move": 45}
+    assert kernel.expressions["synchronisation.barriers"].text == "7"
+    assert str(kernel.source_of("instructions.fp64")).endswith(
+        "inst_fp_64 / (32 warp_nonpred_execution_efficiency) / warps")  # fmt: skip
 
 
 def test_occupancy__that_was_not_achieved_is_told():

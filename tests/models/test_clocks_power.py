@@ -15,7 +15,7 @@ from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.hardware import clocks
-from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time
+from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time, share_at
 from sweep.hardware.derived import dram_share
 from sweep.models import get_model, stated_facts
 from sweep.space import Plan, resolve
@@ -70,6 +70,20 @@ def test_latency__is_equation_4_of_wang_chu(ratio):
 def test_dram_share__by_what_the_models_tables_state(hong_kim, wang_chu, share):
     given = {"hong_kim": {"mem_ld_cycles": hong_kim}, "wang_chu": wang_chu}
     assert dram_share(stated_facts(given)) == exact(share)
+
+
+def test_dram_bandwidth__is_that_of_the_paper_s_service_times():
+    """Wang & Chu 2017, Table III: cycles of a sector of one of 16 SMs at equal clocks."""
+    clocks = [400, 700, 1000]
+    plan = Plan(["vector_add"], ["gtx_980"], ["combined"], outputs=("execution_time",),
+                      axes={"memory_clock": clocks})  # fmt: skip
+    device = resolve(plan).kernels[0].devices[0]
+    table = device.model_parameters["combined"]["dram_share_table"]
+    for clock, cycles in zip(clocks, (10.06, 9.31, 9.0), strict=True):
+        share = share_at(table, array(clock * 1e6), array(0.5))
+        found = bandwidth(44.8e9 * share, array(clock), array(700))
+        assert found == exact(32 * 16 * clock * 1e6 / cycles)
+    assert share_at(None, array(4e8), array(0.5)) == 0.5
 
 
 # --- What the models read at other clocks ---------------------------------------------------------

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sweep.errors import ProfileError
 from sweep.importers.profiles.counters import QUANTITIES
+from sweep.importers.profiles.kernel_file import REGISTERS, WARP, Access, Inputs
 from sweep.importers.profiles.launches import Found, Launch, bare_name, find
 
-WARP = 32
 COALESCED = 4.0
 """Sectors per access of a warp to consecutive words of 4 bytes."""
 
 DIRECTIONS = {"load": "read", "store": "write"}
 """The word for each kind of access in the names of L2 and DRAM counters."""
 
-REGISTERS = 32
+CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control")
+"""Classes of instructions that profilers count, with the names of kernel files."""
+
+UNCOUNTED = ("fp32", "integer", "move")
+"""Classes of the instructions that no counter assigns to one: the first that is not counted."""
+
 GIVEN = "assumed: given when the profile was read"
 NOT_IN_PROFILE = "assumed: not in the profile"
 UNEVEN = 0.05
@@ -38,85 +43,7 @@ class Given:
     registers: int | None = None
     shared_memory: int | None = None
     outer: float | None = None
-
-
-@dataclass(frozen=True)
-class Access:
-    """Loads or stores of one memory: count per thread, and transactions per access of a warp."""
-
-    name: str
-    kind: str
-    count: float
-    transactions: float
-
-
-@dataclass
-class Inputs:
-    """The contents of a profile about one kernel.
-
-    Attributes
-    ----------
-    kernel : str
-        The kernel's name in the profile.
-    device : str
-        The device's name, ``""`` if it is not in the profile.
-    launches : int
-        Number of launches over which the counters are averaged.
-    block, grid : tuple of int
-        In x, y, z.
-    registers, shared_memory : int
-        Registers per thread; shared memory per block [bytes].
-    computation : float
-        Instructions per warp without accesses to global memory.
-    global_accesses, shared_accesses : list of Access
-        The accesses.
-    l2_hit_rate : float
-        Share of the sectors that hit in L2.
-    outer : float
-        Repetitions of the phase of memory access and computation.
-    occupancy, time, core_clock : float or None
-        Measured values: share, seconds, Hz.
-    time_words : str
-        The counter from which the time was read.
-    sources : dict
-        Source of each value (``KIND: REFERENCE``) by its dotted path.
-    remarks : list of str
-        Missing and assumed values, one line each.
-    """
-
-    kernel: str
-    device: str
-    launches: int
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int]
-    registers: int = REGISTERS
-    shared_memory: int = 0
-    computation: float = 0.0
-    global_accesses: list[Access] = field(default_factory=list)
-    shared_accesses: list[Access] = field(default_factory=list)
-    l2_hit_rate: float = 0.0
-    outer: float = 1.0
-    occupancy: float | None = None
-    time: float | None = None
-    time_words: str = ""
-    core_clock: float | None = None
-    sources: dict[str, str] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-
-    @property
-    def threads(self) -> int:
-        """Threads per block."""
-        return math.prod(self.block)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks in the grid."""
-        return math.prod(self.grid)
-
-    @property
-    def warps(self) -> int:
-        """Warps in the launch."""
-        return -(-self.threads // WARP) * self.blocks
+    barriers: float | None = None
 
 
 def inputs_of(launches: Sequence[Launch], given: Given | None = None) -> Inputs:
@@ -253,12 +180,65 @@ class _Reader:
             raise ProfileError(f"neither {wanted} nor counters of L2: nothing that a model reads")
         memory = sum(access.count for access in inputs.global_accesses)
         inputs.computation = max(0.0, total - memory)
-        self._source("instructions.computation", words)
+        self._barriers()
+        self._classes()
+        if not inputs.classes:
+            self._source("instructions.computation", words)
+            return
+        rest = next(name for name in UNCOUNTED if name not in inputs.classes)
+        local = sum(access.count for access in inputs.shared_accesses) + inputs.barriers
+        counted = sum(inputs.classes.values())
+        inputs.classes[rest] = max(0.0, inputs.computation - local - counted)
+        self._source(f"instructions.{rest}", f"{words}, less shared accesses and other classes")
+        if counted + local > inputs.computation * (1.0 + UNEVEN):
+            inputs.remarks.append(
+                f"counters of classes make {counted + local:.6g} instructions of a warp, all of"
+                f" them are {inputs.computation:.6g}: are they of the same launch?"
+            )
+
+    def _barriers(self) -> None:
+        inputs, given = self.inputs, self.given.barriers
+        if given is not None:
+            inputs.barriers = given
+            self._source("synchronisation.barriers", otherwise=GIVEN)
+        elif inputs.shared_accesses:
+            self._source("synchronisation.barriers", otherwise="assumed: no counter tells them")
+            inputs.remarks.append(
+                "no counter of a profiler tells barriers: none are assumed, or give --barriers N"
+            )
+
+    def _classes(self) -> None:
+        """Read instructions by class; those of threads over the threads of a warp at work."""
+        inputs, tool = self.inputs, self.launches[0].tool
+        missing: list[str] = []
+        at_work, share = self._find("threads_at_work"), self._find("share_at_work")
+        lanes = at_work.value or WARP * share.value or WARP
+        divisor = at_work.words or (f"({WARP} {share.words})" if share else f"{WARP}")
+        for name in CLASSES:
+            of_warps = self._find(name) if name in QUANTITIES else Found()
+            of_threads = self._find(f"{name}_threads")
+            found, threads, words = (of_threads, lanes, f"{of_threads.words} / {divisor} / warps")
+            if of_warps:
+                found, threads, words = of_warps, 1.0, f"{of_warps.words} / warps"
+            if name == "conversion" and self._find("special"):
+                continue  # special functions of a pipeline that conversions take, too
+            if found:
+                inputs.classes[name] = found.value / threads / inputs.warps
+                self._source(f"instructions.{name}", words)
+            else:
+                wanted = (QUANTITIES.get(one) for one in (f"{name}_threads", name))
+                missing += filter(None, (one.wanted(tool) for one in wanted if one))
+        if missing:
+            rest = next(name for name in UNCOUNTED if name not in inputs.classes)
+            inputs.remarks.append(
+                f"there is no {', '.join(missing)}: 0 of these instructions are assumed, and"
+                f" {rest} for what no counter tells"
+            )
 
     def _global(self, kind: str) -> str:
         """Read global loads or stores; return the counter of the instructions, if there is one."""
         inputs, path, verb = self.inputs, f"global_access.{kind}s", DIRECTIONS[kind]
-        requests, sectors = self._find(f"global_{kind}"), self._find(f"l2_{verb}")
+        requests, sectors = self._requests(kind), self._find(f"l2_{verb}")
         no_sectors = sectors.why
         if not sectors and (sectors := self._find(f"l1_{verb}")):
             inputs.remarks.append(
@@ -284,6 +264,15 @@ class _Reader:
             inputs.sources[f"{path}.bytes"] = "assumed: a profile does not tell the width of words"
             inputs.global_accesses.append(Access(f"{kind}s", kind, count / inputs.warps, each))
         return requests.words
+
+    def _requests(self, kind: str) -> Found:
+        """Return loads or stores of global memory; textures are loads that L2 and DRAM serve."""
+        found = self._find(f"global_{kind}")
+        textures = self._find("texture_load") if kind == "load" else Found()
+        if not textures.value:
+            return found
+        words = " + ".join(filter(None, (found.words, textures.words)))
+        return Found(found.value + textures.value, words)
 
     def _shared(self, kind: str) -> None:
         """Read loads or stores of shared memory."""
@@ -333,8 +322,6 @@ class _Reader:
 
     def _loops(self) -> None:
         inputs, outer = self.inputs, self.given.outer
-        if inputs.shared_accesses:
-            self._source("synchronisation.barriers", otherwise="assumed: no counter tells them")
         why = "assumed: a profile does not tell iterations"
         self._source("loops.outer", otherwise=why if outer is None else GIVEN)
         if outer is not None:

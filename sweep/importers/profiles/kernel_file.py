@@ -1,16 +1,105 @@
-"""Write the counts of a profile as a kernel file."""
+"""The contents of a profile about one kernel, and the kernel file that is written from them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sweep.errors import ProfileError, SpecError
-from sweep.importers.profiles.inputs import Inputs
 from sweep.importers.profiles.launches import bare_name
 from sweep.specs import Measured
 from sweep.specs.kernel import KernelFile
 
 WORD = 4
+WARP = 32
+REGISTERS = 32
+
+
+@dataclass(frozen=True)
+class Access:
+    """Loads or stores of one memory: count per thread, and transactions per access of a warp."""
+
+    name: str
+    kind: str
+    count: float
+    transactions: float
+
+
+@dataclass
+class Inputs:
+    """The contents of a profile about one kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name in the profile.
+    device : str
+        The device's name, ``""`` if it is not in the profile.
+    launches : int
+        Number of launches over which the counters are averaged.
+    block, grid : tuple of int
+        In x, y, z.
+    registers, shared_memory : int
+        Registers per thread; shared memory per block [bytes].
+    computation : float
+        Instructions per warp without accesses to global memory.
+    classes : dict of str to float
+        The same by class, without accesses to shared memory and barriers; empty if the profile
+        counts no class.
+    barriers : float
+        Barriers per warp.
+    global_accesses, shared_accesses : list of Access
+        The accesses.
+    l2_hit_rate : float
+        Share of the sectors that hit in L2.
+    outer : float
+        Repetitions of the phase of memory access and computation.
+    occupancy, time, core_clock : float or None
+        Measured values: share, seconds, Hz.
+    time_words : str
+        The counter from which the time was read.
+    sources : dict
+        Source of each value (``KIND: REFERENCE``) by its dotted path.
+    remarks : list of str
+        Missing and assumed values, one line each.
+    """
+
+    kernel: str
+    device: str
+    launches: int
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    registers: int = REGISTERS
+    shared_memory: int = 0
+    computation: float = 0.0
+    classes: dict[str, float] = field(default_factory=dict)
+    barriers: float = 0.0
+    global_accesses: list[Access] = field(default_factory=list)
+    shared_accesses: list[Access] = field(default_factory=list)
+    l2_hit_rate: float = 0.0
+    outer: float = 1.0
+    occupancy: float | None = None
+    time: float | None = None
+    time_words: str = ""
+    core_clock: float | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def threads(self) -> int:
+        """Threads per block."""
+        return math.prod(self.block)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def warps(self) -> int:
+        """Warps in the launch."""
+        return -(-self.threads // WARP) * self.blocks
 
 
 def kernel_text(
@@ -66,15 +155,16 @@ def kernel_text(
     file.table("[launch]", {"threads_per_block": inputs.threads, "blocks": inputs.blocks})
     file.table("[resources]", {"registers_per_thread": inputs.registers,
                                "shared_memory_bytes": inputs.shared_memory})  # fmt: skip
-    file.table("[instructions]", {"computation": _rounded(inputs.computation)})
+    counts = inputs.classes or {"computation": inputs.computation}
+    file.table("[instructions]", {name: _rounded(count) for name, count in counts.items()})
     for access in (*inputs.global_accesses, *inputs.shared_accesses):
         is_global = access in inputs.global_accesses
         values = {"name": access.name, "kind": access.kind, "count": _rounded(access.count)}
         values |= {"bytes": WORD} if is_global else {}
         values |= {"pattern": "measured", "transactions": _rounded(access.transactions)}
         file.table("[[global_access]]" if is_global else "[[shared_access]]", values)
-    if inputs.shared_accesses:
-        file.table("[synchronisation]", {"barriers": 0})
+    if inputs.shared_accesses or inputs.barriers:
+        file.table("[synchronisation]", {"barriers": _rounded(inputs.barriers)})
     loops = {"outer": _rounded(inputs.outer)}
     loads = sum(access.count for access in inputs.shared_accesses if access.kind == "load")
     if loads:
