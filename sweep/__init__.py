@@ -30,7 +30,8 @@ _MODULES = {
     "sweep.measurements.clock_validation": ("validate_clocks",),
     "sweep.measurements.exporting": ("export",),
     "sweep.measurements.importing": ("import_files", "read_measured"),
-    "sweep.measurements.scaling": ("read_profile", "scale"),
+    "sweep.measurements.profiled": ("read_profile",),
+    "sweep.measurements.scaling": ("scale",),
     "sweep.models": ("get_model", "model_names"),
     "sweep.papers": ("reproduce",),
     "sweep.query": (

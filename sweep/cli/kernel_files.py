@@ -55,13 +55,28 @@ def _remarks(analysis: Analysis) -> list[str]:
 
 
 def profile(arguments: argparse.Namespace) -> int:
-    """Read a profile and print the kernel file, or write it; remarks go to the error stream."""
+    """Read a profile and print the kernel file, or write it; remarks go to the error stream.
+
+    Into a folder go the files of all kernels.
+    """
     from sweep.importers.profiles.inputs import Given
-    from sweep.measurements.scaling import read_profile
+    from sweep.measurements.profiled import profiled_kernels, read_profile
 
     given = call_with(Given, arguments)
-    found = call_with(read_profile, arguments, arguments.files, given=given)
-    return _deliver(arguments, found.text, found.key, found.remarks)
+    folder = Path(arguments.output or "")
+    if arguments.output is None or arguments.kernel is not None or not folder.is_dir():
+        found = call_with(read_profile, arguments, arguments.files, given=given)
+        return _deliver(arguments, found.text, found.key, found.remarks)
+    every = {}
+    for name in profiled_kernels(arguments.files):
+        found = call_with(read_profile, arguments, arguments.files, given=given, kernel=name)
+        if found.key in every:
+            raise SweepError(f"{folder}: two kernels make {found.key}.toml: write each, --kernel")
+        every[found.key] = found
+    for key, found in every.items():
+        arguments.output = str(folder / f"{key}.toml")
+        _deliver(arguments, found.text, key, found.remarks)
+    return 0
 
 
 def compile_(arguments: argparse.Namespace) -> int:

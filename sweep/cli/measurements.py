@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,11 @@ def validate_clocks(arguments: argparse.Namespace) -> int:
 
 
 def scale(arguments: argparse.Namespace) -> int:
-    """Print the measured time at other clocks."""
+    """Print measured times at other clocks."""
     from sweep import query
     from sweep.measurements.scaling import scale
 
-    select = query.parse_selection(arguments.select)
-    return show(call_with(scale, arguments, select=select), arguments.format)
+    words = [word for word in arguments.words if re.match(r"\w+=", word)]
+    kernels = [word for word in arguments.words if word not in words]
+    select = query.parse_selection(words)
+    return show(call_with(scale, arguments, kernels, select=select), arguments.format)

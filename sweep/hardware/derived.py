@@ -11,7 +11,7 @@ whitepapers of its architectures say it of all chips of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Value = float | tuple[tuple[float | str, ...], ...]
@@ -33,12 +33,15 @@ class DeviceFacts:
         access), ``class_costs`` and ``opcode_costs`` (rows of name and cost), ``dram_service`` (of
         a sector, rows of memory clock [MHz] and core cycles at the nominal ratio of the clocks)
         [cycle], ``dram_share`` [1].
+    measured : mapping
+        The same by tables without their values whose source is an assumption.
     """
 
     values: Mapping[str, float]
     compute_capability: str
     vendor: str
     stated: Mapping[str, Any]
+    measured: Mapping[str, Any] = field(default_factory=dict)
 
     def number(self, *paths: str) -> float | None:
         """Return the first of the paths that the device file has."""
@@ -178,12 +181,12 @@ def dram_read_share(device: DeviceFacts) -> float | None:
 
 
 def dram_shares(device: DeviceFacts) -> Value | None:
-    """Share of the peak DRAM bandwidth by memory clock, where a model's table states the service.
+    """Share of the peak DRAM bandwidth by memory clock, from measured service times of a sector.
 
     DRAM serves a larger share of its peak at a high clock, because part of what a sector takes
     does not follow the clock (Wang & Chu 2017, Table III).
     """
-    rows, ideal = device.stated.get("dram_service"), service(device, SECTOR)
+    rows, ideal = device.measured.get("dram_service"), service(device, SECTOR)
     if not rows or ideal is None:
         return None
     return tuple((clock, min(ideal / cycles, 1.0)) for clock, cycles in rows)

@@ -1,32 +1,28 @@
-"""Measured launches: kernel files from profiles, and the measured time at other clocks."""
+"""The measured time of a launch at other clocks, with every model.
+
+A model says how long a launch takes, and by how much a measured launch was slower: what the model
+does not know, such as instructions that nobody counted, replays or conflicts. Nearly all of that
+happens on the chip, whose clock is the core clock, so the missing time follows the core clock. Only
+where DRAM limits the measured launch, the missing time is DRAM's, and the whole time follows the
+prediction; so does a time that is shorter than the predicted one.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.errors import ProfileError, QueryError, SpecError, nearest
-from sweep.fields import STATUS
-from sweep.hardware.occupancy import occupancy
-from sweep.hardware.occupancy_limits import limits_for
-from sweep.importers.files import read_source
-from sweep.importers.profiles.inputs import Given, inputs_of
-from sweep.importers.profiles.kernel_file import Inputs, kernel_text
-from sweep.importers.profiles.launches import bare_name, chosen
-from sweep.importers.profiles.launches import read_profile as launches_of
-from sweep.measurements.importing import device_keys
+from sweep.errors import QueryError, SpecError, nearest
+from sweep.fields import BOUND, STATUS
 from sweep.models import model_names
 from sweep.query import Answer
 from sweep.query.agreement import or_none
 from sweep.space import Plan, resolve
-from sweep.specs import Device, Kernel, Measured, list_devices, load_device, load_kernel
-from sweep.specs.kernel import key_of
+from sweep.specs import Device, Kernel, Measured, load_device, load_kernel
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,14 +32,11 @@ STEPS = 7
 
 CLOCKS = ("core_clock", "memory_clock")
 
-LOW = 0.8
-"""Ratio of achieved to theoretical occupancy below which a note is added."""
-
-GIVEN = "microbenchmark: given when the profile was read"
+OUTPUTS = ("execution_time", "power", "status", "bound", "core_activity", "memory_activity")
 
 
 def scale(
-    kernel: Kernel | str | os.PathLike[str],
+    kernels: Kernel | str | os.PathLike[str] | Sequence[Kernel | str | os.PathLike[str]],
     *,
     models: Sequence[str] = (),
     core_clock: Any = None,
@@ -51,12 +44,17 @@ def scale(
     select: Mapping[str, Any] | None = None,
     variant: str = "corrected",
 ) -> Answer:
-    """Return the time of a measured launch at other clocks: its time times the predicted ratio.
+    """Return the time of measured launches at other clocks.
+
+    The time is the predicted one and what the model misses at the clocks of the measurement, which
+    follows the core clock (see :func:`at_other_clocks`). Where DRAM limits the measured launch, or
+    the model predicts more than was measured, it is the measured time times the ratio of the
+    predicted ones.
 
     Parameters
     ----------
-    kernel : Kernel, str or path
-        A kernel whose file has a measured time (``[measured]``), such as ``sweep profile`` writes.
+    kernels : Kernel, str or path, or a sequence of these
+        Kernels whose files have a measured time (``[measured]``), such as ``sweep profile`` writes.
     models : sequence of str
         The models; all by default.
     core_clock, memory_clock : list or mapping, optional
@@ -71,8 +69,8 @@ def scale(
     Returns
     -------
     Answer
-        One row per pair of clocks with a time per model [s]. With a single model, on a device with
-        power parameters, also power [W] and energy [J].
+        One row per kernel and pair of clocks with a time per model [s]. With a single model, on a
+        device with power parameters, also power [W] and energy [J].
 
     Raises
     ------
@@ -80,30 +78,48 @@ def scale(
         There is no measured time, a parameter is open, or no model has a time at the clocks of the
         measurement.
     """
-    found = kernel if isinstance(kernel, Kernel) else load_kernel(kernel)
-    if found.measured is None:
+    several = not isinstance(kernels, (Kernel, str, os.PathLike))
+    given: Any = kernels if several else (kernels,)
+    found = [one if isinstance(one, Kernel) else load_kernel(one) for one in given]
+    if not found:
+        raise QueryError("no kernel to scale")
+    clocks = {"core_clock": core_clock, "memory_clock": memory_clock}
+    answers = [_scaled(kernel, models, clocks, select or {}, variant) for kernel in found]
+    return _joined(found, answers) if several and len(found) > 1 else answers[0]
+
+
+def _scaled(
+    kernel: Kernel,
+    models: Sequence[str],
+    wanted: Mapping[str, Any],
+    select: Mapping[str, Any],
+    variant: str,
+) -> Answer:
+    """Return the answer for one kernel."""
+    measured = kernel.measured
+    if measured is None:
         raise SpecError(
-            f"{found.path or found.key}: no [measured] time to scale: `sweep profile` writes one"
+            f"{kernel.path or kernel.key}: no [measured] time to scale: `sweep profile` writes one"
         )
-    device = load_device(found.measured.device)
+    device = load_device(measured.device)
     clocks: dict[str, Any] = {}
-    for name, values in (("core_clock", core_clock), ("memory_clock", memory_clock)):
+    for name, values in wanted.items():
         low, _, high = clock_range(device, name.removesuffix("_clock"))
         steps = {float(round(value)) for value in np.linspace(low, high, STEPS)} - {0.0}
         clocks[name] = sorted(steps) if values is None else values
     plan = Plan(
-        (found.key,),
+        (kernel.key,),
         (device.key,),
         tuple(models) or tuple(model_names()),
         variant=variant,
         axes=clocks,
-        kernel_axes={found.key: _chosen(found, select or {})},
+        kernel_axes={kernel.key: _chosen(kernel, select)},
         precision="float64",
-        outputs=("execution_time", "power", "status"),
+        outputs=OUTPUTS,
         layout="grid",
         origin="scale",
     )
-    return _answer(found, device, found.measured, _relative(plan, found, device, found.measured))
+    return _answer(kernel, device, measured, _times(plan, kernel, device, measured))
 
 
 def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
@@ -113,12 +129,11 @@ def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
     return low / 1e6, nominal / 1e6, high / 1e6
 
 
-def _relative(plan: Plan, kernel: Kernel, device: Device, measured: Measured) -> xr.Dataset:
-    """Return predictions relative to those at the clocks of a measurement.
+def _times(plan: Plan, kernel: Kernel, device: Device, measured: Measured) -> xr.Dataset:
+    """Return scaled times: ``time(model, core_clock, memory_clock)`` [s], and ``power`` [W].
 
-    ``ratio(model, core_clock, memory_clock)`` is the predicted time over the predicted time at the
-    clocks of the measurement [1], ``power`` [W] has the same shape; NaN without a prediction.
-    ``status(model)`` is the status at the clocks of the measurement.
+    NaN without a prediction. ``status``, ``predicted`` [s] and ``by_dram`` are those of each model
+    at the clocks of the measurement.
     """
     own = {"core_clock": measured.core_clock, "memory_clock": measured.memory_clock}
     asked = {name: [float(v) for v in plan.axes[name]] for name in CLOCKS}
@@ -133,8 +148,39 @@ def _relative(plan: Plan, kernel: Kernel, device: Device, measured: Measured) ->
             f" measurement, {measured.core_clock:g}/{measured.memory_clock:g} MHz:"
             f" {', '.join(words)} ({', '.join(plan.models)})"
         )
-    ratio = kept["execution_time"] / base["execution_time"]
-    return kept.assign(ratio=ratio, status=base["status"])
+    by_dram = (base["bound"] == BOUND["memory"]) & (
+        base["memory_activity"] >= base["core_activity"]
+    )
+    slower = own["core_clock"] / kept["core_clock"]
+    at, predicted = base["execution_time"], kept["execution_time"]
+    time = at_other_clocks(measured.time, at, predicted, slower, kept["memory_activity"], by_dram)
+    return kept.assign(time=time, status=base["status"], predicted=at, by_dram=by_dram)
+
+
+def at_other_clocks(
+    measured: float, at: Any, predicted: Any, slower: Any, dram_busy: Any, by_dram: Any
+) -> Any:
+    """Return the time at other clocks, from the measured time and what a model predicts.
+
+    Parameters
+    ----------
+    measured : float
+        Measured time [s].
+    at, predicted : array
+        Predicted time at the clocks of the measurement, and at the other ones [s].
+    slower : array
+        Core clock of the measurement over the other core clock [1].
+    dram_busy : array
+        Share of the predicted time at the other clocks in which DRAM is busy [1]. So far, DRAM
+        hides missing time of the chip: at a share of 1 the longer one of the predicted time and the
+        measured one, which then is the chip's, counts.
+    by_dram : array
+        Whether DRAM limits the measured launch.
+    """
+    added = predicted + (measured - at) * slower
+    hidden = dram_busy * np.maximum(added - measured * slower, 0.0)
+    follows = np.maximum(predicted, added - hidden)
+    return follows.where(~by_dram & (measured > at), predicted * (measured / at))
 
 
 def over_clocks(plan: Plan, device: Device, kernel: str) -> xr.Dataset:
@@ -179,7 +225,8 @@ def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: xr.Datas
         f"{kernel.name} on {measured.device}: {measured.time * 1e3:.5g} ms at"
         f" {measured.core_clock:g}/{measured.memory_clock:g} MHz, scaled by each model"
     )
-    notes = [
+    notes = [*_rules(measured.time, scaled.sel(model=timed))]
+    notes += [
         f"{name} gives no time: {STATUS.meaning(code).replace('_', ' ')}"
         for name, code in zip(models, codes, strict=True)
         if code
@@ -190,17 +237,52 @@ def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: xr.Datas
     if has_power and (guessed := device.assumed(("power",))):
         notes.append(f"power and energy rest on assumed values ({', '.join(guessed)})")
     units = {"memory_clock": "MHz", "core_clock": "MHz", "power": "W", "energy": "J"}
-    rows = _rows(measured.time, scaled.sel(model=timed), has_power=has_power)
+    rows = _rows(scaled.sel(model=timed), has_power=has_power)
     by = ("memory_clock", "core_clock")
     return Answer.of(title, rows, by, units | dict.fromkeys(timed, "s"), notes)
 
 
-def _rows(time: float, scaled: xr.Dataset, *, has_power: bool) -> Iterator[dict[str, Any]]:
+def _rules(time: float, scaled: xr.Dataset) -> Iterator[str]:
+    """Yield what becomes of the difference between measured and predicted time, by models."""
+    missing = {"by the core clock": [], "DRAM": [], "more": []}  # type: dict[str, list[str]]
+    for name in scaled["model"].values.tolist():
+        own = scaled.sel(model=name)
+        share = 1.0 - float(own["predicted"]) / time
+        kind = "more" if share <= 0 else ("DRAM" if bool(own["by_dram"]) else "by the core clock")
+        missing[kind].append(f"{name} ({100 * abs(share):.0f} %)")
+    texts = {
+        "by the core clock": "time that models miss follows the core clock: {}",
+        "DRAM": "time that models miss is in proportion, as DRAM limits the launch: {}",
+        "more": "in proportion, as more is predicted than measured: {}",
+    }
+    for kind, names in missing.items():
+        if names:
+            yield texts[kind].format(", ".join(names))
+
+
+def _joined(kernels: Sequence[Kernel], answers: Sequence[Answer]) -> Answer:
+    """Return one answer with the rows of several kernels."""
+    rows = (
+        {"kernel": kernel.key, **row}
+        for kernel, answer in zip(kernels, answers, strict=True)
+        for row in answer
+    )
+    notes = [
+        f"{kernel.key}: {note}"
+        for kernel, answer in zip(kernels, answers, strict=True)
+        for note in answer.notes
+    ]
+    units = {name: unit for answer in answers for name, unit in answer.units.items()}
+    title = f"{len(kernels)} kernels, each from its measured time, scaled by each model"
+    return Answer.of(title, rows, ("kernel", "memory_clock", "core_clock"), units, notes)
+
+
+def _rows(scaled: xr.Dataset, *, has_power: bool) -> Iterator[dict[str, Any]]:
     """Yield a row for each pair of clocks: the times and, of a single model, power and energy."""
     models = scaled["model"].values.tolist()
     for m, c in np.ndindex(scaled.sizes["memory_clock"], scaled.sizes["core_clock"]):
         at = scaled.isel(memory_clock=m, core_clock=c)
-        times: list[Any] = [or_none(time * ratio) for ratio in at["ratio"].values.tolist()]
+        times: list[Any] = [or_none(time) for time in at["time"].values.tolist()]
         row: dict[str, Any] = {clock: at[clock].item() for clock in ("memory_clock", "core_clock")}
         row |= dict(zip(models, times, strict=True))
         if has_power:
@@ -209,146 +291,3 @@ def _rows(time: float, scaled: xr.Dataset, *, has_power: bool) -> Iterator[dict[
             row["power"] = watts if is_known else None
             row["energy"] = watts * own if is_known else None
         yield row
-
-
-# ---------------------------------------------------------------------------- profiles
-
-
-@dataclass(frozen=True)
-class Profiled:
-    """A kernel file made from a profile.
-
-    Attributes
-    ----------
-    key : str
-        The kernel's key, derived from its name.
-    text : str
-        The file.
-    remarks : tuple of str
-        Values missing in the profile, and the assumptions made for them.
-    """
-
-    key: str
-    text: str
-    remarks: tuple[str, ...]
-
-
-def read_profile(
-    paths: Sequence[str | os.PathLike[str]],
-    *,
-    kernel: str | None = None,
-    launch: int | None = None,
-    given: Given | None = None,
-    device: str | None = None,
-    time: float | None = None,
-    core_clock: float | None = None,
-    memory_clock: float | None = None,
-) -> Profiled:
-    """Turn profiles of one program into the kernel file of one of its kernels.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        CSV output of Nsight Compute (``ncu --csv``, page details or raw) or of nvprof (``--csv``
-        with ``--metrics``, ``--events``, ``--print-gpu-trace`` or nothing), gzipped or not. Files
-        complete each other.
-    kernel : str, optional
-        The kernel, if there are several.
-    launch : int, optional
-        Number of the launch, counted from 1; by default the mean over all launches.
-    given : Given, optional
-        Values from the user: block, grid, registers, shared memory, iterations.
-    device : str, optional
-        The device; by default the profile's, if there is a device file for it.
-    time : float, optional
-        Measured time of a launch [s]; by default the profile's.
-    core_clock, memory_clock : float, optional
-        Clocks of the measurement [MHz]; by default the profile's core clock, or else the device's
-        nominal clocks, which are recorded as assumed.
-
-    Raises
-    ------
-    SweepError
-        A file is wrong, or a choice or a value that a kernel file needs is missing.
-    """
-    launches = []
-    for path in paths:
-        source = read_source(path)
-        with _errors_of(str(source.path)):
-            launches += launches_of(source.text)
-    names = [Path(path).name for path in paths]
-    with _errors_of(", ".join(names)):
-        inputs = inputs_of(chosen(launches, kernel, launch), given)
-    notes: list[str] = []
-    clocks = {"core": core_clock, "memory": memory_clock}
-    measured, sources = _measured(inputs, device, time, clocks, notes)
-    text = kernel_text(inputs, sources=names, measured=measured, measured_sources=sources)
-    return Profiled(key_of(bare_name(inputs.kernel)), text, (*inputs.remarks, *notes))
-
-
-@contextmanager
-def _errors_of(origin: str) -> Iterator[None]:
-    """Name the file in errors of a profile."""
-    try:
-        yield
-    except ProfileError as error:
-        raise ProfileError(f"{origin}: {str(error)[:1000]}") from None
-
-
-def _measured(
-    inputs: Inputs,
-    device: str | None,
-    time: float | None,
-    clocks: Mapping[str, float | None],
-    notes: list[str],
-) -> tuple[Measured | None, list[tuple[str, str]]]:
-    """Return the measured time and the sources of its numbers, or ``None``, and add notes."""
-    words = f"derived: profile, {inputs.time_words}" if time is None else GIVEN
-    time = inputs.time if time is None else time
-    if time is None or time <= 0:
-        notes.append("no time of the launch: --measured-time anchors predictions to one")
-        return None, []
-    key = device_keys([inputs.device]).get(inputs.device)
-    name = device or (key if key in list_devices() else None)
-    if name is None:
-        notes.append("the time of the launch is not kept without its device: give --device NAME")
-        return None, []
-    found = load_device(name)
-    notes += _occupancy(inputs, found)
-    sources = [("time_ms", words), ("device", GIVEN if device else "derived: profile")]
-    measured = {}
-    for clock, value in clocks.items():
-        low, nominal, high = clock_range(found, clock)
-        why = GIVEN
-        if value is None and clock == "core" and inputs.core_clock:
-            value = round(inputs.core_clock / 1e6)
-            why = "derived: profile, core clock of the launch"
-        elif value is None:
-            value, why = nominal, f"assumed: the nominal clock of {found.key}"
-            notes.append(
-                f"the {clock} clock of the launch is assumed to be nominal, {nominal:g} MHz:"
-                f" --{clock}-clock says otherwise"
-            )
-        measured[clock] = value
-        sources.append((f"{clock}_clock_MHz", why))
-        if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
-            notes.append(
-                f"the {clock} clock of the launch, {value:g} MHz, is outside the range of"
-                f" {found.key}, {low:g} to {high:g} MHz: no model has a time there"
-            )
-    key = name if device and Path(device).suffix == ".toml" else found.key
-    return Measured(time, key, measured["core"], measured["memory"]), sources
-
-
-def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
-    """Yield a note if fewer warps were active than the models assume."""
-    if inputs.occupancy is None:
-        return
-    launch = inputs.threads, inputs.registers, inputs.shared_memory, inputs.blocks
-    limits, n_sm = limits_for([device.limits], (1,)), device.values["chip.sm_count"]
-    share = np.asarray(occupancy(*launch, limits=limits, n_sm=n_sm).occupancy).item()
-    if inputs.occupancy < LOW * share:
-        yield (
-            f"the achieved occupancy is {inputs.occupancy:.2f}, the launch allows {share:.2f} on"
-            f" {device.key}: models assume the latter"
-        )

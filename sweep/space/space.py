@@ -188,7 +188,13 @@ def with_derived(device: Device, models: Iterable[str]) -> Device:
     own = device.model_parameters
     parameters = {name: dict(values) for name, values in own.items()}
     sources = dict(device.sources)
-    facts = DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own))
+    assumed = set(device.assumed(("model",)))
+    measured = {
+        name: {key: value for key, value in values.items() if f"model.{name}.{key}" not in assumed}
+        for name, values in own.items()
+    }
+    facts = DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own),
+                        stated_facts(measured))  # fmt: skip
     for name, key, value, words in derived_parameters(facts, models, own):
         parameters.setdefault(name, {})[key] = value
         sources[f"model.{name}.{key}"] = Source("derived", words)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray as xr
 from support.refusals import refused
 
 import sweep
 from sweep.cli import main
 from sweep.errors import QueryError, SpecError
+from sweep.fields import BOUND
+from sweep.measurements.scaling import OUTPUTS, at_other_clocks
 from sweep.specs import parse_kernel
 
 FOLDER = Path(__file__).parents[1] / "data" / "profiles"
@@ -49,22 +54,66 @@ def test_scale__is_the_measured_time_where_it_was_measured(profiled):
 
 
 @pytest.mark.parametrize("base", [(700, 700), (450, 900)])
-def test_scale__is_measured_times_predicted_over_predicted(base):
-    kernel = anchored("vector_add", 2.0, *base)
+@pytest.mark.parametrize(("name", "time"), [("vector_add", 2.0), ("figure12_tiled", 900.0)])
+def test_scale__adds_what_models_miss_by_the_core_clock_unless_dram_limits(name, time, base):
+    kernel, select = anchored(name, time, *base), ONE if name == "vector_add" else {}
     models = ["hong_kim", "wang_chu"]
     answer = sweep.scale(kernel, models=models, core_clock=[400, 1000], memory_clock=[500, 800],
-                         select=ONE)  # fmt: skip
+                         select=select)  # fmt: skip
     axes = {"core_clock": [400, base[0], 1000], "memory_clock": [500, 800, base[1]]}
-    own = {"vector_add": {name: [value] for name, value in ONE.items()}}
-    plan = sweep.Plan(["vector_add"], ["gtx_980"], models, precision="float64", axes=axes,
-                      kernel_axes=own)  # fmt: skip
-    times = sweep.evaluate(plan)["vector_add"]["execution_time"].squeeze().compute()
-    ratios = times / times.sel(core_clock=base[0], memory_clock=base[1])
+    own = {name: {key: [value] for key, value in select.items()}}
+    plan = sweep.Plan([name], ["gtx_980"], models, precision="float64", axes=axes, kernel_axes=own,
+                      outputs=OUTPUTS)  # fmt: skip
+    found = sweep.evaluate(plan)[name].to_dataset().squeeze().compute()
     for row in answer:
-        at = {"core_clock": row["core_clock"], "memory_clock": row["memory_clock"]}
+        clocks = {"core_clock": row["core_clock"], "memory_clock": row["memory_clock"]}
         for model in models:
-            ratio = float(ratios.sel(model=model, **at))
-            assert row[model] == pytest.approx(2e-3 * ratio, rel=1e-12)
+            base_at = found.sel(model=model, core_clock=base[0], memory_clock=base[1])
+            at = found.sel(model=model, **clocks)
+            predicted, before = float(at["execution_time"]), float(base_at["execution_time"])
+            by_dram = int(base_at["bound"]) == BOUND["memory"] and (
+                base_at["memory_activity"] >= base_at["core_activity"]
+            )
+            seconds, slower = time * 1e-3, base[0] / row["core_clock"]
+            expected = predicted * seconds / before
+            if not by_dram and seconds > before:
+                added = predicted + (seconds - before) * slower
+                hidden = max(added - seconds * slower, 0) * float(at["memory_activity"])
+                expected = max(predicted, added - hidden)
+            assert row[model] == pytest.approx(expected, rel=1e-12)
+
+
+def test_rule__of_a_chip_and_a_dram_that_work_side_by_side():
+    """A launch of which the model knows half of the chip's work: max(2 A, M) is the truth."""
+    for core, memory in [(1, 1), (2, 1), (0.5, 1), (1, 0.5), (1, 0.1), (4, 0.2), (1, 3)]:
+        chip, dram = xr.DataArray(3.0 / core), xr.DataArray(2.0 / memory)
+        predicted = np.maximum(chip, dram)
+        scaled = at_other_clocks(6.0, xr.DataArray(3.0), predicted, 1 / core, dram / predicted,
+                                 xr.DataArray(False))  # fmt: skip
+        assert float(scaled) == pytest.approx(max(6.0 / core, float(dram)))
+    less = at_other_clocks(2.0, xr.DataArray(4.0), predicted, 2.0, 0.0, xr.DataArray(False))
+    assert float(less) == 0.5 * float(predicted)  # a model that predicts too much
+
+
+def test_several_kernels__are_rows_of_one_answer(tmp_path, capsys):
+    kernels = [anchored("figure12_tiled", time) for time in (900.0, 800.0)]
+    kernels[1] = replace(kernels[1], key="other")
+    answer = sweep.scale(kernels, models=["hong_kim"], core_clock=[500, 700], memory_clock=[700])
+    assert answer.column("kernel") == ["figure12_tiled"] * 2 + ["other"] * 2
+    assert answer.column("hong_kim")[1::2] == [0.9, 0.8]
+    for kernel, rows in zip(kernels, (answer.rows[:2], answer.rows[2:]), strict=True):
+        alone = sweep.scale(kernel, models=["hong_kim"], core_clock=[500, 700], memory_clock=[700])
+        assert [row["hong_kim"] for row in rows] == alone.column("hong_kim")
+    assert any(note.startswith("other: time that models miss") for note in answer.notes)
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    main(["profile", str(FOLDER / "ncu_raw.csv"), "--device", "gtx_980", "--core-clock", "700",
+          "-o", str(folder)])  # fmt: skip
+    files = sorted(folder.glob("*.toml"))
+    assert [file.stem for file in files] == ["matrixmulcuda", "vectoradd"]
+    capsys.readouterr()
+    assert main(["scale", *map(str, files), "--model", "hong_kim", "--core-clock", "700"]) == 0
+    assert capsys.readouterr().out.startswith("2 kernels, each from its measured time")
 
 
 def test_scale__a_memory_bound_kernel_follows_the_memory_clock():

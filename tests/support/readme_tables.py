@@ -23,7 +23,7 @@ RETURNED = {
     "Finished": "sweep.runs.running",
     "Damage": "sweep.store.verify",
     "Imported": "sweep.measurements.importing",
-    "Profiled": "sweep.measurements.scaling",
+    "Profiled": "sweep.measurements.profiled",
     "Exported": "sweep.measurements.exporting",
     "Explanation": "sweep.explanation.sections",
     "Reproduction": "sweep.papers",

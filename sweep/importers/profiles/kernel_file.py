@@ -105,7 +105,7 @@ class Inputs:
 def kernel_text(
     inputs: Inputs,
     *,
-    sources: Sequence[str] = (),
+    sources: str = "a profile",
     measured: Measured | None = None,
     measured_sources: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -115,7 +115,7 @@ def kernel_text(
     ----------
     inputs : Inputs
         The contents of the profile.
-    sources : sequence of str
+    sources : str
         The names of the profile's files, which the kernel file records.
     measured : Measured, optional
         A measured time of the launch.
@@ -133,14 +133,13 @@ def kernel_text(
         A number is too large for a kernel file.
     """
     name = bare_name(inputs.kernel)
-    files = ", ".join(sources) or "a profile"
     mean = f"mean of {inputs.launches} launches" if inputs.launches > 1 else "one launch"
     file = KernelFile(
         name,
         f"{inputs.kernel}: one launch, as profiled",
-        f"derived: profile {files}",
+        f"derived: profile {sources}",
         comments=[
-            f"Written by `sweep profile` from {files}: {mean}, {inputs.warps} warps.",
+            f"Written by `sweep profile` from {sources}: {mean}, {inputs.warps} warps.",
             "",
             "Counts are those of a warp, as the mean over all warps. Transactions are those that",
             "the L1 cache passes on to L2.",
