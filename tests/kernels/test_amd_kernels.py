@@ -1,4 +1,4 @@
-"""The convolution on AMD's GPUs, held to machine code of clang 17.0.6 (``-O3``, HIP)."""
+"""The convolution and hotspot on AMD's GPUs, held to machine code of clang 17.0.6 (-O3, HIP)."""
 
 from __future__ import annotations
 
@@ -71,3 +71,24 @@ def test_spilled_words_of_all_threads_fill_the_caches():
     )  # fmt: skip
     hit = accesses_of(launch)["restored"].l2_hit_rate.item()
     assert hit == pytest.approx(70 * 2**20 / (620 * 4 * 1024 * 35), rel=1e-2)
+
+
+def test_hotspot_as_compiled():
+    """12 instructions in double precision and 5 for integers a point, 27 to 35 registers."""
+    few, many = (
+        launched(
+            "hotspot", "mi50", block_size_x=32, block_size_y=8, tile_size_x=2, tile_size_y=2,
+            temporal_tiling_factor=factor, loop_unroll_factor_t=1, sh_power=1, blocks_per_sm=0,
+        )
+        for factor in (1, 4)
+    )  # fmt: skip
+    few_numbers, many_numbers = numbers_of(few), numbers_of(many)
+    points = many_numbers["computed"]
+    assert many.workload.instructions["fp64"].item() == pytest.approx(12 * points)
+    assert 27 <= few_numbers["registers_per_thread"] <= 35
+    vector = 4 + 12 + 5  # of a point, as in the loop over columns
+    counted = many.workload.instructions
+    beside = 30 + 12 * many_numbers["filled"] + 9 * many_numbers["fill_rows"]
+    beside += 8 * many_numbers["step_rows"] + 6 * 4
+    total = sum(counted[name].item() for name in ("fp32", "fp64", "integer", "move", "control"))
+    assert total == pytest.approx(vector * points + beside)
