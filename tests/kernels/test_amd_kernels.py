@@ -1,4 +1,4 @@
-"""The convolution and hotspot on AMD's GPUs, held to machine code of clang 17.0.6 (-O3, HIP)."""
+"""Kernels on AMD's GPUs, held to machine code of clang 17.0.6 (-O3, HIP)."""
 
 from __future__ import annotations
 
@@ -92,3 +92,23 @@ def test_hotspot_as_compiled():
     beside += 8 * many_numbers["step_rows"] + 6 * 4
     total = sum(counted[name].item() for name in ("fp32", "fp64", "integer", "move", "control"))
     assert total == pytest.approx(vector * points + beside)
+
+
+# Target's device, MWI and NWI, SA and SB; words that clang keeps in scratch memory, and that it
+# reads anew in a turn of the loop over KWI = 2 steps (8 x 8 threads, KWG = 16).
+SPILLED = [
+    ("mi50", 8, 8, 1, 52, 72), ("mi50", 8, 8, 0, 38, 105), ("mi50", 16, 8, 1, 141, 214),
+    ("mi50", 8, 16, 0, 137, 215), ("mi210", 8, 8, 1, 0, 0), ("mi210", 8, 16, 0, 42, 54),
+    ("radeon_pro_w7800", 8, 8, 1, 0, 0), ("radeon_pro_w7800", 8, 16, 0, 0, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "mwi", "nwi", "shared", "words", "reloaded"), SPILLED)
+def test_xgemm_spills_as_compiled(device, mwi, nwi, shared, words, reloaded):
+    launch = launched(
+        "xgemm", device, MWG=8 * mwi, NWG=8 * nwi, KWG=16, MDIMC=8, NDIMC=8, MDIMA=8, NDIMB=8,
+        VWM=4 if shared else 2, VWN=4 if shared else 2, STRM=0, STRN=0, SA=shared, SB=shared,
+    )  # fmt: skip
+    assert numbers_of(launch)["spilled"] == pytest.approx(words, rel=0.3, abs=8)
+    count = accesses_of(launch)["restored"].count.item() / (4096 / 2)
+    assert count == pytest.approx(reloaded, rel=0.5, abs=12)
