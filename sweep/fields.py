@@ -107,6 +107,9 @@ class Parameter:
 _DECLARED = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))
 _FLAGS = {name: Flags(codes) for name, codes in _DECLARED["flags"].items()}
 
+VARIANTS: dict[str, str] = _DECLARED["variants"]
+"""The variants of a model and what each is; the first is the default."""
+
 STATUS = _FLAGS["status"]
 """Why a configuration has no time. ``kernel_expression``: an expression of the kernel file divides
 by zero or yields a negative count there."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sweep.errors import SweepError, nearest
+from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
 from sweep.space import list_plans, load_plan, resolve
 from sweep.specs import (
@@ -57,11 +58,22 @@ def _recipe_line(name: str) -> str:
     return next(line for line in lines if not line.startswith("#!")).strip('#":. ')
 
 
+def _model_line(name: str) -> str:
+    model = get_model(name)
+    revised = f" (revised: {', '.join(model.revisions)})" if model.revisions else ""
+    return f"{model.reference}{revised}"
+
+
 def _model_text(name: str) -> str:
     model = get_model(name)
     module = sys.modules[model.bodies["printed"].__module__]
     lines = [(module.__doc__ or "").strip(), "", "Regimes:"]
     lines += [f"  {code:>3}  {regime}" for regime, code in model.regimes.items()]
+    lines += ["", "Variants, and what acts in them:"]
+    for variant, meaning in VARIANTS.items():
+        lines.append(
+            f"  {variant:<9}  {meaning}: {', '.join(model.errata_in(variant)) or 'nothing'}"
+        )
     lines += ["", f"Parameters in [model.{name}] of a device file:"]
     lines += [
         f"  {p.key:<28} {p.symbol:<22} {p.long_name}{'' if p.required else ' (optional)'}"
@@ -73,7 +85,7 @@ def _model_text(name: str) -> str:
 KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callable[[str], str]]] = {
     "kernels": (list_kernels, lambda key: load_kernel(key).name, _kernel_text),
     "devices": (list_devices, _device_line, lambda key: load_device(key).text),
-    "models": (model_names, lambda name: str(get_model(name).reference), _model_text),
+    "models": (model_names, _model_line, _model_text),
     "plans": (list_plans, lambda name: load_plan(name).description, _plan_text),
     "recipes": (_recipes, _recipe_line, _recipe_text),
 }

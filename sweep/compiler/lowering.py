@@ -40,6 +40,7 @@ from sweep.compiler.program import (
 )
 from sweep.errors import nearest
 from sweep.models import get_model
+from sweep.models.base import flags
 
 NUMPY_FUNCTIONS = ("ceil", "floor", "sqrt")
 NUMPY_CONSTANTS = ("inf", "nan")
@@ -55,7 +56,7 @@ def lowered(name: str, variant: str, length: int = 0) -> Program:
     name : str
         The model's name.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
     length : int
         Numbers in each sequence input.
 
@@ -66,8 +67,7 @@ def lowered(name: str, variant: str, length: int = 0) -> Program:
     """
     model = get_model(name)
     lengths = {i.symbol: length if i.sequence else None for i in model.inputs}
-    known = {"corrected": variant == "corrected"}
-    return lower(model.bodies[variant], lengths, known, model.results)
+    return lower(model.bodies[variant], lengths, flags(variant), model.results)
 
 
 def lower(

@@ -34,7 +34,7 @@ class Pass(NamedTuple):
     model : str
         Name of the model to evaluate.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
     form : str
         ``"clocks"``, ``"rows"`` or ``"sizes"``.
     outputs : tuple of str

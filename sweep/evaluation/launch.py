@@ -116,6 +116,8 @@ def build_launch(
         threads_per_block=threads,
         blocks=blocks,
         lanes=block.lanes,
+        shared_memory_per_block=shared_bytes,
+        shared_memory_per_sm=values["shared_memory_per_sm"],
         occupancy=launched,
         computation_instructions=summed([s.computation_instructions for s in stages], evaluate),
         instructions=instructions,

@@ -25,6 +25,7 @@ from sweep.evaluation.variables import (
     group_attributes,
     variables,
 )
+from sweep.fields import VARIANTS
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
 
@@ -156,7 +157,11 @@ def _tree(plan: Plan | Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]
 
     space = plan if isinstance(plan, Space) else resolve(plan)
     tree = xr.DataTree.from_dict({k.kernel.key: dataset(k, space.plan) for k in space.kernels})
-    tree.attrs.update(plan=space.plan.name, variant=space.plan.variant)
+    tree.attrs.update(
+        plan=space.plan.name,
+        variant=space.plan.variant,
+        variant_meaning=VARIANTS[space.plan.variant],
+    )
     return tree
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
-from sweep.fields import COMMON_FIELDS, Field, Flags
+from sweep.fields import COMMON_FIELDS, VARIANTS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
@@ -267,6 +267,7 @@ def group_attributes(space: KernelSpace, plan: Plan) -> dict[str, Any]:
         "kernel_sha256": kernel.sha256,
         "plan": plan.name,
         "variant": plan.variant,
+        "variant_meaning": VARIANTS[plan.variant],
         **({"compiled": kernel.compiled.described} if kernel.compiled else {}),
         "constraints": [c.text for c in space.constraints],
         "sweep_version": __version__,

@@ -109,7 +109,7 @@ class Case:
             lowered(model.name, self.plan.variant, max(lengths, default=0)),
             arguments,
             symbols=model.symbols,
-            errata=model.errata,
+            errata=model.errata_in(self.plan.variant),
             returns={own.name: _symbol(own) for own in fields},
         )
         program, known = finishing(), {**self.inputs, **body.results}
@@ -144,7 +144,7 @@ class Case:
     @property
     def follows_clocks(self) -> bool:
         """Whether the model's device parameters follow the clocks (erratum CLK)."""
-        return self.plan.variant == "corrected" and "CLK" in self.model.errata
+        return "CLK" in self.model.errata_in(self.plan.variant)
 
     @property
     def words(self) -> dict[str, str]:

@@ -134,7 +134,8 @@ def _equations(body: Trace, case: Case) -> Section:
             step = replace(step, formula=f"{step.formula}, as {words}")
         lines.append(step)
     codes = dict.fromkeys(code for step in steps for code in step.comment.split(", ") if code)
-    notes = tuple(f"{code}: {case.model.errata[code]}." for code in codes)
+    acting = case.model.errata_in(case.plan.variant)
+    notes = tuple(f"{code}: {acting[code]}." for code in codes)
     return Section("Equations", tuple(lines), notes)
 
 

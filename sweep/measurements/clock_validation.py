@@ -111,7 +111,7 @@ def validate_clocks(
     models : sequence of str
         The models; all by default.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
     by_kernel : bool
         Whether to return a row per kernel and model instead of one per model.
 

@@ -64,7 +64,7 @@ def scale(
         Tuning parameters and problem sizes of the measured launch, if the kernel has several
         values.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
 
     Returns
     -------

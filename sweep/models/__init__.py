@@ -122,7 +122,8 @@ def derived_parameters(
 
 def _check(model: Any, name: str, where: str) -> None:
     """Refuse a foreign model whose declaration contradicts itself or another model."""
-    from sweep.models.base import VARIANTS, Model
+    from sweep.fields import VARIANTS
+    from sweep.models.base import Model
 
     if not isinstance(model, Model):
         raise ModelError(f"{where} is not a sweep.models.base.Model")

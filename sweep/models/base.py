@@ -16,9 +16,6 @@ import numpy as np
 from sweep.fields import Field, Parameter
 from sweep.models.workload import Array, Workload
 
-VARIANTS = ("corrected", "printed")
-"""``printed`` follows the paper to the letter, ``corrected`` applies the documented errata."""
-
 HEAD = (
     "execution_cycles",
     "cycles_per_instruction",
@@ -227,9 +224,10 @@ class Model:
     regimes : mapping
         Permanent codes of the model's cases, unique over all models.
     bodies : mapping
-        Variant to the plain Python function that joins the equations. Its parameters are inputs by
-        name; one called ``corrected`` is whether the variant is the corrected one. It returns a
-        dictionary of all results by name.
+        Variant to the plain Python function that joins the equations, that of ``revised`` by
+        default that of ``corrected``. Its parameters are inputs by name; besides them ``corrected``
+        is whether errata act (in ``revised`` too) and ``revised`` whether revisions do. It returns
+        a dictionary of all results by name.
     prepare : callable
         ``prepare(workload, variant)`` returns the inputs by symbol, and their factors by name, as
         broadcastable arrays; an input that a device cannot give is NaN there. What is given here
@@ -243,7 +241,9 @@ class Model:
         share, by name (see :class:`sweep.hardware.derived.DeviceFacts`); ``None`` where it lacks
         one.
     errata : mapping
-        Documented differences between the variants.
+        Contradictions and undefined cases that ``corrected`` mends, by code.
+    revisions : mapping
+        What ``revised`` changes beyond that, by code; without any, ``revised`` is ``corrected``.
     findings : callable
         ``findings(workload, variant, results, write)`` returns what the model says of a
         configuration beyond its results, for ``sweep explain``: ``results`` are numbers by name,
@@ -262,6 +262,7 @@ class Model:
     prepare: Callable[[Workload, str], Mapping[str, Array | Sequence[Array]]]
     parameters: tuple[Parameter, ...]
     errata: Mapping[str, str]
+    revisions: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda own: {}
     findings: Findings = lambda work, variant, results, write: ()
@@ -279,12 +280,21 @@ class Model:
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "inputs", tuple(inputs))
         values = {i.symbol: i.value for i in inputs if i.value}
-        object.__setattr__(self, "prepare", partial(_prepared, values, self.prepare))
+        given = self.prepare if self.revisions else partial(_unrevised, self.prepare)
+        object.__setattr__(self, "prepare", partial(_prepared, values, given))
+        if "corrected" in self.bodies:
+            object.__setattr__(self, "bodies", {"revised": self.bodies["corrected"], **self.bodies})
 
     @property
     def results(self) -> tuple[str, ...]:
         """The names of what bodies return."""
         return (*HEAD, *(own.name for own in self.fields))
+
+    def errata_in(self, variant: str) -> dict[str, str]:
+        """Return what acts in a variant, by code: its differences from the paper."""
+        acting = flags(variant)
+        errata = self.errata if acting["corrected"] else {}
+        return {**errata, **(self.revisions if acting["revised"] else {})}
 
     def evaluate(self, variant: str, inputs: Mapping[str, Any]) -> dict[str, float]:
         """Return the results of one configuration by name, computed by the body as plain Python.
@@ -292,12 +302,12 @@ class Model:
         Parameters
         ----------
         variant : str
-            ``"corrected"`` or ``"printed"``.
+            One of :data:`sweep.fields.VARIANTS`.
         inputs : mapping
             Inputs by symbol: a number or an array of one, for sequences several of them.
         """
         body = self.bodies[variant]
-        known: dict[str, Any] = {"corrected": variant == "corrected"}
+        known: dict[str, Any] = {**flags(variant)}
         for i in self.inputs:
             if i.symbol in inputs:
                 value = inputs[i.symbol]
@@ -305,6 +315,20 @@ class Model:
         with np.errstate(all="ignore"):
             results: dict[str, float] = body(*(known[name] for name in _parameters(body)))
         return results
+
+
+def flags(variant: str) -> dict[str, bool]:
+    """Return the parameters of bodies that say what acts in a variant."""
+    return {"corrected": variant != "printed", "revised": variant == "revised"}
+
+
+def _unrevised(
+    prepare: Callable[[Workload, str], Mapping[str, Array | Sequence[Array]]],
+    work: Workload,
+    variant: str,
+) -> Mapping[str, Array | Sequence[Array]]:
+    """Return the inputs of a model without revisions, whose ``revised`` is ``corrected``."""
+    return prepare(work, "corrected" if variant == "revised" else variant)
 
 
 def _prepared(

@@ -8,7 +8,7 @@ instructions all cost the same. Instruction counts are dynamic, per thread; shar
 barriers and branches are computation instructions (Section 3.6); a memory instruction is coalesced
 only if the whole warp needs a single transaction (footnote 8).
 
-Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+Errata (``corrected`` applies them, ``printed`` does not):
 
 HK-1  The second condition of (23), "or Comp_cycles > Mem_cycles", contradicts Section 3.2.2,
       Case 5, by which such a kernel takes (3), that is (24); (23) would lose the factor N on the
@@ -16,21 +16,25 @@ HK-1  The second condition of (23), "or Comp_cycles > Mem_cycles", contradicts S
 HK-3  Without that clause (23) still falls below the issue bound for
       CWP_full - 1 < MWP <= CWP, so that more bandwidth can make a kernel slower. For both,
       corrected takes (22) when MWP = CWP = N and otherwise the larger of (23) and (24).
-HK-2  (26) is kept as printed in both variants.
+HK-2  (26) is kept as printed in all variants, but for HK-4 and HK-8.
 HK-4  MWP below 1 makes (MWP - 1) negative: corrected takes max(MWP - 1, 0).
 HK-5  #Rep (21) below 1, for a grid that does not fill the GPU, is less than one warp's own
       latency: corrected takes max(1, #Rep).
 HK-6  (25) divides Exec_cycles_app, without the barriers of (27): corrected takes the total, so that
       the CPI is that of the time given.
-HK-7  (22) adds Comp_cycles to (23) just where MWP reaches N, so that a little more bandwidth makes
-      a kernel slower. Where CWP = N, corrected takes the larger of (22), with MWP = N, and (23).
-HK-8  The barriers of (26) cost more with a larger MWP, so that less bandwidth can make a kernel
-      faster. corrected takes at least the total time that MWP_Without_BW (17) would give.
 HK-9  Less than one memory instruction a thread (those of some warps only, on average) makes Comp_p
       longer than the computation, and (22) shorter than the latency: corrected takes one period.
 CLK   corrected re-expresses DRAM latency, departure delays and bandwidth at the swept clocks (see
       :mod:`sweep.hardware.clocks`); printed has the core clock in (7) and in the conversion to
       seconds only.
+
+Revisions, which make another model of it (``revised`` applies them and the errata):
+
+HK-7  (22) adds Comp_cycles to (23) just where MWP reaches N, so that a little more bandwidth makes
+      a kernel slower. Where CWP = N, revised takes the larger of (22), with MWP = N, and (23).
+HK-8  The barriers of (26) cost more with a larger MWP, so that less bandwidth can make a kernel
+      faster. revised takes at least the total time that MWP_Without_BW (17) would give. (A delay
+      of Mem_L/MWP in (26) does not mend it: Mem_L - Mem_L/MWP still rises with MWP.)
 
 Not in the paper: the guard for kernels without memory instructions (its own micro-benchmark Mb1 is
 one), Comp_cycles x N x #Rep without synchronisation cost, and the activities for power.
@@ -244,7 +248,7 @@ def is_few_warps(mwp, n, cwp):
     return (mwp == n) and (cwp == n)
 
 
-@_equation("22", kind="condition")
+@_equation("22 revised", kind="condition")
 def is_cwp_limited(cwp, n):
     """CWP is limited by N: (22) is a lower bound whatever MWP is (HK-7)."""
     return cwp == n
@@ -340,28 +344,36 @@ def printed_time(
 
 def corrected_time(
     n, MWP, MWP_Without_BW, CWP, Mem_L, Mem_cycles, Comp_cycles, mem_insts, Departure_delay,
-    overlapped, synch_insts, active_blocks_per_sm, Rep,
+    overlapped, synch_insts, active_blocks_per_sm, Rep, revised,
 ):  # fmt: skip
     """Join (22) to (26), with the errata applied."""
     Rep = max(1.0, Rep)  # HK-5
     overlapped = max(overlapped, 0.0)  # HK-4
     periods = max(mem_insts, 1.0)  # HK-9
     waited = max(Mem_cycles, Mem_L)  # HK-9
-    every = n - 1.0  # HK-7
-    T22 = exec_cycles_app_22(waited, Comp_cycles, periods, every, Rep)
+    among = n - 1.0 if revised else overlapped  # HK-7
+    T22 = exec_cycles_app_22(waited, Comp_cycles, periods, among, Rep)
     T23 = exec_cycles_app_23(Mem_cycles, n, MWP, Comp_cycles, periods, overlapped, Rep)
     T24 = exec_cycles_app_24(Mem_L, Comp_cycles, n, Rep)
     Synch = synch_cost(Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep)
-    limited = is_cwp_limited(CWP, n)
-    least = T22 if limited else T24
-    memory_bound = T23 >= least  # HK-1, HK-3, HK-7
-    Exec = T23 if memory_bound else least
-    regime = EQ23 if memory_bound else (EQ22 if limited else EQ24)
-    bound = MEMORY if memory_bound else (LATENCY if limited else COMPUTE)
-    unlimited = max(MWP_Without_BW - 1.0, 0.0)
-    Free23 = exec_cycles_app_23(Mem_cycles, n, MWP_Without_BW, Comp_cycles, periods, unlimited, Rep)
-    Free_synch = synch_cost(Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep)
-    Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
+    if revised:
+        limited = is_cwp_limited(CWP, n)  # HK-7
+        least = T22 if limited else T24  # HK-7
+        memory_bound = T23 >= least  # HK-1, HK-3, HK-7
+        Exec = T23 if memory_bound else least
+        regime = EQ23 if memory_bound else (EQ22 if limited else EQ24)
+        bound = MEMORY if memory_bound else (LATENCY if limited else COMPUTE)
+        unlimited = max(MWP_Without_BW - 1.0, 0.0)
+        Free23 = exec_cycles_app_23(Mem_cycles, n, MWP_Without_BW, Comp_cycles, periods, unlimited,
+                                    Rep)  # fmt: skip
+        Free_synch = synch_cost(Departure_delay, unlimited, synch_insts, active_blocks_per_sm, Rep)
+        Synch = max(Synch, Free_synch - (Exec - max(Free23, least)))  # HK-8
+    else:
+        few = is_few_warps(MWP, n, CWP)
+        memory_bound = T23 >= T24  # HK-1, HK-3
+        Exec = T22 if few else (T23 if memory_bound else T24)
+        regime = EQ22 if few else (EQ23 if memory_bound else EQ24)
+        bound = LATENCY if few else (MEMORY if memory_bound else COMPUTE)
     return Exec, Synch, regime, bound, Rep
 
 
@@ -369,7 +381,7 @@ def body(
     n, active_blocks_per_sm, active_sm, n_sm, blocks, threads_per_block, threads_per_warp,
     comp_insts, uncoal_mem_insts, coal_mem_insts, synch_insts, uncoal_per_mw, load_bytes_per_warp,
     issue_cycles, core_freq, mem_bandwidth, mem_ld, departure_del_uncoal, departure_del_coal,
-    corrected,
+    corrected, revised,
 ):  # fmt: skip
     """Join the equations."""
     mem_insts = uncoal_mem_insts + coal_mem_insts
@@ -393,7 +405,7 @@ def body(
     if corrected:
         Exec, Synch, regime, bound, Rep = corrected_time(
             n, MWP, MWP_Without_BW, CWP, Mem_L, Mem_cycles, Comp_cycles, mem_insts,
-            Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep,
+            Departure_delay, overlapped, synch_insts, active_blocks_per_sm, Rep, revised,
         )  # fmt: skip
     else:
         Exec, Synch, regime, bound = printed_time(
@@ -482,9 +494,11 @@ MODEL = Model(
         "HK-4": "max(MWP - 1, 0)",
         "HK-5": "max(1, #Rep)",
         "HK-6": "CPI (25) of the total time (27)",
-        "HK-7": "(22) as a lower bound wherever CWP = N",
-        "HK-8": "barriers cost no less with less bandwidth",
         "HK-9": "at least one memory period",
         "CLK": "DRAM quantities follow the swept clocks",
+    },
+    revisions={
+        "HK-7": "(22) as a lower bound wherever CWP = N",
+        "HK-8": "barriers cost no less with less bandwidth",
     },
 )  # fmt: skip

@@ -11,15 +11,15 @@ prediction is derived here and labelled so: cycles per instruction of a warp amo
 are ``max(Lambda / w, lambda)``, and a run takes the longest of the computation pipeline, the memory
 pipeline and one warp's chain of dependent instructions. All taken branches of a warp are issued.
 
-Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+Errata (``corrected`` applies them, ``printed`` does not):
 
 LE-1  361.2 Gop/s for the GT 640 does not follow from 2 x 192 x 900 MHz = 345.6 (a fact about data;
       the printed 691 GFLOP/s does).
 LE-2  The printed shuffle draws from [index, length[ and is Fisher-Yates, which gives several
       cycles; Sattolo's, which the text names, draws from [index + 1, length[.
 LE-3  concWG needs a floor, and where MaxConcWarps binds instrRun must use
-      concWarps x actualWarpSize. As printed, registers do not limit the concurrent work groups;
-      corrected takes the occupancy rules.
+      concWarps x actualWarpSize. As printed, work groups are fractions (13.107 of 5,000 bytes on
+      the Quadro K620), and registers do not limit them; corrected takes the occupancy rules.
 CLK   corrected re-expresses latencies of global memory at the swept clocks.
 
 Not in the paper: types without latencies of their own (integer, control, moves on devices for
@@ -47,8 +47,10 @@ INPUTS = (
     provided("active_cu", "active CUs", "compute units that have work", "active_sm"),
     provided("max_conc_wg", "MaxConcWG", "most concurrent work groups on a compute unit",
              "limit_by_blocks"),
-    provided("conc_wg", "concWG", "concurrent work groups on a compute unit",
-             "limit_by_shared_memory"),
+    provided("max_local_mem", "MaxLocalMem", "local memory of a compute unit",
+             "shared_memory_per_sm"),
+    provided("local_mem_size", "localMemSize", "local memory of a work group",
+             "shared_memory_per_block"),
     provided("active_wg", "active work groups", "by the occupancy rules", "active_blocks_per_sm"),
     Input("max_conc_warps", "MaxConcWarps", "1", "most concurrent warps on a compute unit",
           "occupancy rules"),
@@ -78,8 +80,6 @@ INPUTS = (
 SYMBOLS = symbols_of(INPUTS) | {
     "n_pe": Symbol("NbrPEs", "1", "processing elements of a type on a compute unit"),
     "clock": Symbol("ClockFrequency", "Hz", "core clock"),
-    "max_local_mem": Symbol("MaxLocalMem", "B", "local memory of a compute unit"),
-    "local_mem_size": Symbol("localMemSize", "B", "local memory of a work group"),
     "work_items": Symbol("workItems", "1", "work items"),
     "runtime": Symbol("runtime", "s", "run time of the kernel"),
     "instr_kernel": Symbol("instrKernel", "1", "instructions of a work item"),
@@ -125,13 +125,13 @@ def wg(work_items, wg_size):
     return np.ceil(work_items / wg_size)
 
 
-@_equation("V-B as printed", "conc_wg")
+@_equation("V-B as printed", "concWG", "1", "concurrent work groups on a compute unit")
 def conc_wg_printed(max_conc_wg, wg, max_local_mem, local_mem_size):
     """Concurrent work groups, possibly a fraction (LE-3)."""
     return min(min(max_conc_wg, wg), max_local_mem / local_mem_size)
 
 
-@_equation("V-B")
+@_equation("V-B", "concWG", "1", "concurrent work groups on a compute unit")
 def conc_wg(max_conc_wg, wg, max_local_mem, local_mem_size):
     """Concurrent work groups (LE-3)."""
     return min(min(max_conc_wg, wg), np.floor(max_local_mem / local_mem_size))
@@ -296,7 +296,7 @@ def random_walk_array(
 ) -> Array:
     """Return the array of a random walk: each element is the index of the next.
 
-    ``"printed"`` follows the listing (several cycles), ``"corrected"`` is Sattolo's algorithm: one
+    ``"printed"`` follows the listing (several cycles), the others are Sattolo's algorithm: one
     cycle through the whole array (LE-2).
 
     Parameters
@@ -306,11 +306,11 @@ def random_walk_array(
     rng : numpy.random.Generator
         Source of randomness.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
     """
     array = np.arange(length)
     for index in range(length - 1):
-        low = index + 1 if variant == "corrected" else index
+        low = index if variant == "printed" else index + 1
         swap = int(rng.integers(low, length))
         array[index], array[swap] = array[swap], array[index]
     return array
@@ -323,15 +323,17 @@ COMPUTATION, MEMORY_PIPELINE, CHAIN = map(float, REGIMES.values())
 
 
 def body(
-    n_cu, active_cu, max_conc_wg, conc_wg, active_wg, max_conc_warps, wg, wg_size, warp_size,
-    instructions, count, issue, completion, local_count, local_issue, local_completion,
-    memory_count, memory_issue, memory_completion, corrected,
+    n_cu, active_cu, max_conc_wg, max_local_mem, local_mem_size, active_wg, max_conc_warps, wg,
+    wg_size, warp_size, instructions, count, issue, completion, local_count, local_issue,
+    local_completion, memory_count, memory_issue, memory_completion, corrected,
 ):  # fmt: skip
     """Join the equations."""
     WarpsWG = warps_wg(wg_size, warp_size)
     size = actual_warp_size(wg_size, WarpsWG)
-    # Registers limit the concurrent work groups in the occupancy rules only (LE-3).
-    conc = active_wg if corrected else min(min(max_conc_wg, wg), conc_wg)
+    if corrected:
+        conc = active_wg  # LE-3
+    else:
+        conc = conc_wg_printed(max_conc_wg, wg, max_local_mem, local_mem_size)
     w = conc_warps(max_conc_warps, WarpsWG, conc)
     total = total_warps(wg * wg_size, size)
     runs = runs_cu(total, n_cu, w)

@@ -8,9 +8,9 @@ Scope: a warp's code is a sequence of calculate periods, each a computation task
 memory access task; a task costs the sum of its instructions' costs (Table 1 for the GTX 260).
 One round of active warps; rounds are those of the launch, as in the other models.
 
-Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+Errata (``corrected`` applies them, ``printed`` does not):
 
-LS-1  (8) writes n, which (5) defines otherwise, for N_act (both variants use N_act); (13) lacks
+LS-1  (8) writes n, which (5) defines otherwise, for N_act (all variants use N_act); (13) lacks
       the 0 of its maximum: printed takes its argument as it is, possibly negative.
 LS-2  N_act in the denominator of (2) makes MPD 0 from 12 warps on for a plain coalesced load on the
       paper's own GPU, so that (10) divides by zero, while the paper reports 32 warps. corrected:
@@ -19,21 +19,24 @@ LS-3  With P > c, CPD1 falls with the warps and becomes negative (-4.76 at 32 wa
       though the paper reports 88 % accuracy there; the text introduces (3) for low and (4) for high
       proportions. corrected: CPD2 for P >= c, else the smaller of both, and never below 1.
 LS-4  Rounds below 1, for a grid that does not fill the GPU: corrected takes at least 1.
+CLK   corrected re-expresses t_mem, memory tasks and bandwidth at the swept clocks.
+
+Revisions, which make another model of it (``revised`` applies them and the errata):
+
 LS-5  floor(N_act/MPD - 1) in (10) and (12) jumps with MPD, which (2) makes proportional to the
       latency: a higher latency can make a kernel faster. The accesses of a bandwidth-bound SM end
-      one service time apart, which m/MPD approximates before it is rounded and limited. corrected:
+      one service time apart, which m/MPD approximates before it is rounded and limited. revised:
       those of a period take N_act service times, whatever the latency, also those of the last.
 LS-6  (1) divides by N_trans, as if the transactions of an access followed one another, while the
       access costs t_mem once (Table 1). (2) then serves as many times the warps that the bandwidth
       allows as an access has transactions: 2 for words of 4 bytes, 4 for words of 16 bytes at
       compute capability 1.3, and the more, the worse it coalesces. A saturated kernel exceeds
-      GPU_bw by that factor. corrected: a service time is that of the bytes which the transactions
-      move, at an SM's share of GPU_bw. MPD stays (2)'s, as the paper states it.
+      GPU_bw by that factor. revised: a service time is that of the bytes which the transactions
+      move, at an SM's share of GPU_bw. MPD stays (2)'s, but no longer enters the time.
 LS-7  (8), (10), (12) and (13) let computation of (N_act - 1) x c_i cover a wait, though by (6) it
       takes but 1/CPD of that: a higher core clock can make a waiting kernel slower. Nor does c < m
-      then tell whether a period waits: at c = m the time jumps. corrected: a warp's c_i/CPD covers
+      then tell whether a period waits: at c = m the time jumps. revised: a warp's c_i/CPD covers
       a wait, and a period is of the type that the waits left over make it.
-CLK   corrected re-expresses t_mem, memory tasks and bandwidth at the swept clocks.
 
 P is taken at the nominal clocks, and stays what it is at others: it is the proportion of the code
 that CPD was fitted to.
@@ -135,7 +138,7 @@ def mpd(n_act, gpu_bw, n_sm, warp_bw):
     return max(1.0, min(n_act, np.floor(gpu_bw / (n_sm * warp_bw))))
 
 
-@_equation("1, 2 in bytes", "service", "cycle", "an SM's share of the bandwidth for these bytes")
+@_equation("1, 2 revised", "service", "cycle", "an SM's share of the bandwidth for these bytes")
 def service(moved, n_sm, core_freq, gpu_bw):
     """Time in which an SM's share of the bandwidth moves what a memory task needs (LS-5, LS-6)."""
     return moved * n_sm * core_freq / gpu_bw
@@ -171,26 +174,26 @@ def is_high_proportion(p, c):
 # --- Section 3.5: calculate periods ---------------------------------------------------------------
 
 
-@_equation("type as printed", kind="condition")
-def waited_before_printed(m_previous, c_previous):
+@_equation("type", kind="condition")
+def waited_before(m_previous, c_previous):
     """The previous memory task outlasts its computation: types 3 and 4."""
     return c_previous < m_previous
 
 
-@_equation("type", kind="condition")
-def waited_before(t_p):
+@_equation("type revised", kind="condition")
+def waited_before_revised(t_p):
     """The other warps' computation leaves some of (10): types 3 and 4 (LS-7)."""
     return t_p > 0.0
 
 
-@_equation("type as printed", kind="condition")
-def waits_after_printed(c_i, m_i):
+@_equation("type", kind="condition")
+def waits_after(c_i, m_i):
     """The memory task of the period outlasts its computation: types 2 and 4."""
     return c_i < m_i
 
 
-@_equation("type", kind="condition")
-def waits_after(m_i, n_act, hidden):
+@_equation("type revised", kind="condition")
+def waits_after_revised(m_i, n_act, hidden):
     """The other warps' computation leaves some of (8): types 2 and 4 (LS-7)."""
     return (n_act - 1.0) * hidden < m_i
 
@@ -207,31 +210,31 @@ def computing(n_act, c_i, cpd):
     return np.ceil(n_act * c_i / cpd)
 
 
-@_equation("8 as printed", "t_c")
-def t_c_type2_printed(m_i, n_act, c_i):
+@_equation("8", "t_c")
+def t_c_type2(m_i, n_act, c_i):
     """Extra time after a period whose predecessor does not wait; n is N_act (LS-1)."""
     return max(m_i - (n_act - 1.0) * c_i, 0.0)
 
 
-@_equation("8", "t_c")
-def t_c_type2(m_i, n_act, hidden):
+@_equation("8 revised", "t_c")
+def t_c_type2_revised(m_i, n_act, hidden):
     """Extra time after a period whose predecessor does not wait (LS-7)."""
     return max(m_i - (n_act - 1.0) * hidden, 0.0)
 
 
-@_equation("10, 12 as printed", "t_p")
-def t_p_printed(m_previous, n_act, mpd, c_i):
+@_equation("10, 12", "t_p")
+def t_p(m_previous, n_act, mpd, c_i):
     """Extra time before a period's computation, in whole waiting periods (LS-5)."""
     return max(m_previous * np.floor(n_act / mpd - 1.0) - (n_act - 1.0) * c_i, 0.0)
 
 
-@_equation("10, 12", "t_p")
-def t_p(n_act, service, hidden):
+@_equation("10, 12 revised", "t_p")
+def t_p_revised(n_act, service, hidden):
     """Extra time before a period's computation, of as many accesses as warps (LS-5, LS-7)."""
     return max(n_act * service - (n_act - 1.0) * hidden, 0.0)
 
 
-@_equation("10 at the end", "t_p")
+@_equation("10 revised, at the end", "t_p")
 def t_p_end(n_act, service):
     """Extra time after the last period, of its accesses, which nothing covers (LS-5)."""
     return n_act * service
@@ -244,7 +247,13 @@ def t_c_type4_printed(m_i, n_act, c_i, t_p):
 
 
 @_equation("13", "t_c")
-def t_c_type4(m_i, n_act, hidden, t_p):
+def t_c_type4(m_i, n_act, c_i, t_p):
+    """Extra time after a period of type 4 (LS-1)."""
+    return max(m_i - ((n_act - 1.0) * c_i + t_p), 0.0)
+
+
+@_equation("13 revised", "t_c")
+def t_c_type4_revised(m_i, n_act, hidden, t_p):
     """Extra time after a period of type 4 (LS-7)."""
     return max(m_i - ((n_act - 1.0) * hidden + t_p), 0.0)
 
@@ -282,27 +291,29 @@ def corrected_cpd(p, c, CPD2, smaller):
     return CPD if CPD != CPD else max(CPD, 1.0)
 
 
-def printed_waits(n_act, n_sm, gpu_bw, Warp_bw, c_i, c_previous, m_i, m_previous):
-    """Join (2) and (8) to (13) for one period as the paper has them."""
-    MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
-    Tp = t_p_printed(m_previous, n_act, MPD, c_i)
-    before = waited_before_printed(m_previous, c_previous)
-    after = waits_after_printed(c_i, m_i)
-    Tc2 = t_c_type2_printed(m_i, n_act, c_i)
-    Tc4 = t_c_type4_printed(m_i, n_act, c_i, Tp)
-    return MPD, Tp, before, after, Tc2, Tc4
+def waits(n_act, MPD, c_i, c_previous, m_i, m_previous, corrected):
+    """Join (8) to (13) for one period."""
+    Tp = t_p(m_previous, n_act, MPD, c_i)
+    before = waited_before(m_previous, c_previous)
+    after = waits_after(c_i, m_i)
+    Tc2 = t_c_type2(m_i, n_act, c_i)
+    if corrected:
+        Tc4 = t_c_type4(m_i, n_act, c_i, Tp)  # LS-1
+    else:
+        Tc4 = t_c_type4_printed(m_i, n_act, c_i, Tp)
+    return Tp, before, after, Tc2, Tc4
 
 
-def corrected_waits(n_act, n_sm, core_freq, gpu_bw, Warp_bw, CPD, c_i, m_i, moved_previous):
-    """Join (2) and (8) to (13) for one period, with the errata applied."""
-    MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)
+def revised_waits(n_act, n_sm, core_freq, gpu_bw, CPD, c_i, m_i, moved_previous):
+    """Join (8) to (13) for one period, with the revisions."""
     each = hidden(c_i, CPD)
-    Tp = t_p(n_act, service(moved_previous, n_sm, core_freq, gpu_bw), each)
-    before = waited_before(Tp)
-    after = waits_after(m_i, n_act, each)
-    Tc2 = t_c_type2(m_i, n_act, each)
-    Tc4 = t_c_type4(m_i, n_act, each, Tp)
-    return MPD, Tp, before, after, Tc2, Tc4
+    served = service(moved_previous, n_sm, core_freq, gpu_bw)  # LS-6
+    Tp = t_p_revised(n_act, served, each)  # LS-5, LS-7
+    before = waited_before_revised(Tp)  # LS-7
+    after = waits_after_revised(m_i, n_act, each)  # LS-7
+    Tc2 = t_c_type2_revised(m_i, n_act, each)  # LS-7
+    Tc4 = t_c_type4_revised(m_i, n_act, each, Tp)  # LS-7
+    return Tp, before, after, Tc2, Tc4
 
 
 def outcome(busy, before_it, after_it, type1, type2, type3, type4):
@@ -320,24 +331,28 @@ def outcome(busy, before_it, after_it, type1, type2, type3, type4):
 def body(
     n_act, n_sm, active_sm, active_blocks_per_sm, blocks, warps_per_block, instructions, warp_bytes,
     p, a, b, c, d, m, n_thread, c_i, c_previous, d_mem, n_trans, moved_previous, weight, moved_last,
-    core_freq, gpu_bw, t_mem_cycles, m_i, m_previous, corrected,
+    core_freq, gpu_bw, t_mem_cycles, m_i, m_previous, corrected, revised,
 ):  # fmt: skip
     """Join the equations."""
     t_mem = t_mem_cycles / core_freq
     CPD2, smaller = degrees(p, a, b, c, d, m, n_act)
-    CPD = corrected_cpd(p, c, CPD2, smaller) if corrected else smaller
+    CPD = corrected_cpd(p, c, CPD2, smaller) if corrected else smaller  # LS-3
     type1 = type2 = type3 = type4 = busy = before_it = after_it = 0.0
     MPD = n_act
     for i in range(len(c_i)):
         Warp_bw = warp_bw(n_thread, d_mem[i], n_trans[i], t_mem)
         work = computing(n_act, c_i[i], CPD)
         if corrected:
-            MPD, Tp, before, after, Tc2, Tc4 = corrected_waits(
-                n_act, n_sm, core_freq, gpu_bw, Warp_bw, CPD, c_i[i], m_i[i], moved_previous[i]
+            MPD = mpd(n_act, gpu_bw, n_sm, Warp_bw)  # LS-2
+        else:
+            MPD = mpd_printed(n_act, gpu_bw, n_sm, Warp_bw)
+        if revised:
+            Tp, before, after, Tc2, Tc4 = revised_waits(
+                n_act, n_sm, core_freq, gpu_bw, CPD, c_i[i], m_i[i], moved_previous[i]
             )
         else:
-            MPD, Tp, before, after, Tc2, Tc4 = printed_waits(
-                n_act, n_sm, gpu_bw, Warp_bw, c_i[i], c_previous[i], m_i[i], m_previous[i]
+            Tp, before, after, Tc2, Tc4 = waits(
+                n_act, MPD, c_i[i], c_previous[i], m_i[i], m_previous[i], corrected
             )
         Tc = Tc4 if before else Tc2
         Tp = Tp if before else 0.0
@@ -351,8 +366,8 @@ def body(
         type2 += T if after and not before else 0.0
         type3 += T if before and not after else 0.0
         type4 += T if before and after else 0.0
-    if corrected:
-        Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))
+    if revised:
+        Tp = t_p_end(n_act, service(moved_last, n_sm, core_freq, gpu_bw))  # LS-5, LS-6
         before_it += Tp
         type3 += Tp
     cycles, regime, bound = outcome(busy, before_it, after_it, type1, type2, type3, type4)
@@ -453,7 +468,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     waited_for = sum(s["moved_previous"] * s["weight"] for s in sequence)
     return gathered(sequence) | {
         "instructions": work.computation_instructions + work.total("count"),
-        "warp_bytes": moved if variant == "corrected" else accessed,  # LS-6
+        "warp_bytes": moved if variant == "revised" else accessed,  # LS-6
         "p": computation / (computation + memory),
         "m": np.where(np.isfinite(device["m"]), device["m"], work.most_warps),
         "moved_last": np.maximum(moved - waited_for, 0.0),
@@ -539,9 +554,11 @@ MODEL = Model(
         "LS-2": "bandwidth bound of an SM in (2), MPD at least 1",
         "LS-3": "CPD2 at high proportions, CPD at least 1",
         "LS-4": "at least one round",
+        "CLK": "memory latency and bandwidth follow the swept clocks",
+    },
+    revisions={
         "LS-5": "(10), (12) without whole waiting periods: N_act service times",
         "LS-6": "accesses are served as their bytes are moved",
         "LS-7": "what covers a wait takes 1/CPD, as (6) counts it",
-        "CLK": "memory latency and bandwidth follow the swept clocks",
     },
 )  # fmt: skip

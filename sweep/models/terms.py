@@ -18,8 +18,8 @@ PROVIDED: Mapping[str, tuple[str, ...]] = {
     "active_sm": ("occupancy.active_sm", "1", "occupancy rules"),
     "active_warps_per_sm": ("occupancy.active_warps_per_sm", "1", "occupancy rules"),
     "limit_by_blocks": ("occupancy.limit_by_blocks", "1", "occupancy rules"),
-    "limit_by_shared_memory":
-        ("occupancy.limit_by_shared_memory", "1", "occupancy rules, by local memory"),
+    "shared_memory_per_block": ("shared_memory_per_block", "B", "kernel launch"),
+    "shared_memory_per_sm": ("shared_memory_per_sm", "B", "occupancy rules"),
     "warps_per_block": ("occupancy.warps_per_block", "1", "kernel launch"),
     "blocks": ("blocks", "1", "kernel launch"),
     "threads_per_block": ("threads_per_block", "1", "kernel launch"),

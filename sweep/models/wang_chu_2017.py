@@ -7,7 +7,7 @@ Scope: kernels whose warps alternate computation and global memory transactions,
 shared memory; DRAM runs on the memory clock, everything else on the core clock (Table I). Cycles
 are core cycles. A transaction is a 32-byte sector. Equation (1) is in :mod:`sweep.hardware.clocks`.
 
-Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+Errata (``corrected`` applies them, ``printed`` does not):
 
 WC-1  (10b) and (12b) have their inequalities exchanged: memory is saturated when the other warps'
       service time covers a warp's own round trip, as (16b), the same situation with shared
@@ -21,21 +21,25 @@ WC-4  (5a) scales the whole DRAM latency with core_f/mem_f, (4), which was fitte
 WC-5  inst_cycle is a throughput in (9) and a latency in (13) and (15): corrected keeps
       issue cycles and instruction latency apart; printed has the latency (Table IV) everywhere.
 WC-6  (9) to (15) repeat "one computation period and one global memory transaction", while
-      gld_trans counts sectors. corrected has p = gld_trans x o_itrs / k periods of k sectors each,
-      k sectors being one request, with d = k x agl_del.
+      gld_trans counts sectors of one iteration, and comp_inst instructions of all, which (7a)
+      divides by it. corrected has p = gld_trans x o_itrs / k periods of k sectors each, k sectors
+      being one request, with d = k x agl_del and comp_inst/p instructions in each.
 WC-7  A kernel without global accesses divides by zero in (7a): corrected takes
       inst_cycle x comp_inst x #Aw (ours); printed has no time.
 WC-8  Rounds below 1 in (6), for a grid that does not fill the GPU: corrected takes at least 1.
+
+Revisions, which make another model of it (``revised`` applies them and the errata):
+
 WC-9  (19) takes the computation between two global requests i_itrs times, once for each shared
-      transaction. corrected takes the computation of one iteration, however many shared
+      transaction. revised takes the computation of one iteration, however many shared
       transactions are in between.
 WC-10 (9) to (15) do not meet at their borders: with a higher latency (13) takes over from (11) and
       is faster, with a higher core clock (11) and (15) take over from (9) and are slower, and (9)
-      can be shorter than one of its warps takes alone. corrected takes the largest of the four,
+      can be shorter than one of its warps takes alone. revised takes the largest of the four,
       which is what (8) to (14) choose away from their borders, with the inequalities of WC-1.
 WC-11 (17) and (21) do not meet at the border (16): with faster memory (21) takes over and is
       slower. (17) can be shorter than the phases of a block, (21) than the issue of all warps and
-      than their service. corrected takes the largest of (9), (17) and (21); (21) with a service
+      than their service. revised takes the largest of (9), (17) and (21); (21) with a service
       time no longer than at the border, as beyond it the memory traffic hides the phases.
 
 ``core_f/mem_f`` in (4) to (5b) is relative to the ratio at which the device's latency and delay
@@ -103,7 +107,6 @@ SYMBOLS = symbols_of(INPUTS) | {
     "periods": Symbol("periods", "1", "requests of a warp in one iteration"),
     "border_del": Symbol("agl_del (16)", "cycle", "service time at the border of (16)"),
     "core_freq": Symbol("core_f", "Hz", "core clock"),
-    "t_phase2": Symbol("T_phase2", "cycle", "work in shared memory"),
 }
 _equation = equations("wang_chu", SYMBOLS)
 
@@ -233,7 +236,7 @@ def is_shared_infrequent(avr_comp, agl_del, sh_lat, aw, wpb):
     return (avr_comp <= agl_del) and (avr_comp + sh_lat <= agl_del * (aw - wpb))
 
 
-@_equation("16", "border_del")
+@_equation("16 revised", "border_del")
 def border_del(avr_comp, sh_lat, aw, wpb):
     """Service time from which on shared memory requests are infrequent (WC-11)."""
     return max(avr_comp, (avr_comp + sh_lat) / (aw - wpb))
@@ -251,15 +254,15 @@ def t_phase1(avr_comp, agl_del, gld_trans, aw, agl_lat, sh_lat):
     return avr_comp * 2.0 + agl_del * gld_trans * aw + agl_lat + sh_lat
 
 
-@_equation("19 as printed", "t_phase2")
-def t_phase2_printed(avr_comp, wpb, latency_comp, sh_lat, i_itrs):
+@_equation("19", "T_phase2", "cycle", "work in shared memory")
+def t_phase2(avr_comp, wpb, latency_comp, sh_lat, i_itrs):
     """Phase 2: a block works in shared memory, a whole period each time (WC-9)."""
     return avr_comp * (wpb - 1.0) + (latency_comp + sh_lat) * i_itrs
 
 
-@_equation("19")
-def t_phase2(avr_comp, wpb, latency_comp, periods, sh_lat, i_itrs):
-    """Phase 2: a block works in shared memory (WC-9)."""
+@_equation("19 revised", "t_phase2")
+def t_phase2_revised(avr_comp, wpb, latency_comp, periods, sh_lat, i_itrs):
+    """Phase 2: a block works in shared memory, its computation once (WC-9)."""
     return avr_comp * (wpb - 1.0) + latency_comp * periods + sh_lat * i_itrs
 
 
@@ -292,7 +295,7 @@ def printed_round(
     no_memory,
 ):  # fmt: skip
     """Join (7) to (21) as the paper has them."""
-    c = avr_comp(inst_latency, avr_inst(comp_inst / o_itrs, gld_trans))
+    c = avr_comp(inst_latency, avr_inst(comp_inst, gld_trans))
     compute = is_compute_dominated(c, delay, aw, lat)
     saturated = is_memory_saturated_printed(c, delay, lat, aw)
     few_short = is_few_short_printed(c, delay, lat, aw)
@@ -304,7 +307,7 @@ def printed_round(
     bound = COMPUTE if compute else (MEMORY if saturated else LATENCY)
     infrequent = is_shared_infrequent(c, delay, sh_lat, aw, wpb)
     Tphase1 = t_phase1(c, delay, gld_trans, aw, lat, sh_lat)
-    Tphase2 = t_phase2_printed(c, wpb, c, sh_lat, i_itrs)
+    Tphase2 = t_phase2(c, wpb, c, sh_lat, i_itrs)
     Tphase3 = t_phase3(c, delay, gld_trans, wpb, lat, sh_lat)
     T17 = t_active_17(c, lat, delay, aw, gld_trans)
     T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)
@@ -317,9 +320,9 @@ def printed_round(
 
 def corrected_round(
     aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, k, sectors, issue_cycles, inst_latency, sh_lat,
-    lat, delay, shared, no_memory,
+    lat, delay, shared, no_memory, revised,
 ):  # fmt: skip
-    """Join (7) to (21), with the errata applied."""
+    """Join (7) to (21), with the errata applied, and the revisions."""
     periods = sectors / k  # WC-5, WC-6
     d = k * delay  # WC-5, WC-6
     per_period = avr_inst(comp_inst, periods)  # WC-5, WC-6
@@ -330,18 +333,33 @@ def corrected_round(
     T13 = t_active_13(d, aw, lat, cl, periods)  # WC-5, WC-6
     T15 = t_active_15(c, aw, cl, lat, periods)  # WC-5, WC-6
     T17 = t_active_17(cl, lat, delay, aw, sectors)  # WC-5, WC-6
-    border = border_del(c, sh_lat, aw, wpb)  # WC-5, WC-6
-    served = delay if d <= border else border / k  # WC-11
+    if revised:
+        border = border_del(c, sh_lat, aw, wpb)  # WC-11
+        served = delay if d <= border else border / k  # WC-11
+    else:
+        served = delay
     Tphase1 = t_phase1(c, served, gld_trans, aw, lat, sh_lat)  # WC-5, WC-6
-    Tphase2 = t_phase2(c, wpb, cl, gld_trans / k, sh_lat, i_itrs)  # WC-9
+    if revised:
+        Tphase2 = t_phase2_revised(c, wpb, cl, gld_trans / k, sh_lat, i_itrs)  # WC-9
+    else:
+        Tphase2 = t_phase2(c, wpb, cl, sh_lat, i_itrs)  # WC-5
     Tphase3 = t_phase3(c, served, gld_trans, wpb, lat, sh_lat)  # WC-5, WC-6
     T21 = t_active_21(Tphase1, Tphase2, Tphase3, o_itrs)  # WC-5, WC-6
-    second = T17 if shared else T11  # WC-5, WC-6
-    third = T21 if shared else max(T13, T15)  # WC-5, WC-6
-    T = max(T9, max(second, third))  # WC-1, WC-10, WC-11
-    compute = T9 >= T  # WC-5, WC-6
-    memory = second >= T  # WC-5, WC-6
-    few_short = T13 >= T15  # WC-5, WC-6
+    second = T17 if shared else T11
+    if revised:
+        third = T21 if shared else max(T13, T15)  # WC-10
+        T = max(T9, max(second, third))  # WC-10, WC-11
+        compute = T9 >= T  # WC-10, WC-11
+        memory = second >= T  # WC-10, WC-11
+        few_short = T13 >= T15  # WC-10
+    else:
+        compute = (not shared) and is_compute_dominated(c, d, aw, lat)
+        infrequent = is_shared_infrequent(c, d, sh_lat, aw, wpb)
+        saturated = is_memory_saturated(c, d, cl, lat, aw)  # WC-1
+        few_short = is_few_short(c, d, cl, lat, aw)  # WC-1
+        memory = infrequent if shared else saturated
+        third = T21 if shared else (T13 if few_short else T15)
+        T = T9 if compute else (second if memory else third)
     few = EQ13 if few_short else EQ15
     regime = EQ9 if compute else (
         (EQ17 if shared else EQ11) if memory else (EQ21 if shared else few))  # fmt: skip
@@ -357,6 +375,7 @@ def body(
     aw, wpb, blocks, n_sm, active_sm, comp_inst, gld_trans, o_itrs, i_itrs,
     transactions_per_request, l2_hr, uses_shared, issue_cycles, inst_latency, sh_lat, l2_lat,
     l2_del, dm_lat, dm_lat_slope, dm_lat_intercept, uses_fit, dm_del, frequency_ratio, corrected,
+    revised,
 ):  # fmt: skip
     """Join the equations."""
     # (4) has the clock ratio inside; (5a) then takes it without a further factor (WC-4).
@@ -372,7 +391,7 @@ def body(
         k = transactions_per_request  # WC-5, WC-6
         T, c, regime, bound = corrected_round(
             aw, wpb, comp_inst, gld_trans, o_itrs, i_itrs, k, sectors, issue_cycles, inst_latency,
-            sh_lat, lat, delay, shared, no_memory,
+            sh_lat, lat, delay, shared, no_memory, revised,
         )  # fmt: skip
     else:
         T, c, regime, bound = printed_round(
@@ -428,7 +447,7 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array]:
     slope, intercept = device["dm_lat_slope_cycles"], device["dm_lat_intercept_cycles"]
     has_fit = np.isfinite(slope) & np.isfinite(intercept)
     choice = work.options.get("dram_latency", "auto")
-    wants_fit = choice == "eq4" or (choice == "auto" and variant == "corrected")
+    wants_fit = choice == "eq4" or (choice == "auto" and variant != "printed")
     without = np.nan if choice == "eq4" else 0.0  # eq4 asked for, and the device has no fit
     measured = np.where(np.isfinite(device["dm_lat_cycles"]), device["dm_lat_cycles"],
                         slope + intercept)  # fmt: skip
@@ -513,6 +532,8 @@ MODEL = Model(
         "WC-6": "periods of one request of k sectors",
         "WC-7": "kernels without global accesses",
         "WC-8": "at least one round",
+    },
+    revisions={
         "WC-9": "the computation of one iteration in (19), not a period for each shared access",
         "WC-10": "the largest of (9), (11), (13) and (15)",
         "WC-11": "with shared memory the largest of (9), (17) and (21), which meet at (16)",

@@ -110,7 +110,7 @@ class Clocks:
 
     def seen_by(self, variant: str) -> Clocks:
         """Return the clocks that a variant knows: these, or the nominal ones as printed (CLK)."""
-        if variant == "corrected":
+        if variant != "printed":
             return self
         nominal = (self.core_nominal, self.memory_nominal)
         return Clocks(*nominal, *nominal, np.ones_like(self.core_nominal))
@@ -126,6 +126,8 @@ class Workload:
         The launch [1].
     lanes : array
         Threads in use in a full warp: ``min(threads_per_block, warp_size)`` [1].
+    shared_memory_per_block, shared_memory_per_sm : array
+        Shared memory that a block asks for, and that a multiprocessor has [B].
     computation_instructions : array
         Dynamic instructions of a thread that are not global memory accesses [1].
     instructions : mapping
@@ -157,6 +159,8 @@ class Workload:
     threads_per_block: Array
     blocks: Array
     lanes: Array
+    shared_memory_per_block: Array
+    shared_memory_per_sm: Array
     occupancy: Occupancy
     computation_instructions: Array
     instructions: Mapping[str, Array]

@@ -21,7 +21,7 @@ global benchmark takes the latency of memory and the time of the cluster with mo
 is linear in the transactions far below the peak, and near it a sawtooth with the period of the
 clusters that becomes weaker with more blocks (Section 4.3).
 
-Errata (``variant="corrected"`` applies them, ``"printed"`` does not):
+Errata (``corrected`` applies them, ``printed`` does not):
 
 ZO-1  The peaks have all SMs, also where the grid does not fill them: corrected takes the SMs that
       a grid of whole rounds would keep busy, #blocks / #active blocks, so that no block is faster

@@ -29,7 +29,7 @@ def breakdown(work: Workload, variant: str = "corrected") -> list[dict[str, floa
     work : Workload
         One configuration, with the model's device parameters.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def causes(work: Workload, bottleneck: str, variant: str = "corrected") -> tuple
     bottleneck : str
         ``instruction_pipeline``, ``shared_memory`` or ``global_memory``.
     variant : str
-        ``"corrected"`` or ``"printed"``.
+        One of :data:`sweep.fields.VARIANTS`.
     """
 
     def time(workload: Workload) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation.variables import assumptions, coordinates, group_attributes, variables
+from sweep.fields import VARIANTS
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
 from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
@@ -36,7 +37,7 @@ def record_of(space: Space) -> dict[str, Any]:
             "title": model.title,
             "reference": model.reference,
             "doi": model.doi,
-            "errata": dict(model.errata) if plan.variant == "corrected" else {},
+            "errata": model.errata_in(plan.variant),
         }
     return {
         "identity": {
@@ -103,7 +104,12 @@ def layout_of(space: Space) -> StoreLayout:
     return StoreLayout(
         groups=[_group(kernel, plan) for kernel in space.kernels],
         record=record_of(space),
-        attrs={"title": plan.description or plan.name, "plan": plan.name, "variant": plan.variant},
+        attrs={
+            "title": plan.description or plan.name,
+            "plan": plan.name,
+            "variant": plan.variant,
+            "variant_meaning": VARIANTS[plan.variant],
+        },
     )
 
 

@@ -22,11 +22,11 @@ import numpy as np
 
 from sweep.errors import PlanError, nearest
 from sweep.expressions import Expression, ExpressionError, check_total
+from sweep.fields import VARIANTS
 from sweep.models import model_names
 from sweep.space.grid import CLOCK_AXES, Values
 from sweep.specs.reading import load_toml
 
-VARIANTS = ("corrected", "printed")
 PRECISIONS = ("float32", "float64")
 LAYOUTS = (None, "grid", "stacked")
 KEYS = (
@@ -55,7 +55,8 @@ class Plan:
     name, description : str
         For people; the name is also the default store, ``./NAME.zarr``.
     variant : str
-        ``"corrected"`` (documented errata applied) or ``"printed"`` (the papers to the letter).
+        ``"corrected"`` (contradictions and undefined cases mended), ``"printed"`` (the papers to
+        the letter) or ``"revised"`` (corrected, and changed for better predictions).
     axes : mapping
         Axis name to its values: tuning parameters and problem sizes of the kernels, and
         ``core_clock``, ``memory_clock`` [MHz] or ``core_clock_ratio``, ``memory_clock_ratio``
@@ -119,7 +120,7 @@ class Plan:
                 object.__setattr__(self, key, self._names(key))
         for model in self.models:
             self._choice("models", model, model_names())
-        self._choice("variant", self.variant, VARIANTS)
+        self._choice("variant", self.variant, tuple(VARIANTS))
         self._choice("precision", self.precision, PRECISIONS)
         self._choice("layout", self.layout, LAYOUTS)
         object.__setattr__(self, "axes", self._axes("axes", self.axes))

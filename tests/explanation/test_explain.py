@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,12 +20,12 @@ from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.planned import evaluate
 from sweep.evaluation.variables import variables
 from sweep.explanation.explaining import explain
-from sweep.fields import STATUS
-from sweep.models import model_names
+from sweep.fields import STATUS, VARIANTS
+from sweep.models import get_model, model_names
 from sweep.query import best
 from sweep.runs.record import record_of
 from sweep.space import Plan, resolve
-from sweep.specs import list_devices, load_device
+from sweep.specs import list_devices, load_device, load_kernel
 
 CLOCKS = {"core_clock_ratio": [0.8, 0.9, 1.0, 1.1, 1.3], "memory_clock_ratio": [0.85, 1.0, 1.15]}
 # Without global accesses, with and without shared memory, many registers, few blocks.
@@ -54,7 +55,7 @@ def line(explanation: Any, section: str, name: str, number: str = "") -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("model", model_names())
 def test_results_are_those_of_the_compiled_pass(model, variant):
     able = [key for key in list_devices() if model in load_device(key).model_parameters][:4]
@@ -168,6 +169,23 @@ def test_conditions_have_both_sides_and_their_truth():
         assert compared and all(made.left and made.right for made in compared)
         for made in compared:
             assert operators[made.operator](made.left_value, made.right_value) == made.holds
+
+
+@pytest.mark.parametrize(
+    ("model", "kernel", "device"),
+    [("hong_kim", "sepia", "gtx_280"), ("wang_chu", "transpose", "gtx_980"),
+     ("wang_chu", "mat_tiled", "gtx_980"), ("luo_suda", "transpose", "gtx_260")],
+)  # fmt: skip
+def test_only_errata_that_act_in_the_variant_are_named(model, kernel, device):
+    declared = get_model(model)
+    own = {name: values[0] for name, values in load_kernel(kernel).parameters.items()}
+    named = {}
+    for variant in VARIANTS:
+        text = explain(Plan((kernel,), (device,), (model,), variant=variant), own).to_text()
+        named[variant] = set(re.findall(r"\b[A-Z]{2}-[0-9]+|\bCLK\b", text))
+        assert named[variant] <= set(declared.errata_in(variant))
+    assert not named["printed"] and named["corrected"]
+    assert named["revised"] & set(declared.revisions)
 
 
 def test_inputs_say_where_they_come_from():

@@ -15,6 +15,7 @@ from sweep.compiler.lowering import lower, lowered
 from sweep.explanation import formulas
 from sweep.explanation.sections import literal
 from sweep.explanation.trace import Trace
+from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
 from sweep.models.base import Symbol, equations
 
@@ -148,7 +149,7 @@ def test_sequences_and_branches__number_by_number():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", model_names())
 def test_every_model_is_followed_to_the_numbers_of_its_body(name, variant):
     model = get_model(name)

@@ -13,7 +13,7 @@ import sweep.models.hong_kim_2009 as hk
 import sweep.models.wang_chu_2017 as wc
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.tables import model_inputs
-from sweep.fields import POWER_STATUS, STATUS
+from sweep.fields import POWER_STATUS, STATUS, VARIANTS
 from sweep.hardware import clocks
 from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time, share_at
 from sweep.hardware.derived import dram_share
@@ -101,10 +101,10 @@ def inputs_of(model, device, variant, core, memory):
     return {name: float(values.ravel()[0]) for name, values in found.items()}
 
 
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_clk__hong_kim_inputs(variant):
     values = inputs_of("hong_kim", "quadro_fx_5600", variant, 1.2, 0.8)
-    ratio, bytes_ratio = (1.5, 0.8) if variant == "corrected" else (1, 1)
+    ratio, bytes_ratio = (1, 1) if variant == "printed" else (1.5, 0.8)
     # No L2 cache and no fit: all of the latency is DRAM's.
     assert values["mem_ld"] == exact(420 * ratio)
     assert values["departure_del_uncoal"] == exact(10 * ratio)
@@ -120,9 +120,9 @@ def test_clk__hong_kim_latency_with_the_devices_fit():
     assert values["mem_ld"] == exact(222.78 * 1.25 + 277.32)
 
 
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_clk__wang_chu_inputs(variant):
-    # The clocks are in the paper's own equations: the same in both variants.
+    # The clocks are in the paper's own equations: the same in all variants.
     nominal = inputs_of("wang_chu", "gtx_980", variant, 1.0, 1.0)
     values = inputs_of("wang_chu", "gtx_980", variant, 900 / 700, 600 / 700)
     assert (nominal["frequency_ratio"], nominal["dm_del"]) == (1, 9.31)

@@ -13,9 +13,9 @@ from support.calling import call, digits, evaluated, exact
 from support.random_inputs import KERNELS
 
 import sweep.models.hong_kim_2009 as hk
+from sweep.fields import VARIANTS
 
 GOLDEN = golden.columns("hong_kim_2009")
-VARIANTS = ("corrected", "printed")
 
 
 def run(variant, inputs):
@@ -105,64 +105,79 @@ def test_hk7__equation22_is_entered_without_a_step():
     # MWP just below N, by the bandwidth, and at N.
     case = GOLDEN["few_warps"]
     at_n = case["n"] * case["bw_per_warp"] * 16
-    found = {
-        variant: [
-            run(variant, case | {"mem_bandwidth": at_n * scale}) for scale in (1 - 1e-9, 1 + 1e-9)
-        ]
-        for variant in VARIANTS
-    }
-    below, at = found["printed"]
-    assert (below["regime"], at["regime"]) == ("eq23", "eq22")
-    gap = at["execution_cycles"] - below["execution_cycles"]  # slower with more bandwidth
-    assert gap == pytest.approx(case["comp_cycles"] * case["rep"], rel=1e-4)
-    below, at = found["corrected"]
+    for variant in ("printed", "corrected"):
+        below, at = (run(variant, case | {"mem_bandwidth": at_n * s}) for s in (1 - 1e-9, 1 + 1e-9))
+        assert (below["regime"], at["regime"]) == ("eq23", "eq22")
+        gap = at["execution_cycles"] - below["execution_cycles"]  # slower with more bandwidth
+        assert gap == pytest.approx(case["comp_cycles"] * case["rep"], rel=1e-4)
+    below, at = (run("revised", case | {"mem_bandwidth": at_n * s}) for s in (1 - 1e-9, 1 + 1e-9))
     assert (below["regime"], at["regime"]) == ("eq22", "eq22")
     assert below["execution_cycles"] == at["execution_cycles"] == exact(case["corrected_total"])
     # Well below N memory periods take longer than (22), and nothing changes.
     half = case | {"mem_bandwidth": at_n / 2}
-    assert run("corrected", half)["regime"] == "eq23"
+    assert run("revised", half)["regime"] == run("corrected", half)["regime"] == "eq23"
+
+
+def test_hk7_hk8__by_hand():
+    # 2 warps, 10 accesses of 420 cycles, 50 instructions of 4; MWP 13 / 6.583 = 1.9747, 3 rounds.
+    mwp = 13e9 / (1.35e9 * 128 / 420 * 16)
+    corrected, revised = (run(v, GOLDEN["hk7"]) for v in ("corrected", "revised"))
+    assert corrected["execution_cycles"] == exact((4200 * 2 / mwp + 20 * (mwp - 1)) * 3)
+    assert revised["execution_cycles"] == exact((4200 + 200 + 20) * 3)
+    # 8 warps that meet at 500 barriers, 5 rounds: (22) takes 420 + 40 + 40 x 7 and holds in both.
+    mwp = 10e9 / (1e9 * 128 / 420 * 16)
+    corrected, revised = (run(v, GOLDEN["hk8"]) for v in ("corrected", "revised"))
+    assert corrected["synchronisation_cycles"] == exact(40 * (mwp - 1) * 500 * 5)
+    assert revised["execution_cycles"] == exact((740 + 40 * 7 * 500) * 5)
+
+
+BARRIERS = GOLDEN["hk8"]
+NARROW = [mwp * 1e9 * 128 / 420 * 16 for mwp in (2, 4, 8)]
 
 
 def test_hk8__barriers_do_not_reward_less_bandwidth():
     # A block of 8 warps that meet at 500 barriers and access memory once.
-    case = GOLDEN["figure12"] | {
-        "threads_per_block": 256, "n": 8, "active_blocks_per_sm": 1, "uncoal_mem_insts": 0,
-        "coal_mem_insts": 1, "synch_insts": 500, "departure_del_coal": 40, "comp_insts": 9,
-    }  # fmt: skip
-    bandwidths = [mwp * 1e9 * 128 / 420 * 16 for mwp in (2, 4, 8)]
     totals = {
-        variant: [run(variant, case | {"mem_bandwidth": b})["execution_cycles"] for b in bandwidths]
+        variant: [run(variant, BARRIERS | {"mem_bandwidth": b})["execution_cycles"] for b in NARROW]
         for variant in VARIANTS
     }
     assert totals["printed"][0] < totals["printed"][1] < totals["printed"][2]
-    assert totals["corrected"][2] == totals["printed"][2]
-    assert totals["corrected"] == [exact(totals["printed"][2])] * 3
+    assert totals["corrected"][0] < totals["corrected"][1] < totals["corrected"][2]
+    assert totals["revised"] == [exact(totals["printed"][2])] * 3
     # Where the bandwidth costs more than it saves at the barriers, they are as printed.
     narrow = GOLDEN["figure12"] | {"mem_bandwidth": 4e9}
     mwp = GOLDEN["figure12"]["mwp_peak_bw"] / 20
-    assert run("corrected", narrow)["memory_warp_parallelism"] == exact(mwp)
+    assert run("revised", narrow)["memory_warp_parallelism"] == exact(mwp)
     costs = [run(v, narrow)["synchronisation_cycles"] for v in VARIANTS]
-    assert costs[0] == costs[1] > 0
+    assert costs[0] == costs[1] == costs[2] > 0
+
+
+def test_hk8__a_delay_of_the_bandwidth_does_not_mend_it():
+    # Mem_L/MWP for the departure delay of (26): Mem_L - Mem_L/MWP rises with MWP all the same.
+    costs = [hk.synch_cost(420 / mwp, mwp - 1.0, 500.0, 1.0, 5.0) for mwp in (2.0, 4.0, 8.0)]
+    times = [run("corrected", BARRIERS | {"mem_bandwidth": b, "synch_insts": 0}) for b in NARROW]
+    totals = [cost + time["execution_cycles"] for cost, time in zip(costs, times, strict=True)]
+    assert totals[0] < totals[1] < totals[2]
 
 
 def test_hk9__less_than_one_memory_instruction():
     # One warp in ten has the kernel's only access: MWP = CWP = N.
     case = GOLDEN["few_warps"] | {"coal_mem_insts": 0.1, "comp_insts": 9.9}
     latency = case["mem_ld"]
-    printed, corrected = (run(v, case) for v in VARIANTS[::-1])
+    printed, corrected = (run(v, case) for v in ("printed", "corrected"))
     assert (printed["regime"], corrected["regime"]) == ("eq22", "eq22")
     # A computation period ten times as long as the computation; less than the latency of the one.
     assert printed["execution_cycles"] == exact(case["rep"] * (0.1 * latency + 40 + 400))
     assert corrected["execution_cycles"] == exact(case["rep"] * (latency + 40 + 40))
     many = case | {"n": 24, "comp_insts": 99.9}
-    printed, corrected = (run(v, many) for v in VARIANTS[::-1])
+    printed, corrected = (run(v, many) for v in ("printed", "corrected"))
     assert corrected["execution_cycles"] == exact(many["rep"] * (latency + 24 * 400))
     assert printed["execution_cycles"] > 4 * corrected["execution_cycles"]
 
 
 @given(KERNELS["hong_kim"]())
 def test_hk1_hk3__never_below_the_issue_bound(inputs):
-    # That more bandwidth is never slower (HK-3, HK-7) is in test_models_monotone.py.
+    # That more bandwidth is never slower revised (HK-3, HK-7) is in test_models_monotone.py.
     found = run("corrected", inputs)
     counts = ("comp_insts", "uncoal_mem_insts", "coal_mem_insts")
     issue = inputs["n"] * inputs["issue_cycles"] * sum(inputs[name] for name in counts)

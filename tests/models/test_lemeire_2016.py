@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from support.calling import evaluated
 
+from sweep.fields import VARIANTS
 from sweep.models import lemeire_2016 as le
 from sweep.specs import load_device
 
@@ -24,9 +26,10 @@ def latencies(generation):
 def body(variant="corrected", **given):
     """Evaluate the joined equations with one type of instruction and no memory by default."""
     values = dict(
-        n_cu=2.0, active_cu=2.0, max_conc_wg=16.0, conc_wg=1e9, active_wg=16.0, max_conc_warps=64.0,
-        wg=32.0, wg_size=32.0, warp_size=32.0, instructions=10.0, count=(10.0,), issue=(0.5,),
-        completion=(6.0,), local_count=0.0, local_issue=0.0, local_completion=0.0,
+        n_cu=2.0, active_cu=2.0, max_conc_wg=16.0, max_local_mem=49152.0, local_mem_size=0.0,
+        active_wg=16.0, max_conc_warps=64.0, wg=32.0, wg_size=32.0, warp_size=32.0,
+        instructions=10.0, count=(10.0,), issue=(0.5,), completion=(6.0,), local_count=0.0,
+        local_issue=0.0, local_completion=0.0,
         memory_count=0.0, memory_issue=0.0, memory_completion=0.0,
     )  # fmt: skip
     found = le.MODEL.evaluate(variant, values | given)
@@ -108,6 +111,12 @@ def test_erratum_le3__whole_groups_by_the_occupancy_rules():
     # 3 groups of 32 warps, 64 fit: as printed a run has 96 warps' instructions, so CPI is too low.
     printed = le.instr_run_printed(10.0, 1024.0, 3.0)
     assert printed / le.instr_run(10.0, le.conc_warps(64.0, 32.0, 3.0), 32.0) == 1.5
+    # The K620 at 64 work items and 5,000 bytes: 65536 / 5000 groups as printed.
+    k620 = dict(max_conc_wg=32.0, max_local_mem=65536.0, local_mem_size=5000.0, wg_size=64.0,
+                wg=1000.0, active_wg=12.0)  # fmt: skip
+    assert le.conc_wg_printed(32.0, 1000.0, 65536.0, 5000.0) == pytest.approx(13.107, abs=5e-4)
+    assert body("printed", **k620)["warps"] == pytest.approx(26.21, abs=5e-3)
+    assert body("corrected", **k620)["warps"] == 24
     # Registers limit the groups in corrected only.
     assert body("printed", active_wg=4.0)["warps"] == 16
     assert body("corrected", active_wg=4.0)["warps"] == 4
@@ -164,3 +173,20 @@ def test_forward__instruction_level_parallelism_shortens_the_chain():
     slow = body(wg=2.0, active_wg=1.0, completion=(9.1,), issue=(0.43,))
     fast = body(wg=2.0, active_wg=1.0, completion=(4.7,), issue=(0.30,))
     assert slow["cycles"] / fast["cycles"] == pytest.approx(9.1 / 4.7)
+
+
+def test_erratum_le3__from_the_files_of_the_quadro_k620(tmp_path):
+    path = tmp_path / "walk.toml"
+    path.write_text(
+        'schema = 1\nname = "walk"\nsource = {default = "assumed: a walk through local memory"}\n'
+        "launch = {threads_per_block = 64, blocks = 3000}\n"
+        "resources = {registers_per_thread = 16, shared_memory_bytes = 5000}\n"
+        "instructions = {fp32 = 100}\n"
+    )
+    warps = {
+        variant: evaluated(str(path), "quadro_k620", "lemeire", variant=variant)
+        for variant in VARIANTS
+    }
+    found = {variant: float(r["lemeire_concurrent_warps"]) for variant, r in warps.items()}
+    # A block takes 5,120 bytes of 64 KiB; the paper divides by what it asks for.
+    assert found == {"printed": pytest.approx(26.2144), "corrected": 24, "revised": 24}

@@ -10,7 +10,7 @@ import pytest
 
 from sweep import Plan
 from sweep.evaluation.launch import build_launch, build_workload
-from sweep.fields import BOUND
+from sweep.fields import BOUND, VARIANTS
 from sweep.models import luo_suda_2011 as ls
 from sweep.space import resolve
 
@@ -18,6 +18,7 @@ A, B, C, D, M = 3.0, 11.0, 0.5, 80.0, 32.0  # GTX 260, Section 3.4
 GTX_260_BW, N_SM, CORE_HZ, T_MEM = 111.9e9, 24.0, 1.242e9, 200.0  # Tables 1 and 2
 SERVICE = 24 * 32 * 4 / 111.9e9 * CORE_HZ  # of a coalesced float access, 128 bytes [cycle]
 
+ORDER = ("printed", "corrected", "revised")
 TABLE_3 = {"svm": 0.2623, "matrix": 0.282, "linear": 0.4584, "sepia": 0.5297,
            "blackscholes-7": 0.7662, "blackscholes": 0.8697}  # fmt: skip
 
@@ -51,7 +52,7 @@ def test_equations_3_to_5__printed_numbers(p, n_act, expected_cpd1, expected_cpd
 
 
 @pytest.mark.parametrize("n_act", [0.5, 64.0])
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_equation_4__no_time_outside_its_domain(n_act, variant):
     assert isnan(body(variant, n_act=n_act)["cycles"])
 
@@ -89,6 +90,12 @@ def test_erratum_ls3__high_proportions_and_never_below_one():
 def test_erratum_ls1__equation_13_lacks_its_zero():
     assert ls.t_c_type4_printed(200.0, 32.0, 44.0, 0.0) == 200.0 - 31 * 44.0 < 0
     assert ls.t_c_type4(200.0, 32.0, 44.0, 0.0) == 0.0
+    # Both in a period of type 4, 8 warps and one at a time: 100 x 7 - 7 x 50 cover 600 - 7 x 50.
+    period = dict(c_i=(50.0,), m_i=(600.0,), c_previous=(10.0,), m_previous=(100.0,))
+    printed, corrected = (body(v, n_act=8.0, gpu_bw=1e10, **period) for v in ORDER[:2])
+    cpd = min(ls.cpd1(C, 0.2623, 8.0, B, A), ls.cpd2(ls.n(D, 0.2623, C), M, 8.0, A))
+    assert corrected["cycles"] == ceil(400 / cpd) + 350
+    assert (printed["mpd"], corrected["mpd"]) == (0, 1)
 
 
 def test_erratum_ls5__higher_latency_is_not_faster():
@@ -96,12 +103,18 @@ def test_erratum_ls5__higher_latency_is_not_faster():
     latencies = [float(t) for t in range(100, 700)]
     mpd = [ls.mpd(32.0, GTX_260_BW, N_SM, ls.warp_bw(32.0, 4.0, 2.0, t / CORE_HZ))
            for t in latencies]  # fmt: skip
-    printed = [ls.t_p_printed(t, 32.0, n, 2.0) for t, n in zip(latencies, mpd, strict=True)]
-    assert printed[0] == 5 * 100 - 62  # 32 warps, 5 at a time: 5 further waiting periods
-    assert printed[-1] == 0  # a latency that is longer than the service of all
-    assert sum(after < before for before, after in pairwise(printed)) == 5
-    corrected = ls.t_p(32.0, ls.service(128.0, N_SM, CORE_HZ, GTX_260_BW), 2.0)
-    assert corrected == pytest.approx(32 * SERVICE - 62)
+    waits = [ls.t_p(t, 32.0, n, 2.0) for t, n in zip(latencies, mpd, strict=True)]
+    assert waits[0] == 5 * 100 - 62  # 32 warps, 5 at a time: 5 further waiting periods
+    assert waits[-1] == 0  # a latency that is longer than the service of all
+    assert sum(after < before for before, after in pairwise(waits)) == 5
+    revised = ls.t_p_revised(32.0, ls.service(128.0, N_SM, CORE_HZ, GTX_260_BW), 2.0)
+    assert revised == pytest.approx(32 * SERVICE - 62)
+    # The same waits in the whole model: 62 cycles and the rest, by the floor and without it.
+    period = dict(c_i=(2.0,), m_i=(0.0,), c_previous=(1.0,), p=0.2623)
+    work = ceil(64 / body()["cpd"])
+    for variant, wait in (("corrected", 5 * 100 - 62), ("revised", 32 * SERVICE - 62 / 7.5228)):
+        found = body(variant, m_previous=(100.0,), t_mem_cycles=100.0, **period)
+        assert found["cycles"] == pytest.approx(work + wait, abs=0.01)
 
 
 @pytest.mark.parametrize(("n_trans", "moved"), [(2.0, 128.0), (4.0, 512.0), (16.0, 512.0)])
@@ -114,35 +127,44 @@ def test_erratum_ls6__no_more_than_the_bandwidth(n_trans, moved):
     service = ls.service(moved, N_SM, CORE_HZ, GTX_260_BW) / CORE_HZ
     assert moved * N_SM / service == pytest.approx(GTX_260_BW)
     period = dict(c_i=(2.0,), m_i=(T_MEM,), c_previous=(2.0,), m_previous=(T_MEM,))
-    found = body(moved_previous=(moved,), n_trans=(n_trans,), **period)
+    found = body("revised", moved_previous=(moved,), n_trans=(n_trans,), **period)
     assert found["bound"] == BOUND["memory"]
     least = 32 * moved * N_SM / GTX_260_BW * CORE_HZ
     assert least < found["cycles"] < least + 4
+    # Corrected, a saturated kernel is faster than that by almost as much.
+    assert (
+        body("corrected", n_trans=(n_trans,), d_mem=(moved / 32,), **period)["cycles"] < least / 1.8
+    )
 
 
 def test_erratum_ls6__the_bandwidth_moves_every_byte_once():
     # As many float loads as periods: each period waits for the one before, the end for the last.
     period = dict(c_i=(2.0, 2.0), c_previous=(0.0, 2.0), m_i=(T_MEM, T_MEM), weight=(1.0, 9.0),
                   m_previous=(0.0, T_MEM), d_mem=(4.0, 4.0), n_trans=(2.0, 2.0))  # fmt: skip
-    found = body(moved_last=128.0, warp_bytes=1280.0, **period)
+    found = body("revised", moved_last=128.0, warp_bytes=1280.0, **period)
     assert found["cycles"] > 10 * 32 * SERVICE
     assert 0.95 < found["memory"] < 1.0
 
 
 def test_erratum_ls7__a_higher_core_clock_is_not_slower():
     # 8 warps in periods of 100 cycles that wait for 8 x 200 cycles, at higher and higher clocks.
-    def seconds(variant, clock):
+    def seconds(variant, clock, work=100.0, before=1.0):
         waits = clock * T_MEM
-        period = dict(c_i=(100.0,), c_previous=(100.0,), m_i=(waits,), m_previous=(waits,))
+        period = dict(c_i=(work,), c_previous=(work,), m_i=(waits,), m_previous=(waits * before,))
         found = body(variant, n_act=8.0, p=0.4, t_mem_cycles=waits, core_freq=clock * CORE_HZ,
                      **period)  # fmt: skip
         return found["cycles"] / clock
 
     clocks = np.linspace(0.4, 1.6, 25)
     printed = [seconds("printed", clock) for clock in clocks]
-    corrected = [seconds("corrected", clock) for clock in clocks]
+    revised = [seconds("revised", clock) for clock in clocks]
     assert any(after > 1.2 * before for before, after in pairwise(printed))
-    assert all(after <= before + 1 / 0.4 for before, after in pairwise(corrected))  # (6) rounds up
+    # (8) without a wait before: 7 x 10 cycles cover what took 8 x 10/2.7.
+    corrected = [seconds("corrected", clock, 10.0, 0.0) for clock in (0.4, 1.6)]
+    assert corrected == [(30 + 80 - 70) / 0.4, (30 + 320 - 70) / 1.6]
+    first, last = (seconds("revised", clock, 10.0, 0.0) for clock in (0.4, 1.6))
+    assert last <= first
+    assert all(after <= before + 1 / 0.4 for before, after in pairwise(revised))  # (6) rounds up
 
 
 def test_erratum_ls4__at_least_one_round():
@@ -156,14 +178,24 @@ BOTH = dict(c_i=(2.0,), m_i=(1600.0,), c_previous=(1.0,), m_previous=(200.0,))
 TYPES = [
     ("corrected", 1, 8.0, dict(c_i=(300.0,), c_previous=(300.0,)), lambda cpd: ceil(2400 / cpd)),
     # It waits after its own memory task, and by type 3 for the previous one.
-    ("corrected", 2, 4.0, dict(c_i=(10.0,)), lambda cpd: ceil(40 / cpd) + 200 - 3 * 10 / cpd),
+    ("revised", 2, 4.0, dict(c_i=(10.0,)), lambda cpd: ceil(40 / cpd) + 200 - 3 * 10 / cpd),
+    ("corrected", 2, 4.0, dict(c_i=(10.0,)), lambda cpd: ceil(40 / cpd) + 200 - 3 * 10),
     ("printed", 2, 4.0, dict(c_i=(10.0,)), lambda cpd: ceil(40 / cpd) + 200 - 3 * 10),
     # 32 warps: their accesses take 32 service times.
-    ("corrected", 3, 32.0, BEFORE, lambda cpd: ceil(160 / cpd) + 32 * SERVICE - 31 * 5 / cpd),
+    ("revised", 3, 32.0, BEFORE, lambda cpd: ceil(160 / cpd) + 32 * SERVICE - 31 * 5 / cpd),
+    # 32 warps, 11 at a time: one further waiting period (floor(32/11 - 1)), less than is covered.
+    (
+        "corrected",
+        3,
+        32.0,
+        BEFORE | dict(c_i=(6.0,), m_i=(0.0,)),
+        lambda cpd: ceil(192 / cpd) + 200 - 31 * 6,
+    ),
     # Printed, 8 warps, one at a time: 7 further waiting periods.
     ("printed", 3, 8.0, BEFORE, lambda cpd: ceil(40 / cpd) + 200 * 7 - 7 * 5),
     # It waits for both: what the wait before covers of the one after does not lengthen the period.
-    ("corrected", 4, 32.0, BOTH, lambda cpd: ceil(64 / cpd) + 1600 - 31 * 2 / cpd),
+    ("revised", 4, 32.0, BOTH, lambda cpd: ceil(64 / cpd) + 1600 - 31 * 2 / cpd),
+    ("corrected", 4, 32.0, BOTH, lambda cpd: ceil(64 / cpd) + 1600 - 31 * 2),
     ("printed", 4, 8.0, BOTH, lambda cpd: ceil(16 / cpd) + 1600 - 7 * 2),
 ]
 
@@ -175,7 +207,7 @@ def test_types_of_periods(variant, kind, n_act, period, cycles):
     assert found["cycles"] == pytest.approx(cycles(cpd), rel=1e-12)
     assert found["regime"] == ls.REGIMES[f"luo_suda_type{kind}"]
     if kind == 3:
-        assert found["mpd"] == (11 if variant == "corrected" else 1)
+        assert found["mpd"] == (1 if variant == "printed" else 11)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +220,7 @@ def test_types_of_periods(variant, kind, n_act, period, cycles):
     ],
 )
 def test_bound__what_takes_most_of_the_time(period, bound):
-    found = body(**period)
+    found = body("revised", **period)
     assert found["regime"] == ls.REGIMES["luo_suda_type4"]
     assert found["bound"] == BOUND[bound]
 

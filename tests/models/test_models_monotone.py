@@ -1,7 +1,8 @@
-"""What clocks, bandwidth and latency do to the time, in every model's corrected variant.
+"""What clocks, bandwidth and latency do to the time, in every variant of every model.
 
 More bandwidth and a higher clock are never slower, a higher latency never faster, with inputs that
-are random within what a device and a kernel can be. A kernel of computation and one of memory
+are random within what a device and a kernel can be; ``support/promises.py`` lists which variants do
+not keep to that, with counter-examples. A kernel of computation and one of memory
 accesses gain from their own clock, and from no other, on devices of three generations.
 """
 
@@ -11,92 +12,74 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.promises import BROKEN, CHANGES, broken, changed
 from support.random_inputs import KERNELS, numbers
 
 from sweep.evaluation.planned import evaluate
-from sweep.fields import BOUND
+from sweep.fields import BOUND, VARIANTS
 from sweep.models import get_model, model_names
 from sweep.space import Plan
 
 ROUNDING = 1 + 1e-11
-
-
-# Bandwidth, or the service times that are its reciprocal; latencies of DRAM.
-WIDER = {
-    "hong_kim": {"mem_bandwidth": 1},
-    "wang_chu": {"dm_del": -1},
-    "luo_suda": {"gpu_bw": 1},
-    "zhang_owens": {"peak_global": 1},
-    "lemeire": {"memory_issue": -1},
-    "combined": {"dram_bandwidth": 1, "l2_cycles": -1, "l1_cycles": -1, "shared_cycles": -1},
-}
-LATER = {
-    "hong_kim": {"mem_ld": 1},
-    "wang_chu": {"dm_lat": 1, "dm_lat_slope": 1, "dm_lat_intercept": 1},
-    "luo_suda": {"t_mem_cycles": 1, "m_i": 1, "m_previous": 1},
-    "zhang_owens": {"global_latency": 1},
-    "lemeire": {"memory_completion": 1},
-    "combined": {"dram_latency": 1, "cache_wait": 1, "shared_latency": 1, "alu_latency": 1},
-}
-# What a higher core clock raises: core cycles of DRAM's latency and service, and the clock itself.
-QUICKER = {
-    "hong_kim": {"core_freq": 1, "mem_ld": 1, "departure_del_uncoal": 1, "departure_del_coal": 1},
-    "wang_chu": {"frequency_ratio": 1},
-    "luo_suda": {"core_freq": 1, "t_mem_cycles": 1, "m_i": 1, "m_previous": 1},
-    "zhang_owens": {"frequency": 1, "core_clock": 1, "global_latency": 1},
-    "lemeire": {"memory_issue": 1, "memory_completion": 1},
-    "combined": {"core_clock": 1, "dram_latency": 1},
-}
-CHANGES = {"bandwidth": WIDER, "latency": LATER, "core clock": QUICKER}
+OWN = [(m, v) for m in model_names() for v in VARIANTS if v != "revised" or get_model(m).revisions]
+"""Models and the variants that differ: without revisions, revised is corrected."""
 
 models = pytest.mark.parametrize("model", model_names())
 
 
-def scaled(value, factor):
-    return tuple(v * factor for v in value) if isinstance(value, tuple) else value * factor
+def cycles(model, variant, inputs):
+    return get_model(model).evaluate(variant, inputs)["execution_cycles"]
 
 
-def changed(inputs, by, factor):
-    return inputs | {name: scaled(inputs[name], factor**power) for name, power in by.items()}
+def keeps(model, variant, change, inputs, factor):
+    """Return whether a promise is kept; None where there is no time before or after."""
+    after = cycles(model, variant, changed(model, variant, change, inputs, factor))
+    before = cycles(model, variant, inputs)
+    if not (0 < before < np.inf and 0 < after < np.inf):
+        # As printed, a change may lead out of a model's domain, or into it.
+        assert variant == "printed" or (0 < before < np.inf) == (0 < after < np.inf)
+        return None
+    if change == "latency":
+        return bool(after >= before / ROUNDING)
+    if change == "bandwidth":
+        return bool(after <= before * ROUNDING)
+    # (6) of Luo & Suda rounds the computation of every period up to whole cycles.
+    rounded = 0.0
+    if model == "luo_suda":
+        resident = inputs["active_blocks_per_sm"] * inputs["active_sm"]
+        rounded = sum(inputs["weight"]) * max(1.0, inputs["blocks"] / resident)
+    return bool(after / factor <= (before + rounded) * ROUNDING)
 
 
-def cycles(model, inputs):
-    """Return the corrected model's execution cycles."""
-    return get_model(model).evaluate("corrected", inputs)["execution_cycles"]
-
-
-@models
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("model", "variant", "change"),
+    [(m, v, c) for m, v in OWN for c in CHANGES if (m, c) not in broken(v)],
+)
 @given(data=st.data(), factor=numbers(1, 1.2) | numbers(1, 20))
 def test_bandwidth_and_clocks_are_never_slower_and_latency_never_faster(
-    model, change, data, factor
+    model, variant, change, data, factor
 ):
-    inputs = data.draw(KERNELS[model]())
-    before, after = (
-        cycles(model, inputs),
-        cycles(model, changed(inputs, CHANGES[change][model], factor)),
-    )
-    assert (0 < before < np.inf) == (0 < after < np.inf)
-    if not 0 < before < np.inf:
-        return
-    if change == "latency":
-        assert after >= before / ROUNDING
-    elif change == "bandwidth":
-        assert after <= before * ROUNDING
-    else:
-        # (6) of Luo & Suda rounds the computation of every period up to whole cycles.
-        rounded = 0.0
-        if model == "luo_suda":
-            resident = inputs["active_blocks_per_sm"] * inputs["active_sm"]
-            rounded = sum(inputs["weight"]) * max(1.0, inputs["blocks"] / resident)
-        assert after / factor <= (before + rounded) * ROUNDING
+    assert keeps(model, variant, change, data.draw(KERNELS[model]()), factor) is not False
 
 
-@models
+@pytest.mark.parametrize(
+    ("case", "variant"), [(case, variant) for case in BROKEN for variant in case.variants]
+)
+def test_what_a_variant_does_not_promise_it_does_not_keep(case, variant):
+    assert keeps(case.model, variant, case.change, case.inputs, case.factor) is False
+    # What the revisions are for.
+    assert keeps(case.model, "revised", case.change, case.inputs, case.factor)
+
+
+def test_revised_keeps_every_promise():
+    assert not list(broken("revised"))
+
+
+@pytest.mark.parametrize(("model", "variant"), [own for own in OWN if own[1] != "printed"])
 @given(st.data())
-def test_time_is_positive_or_none(model, data):
+def test_time_is_positive_or_none(model, variant, data):
     # What is not finite and positive is flagged by every pass (test_models_standard.py).
-    found = cycles(model, data.draw(KERNELS[model]()))
+    found = cycles(model, variant, data.draw(KERNELS[model]()))
     # Only (4) of Luo & Suda has an end, at 2m - 1 warps.
     assert 0 < found < np.inf or (model == "luo_suda" and not found > 0)
 

@@ -17,11 +17,11 @@ from support.standard import devices_of, plan_for, whole
 from sweep.compiler import passes as _passes
 from sweep.errors import PlanError
 from sweep.evaluation.variables import all_fields, regime_attributes
-from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
+from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS, VARIANTS
 from sweep.hardware.clocks import dynamic_power
 from sweep.hardware.derived import DeviceFacts
 from sweep.models import MODULES, get_model, model_names
-from sweep.models.base import HEAD, VARIANTS
+from sweep.models.base import HEAD
 from sweep.space import Plan, missing_parameters, with_derived
 from sweep.specs import check_model_parameters, list_devices, load_device, load_kernel
 
@@ -48,8 +48,8 @@ CONDITIONS = {"hong_kim": {"22", "23"}, "wang_chu": {"8", "10", "12", "14", "16"
 
 def numbers_of(infos):
     """Return the paper's numbers of equation functions; a function may stand for two."""
-    numbers = (n for i in infos for n in i.number.removesuffix(" as printed").split(", "))
-    return {n for n in numbers if n[0].isdigit()}
+    texts = (i.number.removesuffix(" as printed").removesuffix(" revised") for i in infos)
+    return {n for text in texts for n in text.split(", ") if n[0].isdigit()}
 
 
 @models
@@ -87,9 +87,10 @@ def test_declaration_is_whole(model):
     assert {i.symbol for i in declared.inputs} <= set(declared.symbols)
     assert len({i.symbol for i in declared.inputs}) == len(declared.inputs)
     read = set().union(*(inspect.signature(b).parameters for b in declared.bodies.values()))
-    assert read - {"corrected"} == {i.symbol for i in declared.inputs}
+    assert read - {"corrected", "revised"} == {i.symbol for i in declared.inputs}
     paper = importlib.import_module(MODULES[model])
-    for erratum in declared.errata:
+    assert not set(declared.errata) & set(declared.revisions)
+    for erratum in declared.errata_in("revised"):
         assert re.search(rf"^{erratum} ", paper.__doc__, re.MULTILINE), erratum
     for allowed in declared.options.values():
         assert len(set(allowed)) == len(allowed) > 1
@@ -228,7 +229,7 @@ def test_every_erratum_has_a_test_of_its_name():
     texts = [path.read_text(encoding="utf-8") for path in folder.glob("test_*.py")]
     names = {n for text in texts for n in re.findall(r"^def test_(\w+?)__", text, re.MULTILINE)}
     tested = {word for name in names for word in name.split("_")}
-    known = {erratum for model in model_names() for erratum in get_model(model).errata}
+    known = {code for model in model_names() for code in get_model(model).errata_in("revised")}
     assert {erratum.lower().replace("-", "") for erratum in known} <= tested
 
 
@@ -244,8 +245,9 @@ def test_clk__slower_memory_takes_longer_in_corrected_only(model):
     assert known.any() or model == "luo_suda"  # whose MPD is 0 as printed (LS-2)
     slow, fast = times["printed"][known].T
     assert (slow == fast).all()  # as if DRAM had no clock of its own
-    slow, fast = times["corrected"][np.isfinite(times["corrected"]).all(axis=-1)].T
-    assert (slow >= fast).all() and (slow > fast).any()
+    for variant in ("corrected", "revised"):
+        slow, fast = times[variant][np.isfinite(times[variant]).all(axis=-1)].T
+        assert (slow >= fast).all() and (slow > fast).any()
 
 
 # --- Derived device parameters --------------------------------------------------------------------

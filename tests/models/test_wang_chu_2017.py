@@ -14,17 +14,16 @@ from support.calling import call, digits, exact
 from support.golden import make_golden
 
 import sweep.models.wang_chu_2017 as wc
-from sweep.fields import BOUND
+from sweep.fields import BOUND, VARIANTS
 from sweep.specs import load_device
 
 GOLDEN = golden.columns("wang_chu_2017")
-VARIANTS = ("corrected", "printed")
 WORDS = {code: word.removeprefix("wang_chu_") for word, code in wc.REGIMES.items()}
 PARAMETERS = load_device("gtx_980").model_parameters["wang_chu"]
 
 
 def run(variant, inputs, **changed):
-    uses_fit = float(variant == "corrected")
+    uses_fit = float(variant != "printed")
     return call(wc, variant, inputs | {"uses_fit": uses_fit} | changed)
 
 
@@ -124,9 +123,10 @@ def test_golden__file_is_of_its_program():
 def test_model__golden(variant, case):
     values, found = GOLDEN[case], run(variant, GOLDEN[case])
     assert found["regime"] == WORDS[values[f"{variant}_regime"]]
-    assert found["memory_latency"] == exact(values[f"{variant}_agl_lat"])
+    basis = "printed" if variant == "printed" else "corrected"  # revised has the same periods
+    assert found["memory_latency"] == exact(values[f"{basis}_agl_lat"])
     assert found["memory_delay"] == exact(values["agl_del"])
-    assert found["computation_period"] == exact(values[f"{variant}_avr_comp"])
+    assert found["computation_period"] == exact(values[f"{basis}_avr_comp"])
     assert found["round_cycles"] == exact(values[f"{variant}_t_active"])
     assert found["execution_cycles"] == exact(values[f"{variant}_t_exec"])
 
@@ -141,8 +141,13 @@ def test_golden__every_regime_occurs_and_what_bounds_it():
         # As printed, a kernel without memory accesses has no time.
         assert codes == {*wc.REGIMES.values()} ^ ({26, None} if variant == "printed" else set())
     for values in GOLDEN.values():
-        found = run("corrected", values)
+        found = run("revised", values)
         assert found["bound"] == BOUND[BOUNDS[found["regime"]]]
+
+
+def of_all(variant, period):
+    """Return comp_inst for a period: (7a) as printed does not divide it by the iterations."""
+    return period if variant == "printed" else 6 * period
 
 
 @pytest.mark.parametrize(
@@ -163,9 +168,9 @@ def test_golden__every_regime_occurs_and_what_bounds_it():
 def test_borders__the_lower_equation_number(variant, period, aw, shared, regime):
     if variant == "printed" and regime == "eq13":
         regime = "eq11"  # ERRATA WC-1: few warps count as saturated
-    if variant == "corrected":  # ERRATA WC-10, WC-11: the larger time, where both do not meet
+    if variant == "revised":  # WC-10, WC-11: the larger time, where both do not meet
         regime = {(10, 51): "eq11", (10, 52): "eq11", (10, 8): "eq21"}.get((period, aw), regime)
-    found = run(variant, golden.ROUND, aw=aw, comp_inst=6 * period, uses_shared=shared)
+    found = run(variant, golden.ROUND, aw=aw, comp_inst=of_all(variant, period), uses_shared=shared)
     assert found["computation_period"] == period
     assert found["regime"] == regime
 
@@ -173,6 +178,6 @@ def test_borders__the_lower_equation_number(variant, period, aw, shared, regime)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_border_of_9_and_15__same_time(variant):
     # c (Aw - 1) = lat, with one inst_cycle: both give c Aw p + lat.
-    nine = run(variant, golden.ROUND, aw=26, comp_inst=6 * 20)
+    nine = run(variant, golden.ROUND, aw=26, comp_inst=of_all(variant, 20))
     assert nine["regime"] == "eq9"
     assert wc.t_active_15(20.0, 26.0, 20.0, 500.0, 6.0) == nine["round_cycles"] == 3620

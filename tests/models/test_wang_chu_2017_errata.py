@@ -20,19 +20,22 @@ from sweep.specs import load_device, load_kernel
 GOLDEN, ROUND = golden.columns("wang_chu_2017"), golden.ROUND
 
 
-def both(inputs, **changed):
-    """Return the printed and the corrected model's results."""
+def both(inputs, variants=("printed", "corrected"), **changed):
+    """Return the results of two variants."""
     given = {"uses_fit": 0} | inputs | changed
-    return call(wc, "printed", given), call(wc, "corrected", given)
+    return tuple(call(wc, variant, given) for variant in variants)
+
+
+REVISED = ("corrected", "revised")
 
 
 def test_wc1__saturated_memory_and_few_warps():
-    printed, corrected = both(ROUND, comp_inst=6 * 5)
+    printed, corrected = both(ROUND, comp_inst=5)[0], both(ROUND, comp_inst=6 * 5)[1]
     service = 10 * 64 * 6  # DRAM alone needs this for all transactions of a round
     assert (printed["regime"], corrected["regime"]) == ("eq13", "eq11")
     assert printed["round_cycles"] == 640 + 505 + 505 * 5 < service
     assert corrected["round_cycles"] == 505 + service
-    printed, corrected = both(ROUND, comp_inst=6 * 5, aw=8)
+    printed, corrected = both(ROUND, comp_inst=5, aw=8)[0], both(ROUND, comp_inst=30, aw=8)[1]
     alone = 6 * (5 + 500)  # one warp's own six periods
     assert (printed["regime"], corrected["regime"]) == ("eq11", "eq13")
     assert printed["round_cycles"] == 505 + 10 * 4 * 6 < alone
@@ -68,7 +71,8 @@ def test_wc5__a_throughput_where_warps_queue_and_a_latency_where_one_waits():
     printed, corrected = both(ROUND, **lanes, comp_inst=6000)
     issue = 0.25 * 6000 * 64
     assert (printed["regime"], corrected["regime"]) == ("eq9", "eq9")
-    assert printed["round_cycles"] == 16 * issue + 500
+    # Sixteen times by the latency, and six by the iterations, which (7a) leaves in (WC-6).
+    assert printed["round_cycles"] == 16 * 6 * issue + 500
     assert corrected["round_cycles"] == issue + 500
     _, corrected = both(ROUND, **lanes, comp_inst=6 * 100, aw=4)
     assert corrected["regime"] == "eq15"
@@ -85,12 +89,26 @@ def test_wc6__every_sector_is_served(case):
     assert service < corrected["round_cycles"] < 1.1 * service
 
 
+def test_wc6__equation_7a_divides_by_the_transactions_of_one_iteration():
+    # 120 instructions of a warp in 6 iterations of 2 sectors: 60 a period as printed, else 10.
+    case = ROUND | {"gld_trans": 2, "comp_inst": 120}
+    printed, corrected = both(case)
+    assert wc.avr_inst(120.0, 2.0) == 60
+    assert (printed["computation_period"], corrected["computation_period"]) == (60, 10)
+    # Printed: a period of each of 64 warps in each of 6 iterations. Corrected: 12 periods of 10
+    # instructions in a warp, whose issue is as long as the service of their sectors.
+    assert (printed["regime"], printed["round_cycles"]) == ("eq9", 60 * 64 * 6 + 500)
+    assert (corrected["regime"], corrected["round_cycles"]) == ("eq9", 120 * 64 + 500)
+
+
 def test_wc6__one_sector_a_request_is_as_printed_and_shared_memory_counts_all_iterations():
     for inputs in ({"comp_inst": 600}, {"comp_inst": 200, "aw": 20}):
-        printed, corrected = both(ROUND | inputs)
+        printed, _ = both(ROUND | inputs, comp_inst=inputs["comp_inst"] / 6)
+        _, corrected = both(ROUND | inputs)
         assert printed["round_cycles"] == corrected["round_cycles"]
         assert printed["regime"] == corrected["regime"]
-    printed, corrected = both(ROUND, uses_shared=1, i_itrs=1, comp_inst=12)
+    case = ROUND | {"uses_shared": 1, "i_itrs": 1}
+    printed, corrected = both(case, comp_inst=2)[0], both(case, comp_inst=12)[1]
     assert (printed["regime"], corrected["regime"]) == ("eq17", "eq17")
     assert printed["round_cycles"] == 2 + 500 + 10 * 64
     assert corrected["round_cycles"] == 2 + 500 + 10 * 64 * 6
@@ -116,15 +134,15 @@ def test_wc8__at_least_one_round():
 def test_wc9__a_period_of_computation_is_not_spent_at_every_shared_access():
     # 100 instructions of a warp in each of 6 iterations, 40 shared accesses between them.
     case = ROUND | {"uses_shared": 1, "i_itrs": 40, "comp_inst": 600, "aw": 4}
-    printed, corrected = both(case)
-    assert (printed["regime"], corrected["regime"]) == ("eq21", "eq21")
+    corrected, revised = both(case, REVISED)
+    assert (corrected["regime"], revised["regime"]) == ("eq21", "eq21")
     phase1, phase3 = 200 + 10 * 4 + 530, 200 + 10 * 4 + 530
-    assert printed["round_cycles"] == phase1 + (300 + (100 + 30) * 40 + phase3) * 6
-    assert corrected["round_cycles"] == phase1 + (300 + 100 + 30 * 40 + phase3) * 6
+    assert corrected["round_cycles"] == phase1 + (300 + (100 + 30) * 40 + phase3) * 6
+    assert revised["round_cycles"] == phase1 + (300 + 100 + 30 * 40 + phase3) * 6
     # Whether the same computation is interrupted often or rarely costs the accesses only.
-    more = both(case | {"i_itrs": 80})
-    assert more[1]["round_cycles"] - corrected["round_cycles"] == 40 * 30 * 6
-    assert more[0]["round_cycles"] - printed["round_cycles"] == 40 * (30 + 100) * 6
+    more = both(case | {"i_itrs": 80}, REVISED)
+    assert more[0]["round_cycles"] - corrected["round_cycles"] == 40 * (30 + 100) * 6
+    assert more[1]["round_cycles"] - revised["round_cycles"] == 40 * 30 * 6
 
 
 def mended(c, d, cl, lat, aw):
@@ -143,8 +161,11 @@ def test_wc10__higher_latency_is_not_faster():
     assert mended(5.0, 10.0, 5.0, 604.0, 62.0) == "eq11"
     assert mended(5.0, 10.0, 5.0, 606.0, 62.0) == "eq13"
     assert after < before
-    times = [both(ROUND, comp_inst=30, aw=62, dm_lat=lat)[1] for lat in (604, 606)]
-    assert times[0]["round_cycles"] == before < times[1]["round_cycles"]
+    (low, first), (high, second) = (
+        both(ROUND, REVISED, comp_inst=30, aw=62, dm_lat=lat) for lat in (604, 606)
+    )
+    assert (low["round_cycles"], high["round_cycles"]) == (before, after)
+    assert first["round_cycles"] == before < second["round_cycles"]
 
 
 def test_wc10__no_round_is_shorter_than_one_of_its_warps():
@@ -154,14 +175,15 @@ def test_wc10__no_round_is_shorter_than_one_of_its_warps():
     alone = 6 * (4 * 50 + 12)
     assert mended(12.5, 5.0, 200.0, 12.0, 2.0) == "eq9"
     assert wc.t_active_9(12.5, 2.0, 6.0, 12.0) < alone
-    _, corrected = both(case)
-    assert corrected["regime"] == "eq15"
-    assert corrected["round_cycles"] == 12.5 + alone
+    corrected, revised = both(case, REVISED)
+    assert (corrected["regime"], revised["regime"]) == ("eq9", "eq15")
+    assert corrected["round_cycles"] == 12.5 * 2 * 6 + 12 < alone
+    assert revised["round_cycles"] == 12.5 + alone
 
 
 @pytest.mark.parametrize("case", GOLDEN)
 def test_wc10__away_from_the_borders_the_conditions_choose(case):
-    values, found = GOLDEN[case], both(GOLDEN[case], uses_fit=1)[1]
+    values, found = GOLDEN[case], both(GOLDEN[case], REVISED, uses_fit=1)[1]
     if values["gld_trans"] and not values["uses_shared"]:
         c, d, cl = (values[f"corrected_{n}"] for n in ("avr_comp", "d", "latency_comp"))
         assert found["regime"] == mended(c, d, cl, values["corrected_agl_lat"], values["aw"])
@@ -170,24 +192,24 @@ def test_wc10__away_from_the_borders_the_conditions_choose(case):
 def test_wc11__faster_memory_is_not_slower():
     # c + sh_lat = d (Aw - Wpb) at a service time of 8: (17) gives way to (21).
     case = ROUND | {"uses_shared": 1, "i_itrs": 16, "comp_inst": 12, "aw": 8}
-    slow, fast = (both(case, dm_del=d) for d in (8.001, 7.999))
+    slow, fast = (both(case, REVISED, dm_del=d) for d in (8.001, 7.999))
     assert [found["regime"] for found in (slow[0], fast[0])] == ["eq17", "eq21"]
     assert fast[0]["round_cycles"] > 5 * slow[0]["round_cycles"]
     assert fast[1]["round_cycles"] <= slow[1]["round_cycles"]
     # Both sides of the border are (21), which meets itself there; (17) takes over further on.
     assert slow[1]["round_cycles"] == pytest.approx(fast[1]["round_cycles"], rel=1e-4)
     assert [found["regime"] for found in (slow[1], fast[1])] == ["eq21", "eq21"]
-    assert both(case, dm_del=500)[1]["regime"] == "eq17"
+    assert both(case, REVISED, dm_del=500)[1]["regime"] == "eq17"
 
 
 def test_wc11__no_round_is_shorter_than_its_issue_and_service():
     issue = {"uses_shared": 1, "i_itrs": 1, "comp_inst": 6 * 1000, "aw": 64}
-    _, found = both(ROUND, **issue)
+    _, found = both(ROUND, REVISED, **issue)
     assert (found["regime"], found["round_cycles"]) == ("eq9", 6000 * 64 + 500)
     # Computation just above the service time: not (16), but the service of all is yet longer.
     service = {"issue_cycles": 0.25, "inst_latency": 4, "comp_inst": 6 * 40.4, "dm_lat": 50}
-    printed, found = both(ROUND, **issue | service)
-    assert (printed["regime"], found["regime"]) == ("eq21", "eq17")
+    corrected, found = both(ROUND, REVISED, **issue | service)
+    assert (corrected["regime"], found["regime"]) == ("eq21", "eq17")
     assert found["round_cycles"] == exact(4 * 40.4 + 50 + 10 * 64 * 6)
 
 

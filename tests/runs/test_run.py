@@ -69,6 +69,8 @@ def test_root_says_how_the_results_were_made(reference):
     record = found.record
     assert record["plan"] == plan().as_dict()
     assert record["variant"] == "corrected"
+    assert "HK-1" in record["models"]["hong_kim"]["errata"]
+    assert "HK-7" not in record["models"]["hong_kim"]["errata"]
     for kind, load in (("devices", load_device), ("kernels", load_kernel)):
         assert list(record[kind]) == list(getattr(plan(), kind))
         for key, spec in record[kind].items():

@@ -52,8 +52,7 @@ def inputs(draw, model):
         found["active_sm"] = min(found["number_sm"], found["blocks"])
     elif model == "lemeire":
         found["wg_size"] *= 32
-        found |= {"active_cu": min(found["n_cu"], found["wg"]), "active_wg": found["conc_wg"]}
-        found["max_conc_wg"] = found["conc_wg"]
+        found |= {"active_cu": min(found["n_cu"], found["wg"]), "active_wg": found["max_conc_wg"]}
     if "n_sm" in found:
         found["active_sm"] = min(found["n_sm"], found["blocks"])
     return found

@@ -6,13 +6,14 @@ import dataclasses
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import sweep
 from sweep import plot
-from sweep.fields import COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
+from sweep.fields import COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS, VARIANTS
 from sweep.space import missing_parameters
 from sweep.specs import list_devices, load_device
 
@@ -130,13 +131,29 @@ def models() -> str:
 
 
 def errata() -> str:
-    """Return the changes in the corrected variant of each model."""
+    """Return how the variants of each model differ from the paper, and which do."""
+    rows = []
+    for name in sweep.model_names():
+        model = sweep.get_model(name)
+        for code, text in {**model.errata, **model.revisions}.items():
+            acting = [variant for variant in VARIANTS if code in model.errata_in(variant)]
+            rows.append(row(f"`{name}`", code, ", ".join(f"`{v}`" for v in acting), text))
+    head = ("model", "erratum", "acts in", "what it takes")
+    return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
+
+
+def promises() -> str:
+    """Return what variants of models do not promise, each with a counter-example."""
+    from support.promises import BROKEN, PROMISES  # the tests' folder must be on the path
+
     rows = [
-        row(f"`{name}`", code, text)
-        for name in sweep.model_names()
-        for code, text in sweep.get_model(name).errata.items()
+        row(f"`{case.model}`", f"`{variant}`", PROMISES[case.change], case.words)
+        for variant in VARIANTS
+        for case in BROKEN
+        if variant in case.variants
     ]
-    return "\n".join(["| model | erratum | corrected |", "| --- | --- | --- |", *rows])
+    head = ("model", "variant", "not kept", "counter-example")
+    return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
 
 
 # ---------------------------------------------------------------------------- results
@@ -169,6 +186,7 @@ def codes() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "models": models,
     "errata": errata,
+    "promises": promises,
     "variables": variables,
     "codes": codes,
     "functions": functions,
@@ -191,4 +209,5 @@ def renewed(text: str) -> str:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "tests"))
     README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")

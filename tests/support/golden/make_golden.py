@@ -20,6 +20,7 @@ from pathlib import Path
 
 DIGITS = Context(prec=20)
 HERE = Path(__file__).parent
+VARIANTS = ("printed", "corrected", "revised")
 
 
 # --- Hong & Kim 2009 ------------------------------------------------------------------------------
@@ -67,6 +68,11 @@ HONG_KIM = {
     # HK-1 and HK-3 as models of what goes wrong.
     "hk1": FX5600 | {"core_freq": "1e9", "mem_bandwidth": "80e9"}
     | launch(128, 32, 2, comp_insts=2490, coal_mem_insts=10),
+    # MWP below N by the bandwidth (HK-7); barriers that outweigh one access (HK-8).
+    "hk7": FX5600 | {"mem_bandwidth": "13e9"}
+    | launch(64, 48, 1, comp_insts=40, coal_mem_insts=10),
+    "hk8": FX5600 | {"core_freq": "1e9", "mem_bandwidth": "10e9", "departure_del_coal": 40}
+    | launch(256, 80, 1, comp_insts=9, coal_mem_insts=1, synch_insts=500),
     "hk3": GTX280 | launch(128, 60, 2, comp_insts=2495, uncoal_mem_insts=5),
 }  # fmt: skip
 
@@ -84,8 +90,8 @@ def hong_kim(inputs):
     q["mem_l_uncoal"], q["mem_l_coal"] = lone, q["mem_ld"]
     q["mem_cycles"] = lone * u + q["mem_ld"] * c
     if u + c == 0:
-        rounds = {"printed": q["rep"], "corrected": max(q["rep"], Fraction(1))}
-        for variant, rep in rounds.items():
+        for variant in VARIANTS:
+            rep = q["rep"] if variant == "printed" else max(q["rep"], Fraction(1))
             _hong_kim_end(q, variant, 13, q["comp_cycles"] * q["n"] * rep, Fraction(0))
         q["exec_cycles_app_no_memory"] = q["exec_cycles_app"]
         return q
@@ -108,13 +114,13 @@ def hong_kim(inputs):
     q["exec_cycles_few_warps"] = (q["mem_cycles"] + q["comp_cycles"]) * turns + q["comp_p"] * (
         q["mwp"] - 1
     )
-    for variant in ("printed", "corrected"):
+    for variant in VARIANTS:
         _hong_kim_total(q, variant, turns)
     return q
 
 
 def _hong_kim_total(q, variant, turns):
-    corrected = variant == "corrected"
+    corrected = variant != "printed"
     rep = max(q["rep"], Fraction(1)) if corrected else q["rep"]
     overlapped = max(q["mwp"] - 1, Fraction(0)) if corrected else q["mwp"] - 1
     times = {
@@ -126,6 +132,8 @@ def _hong_kim_total(q, variant, turns):
         q["overlapped"] = overlapped
         for regime, time in times.items():
             q[f"exec_cycles_app_{regime + 12}"] = time
+    if variant == "revised":
+        return _hong_kim_revised(q, times, turns, rep)
     if q["mwp"] == q["n"] and q["cwp"] == q["n"]:
         regime = 10
     elif corrected:
@@ -134,6 +142,20 @@ def _hong_kim_total(q, variant, turns):
         regime = 11 if q["cwp"] >= q["mwp"] or q["comp_cycles"] > q["mem_cycles"] else 12
     synch = q["departure_delay"] * overlapped * q["synch_insts"] * q["active_blocks_per_sm"] * rep
     _hong_kim_end(q, variant, regime, times[regime], synch)
+
+
+def _hong_kim_revised(q, times, turns, rep):
+    few = q["cwp"] == q["n"]  # HK-7: whatever MWP is
+    times[10] = (q["mem_cycles"] + q["comp_cycles"] + q["comp_p"] * (q["n"] - 1)) * rep
+    least = 10 if few else 12
+    regime = 11 if times[11] >= times[least] else least
+    # HK-8: no less than without the bandwidth's limit.
+    barrier = q["departure_delay"] * q["synch_insts"] * q["active_blocks_per_sm"] * rep
+    synch = barrier * max(q["mwp"] - 1, Fraction(0))
+    mwp = q["mwp_without_bw"]
+    free = (q["mem_cycles"] * q["n"] / mwp + q["comp_p"] * max(mwp - 1, Fraction(0))) * rep
+    unlimited = max(free, times[least]) + barrier * max(mwp - 1, Fraction(0))
+    _hong_kim_end(q, "revised", regime, times[regime], max(synch, unlimited - times[regime]))
 
 
 def _hong_kim_end(q, variant, regime, time, synch):
@@ -146,7 +168,7 @@ def _hong_kim_end(q, variant, regime, time, synch):
     q[f"{variant}_synch_cost"] = synch
     q[f"{variant}_total"] = time + synch
     # HK-6: (25) as printed leaves the barriers out.
-    timed = time + synch if variant == "corrected" else time
+    timed = time if variant == "printed" else time + synch
     q[f"{variant}_cpi"] = timed / q["total_insts"] / warps
 
 
@@ -175,14 +197,14 @@ WANG_CHU = {
     "memory": kernel(700, 700, 64, 8, 65536, 40, 12, 1),
     "memory_fast": kernel(1000, 400, 64, 8, 65536, 40, 12, 1),
     "memory_cached": kernel(1000, 500, 64, 8, 4096, 400, 8, 64, hits="0.9"),
-    "few_short": kernel(700, 700, 4, 2, 512, 24, 4, 3),
+    "few_short": kernel(700, 700, 4, 2, 512, 8, 4, 3),
     "few_long": kernel(700, 700, 4, 4, 256, 2000, 4, 5),
     "uncoalesced": kernel(900, 600, 48, 8, 2048, 500, 64, 2, k=32),
     "shared_infrequent": kernel(700, 700, 64, 8, 16384, 60, 32, 1, inner=1),
     "shared_between": kernel(700, 700, 64, 8, 16384, 600, 32, 1, inner=1),
     "shared_intensive": kernel(800, 600, 32, 8, 4096, 60000, 8, 32, inner=64, hits="0.5"),
     "shared_phases": kernel(700, 700, 16, 8, 4096, 6000, 8, 32, inner=64, hits="0.5"),
-    "part_round": kernel(700, 700, 16, 8, 20, 400, 4, 4),
+    "part_round": kernel(700, 700, 16, 8, 20, 32, 4, 4),
     "no_memory": kernel(700, 700, 32, 4, 64, 1000, 0, 1),
 }
 
@@ -197,7 +219,8 @@ def wang_chu(inputs):
     q["agl_del"] = q["l2_del"] * q["l2_hr"] + q["dm_del"] * ratio * misses
     q["rounds"] = q["wpb"] * q["blocks"] / q["aw"] / q["n_sm"]
     if q["gld_trans"] == 0:
-        _wang_chu_end(q, "corrected", 26, q["issue_cycles"] * q["comp_inst"] * q["aw"])
+        for variant in ("corrected", "revised"):
+            _wang_chu_end(q, variant, 26, q["issue_cycles"] * q["comp_inst"] * q["aw"])
         return q
     _wang_chu_printed(q)
     _wang_chu_corrected(q)
@@ -206,7 +229,7 @@ def wang_chu(inputs):
 
 def _wang_chu_printed(q):
     lat, delay, aw, outer = q["printed_agl_lat"], q["agl_del"], q["aw"], q["o_itrs"]
-    comp = q["inst_latency"] * q["comp_inst"] / outer / q["gld_trans"]
+    comp = q["inst_latency"] * q["comp_inst"] / q["gld_trans"]
     q["printed_avr_comp"] = comp
     if q["uses_shared"]:
         infrequent = comp <= delay and comp + q["sh_lat"] <= delay * (aw - q["wpb"])
@@ -233,17 +256,27 @@ def _wang_chu_corrected(q):
     q["corrected_avr_comp"], q["corrected_latency_comp"] = c, cl
     times = {20: c * aw * p + lat}
     if q["uses_shared"]:
-        # (16) holds from here on; aw > wpb in every case.
+        times[24] = cl + lat + q["agl_del"] * aw * sectors
+        phase2 = c * (q["wpb"] - 1) + (cl + q["sh_lat"]) * q["i_itrs"]
+        infrequent = c <= d and c + q["sh_lat"] <= d * (aw - q["wpb"])
+        regime = 24 if infrequent else 25
+        corrected = times | {25: _phases(q, lat, c, d / k, phase2)}
+        # WC-9, WC-11. (16) holds from the border on; aw > wpb in every case.
         border = max(c, (c + q["sh_lat"]) / (aw - q["wpb"]))
         busy = c * (q["wpb"] - 1) + cl * p / q["o_itrs"] + q["sh_lat"] * q["i_itrs"]
-        times[24] = cl + lat + q["agl_del"] * aw * sectors
         times[25] = _phases(q, lat, c, min(d, border) / k, busy)
     else:
         times[21] = lat + cl + d * aw * p
         times[22] = d * aw + (cl + lat) * p
         times[23] = c * (aw - 1) + (cl + lat) * p
+        corrected, covered = times, d * (aw - 1)
+        if c >= d:
+            regime = 20 if c * (aw - 1) >= lat else 23
+        else:
+            regime = 21 if cl + lat <= covered else 22
+    _wang_chu_end(q, "corrected", regime, corrected[regime])
     time = max(times.values())
-    return _wang_chu_end(q, "corrected", min(r for r, t in times.items() if t == time), time)
+    _wang_chu_end(q, "revised", min(r for r, t in times.items() if t == time), time)
 
 
 def _phases(q, lat, c, delay, phase2):
@@ -254,7 +287,7 @@ def _phases(q, lat, c, delay, phase2):
 
 
 def _wang_chu_end(q, variant, regime, time):
-    rounds = max(q["rounds"], Fraction(1)) if variant == "corrected" else q["rounds"]
+    rounds = q["rounds"] if variant == "printed" else max(q["rounds"], Fraction(1))
     q[f"{variant}_regime"] = Fraction(regime)
     q[f"{variant}_t_active"] = time
     q[f"{variant}_t_exec"] = time * rounds
