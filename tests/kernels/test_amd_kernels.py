@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from support.launches import accesses_of, launched, numbers_of
 
-DEVICES = {"gfx906": "mi50", "gfx1100": "radeon_pro_w7800"}
+DEVICES = {
+    "gfx906": "mi50",
+    "gfx90a": "mi250x",
+    "gfx1032": "radeon_pro_w6600",
+    "gfx1100": "radeon_pro_w7800",
+}
 
 # Target, block_size_x and _y, use_shmem, tile_size_x and _y; then what the machine code has for a
 # thread: registers, words spilled, restored, and loaded from shared memory or the image, vector
@@ -20,6 +25,9 @@ COMPILED = [
     (("gfx906", 48, 4, 1, 2, 2), 64, 460, 790, 570, 1183),
     (("gfx906", 48, 4, 1, 4, 3), 64, 1270, 2685, 1380, 3064),
     (("gfx906", 48, 4, 0, 2, 2), 64, 1472, 756, 900, 6825),
+    (("gfx90a", 48, 4, 1, 2, 1), 128, 112, 112, 450, 706),
+    (("gfx90a", 48, 4, 1, 2, 2), 128, 396, 638, 570, 1139),
+    (("gfx1032", 48, 4, 1, 2, 2), 128, 399, 723, 570, 1273),
     (("gfx1100", 32, 4, 1, 2, 2), 157, 0, 0, 570, -60),
     (("gfx1100", 32, 4, 1, 2, 4), 192, 175, 175, 810, 556),
     (("gfx1100", 48, 4, 1, 1, 1), 15, 0, 0, 225, 25),
