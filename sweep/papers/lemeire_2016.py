@@ -8,32 +8,69 @@ from typing import Any
 import numpy as np
 
 from sweep.models import lemeire_2016 as le
+from sweep.papers.report import declared, numbers
 from sweep.specs import load_device
 
 GENERATIONS = ("kepler", "fermi", "tesla", "southern_islands", "northern_islands")
 KINDS = ("sp", "int", "sf")
 ILP = (1, 2, 4)  # independent instructions
+RIDGES = (("sp", 1), *((kind, ilp) for kind in ("int", "sf") for ilp in ILP))  # as printed
+CHIP = ("clocks.core_nominal", "chip.sm_count", "chip.warp_size")
+
+
+def _chip(device: str) -> tuple[Any, tuple[float, ...]]:
+    """Return a device's own parameters, and its clock, compute units and warp size."""
+    found = load_device(device)
+    return found.model_parameters["lemeire"], tuple(found.values[name] for name in CHIP)
+
+
+def _table_3() -> list[float]:
+    """Return rates from the issue latencies, and ridge points."""
+    own, (clock, n_cu, warp) = _chip("quadro_k620")
+    latency = _by_ilp(own)
+    rates = [
+        le.throughput(clock, latency[kind, ilp][0]) * warp * n_cu / 1e9
+        for kind in KINDS
+        for ilp in ILP
+    ]
+    return [*rates, *(le.ridge_point(latency[k][1], latency[k][0], warp) for k in RIDGES)]
+
+
+def _memory() -> list[float]:
+    """Return the bandwidths that the issue latencies of requests imply."""
+    own, (clock, _, warp) = _chip("quadro_k620")
+    rows = (row[:2] for kind in ("global", "local", "constant") for row in own[f"{kind}_memory"])
+    return [
+        le.bandwidth(le.bytes_comm(warp, 1.0, float(size)), float(issue) / clock) / 1e9
+        for size, issue in rows
+    ]
+
+
+def _equations() -> list[float]:
+    """Return peaks of the GT 640, (6) beyond the cache, and what a warp takes by the elements."""
+    own, (clock, n_cu, _) = _chip("gt_640")
+    peak = le.peak(n_cu, float(dict(own["processing_elements"])["sp"]), clock) / 1e9
+    first, second, cache = _constant(_chip("quadro_k620")[0])
+    array = cache * declared("lemeire_2016")["inputs"]["array_over_cache"]
+    tesla, kepler = (load_device(f"lemeire_{name}").values for name in ("tesla", "kepler"))
+    return [
+        2 * peak,
+        peak,
+        le.cpmr(first, second, cache, array),
+        tesla["chip.warp_size"] / tesla["chip.lanes_per_sm"],
+        kepler["chip.lanes_per_sm"] / kepler["chip.warp_size"],
+    ]
+
+
+NUMBERS = {"table_3": _table_3, "memory": _memory, "equations": _equations}
+"""What stands beside printed numbers, by its table."""
 
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the tables and figures that follow from the printed latencies."""
-    k620 = load_device("quadro_k620")
-    own: Any = k620.model_parameters["lemeire"]
-    clock, n_cu = k620.values["clocks.core_nominal"], k620.values["chip.sm_count"]
-    latency = {(row[0], int(row[1])): (float(row[2]), float(row[3])) for row in own["latencies"]}
-    rates = [
-        le.throughput(clock, latency[kind, ilp][0]) * 32 * n_cu / 1e9
-        for kind in KINDS for ilp in ILP
-    ]  # fmt: skip
-    ridges = [le.ridge_point(completion, issue, 32.0)
-              for issue, completion in (latency[kind, 1] for kind in KINDS)]  # fmt: skip
-    yield ("table_3", [*rates, *ridges])
-    yield ("equations", [
-        2 * le.peak(2.0, 192.0, 900e6) / 1e9,
-        le.peak(2.0, 192.0, 900e6) / 1e9,
-        le.cpmr(48.0, 90.6, 8192.0, 16384.0),
-        32 / 8,
-    ])  # fmt: skip
+    yield from numbers(NUMBERS)
+    own, _ = _chip("quadro_k620")
+    latency = _by_ilp(own)
     yield ("table_2", [
         [generation, kind.upper(), completion, issue, le.ridge_point(completion, issue, 32.0)]
         for generation in GENERATIONS
@@ -47,13 +84,31 @@ def build() -> Iterator[tuple[Any, ...]]:
         }
         for kind in KINDS
     }
-    yield ("figure_3", curves)
-    yield ("figure_5", {"divergence": {"4 branches": _divergence()}})
+    words = {
+        name: ", ".join(f"{ends[0][1][at] / ends[-1][1][at]:.2g} times" for ends in
+                        (list(of.values()) for of in curves.values()))
+        for name, at in (("one", 0), ("full", -1))
+    }  # fmt: skip
+    yield ("figure_3", curves, (), words)
+    conv, share = _divergence()
+    words = {"full": ", ".join(f"{c:g}" for c in conv[share == 1.0])}
+    yield ("figure_5", {"divergence": {"4 branches": (conv, share)}}, (), words)
     size = np.geomspace(1024, 65536, 200)
-    first, second = own["constant_memory"][0][2], own["constant_miss_latency_cycles"]
-    cache = 1024.0 * float(own["constant_cache_KiB"])
-    walk = np.array([le.cpmr(float(first), float(second), cache, s) for s in size])
-    yield ("figure_7", {"constant memory": {"equation (6)": (size / 1024, walk)}})
+    first, second, cache = _constant(own)
+    walk = np.array([le.cpmr(first, second, cache, s) for s in size])
+    words = {"first": f"{first:g}", "second": f"{second:g}", "cache": f"{cache / 1024:g}"}
+    yield ("figure_7", {"constant memory": {"equation (6)": (size / 1024, walk)}}, (), words)
+
+
+def _by_ilp(own: Any) -> dict[tuple[str, int], tuple[float, float]]:
+    """Return issue and completion latency by type and independent instructions."""
+    return {(row[0], int(row[1])): (float(row[2]), float(row[3])) for row in own["latencies"]}
+
+
+def _constant(own: Any) -> tuple[float, float, float]:
+    """Return the latencies of constant memory, in its cache and beyond, and the cache's bytes."""
+    within, beyond = own["constant_memory"][0][2], own["constant_miss_latency_cycles"]
+    return float(within), float(beyond), 1024.0 * float(own["constant_cache_KiB"])
 
 
 def _latencies(generation: str) -> dict[str, tuple[float, float]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
+from sweep.papers.report import numbers, workload
 from sweep.specs import load_device
 
 # Table 3: computation proportion
@@ -17,11 +18,34 @@ BENCHMARKS = {"svm": 0.2623, "matrix": 0.282, "linear": 0.4584, "sepia": 0.5297,
 WARPS = np.arange(1.0, 33.0)
 
 
+# The kernels with Hong & Kim's counts of the same benchmarks
+COUNTED = ("svm", "linear", "sepia", "blackscholes_merge")
+
+
+def _proportions() -> list[float]:
+    """Return P of benchmarks from the counts of Hong & Kim's kernel files."""
+    model = get_model("luo_suda")
+    works = [workload(kernel, "gtx_260", "luo_suda") for kernel in COUNTED]
+    return [np.asarray(model.prepare(work, "corrected")["p"]).item() for work in works]
+
+
+def _table_2() -> list[float]:
+    """Return the peak of the GTX 260: three operations a processor and clock."""
+    chip = load_device("gtx_260").values
+    processors = chip["chip.sm_count"] * chip["chip.lanes_per_sm"]
+    return [3.0 * processors * chip["clocks.core_nominal"] / 1e9]
+
+
+NUMBERS = {"table_3": lambda: list(BENCHMARKS.values()), "proportions": _proportions,
+           "table_2": _table_2}  # fmt: skip
+"""What stands beside printed numbers, by its table."""
+
+
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's parallel degrees and predictions over the number of warps."""
+    yield from numbers(NUMBERS)
     device: Any = load_device("gtx_260").model_parameters["luo_suda"]
     a, b, c, d, m = (float(device[k]) for k in ("a", "b", "c", "d", "m"))
-    yield ("table_3", BENCHMARKS.values())
     yield ("table_1", [[name, cycles] for name, cycles in device["instruction_cost"]])
     yield ("cpd", [
         [name, p, n, ls.cpd1(c, p, n, b, a), ls.cpd2(ls.n(d, p, c), m, n, a)]
@@ -32,12 +56,20 @@ def build() -> Iterator[tuple[Any, ...]]:
         variant: (WARPS, np.array([mpd(n, 111.9e9, 24.0, warp_bw) for n in WARPS]))
         for variant, mpd in (("printed", ls.mpd_printed), ("corrected", ls.mpd))
     }
-    yield ("mpd", {"MPD": degrees})
+    zero = WARPS[degrees["printed"][1] == 0].min()
+    words = {"zero": f"{zero:g}", "settled": f"{degrees['corrected'][1][-1]:g}"}
+    yield ("mpd", {"MPD": degrees}, (), words)
     times = {
         name: {v: (WARPS, _times(p, v, device)) for v in ("corrected", "printed")}
         for name, p in BENCHMARKS.items()
     }
-    yield ("figure_8", times)
+    ends = [of["corrected"][1][-1] for of in times.values()]
+    missing = [name for name, of in times.items() if np.isnan(of["printed"][1]).any()]
+    words = {
+        "falls": f"{min(ends):.2f} to {max(ends):.2f}",
+        "missing": ", ".join(missing) or "none",
+    }
+    yield ("figure_8", times, (), words)
 
 
 def _times(p: float, variant: str, device: Any) -> np.ndarray:

@@ -7,19 +7,30 @@ import csv
 import io
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from sweep.errors import SweepError
+from sweep.evaluation.launch import build_launch, build_workload
 from sweep.models import get_model
+from sweep.models.workload import Workload
+from sweep.space import Plan, resolve
+from sweep.specs import load_kernel
+
+KINDS = {
+    "computed": "follows from other numbers by the equations; only these rows count as met",
+    "calibrated": "a number of the kernel or device description was chosen to meet it",
+    "input": "read back from the paper or the device file",
+}
+"""What a row can be, with its meaning."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A printed number of a paper and the same number computed here.
+    """A printed number of a paper and the same number here.
 
     Parameters
     ----------
@@ -33,6 +44,8 @@ class Quantity:
         Value printed in the paper; empty if it prints none.
     note : str
         Reason for a difference between the two.
+    kind : str
+        One of :data:`KINDS`.
     """
 
     name: str
@@ -40,11 +53,12 @@ class Quantity:
     computed: float
     printed: str = ""
     note: str = ""
+    kind: str = "computed"
 
     @property
     def difference(self) -> float | None:
         """Relative difference between the computed and the printed value."""
-        if not self.printed:
+        if not self.printed or self.kind == "input":
             return None
         value = float(self.printed)
         if value == 0:
@@ -53,8 +67,8 @@ class Quantity:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the computed value rounds to the printed digits."""
-        if not self.printed:
+        """Whether the computed value rounds to the printed digits; None if it was not computed."""
+        if not self.printed or self.kind != "computed":
             return None
         digits = len(self.printed.partition(".")[2])
         return abs(self.computed - float(self.printed)) <= 0.5 * 10.0**-digits * (1 + 1e-9)
@@ -70,7 +84,7 @@ class Table:
     name: str
     title: str
     rows: Sequence[Quantity] | Sequence[Sequence[Any]]
-    columns: Sequence[str] = ("quantity", "unit", "printed", "computed", "difference", "note")
+    columns: Sequence[str] = ("quantity", "unit", "kind", "printed", "here", "difference", "note")
 
     def cells(self) -> list[list[str]]:
         """Return the table's cells as text."""
@@ -108,16 +122,19 @@ class Reproduction:
     remarks: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Return how many printed numbers agree, and by how much the others differ."""
+        """Return how many computed rows meet the paper, the others, and what was not computed."""
         printed = [q for t in self.tables for q in t.rows if isinstance(q, Quantity) and q.printed]
-        missed = [q for q in printed if not q.agrees]
-        met = len(printed) - len(missed)
-        lines = [f"{self.title}: {met} of {len(printed)} printed numbers met to the digit"]
-        for q in missed:
-            lines.append(
-                f"  {q.name}: printed {q.printed}, computed {q.computed:.6g} {q.units} "
-                f"({q.difference or 0.0:+.2%}){'; ' + q.note if q.note else ''}"
-            )
+        computed = [q for q in printed if q.kind == "computed"]
+        met = sum(bool(q.agrees) for q in computed)
+        lines = [f"{self.title}: {met} of {len(computed)} computed rows met to the printed digit"]
+        lines += [_difference(q) for q in computed if not q.agrees]
+        chosen = [q for q in printed if q.kind == "calibrated"]
+        if chosen:
+            lines.append(f"not counted, calibrated: {len(chosen)}")
+        lines += [_difference(q) for q in chosen]
+        n_inputs = sum(q.kind == "input" for q in printed)
+        if n_inputs:
+            lines.append(f"not counted, read back as inputs: {n_inputs}")
         return "\n".join(lines)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
@@ -157,6 +174,11 @@ def declared(paper: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{paper}.toml").read_text(encoding="utf-8"))
 
 
+def numbers(of: Mapping[str, Callable[[], Sequence[float]]]) -> Iterator[tuple[str, Any]]:
+    """Yield each table that stands beside printed numbers, with what is computed for it."""
+    yield from ((name, compute()) for name, compute in of.items())
+
+
 def assembled(paper: str, computed: Iterable[tuple[Any, ...]]) -> Reproduction:
     """Return the declared tables and figures of a paper with what was computed for them.
 
@@ -165,45 +187,80 @@ def assembled(paper: str, computed: Iterable[tuple[Any, ...]]) -> Reproduction:
     paper : str
         Its name.
     computed : iterable of tuple
-        Name and values of a table: a number for each printed one, or rows under the declared
-        columns. Name, panels and perhaps marks of a figure (see :func:`sweep.plot.line_plot`).
+        Name and values of a table: a number for each declared quantity, or rows under the declared
+        columns. Name and panels of a figure, and perhaps its marks (see
+        :func:`sweep.plot.line_plot`) and the words that the results put into its caption.
     """
     texts = declared(paper)
     reference = get_model(texts["model"]).reference
     found = Reproduction(paper, texts["title"], reference, remarks=texts["remarks"])
-    for name, values, *marks in computed:
+    for name, values, *more in computed:
         if isinstance(values, Mapping):
-            found.figures.append(_figure(name, texts["figures"][name], values, *marks))
+            found.figures.append(_figure(name, texts["figures"][name], values, *more))
         else:
             found.tables.append(_table(name, texts["tables"][name], values))
     return found
+
+
+def workload(
+    kernel: str, device: str, model: str, clocks: Mapping[str, Any] | None = None, **own: float
+) -> Workload:
+    """Return one configuration of a shipped kernel as a model sees it.
+
+    Parameters
+    ----------
+    kernel, device, model : str
+        Their names.
+    clocks : mapping, optional
+        Axes of the plan, one value each; by default the nominal clocks.
+    **own : float
+        Tuning parameters; the others have their first value.
+    """
+    first = {name: values[0] for name, values in load_kernel(kernel).parameters.items()}
+    values = {name: (value,) for name, value in (first | own).items()}
+    plan = Plan((kernel,), (device,), (model,), axes=clocks or {}, kernel_axes={kernel: values})
+    (space,) = resolve(plan).kernels
+    return build_workload(build_launch(space), get_model(model), {})
 
 
 def _table(name: str, texts: Mapping[str, Any], values: Iterable[Any]) -> Table:
     if "quantities" not in texts:
         return Table(name, texts["title"], list(values), texts["columns"])
     rows = [
-        Quantity(quantity, unit, float(value), *printed)
-        for (quantity, unit, *printed), value in zip(texts["quantities"], values, strict=True)
+        Quantity(what, unit, float(value), *[*printed, "", ""][:2], kind)
+        for (what, unit, kind, *printed), value in zip(texts["quantities"], values, strict=True)
     ]
     return Table(name, texts["title"], rows)
 
 
 def _figure(
-    name: str, texts: Mapping[str, Any], panels: Mapping[str, Any], marks: Sequence[str] = ()
+    name: str,
+    texts: Mapping[str, Any],
+    panels: Mapping[str, Any],
+    marks: Sequence[str] = (),
+    words: Mapping[str, str] | None = None,
 ) -> Figure:
     from sweep.plot import line_plot
 
     columns = texts["columns"]
     picture = line_plot(list(panels.items()), *texts["axes"], columns=columns, marks=marks)
-    return Figure(name, texts["caption"], picture)
+    return Figure(name, texts["caption"].format(**words or {}), picture)
 
 
 def _cells(row: Quantity | Sequence[Any]) -> list[str]:
     if not isinstance(row, Quantity):
         return [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row]
     difference = "" if row.difference is None else f"{row.difference:+.2%}"
-    return [row.name, row.units, row.printed, f"{row.computed:.7g}", difference, row.note]
+    here = f"{row.computed:.7g}"
+    return [row.name, row.units, row.kind, row.printed, here, difference, row.note]
+
+
+def _difference(q: Quantity) -> str:
+    """Return a line of the summary."""
+    return (
+        f"  {q.name}: printed {q.printed}, here {q.computed:.6g} {q.units} "
+        f"({q.difference or 0.0:+.2%}){'; ' + q.note if q.note else ''}"
+    )
 
 
 STYLE = """
@@ -221,10 +278,8 @@ def _page(found: Reproduction, pictures: Sequence[bytes]) -> Iterator[str]:
     yield f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(found.title)}"
     yield f"</title><style>{STYLE}</style><h1>{escape(found.title)}</h1>"
     yield f"<p>{escape(found.reference)}</p>"
-    yield (
-        "<p>Printed values beside computed ones; a shaded row does not round to the printed "
-        "digits.</p>"
-    )
+    meanings = ". ".join(f"{kind.capitalize()}: {meaning}" for kind, meaning in KINDS.items())
+    yield f"<p>{meanings}. A shaded row was computed and does not round to the printed digits.</p>"
     yield from (f"<p>{escape(remark)}</p>" for remark in found.remarks)
     for table in found.tables:
         head = "".join(f"<th>{escape(c)}</th>" for c in table.columns)

@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from sweep.evaluation.launch import build_launch, build_workload
+from sweep.hardware.affine_accesses import Affine, affine_transactions
 from sweep.models import zhang_owens_2011 as zo
 from sweep.models.workload import Workload
 from sweep.models.zhang_owens_causes import BOTTLENECK, CAUSES, breakdown
-from sweep.space import Plan, resolve
-from sweep.specs import load_device, load_kernel
+from sweep.papers import report
+from sweep.papers.report import declared, numbers
+from sweep.specs import load_device
 
 TILES = (8, 16, 32)
+STEPS = range(1, 10)
+# Figure 2: title and key in the device file
+CURVES = {"type II, 1e9 warp instructions a second": "instruction_throughput",
+          "shared memory, GB/s": "shared_bandwidth"}  # fmt: skip
 
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's rates and the component times of its case studies."""
-    yield ("rates", _rates())
-    products = [workload("dense_matmul", tile=tile) for tile in TILES]
-    yield ("matrix_multiply", _products(products))
-    reductions = [workload("cyclic_reduction", padding=padding) for padding in (0, 1)]
-    yield ("cyclic_reduction", _reductions(reductions))
-    yield ("spmv", _sparse_products())
-    device: Any = load_device("gtx_285").model_parameters["zhang_owens"]
+    yield from numbers(NUMBERS)
     warps = np.arange(0.0, 33.0)
-    yield ("figure_2", {
-        title: {"GTX 285": (warps, zo.sustained(device[key], warps))}
-        for title, key in (("type II, 1e9 warp instructions a second", "instruction_throughput"),
-                           ("shared memory, GB/s", "shared_bandwidth"))
-    })  # fmt: skip
-    results = [results_of(work) for work in products]
-    words = [BOTTLENECK.meaning(int(r["bottleneck"])).replace("_", " ") for r in results]
-    marks = [f"{tile}x{tile}\n{word}" for tile, word in zip(TILES, words, strict=True)]
-    yield ("figure_4b", {"dense matrix multiply": _times(results)}, marks)
-    titles = ("with bank conflicts", "without (padded)")
-    panels = {t: _times(breakdown(work)) for t, work in zip(titles, reductions, strict=True)}
-    yield ("figure_6", panels, [f"step {i}" for i in range(10)])
+    curves = {key: zo.sustained(_of_gtx_285(key), warps) for key in CURVES.values()}
+    panels = {title: {"GTX 285": (warps, curves[key])} for title, key in CURVES.items()}
+    at_6 = (f"{curve[6] / curve[32]:.0%}" for curve in curves.values())
+    yield ("figure_2", panels, (), dict(zip(("pipeline", "shared"), at_6, strict=True)))
+    results = [results_of(workload("dense_matmul", tile=tile)) for tile in TILES]
+    marks = [f"{t}x{t}\n{_bottleneck(r)}" for t, r in zip(TILES, results, strict=True)]
+    best = TILES[int(np.argmin([r["time"] for r in results]))]
+    words = {"best": f"{best}x{best}"}
+    yield ("figure_4b", {"dense matrix multiply": _times(results)}, marks, words)
+    steps = [breakdown(workload("cyclic_reduction", padding=padding)) for padding in (0, 1)]
+    titles = ("with bank conflicts", "padded")
+    panels = {t: _times(of) for t, of in zip(titles, steps, strict=True)}
+    words = dict(zip(("with", "without"), map(_binding, steps), strict=True))
+    yield ("figure_6", panels, [f"step {i}" for i in range(10)], words)
 
 
 def workload(kernel: str, clocks: Mapping[str, Any] | None = None, **parameters: float) -> Workload:
-    """Return one configuration of a shipped kernel on the GTX 285.
-
-    Parameters
-    ----------
-    kernel : str
-        Its name.
-    clocks : mapping, optional
-        Axes of the plan, one value each; by default the nominal clocks.
-    **parameters : float
-        Tuning parameters; the others have their first value.
-    """
-    first = {name: values[0] for name, values in load_kernel(kernel).parameters.items()}
-    own = {name: (value,) for name, value in (first | parameters).items()}
-    plan = Plan((kernel,), ("gtx_285",), ("zhang_owens",), axes=clocks or {},
-                kernel_axes={kernel: own})  # fmt: skip
-    (space,) = resolve(plan).kernels
-    return build_workload(build_launch(space), zo.MODEL, {})
+    """Return one configuration of a shipped kernel on the GTX 285, see :func:`report.workload`."""
+    return report.workload(kernel, "gtx_285", "zhang_owens", clocks, **parameters)
 
 
 def results_of(work: Workload) -> dict[str, float]:
@@ -71,44 +59,97 @@ def results_of(work: Workload) -> dict[str, float]:
 
 def _rates() -> list[float]:
     """Return the peaks, and the sustained rates at 6, 16 and 32 warps."""
-    peak = zo.peak_instruction(8.0, 1.48e9, 30.0, 32.0)
-    device: Any = load_device("gtx_285").model_parameters["zhang_owens"]
+    own = SimpleNamespace(**_given("gtx_285"))
+    peak = zo.peak_instruction(own.units, own.core_freq, own.n_sm, own.warp_size)
     return [
         peak / 1e9,
-        zo.peak_flops(peak, 32.0) / 1e9,
-        zo.peak_shared(8.0, 30.0, 1.48e9) / 1e9,
-        zo.peak_global(2.484e9, 512.0) / 1e9,
-        *(zo.sustained(device[key], np.array(warps)) for warps in (6.0, 16.0, 32.0)
-          for key in ("instruction_throughput", "shared_bandwidth")),
+        zo.peak_flops(peak, own.warp_size) / 1e9,
+        zo.peak_shared(own.units, own.n_sm, own.core_freq) / 1e9,
+        zo.peak_global(own.memory_freq, own.bus_width) / 1e9,
+        *(zo.sustained(_of_gtx_285(key), np.array(warps)) for warps in (6.0, 16.0, 32.0)
+          for key in CURVES.values()),
     ]  # fmt: skip
 
 
-def _products(works: list[Workload]) -> list[float]:
-    """Return the numbers of the dense matrix product, 1024 x 1024, over the tiles."""
-    small, middle, large = (
+def _products() -> list[float]:
+    """Return the numbers of the dense matrix product over the tiles."""
+    own, rates = SimpleNamespace(**_given("matrix_multiply")), _rates()
+    n = own.n
+    works = [workload("dense_matmul", tile=tile) for tile in TILES]
+    counted = [
         sum(a.count.item() for a in work.global_accesses if a.name in ("a", "b"))
-        * work.blocks.item() * work.occupancy.warps_per_block.item()
+        * work.blocks.item()
+        * work.occupancy.warps_per_block.item()
         for work in works
-    )  # fmt: skip
+    ]
+    simulated = [_transactions(n, tile, own.threads, own.word_bytes) for tile in own.tiles]
+    falls = [100 * (1 - after / before) for of in (simulated, counted)
+             for before, after in pairwise(of)]  # fmt: skip
     inputs: Any = zo.MODEL.prepare(works[1], "corrected")
     warps = float((inputs["blocks"] * inputs["warps_per_block"]).item())
     instructions = float(np.ravel(inputs["n_ii"][0])[0]) * warps
+    reached = zo.sustained(_of_gtx_285("instruction_throughput"), np.array(16.0))
     return [
         *(work.occupancy.active_warps_per_sm.item() for work in works),
-        100 * (1 - middle / small),
-        100 * (1 - large / middle),
-        100 * 1024**3 / 32 / instructions,
-        100 * 9.05e9 / zo.peak_instruction(8.0, 1.48e9, 30.0, 32.0),
+        *falls,
+        100 * n**3 / 32 / instructions,
+        100 * 2 * n**3 / results_of(works[1])["time"] / (1e9 * rates[1]),
+        100 * float(reached) / rates[0],
     ]
 
 
-def _reductions(works: list[Workload]) -> list[float]:
-    """Return the conflicts of 512 cyclic reductions of 512, without and with padding."""
-    degrees = [
-        stage.shared_accesses[0].degree.item() for work in works for stage in work.stages[1:]
-    ]
+def _given(group: str) -> dict[str, Any]:
+    return dict(declared("zhang_owens_2011")["inputs"][group])
+
+
+def _of_gtx_285(key: str) -> Any:
+    return load_device("gtx_285").model_parameters["zhang_owens"][key]
+
+
+def _transactions(n: int, tile: int, threads: int, word_bytes: int) -> float:
+    """Return the transactions of all loads of the dense product, by the rule of 1.3.
+
+    Threads of a block load consecutive words of the first matrix, and the second matrix's
+    sub-matrix in rows of ``tile`` words.
+    """
+    first = Affine(0, 1, 0, 0, threads, 1, threads)
+    second = Affine(0, 1, n, 0, tile, threads // tile, threads)
+    for_a, for_b = (
+        float(affine_transactions(loaded, word_bytes, "segment").transactions)
+        for loaded in (first, second)
+    )
+    loads = for_a * n + for_b * n * tile / threads
+    return loads * (threads / 32) * (n / threads) * (n / tile)
+
+
+def _reductions() -> list[float]:
+    """Return bank conflicts of each step, without and with padding, and the most with it."""
+    own = SimpleNamespace(**_given("cyclic_reduction"))
+    banks = int(load_device("gtx_285").values["chip.shared_banks"])
+    degrees = []
+    for every in (0, own.padded_every):
+        for step in STEPS:
+            # Thread t renews equation 2^step * (t + 1) - 1, and 1 word follows `every` others.
+            place = 2**step * np.arange(1, own.equations // 2**step + 1) - 1
+            words = padded(place, every)[: own.half_warp]
+            degrees.append(float(np.bincount(words % banks).max()))
+    return [*degrees, max(degrees[len(STEPS) :])]
+
+
+def _reduction_times() -> list[float]:
+    """Return the mean bandwidth of the shared memory, and what padding gains."""
+    works = [workload("cyclic_reduction", padding=padding) for padding in (0, 1)]
     slow, fast = (results_of(work)["time"] for work in works)
-    return [*degrees, slow / fast]
+    inputs: Any = zo.MODEL.prepare(works[0], "corrected")
+    warps = (inputs["blocks"] * inputs["warps_per_block"]).item()
+    moved = sum(np.ravel(t)[0] for t in inputs["shared_transactions"][1:]) * 32 * 4 * warps
+    taken = sum(step["shared_memory_time"] for step in breakdown(works[0])[1:])
+    return [moved / taken / 1e9, slow / fast]
+
+
+def padded(place: Any, every: int) -> Any:
+    """Return where words lie if an unused one follows every so many; with 0, none does."""
+    return place + (place // every if every else 0)
 
 
 def _sparse_products() -> list[float]:
@@ -127,6 +168,18 @@ def _sparse_products() -> list[float]:
     return [*moved, 100 * (blocked / interleaved - 1)]
 
 
+def _bottleneck(results: Mapping[str, float]) -> str:
+    return BOTTLENECK.meaning(int(results["bottleneck"])).replace("_", " ")
+
+
+def _binding(steps: Sequence[Mapping[str, float]]) -> str:
+    """Return which component binds which steps, in words."""
+    found: dict[str, list[str]] = {}
+    for place, step in enumerate(steps):
+        found.setdefault(_bottleneck(step), []).append(str(place))
+    return ", ".join(f"{name} (step {', '.join(at)})" for name, at in found.items())
+
+
 def _times(results: list[dict[str, float]]) -> dict[str, Any]:
     """Return the times of the components [ms] over the place of each result."""
     place = np.arange(len(results))
@@ -134,3 +187,13 @@ def _times(results: list[dict[str, float]]) -> dict[str, Any]:
         name.replace("_", " "): (place, 1e3 * np.array([r[f"{name}_time"] for r in results]))
         for name in CAUSES
     }
+
+
+NUMBERS = {
+    "rates": _rates,
+    "matrix_multiply": _products,
+    "cyclic_reduction": _reductions,
+    "reduction_times": _reduction_times,
+    "spmv": _sparse_products,
+}
+"""What stands beside printed numbers, by its table."""

@@ -12,14 +12,27 @@ from sweep.errors import SweepError
 from sweep.papers import PAPERS, reproduce
 from sweep.papers.report import Quantity, Reproduction, Table
 
+# Rows met, computed, and all that stand beside a printed number.
+COUNTS = {
+    "hong_kim_2009": (14, 18, 18),
+    "luo_suda_2011": (1, 5, 11),
+    "wang_chu_2017": (8, 14, 22),
+    "zhang_owens_2011": (9, 17, 30),
+    "lemeire_2016": (8, 27, 27),
+}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_reproduce__every_missed_number_says_why(paper, tmp_path):
     found = reproduce(paper)
     printed = [q for t in found.tables for q in t.rows if isinstance(q, Quantity) and q.printed]
-    assert sum(bool(q.agrees) for q in printed) >= 5
-    assert [q.name for q in printed if not q.agrees and not q.note] == []
+    assert [q.name for q in printed if q.agrees is False and not q.note] == []
+    computed = [q for q in printed if q.kind == "computed"]
+    met = sum(bool(q.agrees) for q in computed)
+    assert (met, len(computed), len(printed)) == COUNTS[paper]
+    assert f"{met} of {len(computed)} computed rows met" in found.summary()
+    assert not any("{" in figure.caption for figure in found.figures)
     assert len(found.figures) >= 2 and len(found.tables) >= 2
     page = found.write(tmp_path).read_text(encoding="utf-8")
     # The page is self-contained: it loads no other files.
@@ -46,7 +59,7 @@ def test_write__escapes_and_shades(tmp_path):
     found = Reproduction("k", "T", "R", [Table("t", "x < y", rows)])
     page = found.write(tmp_path).read_text(encoding="utf-8")
     assert "&lt;b&gt;" in page and "known &amp; explained" in page and "class=missed" in page
-    assert "0 of 1 printed numbers met" in found.summary()
+    assert "0 of 1 computed rows met" in found.summary()
 
 
 def test_reproduce__unknown_paper_or_a_file_in_the_way(capsys, tmp_path):
