@@ -68,7 +68,7 @@ def _given(group: str) -> Any:
 
 def _table_2() -> list[float]:
     """Return Table 2: the tiled matrix product of Figure 12 on 16 SMs at 1 GHz and 80 GB/s."""
-    own = _given("figure_12")
+    own = _given("table_2")
     n = own.threads_per_block / own.warp_size * own.active_blocks_per_sm
     mem_insts = own.uncoal_mem_insts + own.coal_mem_insts
     uncoal, coal = own.uncoal_mem_insts / mem_insts, own.coal_mem_insts / mem_insts

@@ -226,11 +226,13 @@ def workload(
 def _table(name: str, texts: Mapping[str, Any], values: Iterable[Any]) -> Table:
     if "quantities" not in texts:
         return Table(name, texts["title"], list(values), texts["columns"])
-    rows = [
-        Quantity(what, unit, float(value), *[*printed, "", ""][:2], kind)
-        for (what, unit, kind, *printed), value in zip(texts["quantities"], values, strict=True)
-    ]
+    rows = [_quantity(*pair) for pair in zip(texts["quantities"], values, strict=True)]
     return Table(name, texts["title"], rows)
+
+
+def _quantity(row: Sequence[str], value: Any) -> Quantity:
+    name, units, kind, printed, note = [*row, "", ""][:5]
+    return Quantity(name, units, float(value), printed, note, kind)
 
 
 def _figure(

@@ -59,8 +59,9 @@ def results_of(work: Workload) -> dict[str, float]:
 
 def _rates() -> list[float]:
     """Return the peaks, and the sustained rates at 6, 16 and 32 warps."""
-    own = SimpleNamespace(**_given("gtx_285"))
+    own = SimpleNamespace(**_given("rates"))
     peak = zo.peak_instruction(own.units, own.core_freq, own.n_sm, own.warp_size)
+    reached = float(zo.sustained(_of_gtx_285("instruction_throughput"), np.array(16.0)))
     return [
         peak / 1e9,
         zo.peak_flops(peak, own.warp_size) / 1e9,
@@ -68,6 +69,7 @@ def _rates() -> list[float]:
         zo.peak_global(own.memory_freq, own.bus_width) / 1e9,
         *(zo.sustained(_of_gtx_285(key), np.array(warps)) for warps in (6.0, 16.0, 32.0)
           for key in CURVES.values()),
+        100 * reached / (peak / 1e9),
     ]  # fmt: skip
 
 
@@ -88,13 +90,11 @@ def _products() -> list[float]:
     inputs: Any = zo.MODEL.prepare(works[1], "corrected")
     warps = float((inputs["blocks"] * inputs["warps_per_block"]).item())
     instructions = float(np.ravel(inputs["n_ii"][0])[0]) * warps
-    reached = zo.sustained(_of_gtx_285("instruction_throughput"), np.array(16.0))
     return [
         *(work.occupancy.active_warps_per_sm.item() for work in works),
         *falls,
         100 * n**3 / 32 / instructions,
         100 * 2 * n**3 / results_of(works[1])["time"] / (1e9 * rates[1]),
-        100 * float(reached) / rates[0],
     ]
 
 

@@ -28,6 +28,7 @@ FILES = {
     ("wang_chu_2017", "table_2"): ("devices/gtx_980",),
     ("wang_chu_2017", "table_3"): ("devices/gtx_980",),
     ("wang_chu_2017", "l2"): ("kernels_spec/matrixmul_global",),
+    ("zhang_owens_2011", "rates"): ("devices/gtx_285",),
     ("zhang_owens_2011", "matrix_multiply"): ("kernels_spec/dense_matmul", "devices/gtx_285"),
     ("zhang_owens_2011", "cyclic_reduction"): ("devices/gtx_285",),
     ("zhang_owens_2011", "reduction_times"): ("devices/gtx_285",),
@@ -79,10 +80,12 @@ def scaled(value: Any, factor: float) -> Any:
     return type(value)(value * factor)
 
 
-def changed_inputs(paper: str, monkeypatch: Any) -> Iterator[tuple[str, float]]:
-    """Yield the name of each input of the paper's own file, with one of the factors applied."""
+def changed_inputs(paper: str, table: str, monkeypatch: Any) -> Iterator[tuple[str, float]]:
+    """Yield the name of each input of a table in the paper's file, with one factor applied."""
     module, texts = module_of(paper), declared(paper)
     for group, own in texts.get("inputs", {}).items():
+        if isinstance(own, dict) and group != table:
+            continue
         holder = own if isinstance(own, dict) else texts["inputs"]
         for name in own if isinstance(own, dict) else (group,):
             value = holder[name]
@@ -103,7 +106,7 @@ def test_computed_rows_move__with_two_inputs_at_least(paper, table, tmp_path, mo
     # A number that is read back moves with itself alone.
     wanted = {i: 2 if row[3:] else 1 for i, row in enumerate(quantities) if row[2] == "computed"}
     movers: dict[int, set[str]] = {i: set() for i in wanted}
-    sources = (changed_files(paper, table, tmp_path), changed_inputs(paper, monkeypatch))
+    sources = (changed_inputs(paper, table, monkeypatch), changed_files(paper, table, tmp_path))
     for place, _ in (change for source in sources for change in source):
         if all(len(movers[i]) >= least for i, least in wanted.items()):
             return
