@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import hashlib
 import io
 import json
@@ -10,8 +11,10 @@ import math
 import multiprocessing
 import os
 import secrets
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,14 +176,27 @@ def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, 
         return
     # NVRTC keeps much of a compilation under one lock, so threads would wait for each other.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        futures = [pool.submit(_compile, job) for job in jobs]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ProcessPoolExecutor(processes, context, initializer=_leave_interrupts)
+    futures = [pool.submit(_compile, job) for job in jobs]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    except BrokenProcessPool:
+        raise SweepError("a process with the compiler ended unexpectedly: try again") from None
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.terminate()  # a compilation may take minutes
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+        futures.clear()
+        del pool
+        gc.collect()  # frees semaphores, of whose loss Python would warn at the end
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, int, Any]:

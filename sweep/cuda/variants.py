@@ -23,7 +23,7 @@ Macros = dict[str, float | str | bool]
 OTHER = 1000.0
 """Distance of two variants in a switch: more than in any list of numbers."""
 
-_NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+_NO_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 

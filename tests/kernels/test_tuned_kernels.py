@@ -111,7 +111,7 @@ def test_a4000__from_the_source_alone():
 
 
 def test_a4000__outliers_are_spilled_registers(tmp_path):
-    """The compiler's table predicts, within a factor of 4, what formulas miss by more than 10."""
+    """The compiler's table predicts, within a factor of 5, what formulas miss by more than 10."""
     kernel = load_kernel("convolution")
     table, path = kernel.compiled, kernel.path
     assert table is not None and path is not None
@@ -124,7 +124,7 @@ def test_a4000__outliers_are_spilled_registers(tmp_path):
     spills, absent = table.look_up("spill_load_bytes", {**values, "compute_capability": 8.6})
     (times,) = times["execution_time"].values
     spilled = (spills > 0) & ~absent & np.isfinite(times)
-    assert spilled.sum() >= 6
+    assert spilled.sum() >= 30
     rows = zip(*(values[name].astype(int) for name in table.keys), strict=True)
     wanted = {row: times[i] for i, row in enumerate(rows) if spilled[i]}
     off = []
@@ -135,7 +135,7 @@ def test_a4000__outliers_are_spilled_registers(tmp_path):
         predicted = own["execution_time"].values.reshape(-1)
         ratios = [t / wanted[row] for row, t in zip(rows, predicted, strict=True) if row in wanted]
         off.append(float(np.exp(np.max(np.abs(np.log(ratios))))))
-    assert off[0] < 4 and off[1] > 10, off
+    assert off[0] < 5 and off[1] > 10, off
 
 
 @pytest.mark.slow
