@@ -274,7 +274,7 @@ class Source:
     Parameters
     ----------
     kind : str
-        ``datasheet``, ``paper``, ``microbenchmark``, ``review``, ``derived`` or ``assumed``.
+        One of :data:`SOURCE_KINDS`, such as ``datasheet``.
     reference : str
         The document and the place in it, how the value was derived, or why it was assumed.
     """

@@ -19,7 +19,9 @@ from sweep.fields import Parameter
 SCHEMA_VERSION = 1
 """The version of both file formats that this package reads (``schema = 1``)."""
 
-SOURCE_KINDS = ("datasheet", "paper", "microbenchmark", "review", "derived", "assumed")
+SOURCE_KINDS = (
+    "datasheet", "paper", "microbenchmark", "compiler", "review", "derived", "fitted", "assumed",
+)  # fmt: skip
 """Kinds of sources, from the most to the least reliable."""
 
 LARGEST_NUMBER = 2.0**53

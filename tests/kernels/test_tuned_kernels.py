@@ -100,7 +100,7 @@ def judged(kernel: str, device: str, measured: Path) -> dict[str, dict[str, Any]
     return {row["ranking"]: row for row in found.rows}
 
 
-def test_a4000__from_the_source_alone():
+def test_a4000__ranking_with_another_kernels_counters():
     measured = DATA / "convolution_A4000.kernel_tuner_cache.json.gz"
     rows = judged("convolution", "rtx_a4000", measured)
     assert rows["combined"]["spearman"] > 0.96
@@ -139,14 +139,14 @@ def test_a4000__outliers_are_spilled_registers(tmp_path):
 
 
 @pytest.mark.slow
-def test_sgemm__from_the_source_alone():
+def test_sgemm__ranking_with_times_seen():
     rows = judged("xgemm", "rtx_2080_ti", DATA / "gemm_RTX_2080_Ti.csv.gz")
     assert rows["combined"]["spearman"] > 0.92
     assert rows["combined"]["regret_10"] < 0.08
     assert rows["(occupancy)"]["spearman"] < 0
 
 
-def test_rtx_2080_ti__from_the_source_alone(counted, tmp_path):
+def test_rtx_2080_ti__ranking_with_counters_and_times_seen(counted, tmp_path):
     path = tmp_path / "measured.csv"
     columns = (*AXES, "time_ms")
     rows = [f"PADDING,{','.join(columns)}"]
