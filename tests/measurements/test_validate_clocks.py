@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,18 @@ from support.refusals import refused
 
 import sweep
 from sweep.cli import main
+from sweep.errors import QueryError
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import read_clock_times
-from sweep.measurements.clock_validation import CORE_RULE, NO_CHANGE, ROOF_RULE, SUM_RULE, predicted
+from sweep.measurements.clock_validation import (
+    CORE_RULE,
+    NO_CHANGE,
+    ROOF_RULE,
+    SUM_RULE,
+    _widened,
+    predicted,
+)
+from sweep.measurements.scaling import clock_range
 from sweep.specs import load_device
 
 FOLDER = Path(__file__).parents[1] / "data" / "dvfs"
@@ -200,10 +210,23 @@ def test_bad_input__one_line_and_exit_code_2(case, capsys, tmp_path):
     assert message in refused(capsys, "validate-clocks", path, *words)
 
 
-@pytest.mark.slow
-def test_bad_input__clocks_that_the_device_does_not_have(capsys, tmp_path):
+def test_clocks__beyond_the_device_s_range_extend_it(capsys, tmp_path):
     path = tmp_path / "times.csv"
-    path.write_text(GOOD + "k,1400,810,1\n", encoding="utf-8")
-    words = ("--device", "gtx_titan_x", "--given", "975/810", "--model", "hong_kim")
-    error = refused(capsys, "validate-clocks", path, *words)
-    assert "hong_kim has no time on gtx_titan_x at all clocks of the file" in error
+    path.write_text(GOOD + "k,1400,810,1\nk,1400,4200,0.7\n", encoding="utf-8")
+    command = ["validate-clocks", str(path), "--device", "gtx_titan_x", "--given", "975/810",
+               "--model", "hong_kim"]  # fmt: skip
+    assert main(command) == 0
+    out, _ = capsys.readouterr()
+    assert "core clock was measured at 1400 MHz, beyond the range of gtx_titan_x, 595" in out
+    assert "memory clock was measured at 4200 MHz" in out
+    times = read_clock_times(read_source(path))
+    widened, notes = _widened(DEVICE, times)
+    assert len(notes) == 2 and clock_range(widened, "core") == (595, 975, 1400)
+    assert clock_range(widened, "memory")[2] == 4200
+    assert widened.sources["clocks.core_max_MHz"].kind == "microbenchmark"
+    inside = {"k": {pair: 1.0 for pair in PAIRS}}
+    assert _widened(DEVICE, inside) == (DEVICE, ())
+    odd = replace(DEVICE, text=DEVICE.text.replace("[clocks]", "[ clocks ]"))
+    odd = replace(odd, text=odd.text.replace("core_max_MHz =", '"core_max_MHz" ='))
+    with pytest.raises(QueryError, match="1400 MHz, beyond the range of gtx_titan_x, 595 to 1164"):
+        _widened(odd, times)
