@@ -148,7 +148,9 @@ def _widened(device: Device, times: ClockTimes) -> tuple[Device, tuple[str, ...]
     QueryError
         The device file does not let its range be replaced.
     """
-    text, notes, wanted = device.text, [], {}
+    text = device.text
+    notes: list[str] = []
+    wanted: dict[str, float] = {}
     pairs = [pair for own in times.values() for pair in own]
     for name, clocks in zip(("core", "memory"), zip(*pairs, strict=True), strict=True):
         low, _, high = clock_range(device, name)
