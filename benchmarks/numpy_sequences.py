@@ -140,6 +140,7 @@ def combined(t: Tables) -> Found:
     least = np.maximum(left, 1.0)
     warps = (active * width, least * width)  # (7), of all rounds but the last, and of that
     m = t["schedulers"]
+    issue = np.maximum(t["issue_cycles"], 1.0 / (m * t["parallelism"]))  # (1a)
 
     def bound(alone: Array, most: Array, queued: Array) -> Array:  # (8d)
         return 0.5 * (alone + most + np.sqrt((alone - most) * (alone - most) + 4.0 * queued))
@@ -167,7 +168,7 @@ def combined(t: Tables) -> Found:
         fp32 = (x["fp32"] + t["unified"] * x["integer"]) * t["fp32_cycles"]
         rest = np.maximum(x["integer"] * t["integer_cycles"], x["special"] * t["special_cycles"])
         a_k = np.maximum(
-            np.maximum(x["instructions"] * t["issue_cycles"], fp32),
+            np.maximum(x["instructions"] * issue, fp32),
             np.maximum(rest, x["fp64"] * t["fp64_cycles"]),
         )  # (1)
         data = x["wavefronts"] * t["shared_cycles"] + x["l1_sectors"] * t["l1_cycles"]

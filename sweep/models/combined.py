@@ -28,6 +28,10 @@ CB-3  Stages between barriers overlap only with those of other blocks.
 CB-4  Blocks come in whole rounds; the last one has fewer of them.
 CB-5  A warp belongs to one of the SM's m schedulers and its lanes: alone it cannot use the others,
       however independent its instructions are, and it queues with one m-th of the warps.
+CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes an instruction only
+      if it is independent of the first: "each scheduler issues two independent instructions for one
+      of its assigned warps" (NVIDIA, CUDA C Programming Guide, compute capability 3.x). On Kepler
+      warps of dependent instructions leave a third of the lanes idle.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks, by rules of
@@ -128,14 +132,23 @@ NOTHING = 1e-30  # cycles, so that a stage without demands divides nothing by ze
 # --- What a warp demands --------------------------------------------------------------------------
 
 
+@_equation("1a", "t_i", "cycle", "issue of an instruction, at the kernel's parallelism")
+def issue(issue_cycles, schedulers, parallelism):
+    """Issue slots, of which a scheduler fills more than one a cycle by independent instructions.
+
+    Kepler, Maxwell and Pascal have two a scheduler; Kepler has more lanes than one slot each fills.
+    """
+    return max(issue_cycles, 1.0 / (schedulers * parallelism))
+
+
 @_equation("1", "A", "cycle", "demand of a warp on issue slots and arithmetic pipelines")
 def arithmetic(
-    instructions, issue_cycles, fp32, fp32_cycles, integer, integer_cycles, special,
+    instructions, issue, fp32, fp32_cycles, integer, integer_cycles, special,
     special_cycles, fp64, fp64_cycles, unified,
 ):  # fmt: skip
     """Longest of issue and the pipelines, which work side by side."""
     return max(
-        max(instructions * issue_cycles, (fp32 + unified * integer) * fp32_cycles),
+        max(instructions * issue, (fp32 + unified * integer) * fp32_cycles),
         max(max(integer * integer_cycles, special * special_cycles), fp64 * fp64_cycles),
     )
 
@@ -298,6 +311,7 @@ def body(
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
+    t_i = issue(issue_cycles, schedulers, parallelism) if corrected else issue_cycles
     N = warps(active_blocks, warps_per_block)
     rounds = full_rounds(blocks, active_blocks, n_sm)
     left = tail_blocks(blocks, rounds, active_blocks, n_sm)
@@ -307,7 +321,7 @@ def body(
     a = s = m = serial = serial_tail = 0.0
     z = all_z = launch_cycles
     for k in range(len(instructions)):
-        a_k = arithmetic(instructions[k], issue_cycles, fp32[k], fp32_cycles, integer[k],
+        a_k = arithmetic(instructions[k], t_i, fp32[k], fp32_cycles, integer[k],
                          integer_cycles, special[k], special_cycles, fp64[k], fp64_cycles,
                          unified)  # fmt: skip
         s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
@@ -515,6 +529,7 @@ MODEL = Model(
         "CB-3": "stages between barriers overlap with those of other blocks only",
         "CB-4": "whole rounds of blocks, the last one with fewer",
         "CB-5": "a warp has the lanes of one scheduler, with an m-th of the warps",
+        "CB-6": "a scheduler's second issue slot takes independent instructions only",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

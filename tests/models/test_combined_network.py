@@ -107,6 +107,7 @@ NEITHER = {
     "active_sm": "follows from blocks and SMs",
     "n_sm": "other whole rounds",
     "unified": "a choice",
+    "schedulers": "more issue slots, and fewer lanes for each warp",
     "core_clock": "in cycles; as a time in test_models_monotone.py",
 }
 EVERY = [i.symbol for i in MODEL.inputs if i.symbol not in NEITHER]
