@@ -81,7 +81,9 @@ def test_mix__that_made_the_times_is_found_again(model, tmp_path):
 
 
 def mapes(name, given, models):
-    answer = sweep.validate_clocks(FOLDER / name, device="gtx_titan_x", given=given, models=models)
+    answer = sweep.validate_clocks(
+        FOLDER / name, device="gtx_titan_x", given=given, models=models, variant="revised"
+    )
     return answer, dict(zip(answer.column("by"), answer.column("mape"), strict=True))
 
 
@@ -125,7 +127,7 @@ def test_measured__operations_without_any_fit():
     pairs = list(next(iter(times.values())))
     clocks = {"core_clock": sorted({c for c, _ in pairs}), "memory_clock": [810, 3505]}
     plan = sweep.Plan([str(FOLDER / "operations.toml")], ["gtx_titan_x"], sweep.model_names(),
-                      precision="float64", axes=clocks)  # fmt: skip
+                      variant="revised", precision="float64", axes=clocks)  # fmt: skip
     found = sweep.evaluate(plan)["operations"]["execution_time"].squeeze().compute()
     ratio = found / found.sel(core_clock=ANCHOR[0], memory_clock=ANCHOR[1])
     errors: dict[tuple[str, str], list[float]] = {}
