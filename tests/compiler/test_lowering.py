@@ -15,8 +15,9 @@ from sweep.compiler.lowering import lower, lowered
 from sweep.compiler.program import names_in, parts_of
 from sweep.compiler.source import written
 from sweep.errors import ModelError
+from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
-from sweep.models.base import VARIANTS, Symbol, equations
+from sweep.models.base import Symbol, equations
 
 EVERY = [(model, variant) for model in model_names() for variant in VARIANTS]
 
