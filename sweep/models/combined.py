@@ -519,7 +519,7 @@ MODEL = Model(
                   ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
                   derived.dram_read_share),
         parameter("dram_share_table",
-                  ("share", "1", "the same by memory clock; replaces dram_share_fraction"), 0.01, 1,
+                  ("share", "1", "the same by memory clock; replaces dram_share_fraction"), 0.01, 1e5,
                   derived.dram_shares, columns=("memory_clock_MHz", "dram_share_fraction"),
                   required=False),
     ),
