@@ -135,7 +135,7 @@ def test_nominal_ratio_is_nominal(results, model, variant):
 def test_compiled_once_per_model_and_not_per_kernel(monkeypatch):
     used = set()
     monkeypatch.setattr(chunk_module, "get_pass", lambda key: used.add(key) or get_pass(key))
-    for model, variant in EVERY:
+    for model, variant in ((m, v) for m, v in EVERY if v != "revised"):
         for kernel in AXES:
             plan = plan_for(model, variant, kernels=[kernel])
             first = {name: values[:1] for name, values in AXES[kernel].items()}
