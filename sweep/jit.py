@@ -1,22 +1,41 @@
-"""The only place with compiler options.
+"""The only place with compiler options, and compiled functions that are kept on disk.
 
 Floating-point flags stay strict: a result must not change when a grid is chunked differently, and
 contraction alone was seen to change it.
 
-Compiled code is kept on disk between processes (:mod:`sweep.jit_cache`).
+Numba's own cache needs a source file for each function and an index that processes share. Here
+each compiled function is one file, named after the hash of everything that its machine code
+depends on: the function's text, the text of all modules that it may call, its argument types, the
+processor and its features, and the versions of Python, Numba, LLVM, NumPy and this package. Files
+that cannot be trusted are ignored (:mod:`sweep.disk_cache`): reading them would run their content.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
+import pickle
+import platform
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import llvmlite  # type: ignore[import-untyped]
 import numba
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+import numpy as np
+from numba.core import serialize
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.runtime import rtsys
 from numba.extending import register_jitable
 
-from sweep.jit_cache import keep_on_disk
+from sweep import __version__
+from sweep.disk_cache import cache_directory, drop_oldest, keep, kept
+
+COMPILED_MODULES = ("jit.py", "compiler/**/*.py", "hardware/**/*.py")
+"""The modules that compiled code, or the text of a pass, comes from."""
+
+HEADER = b"sweep compiled function 1\n"
 
 
 class _NoAliasCompiler(CompilerBase):
@@ -70,3 +89,84 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def compilable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Leave a function to Python as it is, and let compiled functions call it."""
     return register_jitable(error_model="numpy", nogil=True)(function)
+
+
+# ---------------------------------------------------------------------------- on disk
+
+
+def keep_on_disk(dispatcher: Any, text: str) -> Any:
+    """Let a function that Numba compiles look for its machine code on disk first.
+
+    Parameters
+    ----------
+    dispatcher : numba dispatcher
+        The function, not compiled yet.
+    text : str
+        Its source, which is part of the key.
+
+    Returns
+    -------
+    numba dispatcher
+        The same.
+    """
+    if hasattr(dispatcher, "_cache"):  # not where NUMBA_DISABLE_JIT leaves functions as they are
+        dispatcher._cache = _FunctionOnDisk(text)
+    return dispatcher
+
+
+class _FunctionOnDisk:
+    """What a dispatcher of Numba takes for its cache."""
+
+    cache_path = None
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
+        """Return the function compiled for these argument types, ``None`` if it is not there."""
+        directory = cache_directory()
+        if directory is None:
+            return None
+        # Numba's registries, which take half a second to load, are needed only for compilation.
+        rtsys.initialize(target)
+        content = kept(directory, self._name(signature, target.codegen()), HEADER)
+        if content is None:
+            return None
+        try:
+            found: CompileResult = CompileResult._rebuild(target, *pickle.loads(content))
+        except Exception:  # whatever the content is, compiling again is right
+            return None
+        return found
+
+    def save_overload(self, signature: Any, compiled: CompileResult) -> None:
+        """Keep a function that was just compiled."""
+        directory = cache_directory()
+        if directory is None or compiled.library.has_dynamic_globals:
+            return
+        name = self._name(signature, compiled.library.codegen)
+        keep(directory, name, HEADER, serialize.dumps(compiled._reduce()))
+        drop_oldest(directory)
+
+    def enable(self) -> None:
+        """Do nothing: the environment decides."""
+
+    disable = flush = enable
+
+    def _name(self, signature: Any, codegen: Any) -> str:
+        parts = (self.text, str(signature), repr(codegen.magic_tuple()), _versions())
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def _versions() -> str:
+    """Return versions of all that decides what machine code a text becomes."""
+    llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    package, source = Path(__file__).parent, hashlib.sha256()
+    for pattern in COMPILED_MODULES:
+        for module in sorted(package.glob(pattern)):
+            source.update(module.read_bytes())
+    return "\n".join([
+        platform.python_implementation(), platform.python_version(), platform.platform(),
+        numba.__version__, llvmlite.__version__, llvm, np.__version__, __version__,
+        source.hexdigest(),
+    ])  # fmt: skip

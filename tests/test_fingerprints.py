@@ -42,6 +42,7 @@ PLANS = ("quickstart", "million", "billion", "hong_kim_2009", "wang_chu_2017")
 WHOLE = ("hong_kim_2009", "wang_chu_2017")
 """Plans that are evaluated as they are shipped, too."""
 MODELS = ("hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire", "combined")
+REVISED = ("hong_kim", "wang_chu", "luo_suda")  # `revised` of the others is `corrected`
 SLOW = {"cyclic_reduction": ("hong_kim", "wang_chu", "lemeire")}
 """Kernels with which the other models take long to compile; the answers explain those instead."""
 VARIANTS = ("corrected", "printed", "revised")
@@ -89,15 +90,21 @@ def thinly(plan: sweep.Plan, **changes: Any) -> Results:
         yield kernel, sweep.evaluate(few)[kernel].to_dataset()
 
 
+def models_of(variant: str, models: tuple[str, ...] = MODELS) -> tuple[str, ...]:
+    """Return the models that have a variant of their own."""
+    return tuple(model for model in models if variant != "revised" or model in REVISED)
+
+
 def of_plan(name: str, variant: str, **changes: Any) -> Results:
-    """Evaluate a shipped plan with all models."""
+    """Evaluate a shipped plan with all models of a variant."""
     plan = sweep.load_plan(name)
-    return thinly(plan, models=MODELS, variant=variant, layout="grid", **changes)
+    return thinly(plan, models=models_of(variant), variant=variant, layout="grid", **changes)
 
 
 def of_kernel(kernel: str, variant: str, layout: str) -> Results:
-    """Evaluate a shipped kernel with all models on three devices."""
-    plan = sweep.Plan([kernel], DEVICES, SLOW.get(kernel, MODELS), axes=CLOCKS)
+    """Evaluate a shipped kernel with all models of a variant on three devices."""
+    models = models_of(variant, SLOW.get(kernel, MODELS))
+    plan = sweep.Plan([kernel], DEVICES, models, axes=CLOCKS)
     return thinly(plan, variant=variant, layout=layout)
 
 

@@ -7,15 +7,12 @@ import gc
 import hashlib
 import io
 import json
-import math
 import multiprocessing
 import os
-import secrets
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +21,8 @@ from sweep import __version__
 from sweep.cuda.findings import Block, instructions, resources
 from sweep.cuda.nvrtc import load
 from sweep.cuda.variants import Variants, definition
+from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
-from sweep.jit_cache import cache_directory
 from sweep.specs.compiled import CAPABILITY, QUANTITIES
 
 FOLDER = "compiled"
@@ -34,7 +31,7 @@ FOLDER = "compiled"
 UNCOUNTED = "uncounted"
 """Among findings: why a variant's instructions cannot be counted."""
 
-_LARGEST_FINDING = 1 << 16
+HEADER = b"sweep findings of a compiler 1\n"
 
 
 @dataclass(frozen=True)
@@ -228,36 +225,15 @@ def _counted(ptx: str, entry: str, task: Task, block: Block | None) -> dict[str,
 def _read(name: str) -> dict[str, Any] | None:
     """Return findings that were kept."""
     directory = cache_directory()
-    if directory is None:
-        return None
-    try:
-        path = directory / FOLDER / name
-        if path.stat().st_size > _LARGEST_FINDING:
-            return None
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or not found:
-        return None
-    for key, value in found.items():
-        is_number = type(value) in (int, float) and math.isfinite(value) and value >= 0
-        is_reason = key in ("error", UNCOUNTED) and type(value) is str
-        if not (key in QUANTITIES and is_number) and not is_reason:
-            return None
-    return found
+    content = None if directory is None else kept(directory / FOLDER, name, HEADER)
+    return None if content is None else json.loads(content)
 
 
 def _write(name: str, finding: Mapping[str, Any]) -> None:
-    """Keep findings; a disk on which that fails costs time only."""
+    """Keep findings."""
     directory = cache_directory()
-    if directory is None:
-        return
-    with suppress(OSError):
-        folder = directory / FOLDER
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside = folder / f".{secrets.token_hex(8)}"
-        beside.write_text(json.dumps(finding), encoding="utf-8")
-        os.replace(beside, folder / name)
+    if directory is not None:
+        keep(directory / FOLDER, name, HEADER, json.dumps(finding).encode())
 
 
 # ---------------------------------------------------------------------------- the table

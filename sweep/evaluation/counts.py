@@ -111,7 +111,7 @@ class Evaluator:
         return value
 
     def share(self, expression: Expression | None, *, of_l2: bool = False) -> Array:
-        """Evaluate a number from 0 to 1; of accesses, 0 where a device has no L2 cache."""
+        """Evaluate a number from 0 to 1; ``of_l2``: 0 where a device has no L2 cache."""
         value = self(expression)
         if of_l2:
             value = self.steps(_where_cached, self.values["l2_bytes"], value)

@@ -234,13 +234,13 @@ def bound(alone, most, queued):
 
 
 def inverses(a, b, c):
-    """Return the inverses of three numbers by one division, slower than all these products."""
+    """Return the inverses of three numbers; one division takes longer than these products."""
     both = 1.0 / (a * b * c)
     return both * (b * c), both * (a * c), both * (a * b)
 
 
 def round_cycles(warps, schedulers, arithmetic, load_store, memory, wait):
-    """Return the time in which each of the warps is served and waits once (CB-1, CB-2).
+    """Return (8): the time in which each of the warps is served and waits once (CB-1, CB-2).
 
     Schweitzer's ``T = T_1 + sum(D_k P_k/(T - P_k))`` by one step from the bound (8d), along the
     tangent of the sum over ``1/(T - P_max)``. The result is another bound, with a part of the sum
@@ -519,9 +519,9 @@ MODEL = Model(
                   ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
                   derived.dram_read_share),
         parameter("dram_share_table",
-                  ("share", "1", "the same by memory clock; replaces dram_share_fraction"), 0.01, 1e5,
-                  derived.dram_shares, columns=("memory_clock_MHz", "dram_share_fraction"),
-                  required=False),
+                  ("share", "1", "the same by memory clock; replaces dram_share_fraction"),
+                  0.01, 1e5, derived.dram_shares,
+                  columns=("memory_clock_MHz", "dram_share_fraction"), required=False),
     ),
     errata={
         "CB-1": "warps queue at each component (approximate mean value analysis)",

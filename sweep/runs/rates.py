@@ -14,8 +14,8 @@ from typing import Any
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
 from sweep import __version__
+from sweep.disk_cache import cache_directory
 from sweep.errors import PlanError
-from sweep.jit_cache import cache_directory
 from sweep.space import KernelSpace, Plan
 
 NAME = "calibration.json"

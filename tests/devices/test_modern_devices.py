@@ -70,8 +70,7 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
         assert cycles > 32 / 4 * ratio
 
 
-BEYOND = {"tesla_k40": 875.0, "gtx_1080": 1825.0}
-"""Highest core clocks above the nominal one, in MHz: a board specification and a review."""
+BEYOND = {"tesla_k40": 875.0, "gtx_1080": 1825.0}  # MHz: a board specification, a review
 
 
 @pytest.mark.parametrize("row", SHEETS, ids=DATASHEETS)

@@ -168,9 +168,7 @@ def test_section3__nothing_is_left_if_the_only_component_vanishes(variant):
 
 def test_zo1__a_block_is_not_faster_than_its_instructions():
     # One block of 8 warps, each with 450 instructions, on one SM of 30.
-    corrected, printed = (
-        evaluate(stages(blocks=1.0), variant) for variant in ("corrected", "printed")
-    )
+    corrected, printed = (evaluate(stages(blocks=1.0), v) for v in ("corrected", "printed"))
     of_one_sm = 8 * 450 / (9e9 / 30)
     assert printed["instruction_pipeline_time"] == exact(of_one_sm / 30)
     assert corrected["instruction_pipeline_time"] == exact(of_one_sm)

@@ -16,9 +16,10 @@ LARGEST_VARIABLE = 2**40
 _TYPES = ISA["types"]
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
-# Quantifiers are possessive, so that hostile text cannot cause backtracking. (Atomic groups would
-# do the same, but have a bug before Python 3.11.5.) `#` begins lines of the C preprocessor,
-# `@@DWARF` debugging data of PTX before 2.0; `.loc` and `.file` refer to the source.
+# Quantifiers of characters are possessive, so that hostile text cannot cause backtracking. (Those
+# of groups, and atomic groups, have a bug before Python 3.11.5. After all blanks some token or the
+# fault matches, so that the expression never goes back into them.) `#` begins lines of the C
+# preprocessor, `@@DWARF` debugging data of PTX before 2.0; `.loc` and `.file` refer to the source.
 _BLANK = r"\s++|//[^\n]*+|/\*[\s\S]*?\*/|\#[^\n]*+|@@DWARF[^\n]*+|\.(?:loc|file)(?!\w)[^\n]*+"
 _WORD = r"[%$_A-Za-z][\w$%]*+(?:\.\w++(?:::\w++)*)*"
 _NUMBER = (
@@ -26,7 +27,7 @@ _NUMBER = (
     r"|[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)?|[0-9]++(?:[eE][-+]?[0-9]++)?U?"
 )
 _TOKEN = re.compile(
-    rf"(?:{_BLANK})*+(?:(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*)"
+    rf"(?:{_BLANK})*(?:(?P<word>{_WORD})|(?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*)"
     rf"|(?P<number>{_NUMBER})(?!\w)|(?P<string>\"(?:[^\"\\\n]|\\[^\n])*\")"
     r"|(?P<mark>[{}\[\](),;:@!<>=|+*&^~?.-]|/(?!\*))|(?P<end>\Z)|(?P<fault>[\s\S]))",
     re.ASCII,

@@ -179,8 +179,10 @@ class _Finder:
         branch = block.branch
         if branch is None or branch.opcode != "bra" or not branch.predicate:
             return None
-        if any(s.dominates(block) or s not in (block.loop or (s,)) for s in block.successors):
-            return None  # it ends or repeats a loop
+        for successor in block.successors:
+            leaves = block.loop is not None and successor not in block.loop
+            if leaves or successor.dominates(block):
+                return None  # the branch ends or repeats a loop
         here = (block.number, len(block.instructions)), block, block.loop
         write = self._last_write(branch.predicate, *here)
         comparison = _comparison(write.instruction) if write else None

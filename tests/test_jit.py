@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from sweep import jit_cache
+from sweep import disk_cache, jit
 from sweep.jit import compile_pass
 
 COUNT_COMPILATIONS = """
@@ -111,14 +111,14 @@ def test_file_that_cannot_be_trusted_is_ignored(folder, how, monkeypatch):
 
 def test_other_text_and_other_versions_have_files_of_their_own(folder, monkeypatch):
     assert run("another text") == (False, [0, 2, 4])
-    monkeypatch.setattr(jit_cache, "_versions", lambda: "another version or processor")
+    monkeypatch.setattr(jit, "_versions", lambda: "another version or processor")
     assert run() == (False, [0, 2, 4])
     assert len(list(folder.iterdir())) == 3
 
 
 def test_least_recently_used_files_go(folder, monkeypatch):
     size = only_file(folder).stat().st_size
-    monkeypatch.setattr(jit_cache, "LARGEST", int(2.5 * size))
+    monkeypatch.setattr(disk_cache, "LARGEST", int(2.5 * size))
     os.utime(only_file(folder), (1, 1))
     for text in "abc":
         run(text)
