@@ -63,7 +63,7 @@ def check(store: Path, reference: dict[str, str]) -> None:
 def forked() -> Iterator[Any]:
     """Provide ``forked(function, *arguments)``, which starts a process; end remaining ones."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fault_processes"])
+    context.set_forkserver_preload(["support.fault_processes"])
     processes = []
 
     def start(function: Any, *arguments: Any) -> Any:
