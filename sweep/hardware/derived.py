@@ -237,6 +237,15 @@ def unified_lanes(device: DeviceFacts) -> float | None:
     return 0.0 if device.compute_capability in OWN_INTEGER_LANES else 1.0
 
 
+def one_pipe(device: DeviceFacts) -> float | None:
+    """All vector instructions of a SIMD unit take its one ALU on AMD's GPUs, not on NVIDIA's.
+
+    LLVM's models of GCN, CDNA and RDNA 3 (SISchedule.td) name one resource, HWVALU, for single and
+    double precision, integers, transcendental functions and copies, at full or lower rates.
+    """
+    return 1.0 if device.vendor == "AMD" else 0.0
+
+
 def special_conversions(device: DeviceFacts) -> float | None:
     """Conversions take the lanes of special functions on NVIDIA's GPUs, all lanes on AMD's."""
     return 0.0 if device.vendor == "AMD" else 1.0

@@ -95,6 +95,8 @@ INPUTS = (
     Input("fp64_cycles", "t_fp64", "cycle", "double-precision instruction, per SM", "device",
           ("fp64_cycles",)),
     of_device("unified", "unified", "1", "whether integers take single-precision lanes (0 or 1)"),
+    of_device("one_pipe", "one pipe", "1",
+              "whether special functions and double precision take them, too (0 or 1)"),
     of_device("load_store_cycles", "t_ls", "cycle", "access of a warp, per SM"),
     of_device("shared_cycles", "t_wave", "cycle", "pass through shared memory"),
     of_device("l1_cycles", "t_L1", "cycle", "sector through the first-level cache"),
@@ -144,11 +146,16 @@ def issue(issue_cycles, schedulers, parallelism):
 @_equation("1", "A", "cycle", "demand of a warp on issue slots and arithmetic pipelines")
 def arithmetic(
     instructions, issue, fp32, fp32_cycles, integer, integer_cycles, special,
-    special_cycles, fp64, fp64_cycles, unified,
+    special_cycles, fp64, fp64_cycles, unified, one_pipe,
 ):  # fmt: skip
-    """Longest of issue and the pipelines, which work side by side."""
+    """Longest of issue and the pipelines, which work side by side.
+
+    Where classes take the same lanes, their times add up.
+    """
+    slower = special * special_cycles + fp64 * fp64_cycles
+    lanes = (fp32 + unified * integer) * fp32_cycles + one_pipe * slower
     return max(
-        max(instructions * issue, (fp32 + unified * integer) * fp32_cycles),
+        max(instructions * issue, lanes),
         max(max(integer * integer_cycles, special * special_cycles), fp64 * fp64_cycles),
     )
 
@@ -305,9 +312,9 @@ def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
     cache_wait, dram_loads, barriers, issue_cycles, fp32_cycles, integer_cycles, special_cycles,
-    fp64_cycles, unified, load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency,
-    shared_latency, launch_cycles, schedulers, parallelism, dram_bandwidth, dram_latency,
-    core_clock, corrected,
+    fp64_cycles, unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles, l2_cycles,
+    alu_latency, shared_latency, launch_cycles, schedulers, parallelism, dram_bandwidth,
+    dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
@@ -323,7 +330,7 @@ def body(
     for k in range(len(instructions)):
         a_k = arithmetic(instructions[k], t_i, fp32[k], fp32_cycles, integer[k],
                          integer_cycles, special[k], special_cycles, fp64[k], fp64_cycles,
-                         unified)  # fmt: skip
+                         unified, one_pipe)  # fmt: skip
         s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
                          l1_sectors[k], l1_cycles)  # fmt: skip
         m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
@@ -421,8 +428,8 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
 def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     """Return one stage's part of the inputs."""
     zero = np.zeros_like(work.n_sm)
-    count = {name: stage.instructions.get(name, zero) for name in
-             ("computation", "fp32", "integer", "special", "conversion", "fp64")}  # fmt: skip
+    classes = "computation", "fp32", "integer", "special", "conversion", "fp64", "move"
+    count = {name: stage.instructions.get(name, zero) for name in classes}
     on_special = count["conversion"] * work.parameters["special_conversions"]
     requests = total(zero, stage.global_accesses, "count")
     local = total(zero, stage.shared_accesses, "count")
@@ -433,7 +440,11 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     return {
         "instructions": stage.computation_instructions + requests,
         "fp32": fp32,
-        "integer": count["integer"] + count["conversion"] - on_special,
+        # Where all share one pipe, moves between registers take it, too.
+        "integer": count["integer"]
+        + count["conversion"]
+        - on_special
+        + count["move"] * work.parameters["one_pipe"],
         "special": count["special"] + on_special,
         "fp64": count["fp64"],
         "accesses": requests + local,
@@ -498,6 +509,7 @@ MODEL = Model(
                   required=False),
         parameter("unified", ("unified", "1", "whether integers take single-precision lanes"), 0, 1,
                   derived.unified_lanes),
+        parameter("one_pipe", SYMBOLS["one_pipe"], 0, 1, derived.one_pipe),
         parameter("special_conversions",
                   ("w_conv", "1", "share of conversions that take the lanes of special functions;"
                    " the others take those of integers"),

@@ -11,9 +11,10 @@ from sweep.models.combined import MODEL
 # A warp of 100 multiply-adds on an SM like Turing's: 4 issue slots, 2 of them for each pipeline.
 SM = {
     "issue_cycles": 0.25, "fp32_cycles": 0.5, "integer_cycles": 0.5, "special_cycles": 2.0,
-    "fp64_cycles": 16.0, "unified": 0.0, "load_store_cycles": 2.0, "shared_cycles": 2.0,
-    "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0, "shared_latency": 24.0,
-    "launch_cycles": 0.0, "schedulers": 4.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
+    "fp64_cycles": 16.0, "unified": 0.0, "one_pipe": 0.0, "load_store_cycles": 2.0,
+    "shared_cycles": 2.0, "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0,
+    "shared_latency": 24.0, "launch_cycles": 0.0, "schedulers": 4.0, "dram_bandwidth": 600e9,
+    "dram_latency": 480.0,
     "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0,
 }  # fmt: skip
 STAGE = {
@@ -41,13 +42,19 @@ def run(*stages, variant="corrected", **changes):
 def test_arithmetic__longest_pipeline():
     def of(instructions, fp32, integer, unified):
         return combined.arithmetic(
-            instructions, 0.25, fp32, 0.25, integer, 0.5, 0.0, 2.0, 0.0, 16.0, unified
+            instructions, 0.25, fp32, 0.25, integer, 0.5, 0.0, 2.0, 0.0, 16.0, unified, 0.0
         )
 
     assert of(400.0, 100.0, 0.0, 0.0) == 100  # issue slots
     assert of(400.0, 100.0, 300.0, 0.0) == 150  # integers on half of the lanes
     assert of(250.0, 150.0, 100.0, 1.0) == 62.5  # integers among all lanes
-    assert combined.arithmetic(9.0, 0.25, 0, 0.5, 0, 0.5, 3.0, 2.0, 1.0, 16.0, 0.0) == 16
+    assert combined.arithmetic(9.0, 0.25, 0, 0.5, 0, 0.5, 3.0, 2.0, 1.0, 16.0, 0.0, 0.0) == 16
+
+
+def test_arithmetic__one_pipe_takes_all_classes_in_turn():
+    """A GCN compute unit: 64 lanes, transcendentals at a quarter, double precision at half rate."""
+    demand = combined.arithmetic(9.0, 0.25, 3.0, 1.0, 2.0, 1.0, 1.0, 4.0, 3.0, 2.0, 1.0, 1.0)
+    assert demand == 3 + 2 + 4 + 6
 
 
 def test_load_store__addresses_or_data():

@@ -107,6 +107,7 @@ NEITHER = {
     "active_sm": "follows from blocks and SMs",
     "n_sm": "other whole rounds",
     "unified": "a choice",
+    "one_pipe": "a choice",
     "schedulers": "more issue slots, and fewer lanes for each warp",
     "core_clock": "in cycles; as a time in test_models_monotone.py",
 }
@@ -138,7 +139,7 @@ def test_time__never_falls_with_more_of_anything_but_rates(data, factor, added):
 
 def test_time__of_half_the_lanes():
     """68 blocks of 64 threads with 100 loads at once on an RTX 2080 Ti: never faster."""
-    a = combined.arithmetic(2100.0, 0.25, 2000.0, 0.5, 0.0, 0.5, 0.0, 2.0, 0.0, 16.0, 0.0)
+    a = combined.arithmetic(2100.0, 0.25, 2000.0, 0.5, 0.0, 0.5, 0.0, 2.0, 0.0, 16.0, 0.0, 0.0)
     for halved in (a, 2 * a, 4 * a, 8 * a):
         few = round_cycles(2.0, 4.0, halved, 800.0, 1600.0 * 5.46, 500.0)
         assert few > round_cycles(2.0, 4.0, 0.5 * halved, 800.0, 1600.0 * 5.46, 500.0)
