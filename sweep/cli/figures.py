@@ -65,10 +65,17 @@ def compare_models(arguments: argparse.Namespace) -> int:
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
-    """Write a paper's tables and figures, as computed here, beside the printed values."""
+    """Write a paper's tables and figures, as computed here, beside the printed values.
+
+    As JSON or CSV, print a row for each number; a folder is then written only if one is named.
+    """
     from sweep.papers import reproduce
 
     found = reproduce(arguments.paper)
+    if arguments.format != "text":
+        if arguments.output:
+            print(f"wrote {found.write(arguments.output)}", file=sys.stderr)
+        return show(found.answer(), arguments.format)
     page = found.write(arguments.output or arguments.paper)
     print(found.summary())
     print(f"wrote {page} with {len(found.tables)} tables and {len(found.figures)} figures")

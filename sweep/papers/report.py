@@ -17,6 +17,7 @@ from sweep.errors import SweepError
 from sweep.evaluation.launch import build_launch, build_workload
 from sweep.models import get_model
 from sweep.models.workload import Workload
+from sweep.query import Answer
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel
 
@@ -72,6 +73,21 @@ class Quantity:
             return None
         digits = len(self.printed.partition(".")[2])
         return abs(self.computed - float(self.printed)) <= 0.5 * 10.0**-digits * (1 + 1e-9)
+
+    def row(self) -> dict[str, Any]:
+        """Return the quantity by columns of an answer."""
+        decimals = len(self.printed.partition(".")[2])
+        return {
+            "quantity": self.name,
+            "units": self.units,
+            "kind": self.kind,
+            "printed": float(self.printed) if self.printed else None,
+            "decimals": decimals if self.printed else None,
+            "computed": self.computed,
+            "difference": self.difference,
+            "met": self.agrees,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True)
@@ -136,6 +152,26 @@ class Reproduction:
         if n_inputs:
             lines.append(f"not counted, read back as inputs: {n_inputs}")
         return "\n".join(lines)
+
+    def answer(self) -> Answer:
+        """Return a row for each number of the tables, beside the printed one if there is one.
+
+        Returns
+        -------
+        Answer
+            ``printed`` and ``decimals`` (the digits after its point, to which ``computed`` has to
+            round) are None where the paper prints no number, ``met`` in rows of which no computed
+            value could meet one (see :data:`KINDS`).
+        """
+        rows = (
+            {"paper": self.key, "table": table.name, "table_title": table.title, **q.row()}
+            for table in self.tables
+            for q in table.rows
+            if isinstance(q, Quantity)
+        )
+        kinds = [f"{kind}: {meaning}" for kind, meaning in KINDS.items()]
+        notes = [self.reference, *self.remarks, *kinds]
+        return Answer.of(self.title, rows, ("paper", "table", "quantity"), notes=notes)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write CSV, figures and one self-contained HTML page into a folder.

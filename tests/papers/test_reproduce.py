@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,35 @@ def test_write__escapes_and_shades(tmp_path):
     page = found.write(tmp_path).read_text(encoding="utf-8")
     assert "&lt;b&gt;" in page and "known &amp; explained" in page and "class=missed" in page
     assert "0 of 1 computed rows met" in found.summary()
+
+
+def test_answer__says_what_each_number_is_and_whether_it_is_met(capsys, tmp_path, monkeypatch):
+    rows = [
+        Quantity("a", "cycle", 2.28125, "2.28"),
+        Quantity("b", "1", 3.0),
+        Quantity("c", "1", 3.0, "4", "why", "calibrated"),
+        Quantity("d", "1", 5.0, "5.0", kind="input"),
+        Quantity("e", "1", 2.0, "1"),
+    ]
+    found = Reproduction("k", "T", "R", [Table("t", "of", rows), Table("u", "x", [[1]], ["n"])])
+    columns = ("quantity", "kind", "printed", "decimals", "computed", "met")
+    assert [tuple(row[name] for name in columns) for row in found.answer()] == [
+        ("a", "computed", 2.28, 2, 2.28125, True),
+        ("b", "computed", None, None, 3.0, None),
+        ("c", "calibrated", 4.0, 0, 3.0, None),
+        ("d", "input", 5.0, 1, 5.0, None),
+        ("e", "computed", 1.0, 0, 2.0, False),
+    ]
+    monkeypatch.setattr("sweep.papers.reproduce", lambda paper: found)
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "k", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    shown = json.loads(out)
+    assert (shown["title"], shown["rows"][-1]["difference"], err) == ("T", 1.0, "")
+    assert {row["paper"] for row in shown["rows"]} == {"k"} and not list(tmp_path.iterdir())
+    assert main(["reproduce", "k", "--format", "csv", "-o", "here"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 6 and "index.html" in err and Path("here/t.csv").exists()
 
 
 def test_reproduce__unknown_paper_or_a_file_in_the_way(capsys, tmp_path):
