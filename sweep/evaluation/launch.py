@@ -14,7 +14,12 @@ from sweep.fields import STATUS
 from sweep.hardware.clocks import clock_ratio
 from sweep.hardware.derived import dram_share
 from sweep.hardware.occupancy import block_limits, grid_occupancy
-from sweep.hardware.occupancy_limits import Limits, l1_bytes_of, limits_for
+from sweep.hardware.occupancy_limits import (
+    Limits,
+    l1_bytes_of,
+    limits_for,
+    local_l1_bytes_of,
+)
 from sweep.models import stated_facts
 from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload
@@ -190,6 +195,7 @@ def _of_devices(
     """Return limits, the names that expressions may use, memory bandwidth and share of DRAM."""
     limits = limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
     l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
+    local = [local_l1_bytes_of(d.compute_capability) for d in devices]
     major_minor = [float(d.compute_capability or 0) for d in devices]
     chip = {
         name: _device_values(devices, f"chip.{name}", ndim)
@@ -198,6 +204,7 @@ def _of_devices(
     names = {
         **chip,
         "l1_bytes": device_array(l1_bytes, ndim),
+        "local_l1_bytes": device_array(local, ndim),
         "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
         "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
         "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),

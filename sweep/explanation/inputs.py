@@ -19,7 +19,7 @@ from sweep.hardware.memory_rules import rule_of
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.models.base import Input
 from sweep.specs import Device, Kernel
-from sweep.specs.compiled import LookUp
+from sweep.specs.compiled import HIT_RATES, LookUp
 from sweep.specs.formats import split_unit, to_base
 from sweep.specs.reading import label_of
 
@@ -101,9 +101,8 @@ def _is_compiled(spec: Kernel, expression: Expression) -> bool:
     """Return whether a value is a column of the compiled table, or made from one."""
     if spec.compiled is None:
         return False
-    return isinstance(expression, LookUp) or not expression.names.isdisjoint(
-        spec.compiled.look_ups()
-    )
+    names = {*spec.compiled.look_ups(), *HIT_RATES}
+    return isinstance(expression, LookUp) or not expression.names.isdisjoint(names)
 
 
 def _is_written(content: Any, path: str) -> bool:

@@ -101,6 +101,19 @@ def l1_bytes_of(compute_capability: str) -> float:
     return 1024.0 * _limits_of(compute_capability)["l1_kb"] if compute_capability else 0.0
 
 
+def local_l1_bytes_of(compute_capability: str) -> float:
+    """Return the bytes of the first-level cache that local memory goes through.
+
+    2.x and 3.x have 16 KiB beside 48 KiB of shared memory (on 3.x for local memory alone). 5.x
+    caches it in L2 only (Maxwell Tuning Guide, 1.4.2.1), 6.x in the unified cache again (Pascal
+    Tuning Guide, 1.4.3.1), and from 7.0 on L1 has what shared memory leaves of both.
+    """
+    major = int(compute_capability.split(".")[0] or 0)
+    if major in (2, 3):
+        return 16 * 1024.0
+    return 0.0 if major in (1, 5) else l1_bytes_of(compute_capability)
+
+
 OwnLimits = Mapping[str, float]
 """The limits of a device without compute capability: the fields of :class:`Limits` by name.
 

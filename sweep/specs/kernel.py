@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep.expressions import Expression
 from sweep.specs.check import Checked, Content, Source, check_sources
-from sweep.specs.compiled import CompiledTable, LookUp, replacements, spills
+from sweep.specs.compiled import HIT_RATES, CompiledTable, LookUp, replacements, spills
 from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
 from sweep.specs.kernel_tables import ACCESSES, Access, KernelReader, Stage, check_instructions
 from sweep.specs.names import MAX_NAME
@@ -257,9 +257,11 @@ def _measured(content: Content) -> Measured | None:
 
 def _with_compiled(kernel: Kernel, reader: KernelReader, table: CompiledTable) -> Kernel:
     """Return a kernel whose values come from the compiled table where this has a row."""
-    read = {name for _, expression in kernel.all_expressions() for name in expression.names}
+    given = {f"derived.{name}" for name in HIT_RATES}
+    read = {n for path, e in kernel.all_expressions() if path not in given for n in e.names}
     formulas = {path: expression.text for path, expression in kernel.expressions.items()}
     sources = dict.fromkeys((f"derived.{name}" for name in table.look_ups()), table.described)
+    sources |= dict.fromkeys(given, "what resident threads spill, against the size of the cache")
     expressions, accesses = dict(kernel.expressions), list(kernel.global_accesses)
     for path, text in replacements(table, formulas, read, bool(kernel.stages)).items():
         expressions[path] = reader.parse(path, text)
@@ -284,7 +286,8 @@ def _warn_of_unused(report: Report, kernel: Kernel) -> None:
             used |= expression.names
     for section in ("sizes", "parameters", "derived"):
         for name, value in getattr(kernel, section).items():
-            if name not in used and not isinstance(value, LookUp):
+            given = isinstance(value, LookUp) or name in HIT_RATES
+            if name not in used and not given:
                 report.error(f"{section}.{name}", "no expression uses it", severity="warning")
 
 

