@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sweep.errors import SweepError, nearest
 if TYPE_CHECKING:
     from sweep.importers.ptx.analysis import Analysis
     from sweep.space import KernelSpace
+    from sweep.specs import Kernel
 
 MOST_REMARKS = 100
 
@@ -91,7 +93,7 @@ def compile_(arguments: argparse.Namespace) -> int:
 
     space, capabilities = _space_to_compile(arguments)
     kernel = space.kernel
-    path = Path(arguments.output or f"{kernel.key}.compiled.csv")
+    path = Path(arguments.output) if arguments.output else _table_of(kernel)
     if path.suffix != ".csv":
         raise SweepError(f"{path}: a table is named KEY.csv")
     if path.exists() and not arguments.overwrite:
@@ -126,9 +128,16 @@ def compile_(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _table_of(kernel: Kernel) -> Path:
+    """Return the table that the kernel file names, or else that of its name beside it."""
+    name = kernel.compiled.name if kernel.compiled else f"{kernel.key}.compiled.csv"
+    return kernel.path.with_name(name) if kernel.path else Path(name)
+
+
 def _space_to_compile(arguments: argparse.Namespace) -> tuple[KernelSpace, tuple[str, ...]]:
     """Return the kernel's space and the compute capabilities to compile for."""
     from sweep.space import Plan, load_plan, resolve
+    from sweep.specs import load_kernel
 
     if arguments.plan:
         plan = load_plan(arguments.plan)
@@ -137,7 +146,7 @@ def _space_to_compile(arguments: argparse.Namespace) -> tuple[KernelSpace, tuple
         plan = Plan((arguments.kernel,), ("gtx_980",), ("hong_kim",), layout="stacked")
     else:
         raise SweepError("compile: give --kernel NAME or --plan PLAN")
-    spaces = resolve(plan).kernels
+    spaces = resolve(plan, kernel_of=partial(load_kernel, compiled=False)).kernels
     keys = [space.kernel.key for space in spaces]
     wanted = Path(arguments.kernel).stem if arguments.kernel else None
     chosen = [space for space in spaces if wanted in (None, space.kernel.key)]

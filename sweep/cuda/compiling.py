@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from sweep import __version__
+from sweep.cuda import opencl
 from sweep.cuda.findings import Block, instructions, resources
 from sweep.cuda.nvrtc import load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
-from sweep.specs.compiled import CAPABILITY, QUANTITIES
+from sweep.specs.compiled import CAPABILITIES, CAPABILITY, QUANTITIES
 
 FOLDER = "compiled"
 """Where findings are kept, in the directory of compiled passes."""
@@ -65,10 +66,25 @@ class Task:
     arguments: Mapping[str, float] = field(default_factory=dict)
     library: str = ""
 
+    @property
+    def all_options(self) -> tuple[str, ...]:
+        """The compiler's options, with those that OpenCL C (``.cl``) needs."""
+        return (*opencl.OPTIONS, *self.options) if self.name.endswith(".cl") else self.options
+
+    def cuda(self, macros: Sequence[str] = ()) -> tuple[str, list[str]]:
+        """Return the source and the options as the compiler takes them, with a variant's macros."""
+        options = [*self.all_options, *macros]
+        if not self.name.endswith(".cl"):
+            return self.source, options
+        # A macro such as N may not reach what stands before the source.
+        defined = [option[2:] for option in options if option.startswith("-D")]
+        others = [option for option in options if not option.startswith("-D")]
+        return opencl.as_cuda(self.source, self.name, defined), others
+
     def key(self, capability: str, macros: Sequence[str], block: Block | None) -> str:
         """Return the hash of everything that a variant's findings depend on."""
         counted = [__version__, self.trips, self.arguments, block] if self.count else []
-        parts = [self.source, self.entry, self.options, capability, macros, counted]
+        parts = [*self.cuda(macros), self.entry, capability, counted]
         version = load(self.library).version
         return hashlib.sha256(json.dumps([version, *parts], sort_keys=True).encode()).hexdigest()
 
@@ -131,7 +147,7 @@ def compile_all(
     SweepError
         The compiler is missing or does not know a capability, or no variant compiles.
     """
-    compiler = load(task.library)
+    compiler, _ = load(task.library), task.cuda()  # what cannot be translated is refused at once
     for capability in capabilities:
         if capability not in compiler.capabilities:
             known = ", ".join(compiler.capabilities)
@@ -203,8 +219,8 @@ def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, 
     finding = _read(name)
     if finding is None:
         try:
-            options = [*task.options, *macros]
-            output = load(task.library).compile(task.source, task.name, capability, options)
+            source, options = task.cuda(macros)
+            output = load(task.library).compile(source, task.name, capability, options)
             entry, finding = resources(output.log, task.entry)
             if task.count:
                 finding = {**finding, **_counted(output.ptx, entry, task, block)}
@@ -244,11 +260,18 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
     total, sampled = len(variants), compiled.n_compiled
     share = "all" if sampled == total else f"{sampled:,} of"
     filled = "" if sampled == total else "; the others have the numbers of the nearest one"
+    # A column is about all rows: instructions are counted for all variants or for none.
+    quantities = [name for name in QUANTITIES if all(name in row for _, _, row in compiled.rows)]
+    rows: dict[str, list[list[str]]] = {}
+    for capability, number, found in compiled.rows:
+        cells = [*variants[number].values(), *(found[name] for name in quantities)]
+        rows.setdefault(capability, []).append([*map(_cell, cells)])
+    equal = _equal(rows)
     head = {
         "compiler": load(task.library).version,
         "source": Path(task.name).name,
         "source_sha256": hashlib.sha256(task.source.encode()).hexdigest(),
-        "options": " ".join(task.options) or "none",
+        "options": " ".join(task.all_options) or "none",
         **{
             f"{name}s": ", ".join(f"{key} = {value:g}" for key, value in numbers.items())
             for name, numbers in (("trip", task.trips), ("argument", task.arguments))
@@ -256,16 +279,30 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         },
         "variants": f"{share} {total:,} compiled for each compute capability{filled}",
     }
-    # A column is about all rows: instructions are counted for all variants or for none.
-    quantities = [name for name in QUANTITIES if all(name in row for _, _, row in compiled.rows)]
+    if equal:
+        head[CAPABILITIES] = ", ".join(f"{c} as {equal[c]}" if c in equal else c for c in rows)
     text = io.StringIO()
     text.writelines(f"# {key}: {' '.join(value.split())}\n" for key, value in head.items())
     table = csv.writer(text, lineterminator="\n")
     table.writerow([CAPABILITY, *variants.axes, *quantities])
-    for capability, number, found in compiled.rows:
-        cells = [*variants[number].values(), *(found[name] for name in quantities)]
-        table.writerow([capability, *map(_cell, cells)])
+    for capability in (c for c in rows if c not in equal):
+        table.writerows([capability, *cells] for cells in rows[capability])
     return text.getvalue()
+
+
+def _equal(rows: Mapping[str, list[list[str]]]) -> dict[str, str]:
+    """Return the capabilities whose rows are those of the nearest below, each with that one.
+
+    The nearest one below serves a device that has no rows of its own.
+    """
+    found: dict[str, str] = {}
+    below = ""
+    for capability in sorted(rows, key=float):
+        if below and rows[capability] == rows[below]:
+            found[capability] = below
+        else:
+            below = capability
+    return found
 
 
 def _cell(value: float | str | bool) -> str:

@@ -244,7 +244,9 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         table = space.kernel.compiled
         own = float(device.compute_capability or 0)
         used = table.capability_for(own) if table is not None else None
-        return [] if used in (None, own) else [f"kernel: compiled for {used:g}, not {own:g}"]
+        if used is None or table is None or table.is_compiled_for(own):
+            return []
+        return [f"kernel: compiled for {used:g}, not {own:g}"]
 
     time = [[of_model(model, device) for device in space.devices] for model in plan.models]
     power = [", ".join(device.assumed(("power",))) for device in space.devices]

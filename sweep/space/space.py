@@ -140,7 +140,11 @@ class Space:
         raise PlanError(f"no kernel '{key}' in the plan{nearest(key, names)}")
 
 
-def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) -> Space:
+def resolve(
+    plan: Plan,
+    texts: Mapping[str, Mapping[str, str]] | None = None,
+    kernel_of: Callable[[str], Kernel] = load_kernel,
+) -> Space:
     """Load the specs that a plan names and lay out its grids.
 
     Parameters
@@ -150,6 +154,8 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
     texts : mapping, optional
         ``{"devices": {key: TOML text}, "kernels": {...}}`` to use in place of files: a store
         keeps these, so that its results can be computed again without the original files.
+    kernel_of : callable, optional
+        Loads a kernel by the name in the plan.
 
     Raises
     ------
@@ -158,7 +164,7 @@ def resolve(plan: Plan, texts: Mapping[str, Mapping[str, str]] | None = None) ->
         none of its kernels.
     """
     devices = _specs(plan, "devices", texts, load_device, parse_device)
-    kernels = _specs(plan, "kernels", texts, load_kernel, parse_kernel)
+    kernels = _specs(plan, "kernels", texts, kernel_of, parse_kernel)
     for name in plan.models:
         _check_model(plan, name, devices)
     if plan.derive:

@@ -26,6 +26,9 @@ from sweep.specs.reading import LARGEST_FILE, load_toml, read_text
 CAPABILITY = "compute_capability"
 """The first column: the compute capability that the compiler was asked for."""
 
+CAPABILITIES = "capabilities"
+"""In the head: the capabilities compiled for; ``8.9 as 8.6`` has the same numbers, and no rows."""
+
 QUANTITIES: dict[str, str] = {
     "exact": "1 if this variant was compiled, 0 if its numbers are those of the nearest that was",
     "registers": "32-bit registers of a thread",
@@ -90,6 +93,11 @@ class CompiledTable:
         """Return the compute capability whose rows serve a device: the nearest at or below."""
         below = self.axes[0][self.axes[0] <= device]
         return float(below[-1]) if len(below) else None
+
+    def is_compiled_for(self, device: float) -> bool:
+        """Return whether the rows that serve a device were compiled for its own capability."""
+        stated = re.findall(r"[0-9.]+(?= as |,|$)", self.head.get(CAPABILITIES, ""))
+        return self.capability_for(device) == device or device in map(float, stated)
 
     def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Return a column's numbers for arrays of values, and where the table has no row."""
@@ -229,8 +237,12 @@ def spills(table: CompiledTable, read: Collection[str]) -> dict[str, tuple[str, 
 # ---------------------------------------------------------------------------- reading
 
 
-def with_table(text: str, path: Path) -> str:
-    """Return a kernel file's text with that of the table that it names.
+_BLANK = f"{CAPABILITY},{','.join(QUANTITIES)}\n1e9{',0' * len(QUANTITIES)}"
+"""A table with every column whose only row serves no device."""
+
+
+def with_table(text: str, path: Path, *, blank: bool = False) -> str:
+    """Return a kernel file's text with that of the table that it names, or of a blank one.
 
     Raises
     ------
@@ -253,7 +265,7 @@ def with_table(text: str, path: Path) -> str:
             f" {path.stem}.compiled.csv"
         )
     try:
-        table = read_text(path.with_name(name))
+        table = _BLANK if blank else read_text(path.with_name(name))
     except ValueError as error:
         raise ValueError(f'compiled.table = "{name}": {error}') from None
     if "'''" in table or not table.replace("\n", "").replace("\r", "").isprintable():

@@ -109,27 +109,35 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     return _load("device", name, inspect_device)
 
 
-def load_kernel(name: str | os.PathLike[str]) -> Kernel:
+def load_kernel(name: str | os.PathLike[str], *, compiled: bool = True) -> Kernel:
     """Return a kernel by its key or the path of its file.
 
     Parameters
     ----------
     name : str or path
         As for :func:`load_device`.
+    compiled : bool
+        Whether to read the table that ``[compiled]`` names. Without, the kernel has a table that
+        serves no device: whoever compiles the kernel is about to write that file.
 
     Raises
     ------
     SpecError
         There is no such file, or the first problem in it.
     """
-    return _load("kernel", name, inspect_kernel)
+    return _load("kernel", name, inspect_kernel, compiled)
 
 
-def _load(kind: Kind, name: str | os.PathLike[str], inspect: Callable[..., Spec | None]) -> Spec:
+def _load(
+    kind: Kind,
+    name: str | os.PathLike[str],
+    inspect: Callable[..., Spec | None],
+    compiled: bool = True,
+) -> Spec:
     path = _find(kind, name)
     report = Report(label_of(path))
     try:
-        text = with_table(read_text(path), path)
+        text = with_table(read_text(path), path, blank=not compiled)
     except ValueError as error:
         raise SpecError(f"{report.file}: {error}") from None
     return report.result(inspect(report, text, path.stem, path))

@@ -183,6 +183,36 @@ def test_table__each_variant_once_and_kept(folder, compiler, capsys):
     assert load_kernel("./sums.toml").compiled.head["compiler"] == "NVRTC 1.0"
 
 
+def test_table__is_beside_the_kernel_file_that_reads_it(folder, compiler, capsys, monkeypatch):
+    text = KERNEL.replace("registers_per_thread = 32", 'registers_per_thread = "{}"').format(
+        "compiled_registers + 1 if compiled else 32"
+    )
+    (folder / "sums.toml").write_text(text + '[compiled]\ntable = "own.csv"\n')
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    command = ("compile", "../sums.cu", "--kernel", "../sums.toml", *ENTRY[4:])
+    assert main([*command]) == 0
+    table = folder / "own.csv"
+    assert len(rows(table)) == 5 and not list(elsewhere.iterdir())
+    assert "use it" not in capsys.readouterr().out
+    kernel = load_kernel("../sums.toml")
+    assert kernel.expressions["resources.registers_per_thread"].text.startswith("compiled_reg")
+    before = table.read_bytes()
+    assert "is there already; --overwrite" in refused(capsys, *command)
+    table.write_text("no table")  # what is to be replaced is not read
+    assert main([*command, "--overwrite"]) == 0 and table.read_bytes() == before
+
+
+def test_capabilities_with_equal_rows_are_written_once(folder, compiler, capsys):
+    assert main([*ENTRY[:-1], "7.0,8.6"]) == 0
+    table = folder / "sums.compiled.csv"
+    assert {row.split(",")[0] for row in rows(table)[1:]} == {"7.0"}
+    assert "# capabilities: 7.0, 8.6 as 7.0\n" in table.read_text()
+    assert len(compiler.calls) == 10
+    assert "for 7.0, 8.6" in capsys.readouterr().out
+
+
 def test_sample__is_stated(folder, compiler, capsys):
     assert main([*ENTRY, "--most", "2"]) == 0
     assert "2 of 5 compiled for each compute capability; the others" in capsys.readouterr().out

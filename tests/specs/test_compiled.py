@@ -121,6 +121,11 @@ def test_stages_keep_their_instructions(folder):
 def test_answers_and_explanations_say_so(folder):
     answer = best(evaluate(plan(folder)), by=("device",))
     assert any("compiled for 8.6, not 8.9" in note for note in answer.notes)
+    change(
+        folder / "compiled.csv", "# source: ", "# capabilities: 5.2, 8.6, 8.9 as 8.6\n# source: "
+    )
+    answer = best(evaluate(plan(folder)), by=("device",))
+    assert not any("compiled for" in note for note in answer.notes)
     text = explain(plan(folder), {"device": "gtx_980", "tile": 8, "mode": "fast"}).to_text()
     assert "compiled by NVRTC 12.9.86 from tiled.cu (SHA-256 0123456789ab...)" in text
     assert "compiled_registers" in text and "spilled_loads.count" in text
