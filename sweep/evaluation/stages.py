@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -18,7 +18,14 @@ from sweep.hardware.affine_accesses import (
     affine_bank_passes,
     affine_transactions,
 )
+from sweep.hardware.derived import DeviceFacts
 from sweep.hardware.memory_rules import bank_conflict_degree, bank_rule_of, rule_of
+from sweep.hardware.paths import (
+    link_bandwidth,
+    link_latency,
+    link_request_bytes,
+    texture_passes,
+)
 from sweep.hardware.warp_simulation import Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs import Access, Device, Kernel
@@ -79,7 +86,8 @@ class Block:
 
 def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Array) -> Block:
     """Return the block; its shape is evaluated only if an access depends on it."""
-    if not any(access.affine for access in (*kernel.global_accesses, *kernel.shared_accesses)):
+    accesses = (*kernel.global_accesses, *kernel.shared_accesses)
+    if not any(access.affine or access.pattern == "tiled" for access in accesses):
         return evaluate.steps(Block, threads, warp_size)
     x, y = (evaluate(kernel.expressions[f"launch.block_{axis}"]) for axis in "xy")
     return evaluate.steps(Block, threads, warp_size, x, y)
@@ -170,6 +178,10 @@ def _global_access(
             steps(affine_transactions, part, size, rules) for part in (words, block.linear)
         )
         passes, _ = _passes(words, size, "l1", evaluate)
+    elif access.pattern == "tiled":
+        sectors = steps(_tiled_sectors, block, size)
+        cost = aligned = Cost(sectors, sectors * SECTOR_BYTES, sectors)
+        passes = np.ceil(sectors / SECTORS_OF_PASS)
     elif access.transactions is not None:
         # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
         sectors = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
@@ -188,6 +200,14 @@ def _global_access(
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.share(access.l2_hit_rate, of_l2=True)
+    if access.memory == "texture":
+        passes = np.maximum(
+            passes, steps(_of_facts, evaluate.devices, texture_passes, evaluate.ndim)
+        )
+    link: dict[str, Any] = {}
+    if access.memory == "host":
+        l2_hits = evaluate.constant(1.0)
+        link = _link(cost, _requests(access, evaluate, block, size, cost), evaluate)
     return GlobalAccess(
         name=access.name,
         kind=access.kind,
@@ -200,7 +220,36 @@ def _global_access(
         l1_hit_rate=evaluate.share(access.l1_hit_rate),
         l2_hit_rate=l2_hits,
         wavefronts=evaluate.of_hardware(passes, count),
+        memory=access.memory,
+        **link,
     )
+
+
+def _requests(access: Access, evaluate: Evaluator, block: Block, size: Array, cost: Cost) -> Array:
+    """Return the requests of a warp's access to the host: one for each line of 128 bytes."""
+    lines = np.full_like(size, "line", dtype="<U4")
+    if access.affine:
+        words = _addresses(access, evaluate, block)
+        found: Array = evaluate.steps(affine_transactions, words, size, lines).transactions
+        return found
+    if access.transactions is not None:
+        return cost.sectors
+    stride = None if access.stride is None else evaluate(access.stride)
+    found, *_ = access_transactions(access.pattern, size, stride, block.lanes, lines)
+    return found
+
+
+def _link(cost: Cost, requests: Array, evaluate: Evaluator) -> dict[str, Array]:
+    """Return what a warp's access to mapped host memory takes of the link, in bytes that it moves.
+
+    Each request has a least cost.
+    """
+    rules = (link_bandwidth, link_latency, link_request_bytes)
+    bandwidth, latency, least = (
+        evaluate.steps(_of_facts, evaluate.devices, rule, evaluate.ndim) for rule in rules
+    )
+    moved = np.maximum(cost.bytes, requests * least)
+    return {"link_time": moved / bandwidth, "link_latency": latency}
 
 
 def _coalesced(cost: Cost, aligned: Cost) -> Any:
@@ -222,17 +271,19 @@ def _shared_access(access: Access, evaluate: Evaluator, block: Block) -> SharedA
     size = evaluate(access.bytes)
     if access.affine:
         words = _addresses(access, evaluate, block)
-        passes, requests = _passes(words, size, "shared", evaluate)
+        passes, requests = _passes(words, size, access.memory, evaluate)
         degree = passes / np.where(requests == 0, 1.0, requests)
     elif access.transactions is not None:
         degree = passes = evaluate(access.transactions)
     else:
         stride = evaluate(access.stride, default=1.0)
-        passes, _ = _passes(steps(Block.row, block, stride), size, "shared", evaluate)
+        passes, _ = _passes(steps(Block.row, block, stride), size, access.memory, evaluate)
         banks = steps(_banks, evaluate.devices, evaluate.ndim)
         degree = steps(bank_conflict_degree, stride, banks, banks)
+    if access.memory == "constant":
+        degree = passes
     degree, passes = (evaluate.of_hardware(part, count) for part in (degree, passes))
-    return SharedAccess(access.name, access.kind, count, degree, passes)
+    return SharedAccess(access.name, access.kind, count, degree, passes, access.memory)
 
 
 def _addresses(access: Access, evaluate: Evaluator, block: Block) -> Affine:
@@ -242,7 +293,7 @@ def _addresses(access: Access, evaluate: Evaluator, block: Block) -> Affine:
 
 
 def _passes(words: Affine, size: Array, memory: str, evaluate: Evaluator) -> tuple[Any, Any]:
-    """Return passes and requests of an affine access to shared memory or L1."""
+    """Return passes and requests of an affine access to shared or constant memory, or L1."""
     rules = evaluate.steps(_rules, evaluate.devices, memory, evaluate.ndim)
     return evaluate.steps(affine_bank_passes, words, size, rules)
 
@@ -251,11 +302,33 @@ def _passes(words: Affine, size: Array, memory: str, evaluate: Evaluator) -> tup
 
 
 def _rules(devices: tuple[Device, ...], memory: str, ndim: int) -> Any:
-    """Return each device's rule for global memory, for shared memory or for the banks of L1."""
+    """Return each device's rule for global, shared or constant memory, or for the banks of L1."""
     versions = [device.compute_capability for device in devices]
     if memory == "global":
         return device_array(map(rule_of, versions), ndim)
+    if memory == "constant":
+        return device_array(["constant" if v else bank_rule_of(v) for v in versions], ndim)
     return device_array([bank_rule_of(v, local=memory == "shared") for v in versions], ndim)
+
+
+def _of_facts(devices: tuple[Device, ...], rule: Callable[..., Any], ndim: int) -> Array:
+    """Return a rule's number for each device."""
+    facts = [DeviceFacts(d.values, d.compute_capability, d.vendor, {}) for d in devices]
+    found: Array = device_array([rule(fact) or np.nan for fact in facts], ndim)
+    return found
+
+
+def _tiled_sectors(block: Block, size: Array) -> Array:
+    """Return the sectors of a warp's neighbours in a 2-D texture.
+
+    In NVIDIA's block-linear layout a sector is 16 bytes wide and two rows high. Tiles that do not
+    begin at a sector's corner are left out.
+    """
+    assert block.x is not None  # see block_of
+    columns = np.minimum(block.x, block.lanes)
+    rows = np.ceil(block.lanes / columns)
+    found: Array = np.ceil(columns * size / 16.0) * np.ceil(rows / 2.0)
+    return found
 
 
 def _banks(devices: tuple[Device, ...], ndim: int) -> Array:

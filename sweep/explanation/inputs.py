@@ -84,7 +84,9 @@ def _kernel(case: Case) -> Section:
                      source=str(spec.source_of(path)))
             )  # fmt: skip
         if section == "global_access" and name.endswith(".bytes"):
-            lines.append(_transactions(name.removesuffix(".bytes"), case))
+            lines.extend(_transactions(name.removesuffix(".bytes"), case))
+        if section == "shared_access" and name.endswith(".count"):
+            lines.extend(_constant(name.removesuffix(".count"), case))
     is_total = "instructions.computation" in spec.expressions
     text = "of a thread" if is_total else "of a thread: all classes, shared accesses and barriers"
     instructions = scalar(case.workload.computation_instructions)
@@ -114,17 +116,31 @@ def _is_written(content: Any, path: str) -> bool:
     return content is not None
 
 
-def _transactions(name: str, case: Case) -> Line:
-    """Return the line on the transactions of a global access."""
+def _transactions(name: str, case: Case) -> Iterator[Line]:
+    """Yield the line on the transactions of a global access, and on what the link does."""
     declared = next(a for a in case.space.kernel.global_accesses if a.name == name)
     access = next(a for a in case.workload.global_accesses if a.name == name)
     kind = "coalesced" if scalar(access.coalesced) else "uncoalesced"
+    where = "" if access.memory == "global" else f" of {access.memory} memory"
+    sectors = literal(scalar(access.sectors))
     text = (
-        f"{declared.pattern} {declared.kind}: {literal(scalar(access.sectors))} sectors of 32 bytes"
+        f"{declared.pattern} {declared.kind}{where}: {sectors} sectors of 32 bytes"
         f" a warp, {kind} by the {rule_of(case.device.compute_capability)} rule of"
         f" {case.device.generation}"
     )
-    return Line(f"{name}: transactions", scalar(access.transactions), "1", formula=text)
+    yield Line(f"{name}: transactions", scalar(access.transactions), "1", formula=text)
+    if access.link_time is not None and access.link_latency is not None:
+        latency = literal(scalar(access.link_latency))
+        text = f"time of a warp's access on the link to the host; latency {latency} s"
+        yield Line(f"{name}: link", scalar(access.link_time), "s", formula=text)
+
+
+def _constant(name: str, case: Case) -> Iterator[Line]:
+    """Yield the line on the passes of an access to constant memory."""
+    access = next(a for a in case.workload.shared_accesses if a.name == name)
+    if access.memory == "constant":
+        text = "different words of a warp, one after the other in the constant cache"
+        yield Line(f"{name}: passes", scalar(access.wavefronts), "1", formula=text)
 
 
 # ---------------------------------------------------------------------------- the device's file

@@ -32,6 +32,9 @@ warp      2.x; AMD     32 banks of 4 bytes; a request is the warp, a half-warp f
                        wavefront of AMD 32 lanes, or that share of them
 merging   5.0 and      the same, but two such requests of wide words are one where each lane wants
           later        the same word as its neighbour, or each as the one after that
+constant  constant     one bank: "a request is split into as many separate requests as there are
+          memory       different memory addresses" (CUDA C Programming Guide); on AMD, where vector
+                       loads serve indices that differ, the rule of shared memory
 ========= ============ ============================================================================
 
 No document says that requests merge; measured times show it: operands that half the lanes of SGEMM
@@ -54,8 +57,8 @@ RULES = ("strict", "segment", "line", "sector", "line64")
 """The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
 AMD's."""
 
-BANK_RULES = ("half_warp", "wide_bank", "warp", "merging")
-"""The rules of shared memory banks."""
+BANK_RULES = ("half_warp", "wide_bank", "warp", "merging", "constant")
+"""The rules of shared memory banks, and that of constant memory."""
 
 WORD_BYTES = (1, 2, 4, 8, 16)
 """The sizes of the words that one instruction can load or store."""
@@ -160,8 +163,8 @@ def bank_layout(
     word_bytes, code : array
         Size of a warp's words and place of its rule in `BANK_RULES`.
     """
-    is_half_warp, is_wide_bank, is_merging = (
-        code == BANK_RULES.index(rule) for rule in ("half_warp", "wide_bank", "merging")
+    is_half_warp, is_wide_bank, is_merging, is_constant = (
+        code == BANK_RULES.index(rule) for rule in ("half_warp", "wide_bank", "merging", "constant")
     )
     banks = np.where(is_half_warp, 16, 32)
     bank_bytes = np.where(is_wide_bank & (word_bytes >= 8), 8, 4)
@@ -176,6 +179,10 @@ def bank_layout(
             alone = (other != there) | ~active | ~active[:, there]
             merges |= (alone | (addresses == addresses[:, there])).all(axis=1)
         together = np.where(may_merge & merges, 2 * together, together)
+    if np.any(is_constant):
+        banks = np.where(is_constant, 1, banks)
+        bank_bytes = np.where(is_constant, word_bytes, bank_bytes)
+        together = np.where(is_constant, addresses.shape[1], together)
     return banks, bank_bytes, together
 
 

@@ -53,7 +53,7 @@ from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency, share_at
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
-from sweep.models.workload import Array, Stage, Workload, gathered, total
+from sweep.models.workload import Array, Stage, Workload, gathered, link_demand, total
 
 INPUTS = (
     provided("blocks", "blocks", "thread blocks of the grid"),
@@ -393,8 +393,12 @@ def body(
     }
 
 
-def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return the sectors of a warp on each level of the memory."""
+def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return the sectors of a warp on each level of the memory.
+
+    The link to the host works beside DRAM. Its time counts as that of the sectors that DRAM serves
+    in it, at the nominal memory clock.
+    """
     l1 = l2 = dram = zero
     for access in stage.global_accesses:
         moved = access.count * access.moved_bytes / SECTOR_BYTES
@@ -402,7 +406,10 @@ def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
         # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
         l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.l2_hit_rate)
-    return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": dram}
+    on_link, _ = link_demand(zero, stage.global_accesses)
+    rate = work.memory_bandwidth * work.parameters["dram_share_fraction"] / SECTOR_BYTES
+    linked = np.where(on_link > 0.0, on_link * rate, 0.0)
+    return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": np.maximum(dram, linked)}
 
 
 def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
@@ -420,6 +427,8 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
             cached = cached + (access.count - beyond) * device["l1_latency_cycles"]
             cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
             missed = missed + beyond * (1.0 - access.l2_hit_rate)
+    _, beyond_link = link_demand(zero, stage.global_accesses)
+    cached = cached + beyond_link * work.clocks.core_nominal
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
     share = np.maximum(1.0 / work.memory_parallelism, least)
     return {"cache_wait": np.where(loads > 0, cached, 0.0) * share, "dram_loads": missed * share}
@@ -452,7 +461,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "chain": chain,
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
-        **_traffic(stage, zero),
+        **_traffic(work, stage, zero),
         **_waiting(work, stage, zero),
     }
 

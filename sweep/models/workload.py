@@ -30,7 +30,10 @@ class GlobalAccess:
     that they move, ``sectors`` the 32-byte sectors that it touches. ``l1_hit_rate`` is the share
     of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
     that L2 does. ``wavefronts`` are the passes of one warp's access through a first-level cache
-    that shares its banks with shared memory (see :class:`SharedAccess`).
+    that shares its banks with shared memory (see :class:`SharedAccess`), or their equal in time of
+    the texture units. ``memory`` is where the words lie. Accesses to mapped host memory (``host``)
+    have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond L2 apart:
+    ``link_time`` for which a warp's access occupies the link [s], and its latency [s].
     """
 
     name: str
@@ -44,11 +47,14 @@ class GlobalAccess:
     l1_hit_rate: Array
     l2_hit_rate: Array
     wavefronts: Array
+    memory: str = "global"
+    link_time: Array | None = None
+    link_latency: Array | None = None
 
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """One shared memory access: dynamic count per thread and bank-conflict degree.
+    """One access to shared or constant memory: dynamic count per thread, bank-conflict degree.
 
     ``wavefronts`` are the passes that one warp's access takes in all: its requests (a warp's, but
     a half-warp's for words of 8 bytes and a quarter's for 16) times ``degree``.
@@ -59,6 +65,7 @@ class SharedAccess:
     count: Array
     degree: Array
     wavefronts: Array
+    memory: str = "shared"
 
 
 @dataclass(frozen=True)
@@ -224,6 +231,21 @@ def total(zero: Array, accesses: Iterable[GlobalAccess | SharedAccess], *factors
     """Return the sum over accesses of the product of the named attributes, begun at ``zero``."""
     parts = (math.prod(getattr(access, name) for name in factors) for access in accesses)
     return sum(parts, start=zero)
+
+
+def link_demand(zero: Array, accesses: Iterable[GlobalAccess]) -> tuple[Array, Array]:
+    """Return a warp's time on the link to the host, and its latencies there [s].
+
+    The link is full duplex: loads and stores pass it side by side. A store is waited for by nobody.
+    """
+    times, latency = {"load": zero, "store": zero}, zero
+    for access in accesses:
+        if access.link_time is not None and access.link_latency is not None:
+            count = access.count * (1.0 - access.l1_hit_rate)
+            times[access.kind] = times[access.kind] + count * access.link_time
+            if access.kind == "load":
+                latency = latency + count * access.link_latency
+    return np.maximum(times["load"], times["store"]), latency
 
 
 def mean(total: Array, count: Array, otherwise: Array | float) -> Array:

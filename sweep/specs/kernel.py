@@ -271,7 +271,9 @@ def _with_compiled(kernel: Kernel, reader: KernelReader, table: CompiledTable) -
         if name not in taken:
             path = f"global_access.{name}"
             parsed: dict[str, Any] = {k: reader.parse(f"{path}.{k}", t) for k, t in texts.items()}
-            accesses.append(Access(name=name, kind=kind, pattern="coalesced", **parsed))
+            accesses.append(
+                Access(name=name, kind=kind, pattern="coalesced", memory="local", **parsed)
+            )
             sources[path] = f"{table.described}; four spilled bytes are an access"
     own = {path: Source("derived", text) for path, text in sources.items()}
     return replace(kernel, expressions=expressions, global_accesses=tuple(accesses),

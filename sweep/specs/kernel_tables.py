@@ -62,8 +62,8 @@ class Access:
         Word size per thread and access [bytes].
     pattern : str
         How the addresses of a warp are arranged: ``coalesced``, ``misaligned``, ``strided``,
-        ``uncoalesced``, ``broadcast``, ``affine`` or ``measured``. Shared memory has the last two
-        and ``strided``.
+        ``uncoalesced``, ``broadcast``, ``affine``, ``tiled`` or ``measured``. Shared memory has
+        ``affine``, ``measured`` and ``strided``.
     stride : Expression or None
         Distance of adjacent lanes in words; ``None`` for a pattern without stride.
     stage : str or None
@@ -77,6 +77,8 @@ class Access:
     l1_hit_rate, l2_hit_rate : Expression or None
         Shares of a global access's sectors that hit in the caches; ``None`` for shared memory, and
         if the kernel's L2 hit rate applies.
+    memory : str
+        ``global``, ``local``, ``texture`` or ``host``; ``shared`` or ``constant``.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Access:
     transactions: Expression | None = None
     l1_hit_rate: Expression | None = None
     l2_hit_rate: Expression | None = None
+    memory: str = "global"
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
@@ -266,13 +269,15 @@ class KernelReader:
                 self.report.error(checked.at("stage"), f"no stage of this name{hint}", stage)
             parsed = self.parse_table(checked)
             pattern = checked.get("pattern", "strided")
+            memory = checked.get("memory", "global" if name == "global_access" else "shared")
             if "pattern" in checked or "pattern" not in checked.written:
                 self._check_pattern(checked, pattern)
+                self._check_memory(checked, pattern, memory)
             if not self.report.errors:
                 values: dict[str, Any] = {k: checked.get(k) for k in ("name", "kind", "stage")}
                 own = {key.name for key in checked.section.keys if key.pattern in ("", pattern)}
                 values |= {key: value for key, value in parsed.items() if key in own}
-                result.append(Access(pattern=pattern, **values))
+                result.append(Access(pattern=pattern, memory=memory, **values))
         return tuple(result)
 
     def _rows(self, name: str) -> Iterator[Checked]:
@@ -310,6 +315,18 @@ class KernelReader:
         if pattern == "affine" and has_height and not checked.has("y"):
             reason = "missing: a block with a height needs the distance of two threads in y"
             self.report.error(checked.at("y"), reason)
+
+    def _check_memory(self, checked: Checked, pattern: str, memory: str) -> None:
+        """Check that a memory is written and arranged as hardware does it."""
+        if checked.get("kind") == "store" and memory in ("constant", "texture"):
+            reason = f"a kernel cannot store to {memory} memory"
+            self.report.error(checked.at("kind"), reason, "store")
+        if pattern == "tiled" and memory != "texture":
+            reason = 'only textures are tiled: memory = "texture"'
+            self.report.error(checked.at("pattern"), reason, pattern)
+        if memory == "local" and pattern not in ("coalesced", "measured"):
+            reason = "local memory is interleaved: coalesced, or measured"
+            self.report.error(checked.at("pattern"), reason, pattern)
 
 
 def check_instructions(report: Report, checked: Checked) -> None:

@@ -96,6 +96,7 @@ def brute_banks(lanes, word_bytes, rule):
         "half_warp": (16, 4, 16),
         "wide_bank": {8: (32, 8, 32), 16: (32, 8, 16)}.get(word_bytes, (32, 4, 32)),
         "warp": {8: (32, 4, 16), 16: (32, 4, 8)}.get(word_bytes, (32, 4, 32)),
+        "constant": (1, word_bytes, max(1, len(lanes))),
     }["warp" if rule == "merging" else rule]
     if rule == "merging" and word_bytes > 4 and (in_pairs(lanes, 1) or in_pairs(lanes, 2)):
         together *= 2

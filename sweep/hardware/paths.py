@@ -1,0 +1,64 @@
+"""Ways to memory beside that of global memory: the link to the host and the texture units.
+
+What the device file does not say follows from what chips of a compute capability have in common,
+by NVIDIA's programming guide and the white papers of its architectures.
+"""
+
+from __future__ import annotations
+
+from sweep.hardware.derived import DeviceFacts, l1_cycles
+
+# Bytes per second in one direction over 16 lanes, less what encoding takes: 8 of 10 bits carry data
+# in PCIe 2.0, 128 of 130 from 3.0 on (PCI Express Base Specification). With the first compute
+# capability of each.
+_LINKS = (("", 8e9), ("3.5", 15.75e9), ("8.0", 31.5e9), ("9.0", 63e9))
+_SUSTAINED = 12.0 / 15.75
+_LATENCY = 1e-6
+_TAGS = 256.0
+_TEXTURE_UNITS = (("", 8.0), ("2.0", 4.0), ("2.1", 8.0), ("3.0", 16.0), ("5.0", 8.0),
+                  ("6.0", 4.0), ("6.1", 8.0), ("7.0", 4.0))  # fmt: skip
+
+
+def _since(table: tuple[tuple[str, float], ...], capability: str) -> float:
+    """Return the value of the last capability of a table that is at most a given one."""
+    given = float(capability or 0)
+    return [value for least, value in table if float(least or 0) <= given][-1]
+
+
+def link_bandwidth(device: DeviceFacts) -> float:
+    """Bandwidth to the host that is sustained in one direction [B/s].
+
+    12 of 15.75 GB/s, as the CUDA C++ Best Practices Guide has it for pinned memory over PCIe 3.0.
+    Without an entry in the file the link is 16 lanes of PCIe: 2.0 before compute capability 3.5,
+    3.0 before 8.0 and on AMD's GPUs, 4.0 before 9.0, then 5.0.
+    """
+    peak = device.number("host_link.bandwidth")
+    return (peak or _since(_LINKS, device.compute_capability or "3.5")) * _SUSTAINED
+
+
+def link_latency(device: DeviceFacts) -> float:
+    """Latency of a load from mapped host memory [s]; 1 us is assumed without one in the file."""
+    return device.number("host_link.latency") or _LATENCY
+
+
+def link_request_bytes(device: DeviceFacts) -> float:
+    """Bytes that a request to the host counts at least [B].
+
+    A PCIe device has 256 reads under way (tags of 8 bits, PCI Express Base Specification 3.0), so a
+    request takes at least a 256th of the latency, as if it had this many bytes.
+    """
+    return link_bandwidth(device) * link_latency(device) / _TAGS
+
+
+def texture_passes(device: DeviceFacts) -> float | None:
+    """Time of a warp's fetch in the texture units, in passes of four sectors through L1.
+
+    A unit serves a thread a cycle. A multiprocessor has 4 units on 2.0, 6.0 and from 7.0 on, 16 on
+    3.x, else 8 (white papers of the architectures); 4 on AMD's GPUs.
+    """
+    units = device.number("chip.texture_units_per_sm")
+    if not units:
+        amd = device.vendor == "AMD"
+        units = 4.0 if amd else _since(_TEXTURE_UNITS, device.compute_capability)
+    warp, sector = device.number("chip.warp_size"), l1_cycles(device)
+    return warp / units / (4.0 * sector) if warp and sector else None

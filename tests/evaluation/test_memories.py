@@ -1,0 +1,211 @@
+"""Accesses to mapped host, texture, local and constant memory: what a warp demands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.launches import accesses_of, launched
+
+from sweep.errors import SpecError
+from sweep.evaluation.launch import build_launch, build_workload
+from sweep.explanation.explaining import explain
+from sweep.hardware.derived import DeviceFacts
+from sweep.hardware.paths import link_bandwidth, link_latency, texture_passes
+from sweep.models import get_model
+from sweep.space import Plan, resolve
+from sweep.specs import load_device, parse_kernel
+
+HEAD = """
+schema = 1
+name = "memories"
+[source]
+default = "assumed: a test"
+[sizes]
+n = 1048576
+[launch]
+threads_per_block = 256
+blocks = "n / 256"
+block_x = {x}
+block_y = {y}
+[resources]
+registers_per_thread = 32
+[instructions]
+fp32 = 8
+"""
+ACCESS = """
+[[{table}_access]]
+name = "a"
+kind = "{kind}"
+count = 1
+bytes = {size}
+"""
+OLD, NEW, AMD = "gtx_1080_ti", "rtx_3090", "mi50"
+
+
+def text(*lines, table="global", kind="load", size=4, x=256):
+    access = ACCESS.format(table=table, kind=kind, size=size)
+    return HEAD.format(x=x, y=256 // x) + access + "\n".join(lines)
+
+
+def access(*lines, device=NEW, **more):
+    return accesses_of(launched("memories", device, text=text(*lines, **more)))["a"]
+
+
+def demands(*lines, device=NEW, **more):
+    """Return what combined makes of a warp: demands and waits of its only stage."""
+    plan = Plan(("memories",), (device,), ("combined",), store=False)
+    texts = {"devices": {device: load_device(device).text},
+             "kernels": {"memories": text(*lines, **more)}}  # fmt: skip
+    launch = build_launch(resolve(plan, texts).kernels[0])
+    model = get_model("combined")
+    found = model.prepare(build_workload(launch, model, {}), "corrected")
+    return {key: np.asarray(value).item() for key, value in found.items()
+            if np.size(value) == 1}, launch.workload  # fmt: skip
+
+
+def host(*lines, **more):
+    return demands('memory = "host"', *(lines or ['pattern = "coalesced"']), **more)
+
+
+# --- Mapped host memory ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [OLD, NEW, AMD])
+def test_host__bytes_take_the_bandwidth_of_the_link(device):
+    found, work = host(device=device)
+    moved = 4 * work.warp_size.item()
+    spec = load_device(device)
+    link = link_bandwidth(DeviceFacts(spec.values, spec.compute_capability, spec.vendor, {}))
+    rate = found["dram_bandwidth"]
+    assert found["dram_sectors"] * 32 / rate == pytest.approx(moved / link)
+    assert found["l2_sectors"] == moved / 32
+    assert found["dram_loads"] == 0
+
+
+def test_host__a_load_waits_for_the_link_and_a_store_for_nobody():
+    found, work = host()
+    spec = load_device(NEW)
+    latency = link_latency(DeviceFacts(spec.values, spec.compute_capability, spec.vendor, {}))
+    assert found["cache_wait"] > latency * work.clocks.core_nominal.item()
+    assert host(kind="store")[0]["cache_wait"] == 0
+
+
+def test_host__small_requests_waste_the_link():
+    """256 reads under way: 32 bytes each are not enough for the bandwidth."""
+    near, far = (host(f'pattern = "{p}"')[0] for p in ("coalesced", "uncoalesced"))
+    assert far["dram_sectors"] > 8 * near["dram_sectors"]
+    lines = 'pattern = "affine"', "x = 2", "y = 0"
+    assert host(*lines)[0]["dram_sectors"] == pytest.approx(2 * near["dram_sectors"])
+
+
+def test_host__loads_and_stores_pass_side_by_side():
+    more = ACCESS.format(table="global", kind="store", size=4).replace('"a"', '"b"')
+    both = host('pattern = "coalesced"', more, 'memory = "host"', 'pattern = "coalesced"')[0]
+    assert both["dram_sectors"] == host()[0]["dram_sectors"]
+    assert both["l2_sectors"] == 2 * host()[0]["l2_sectors"]
+
+
+# --- Texture and local memory ---------------------------------------------------------------------
+
+
+def test_texture__units_serve_a_thread_a_cycle():
+    """Four units: eight cycles a warp on Ampere, where L1 takes one for 128 bytes."""
+    plain, fetched = (
+        demands('pattern = "coalesced"', f'memory = "{memory}"')[0]
+        for memory in ("global", "texture")
+    )
+    cycles = fetched["l1_sectors"] * fetched["l1_cycles"]
+    assert (plain["l1_sectors"] * plain["l1_cycles"], cycles) == (1, 8)
+    assert fetched["dram_sectors"] == plain["dram_sectors"]
+
+
+def test_texture__tiles_keep_neighbours_of_two_dimensions():
+    def sectors(pattern, x):
+        lines = f'pattern = "{pattern}"', 'memory = "texture"'
+        more = ("x = 1", "y = 4096") if pattern == "affine" else ()
+        return access(*lines, *more, x=x).sectors.item()
+
+    assert [sectors("tiled", x) for x in (32, 16, 8, 4)] == [8, 4, 4, 4]
+    assert [sectors("affine", x) for x in (32, 16, 8, 4)] == [4, 4, 4, 8]
+
+
+def test_texture_units__of_the_file_or_the_capability():
+    def passes(capability, vendor="NVIDIA", **values):
+        return texture_passes(DeviceFacts({"chip.warp_size": 32} | values, capability, vendor, {}))
+
+    assert [passes(c) for c in ("3.5", "5.2", "6.1", "7.5", "8.6")] == [2, 2, 2, 4, 8]
+    assert passes("8.6", **{"chip.texture_units_per_sm": 8}) == 4
+    assert passes("", "AMD") == 4
+    assert texture_passes(DeviceFacts({}, "8.6", "NVIDIA", {})) is None
+
+
+def test_local__is_coalesced():
+    kept, plain = (
+        demands('pattern = "coalesced"', f'memory = "{memory}"')[0]
+        for memory in ("local", "global")
+    )
+    assert kept == plain
+
+
+# --- Constant memory ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "passes"),
+    [
+        (("stride = 0",), 1),
+        (("stride = 1",), 32),
+        (("stride = 32",), 32),
+        (('pattern = "affine"', "x = 0", "y = 1"), 4),
+        (('pattern = "affine"', "x = 1", "y = 0"), 8),
+        (('pattern = "measured"', "transactions = 2.5"), 2.5),
+    ],
+)
+def test_constant__different_words_are_served_one_by_one(lines, passes):
+    given = ('memory = "constant"', *lines)
+    found = access(*given, table="shared", x=8)
+    assert (found.degree.item(), found.wavefronts.item()) == (passes, passes)
+    assert demands(*given, table="shared", x=8)[0]["wavefronts"] == passes
+
+
+def test_constant__wide_words_count_once():
+    found = access('memory = "constant"', "stride = 0", table="shared", size=16)
+    assert found.wavefronts.item() == 1
+
+
+def test_constant__is_never_faster_with_more_different_words():
+    def passes(x):
+        lines = 'memory = "constant"', 'pattern = "affine"', "x = 1", "y = 0"
+        return access(*lines, table="shared", x=x).wavefronts.item()
+
+    found = [passes(x) for x in (1, 2, 8, 16, 32, 64)]
+    assert found == [1, 2, 8, 16, 32, 32]
+
+
+# --- What is refused, and what is explained -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "more", "words"),
+    [
+        (('memory = "cnstant"',), {"table": "shared"}, "constant"),
+        (('memory = "constant"',), {"table": "shared", "kind": "store"}, "cannot store"),
+        (('memory = "texture"', 'pattern = "coalesced"'), {"kind": "store"}, "cannot store"),
+        (('pattern = "tiled"',), {}, "only textures"),
+        (('memory = "local"', 'pattern = "broadcast"'), {}, "interleaved"),
+        (('memory = "shared"', 'pattern = "broadcast"'), {}, "one of global"),
+    ],
+)
+def test_refused(lines, more, words):
+    with pytest.raises(SpecError, match=words):
+        parse_kernel(text(*lines, **more), "memories")
+
+
+def test_explained(tmp_path):
+    path = tmp_path / "memories.toml"
+    more = ACCESS.format(table="shared", kind="load", size=4).replace('"a"', '"c"')
+    path.write_text(text('memory = "host"', 'pattern = "coalesced"', more, 'memory = "constant"'))
+    said = str(explain(None, {"kernel": str(path), "device": NEW, "model": "combined"}))
+    assert "of host memory" in said
+    assert "time of a warp's access on the link" in said
+    assert "different words of a warp" in said
