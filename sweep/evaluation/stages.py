@@ -11,15 +11,22 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.counts import Evaluator, device_array
+from sweep.evaluation.first_cache import (
+    SECTORS_OF_PASS,
+    bank_passes,
+    cache_passes,
+    cached,
+    kept,
+    rules_of,
+)
 from sweep.expressions import Expression
 from sweep.hardware.affine_accesses import (
     Affine,
     access_transactions,
-    affine_bank_passes,
     affine_transactions,
 )
 from sweep.hardware.derived import DeviceFacts
-from sweep.hardware.memory_rules import bank_conflict_degree, bank_rule_of, rule_of
+from sweep.hardware.memory_rules import bank_conflict_degree
 from sweep.hardware.paths import (
     link_bandwidth,
     link_latency,
@@ -35,7 +42,6 @@ BANKS = {"1": 16}  # banks (and lanes that are served together) by major compute
 BANKS_LATER = 32
 SECTOR_BYTES = 32.0
 LINE_BYTES = 128.0
-SECTORS_OF_PASS = LINE_BYTES / SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -171,13 +177,13 @@ def _global_access(
     steps = evaluate.steps
     count = steps(operator.mul, evaluate(access.count), block.share)
     size = evaluate(access.bytes)
-    rules = steps(_rules, evaluate.devices, "global", evaluate.ndim)
+    rules = steps(rules_of, evaluate.devices, "global", evaluate.ndim)
     if access.affine:
         words = _addresses(access, evaluate, block)
         cost, aligned = (
             steps(affine_transactions, part, size, rules) for part in (words, block.linear)
         )
-        passes, _ = _passes(words, size, "l1", evaluate)
+        passes = cache_passes(words, size, evaluate)
     elif access.pattern == "tiled":
         sectors = steps(_tiled_sectors, block, size)
         cost = aligned = Cost(sectors, sectors * SECTOR_BYTES, sectors)
@@ -196,10 +202,12 @@ def _global_access(
             for pattern, distance in ((access.pattern, stride), ("coalesced", None))
         )
         step = steps(_word_distance, access.pattern, stride, size)
-        passes, _ = _passes(steps(Block.row, block, step), size, "l1", evaluate)
+        passes = cache_passes(steps(Block.row, block, step), size, evaluate)
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.share(access.l2_hit_rate, of_l2=True)
+    l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
+    l1_hits, l2_hits = steps(kept, l1_hits, l2_hits, cached(access, evaluate), l2_bytes)
     if access.memory == "texture":
         passes = np.maximum(
             passes, steps(_of_facts, evaluate.devices, texture_passes, evaluate.ndim)
@@ -217,7 +225,7 @@ def _global_access(
         sectors=cost.sectors,
         coalesced=_coalesced(cost, aligned),
         moved_bytes=cost.bytes,
-        l1_hit_rate=evaluate.share(access.l1_hit_rate),
+        l1_hit_rate=l1_hits,
         l2_hit_rate=l2_hits,
         wavefronts=evaluate.of_hardware(passes, count),
         memory=access.memory,
@@ -271,13 +279,13 @@ def _shared_access(access: Access, evaluate: Evaluator, block: Block) -> SharedA
     size = evaluate(access.bytes)
     if access.affine:
         words = _addresses(access, evaluate, block)
-        passes, requests = _passes(words, size, access.memory, evaluate)
+        passes, requests = bank_passes(words, size, access.memory, evaluate)
         degree = passes / np.where(requests == 0, 1.0, requests)
     elif access.transactions is not None:
         degree = passes = evaluate(access.transactions)
     else:
         stride = evaluate(access.stride, default=1.0)
-        passes, _ = _passes(steps(Block.row, block, stride), size, access.memory, evaluate)
+        passes, _ = bank_passes(steps(Block.row, block, stride), size, access.memory, evaluate)
         banks = steps(_banks, evaluate.devices, evaluate.ndim)
         degree = steps(bank_conflict_degree, stride, banks, banks)
     if access.memory == "constant":
@@ -292,23 +300,7 @@ def _addresses(access: Access, evaluate: Evaluator, block: Block) -> Affine:
     return evaluate.steps(Block.addresses, block, *factors)
 
 
-def _passes(words: Affine, size: Array, memory: str, evaluate: Evaluator) -> tuple[Any, Any]:
-    """Return passes and requests of an affine access to shared or constant memory, or L1."""
-    rules = evaluate.steps(_rules, evaluate.devices, memory, evaluate.ndim)
-    return evaluate.steps(affine_bank_passes, words, size, rules)
-
-
 # Steps of an access
-
-
-def _rules(devices: tuple[Device, ...], memory: str, ndim: int) -> Any:
-    """Return each device's rule for global, shared or constant memory, or for the banks of L1."""
-    versions = [device.compute_capability for device in devices]
-    if memory == "global":
-        return device_array(map(rule_of, versions), ndim)
-    if memory == "constant":
-        return device_array(["constant" if v else bank_rule_of(v) for v in versions], ndim)
-    return device_array([bank_rule_of(v, local=memory == "shared") for v in versions], ndim)
 
 
 def _of_facts(devices: tuple[Device, ...], rule: Callable[..., Any], ndim: int) -> Array:

@@ -268,8 +268,16 @@ def shared_cycles(device: DeviceFacts) -> float | None:
 
 
 def l1_cycles(device: DeviceFacts) -> float | None:
-    """Sector through L1: 128 bytes a cycle on 3.x, 7.0, 7.2 and from 8.0 on, else 64."""
+    """Sector through L1: 128 bytes a cycle on 3.x, 7.0, 7.2, from 8.0 on, 32 on 6.0, else 64.
+
+    An SM of Turing has twice the bandwidth of half an SM of GP10x (NVIDIA, Turing GPU Architecture,
+    WP-09183-001), which is designed as those of Maxwell are. One of GP100 is half of that, as the
+    P100 shows at the peak of its cache: 2.0 TB/s (https://github.com/ekondis/gpumembench/issues/2),
+    of which 32 bytes for 56 SMs at 1.328 GHz would be 2.4.
+    """
     version = device.compute_capability
+    if version == "6.0":
+        return 1.0
     older = version.startswith(("1.", "2.", "5.", "6.")) or version in ("", "7.5")
     return 0.5 if older else 0.25
 

@@ -15,6 +15,21 @@ sector   3.0 and later   sectors of 32 bytes of the whole warp
 line64   none: AMD       lines of 64 bytes of the whole wavefront (the first cache, GCN to CDNA 2)
 ======== =============== ==========================================================================
 
+What a request takes in the first-level cache differs from what it costs beyond:
+
+========= ============ ============================================================================
+rule      capability   passes through the first-level cache
+========= ============ ============================================================================
+line      2.x, 3.x     lines of 128 bytes of what the warp requests at once: a half-warp's words of
+                       8 bytes, a quarter's of 16 (CUDA C Programming Guide, 2.x, global memory)
+texture   5.x, 6.x     requests of 8 lanes, of 4 for words of 8 bytes, of 2 for 16; a request looks
+                       up 4 lines of 128 bytes a cycle and takes a quarter of a pass for each four
+                       (G. Smith of NVIDIA, https://forums.developer.nvidia.com/t/49571/14)
+banks     others       as for shared memory, which from 7.0 on is the same memory; never merged
+========= ============ ============================================================================
+
+Not every load may use it (see :data:`PATHS`).
+
 Shared memory serves the lanes of a request at once, unless several distinct words lie in one bank:
 the request takes as many passes as the most wanted bank has words (Zhang & Owens, Section 4.2;
 CUDA C Programming Guide). Lanes that want the same word share it.
@@ -53,9 +68,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweep.errors import SpecError, nearest
 
-RULES = ("strict", "segment", "line", "sector", "line64")
+RULES = ("strict", "segment", "line", "sector", "line64", "texture")
 """The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
-AMD's."""
+AMD's; the last one is of the first-level cache of 5.x and 6.x only."""
 
 BANK_RULES = ("half_warp", "wide_bank", "warp", "merging", "constant")
 """The rules of shared memory banks, and that of constant memory."""
@@ -65,6 +80,10 @@ WORD_BYTES = (1, 2, 4, 8, 16)
 
 HALF_WARP = 16
 LINE_BYTES = 128
+
+PATHS = ("global", "read_only", "local", "texture", "host")
+"""How a load reaches memory: as such, declared as read-only (``__ldg``, ``const __restrict__``), of
+what a thread keeps in memory, through a texture, or of mapped host memory."""
 
 
 def _version(compute_capability: str) -> tuple[int, int]:
@@ -103,8 +122,8 @@ def bank_rule_of(compute_capability: str, *, local: bool = True) -> str:
     compute_capability : str
         Such as ``"5.2"``.
     local : bool
-        Whether the access is to shared memory. Global loads that a first-level cache serves meet
-        the same banks, but their requests never merge.
+        Whether the access is to shared memory. Global loads meet the same banks where
+        :func:`cache_rule_of` says so, but their requests never merge.
 
     Raises
     ------
@@ -117,6 +136,40 @@ def bank_rule_of(compute_capability: str, *, local: bool = True) -> str:
     if major >= 5 and local:
         return "merging"
     return {1: "half_warp", 3: "wide_bank"}.get(major, "warp")
+
+
+def cache_rule_of(compute_capability: str) -> str:
+    """Return the rule of passes through the first-level cache: ``line``, ``texture`` or ``banks``.
+
+    Raises
+    ------
+    SpecError
+        If it is no compute capability.
+    """
+    major = _version(compute_capability)[0] if compute_capability else 0
+    return {2: "line", 3: "line", 5: "texture", 6: "texture"}.get(major, "banks")
+
+
+def is_cached(compute_capability: str, path: str) -> bool:
+    """Return whether the first-level cache keeps what a load of one of `PATHS` brings, by default.
+
+    1.x has no such cache. 3.x keeps local memory in L1, and from 3.2 on read-only data in the
+    texture cache; "in contrast, GP104 follows Kepler and Maxwell in caching global loads in L2
+    only", but GP100 keeps them; Maxwell's "local loads also are cached in L2 only", Pascal keeps
+    them (NVIDIA, tuning guides of Kepler, Maxwell and Pascal, 1.4). From 7.0 on, on 2.x and on
+    AMD's devices the first cache serves all loads. Textures have a cache everywhere.
+
+    Raises
+    ------
+    SpecError
+        If it is no compute capability.
+    """
+    version = _version(compute_capability) if compute_capability else (7, 0)
+    plain = version >= (7, 0) or version[0] == 2 or version == (6, 0)
+    kept = {"global": plain, "host": plain, "texture": True,
+            "read_only": version[0] == 2 or version >= (3, 2),
+            "local": version[0] not in (1, 5)}  # fmt: skip
+    return kept[path]
 
 
 def codes_of(given: ArrayLike, rules: Sequence[str]) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from sweep.jit import compilable, compiled
 Array = NDArray[Any]
 
 SECTOR_BYTES = 32
-STRICT, SEGMENT, LINE, SECTOR, LINE64 = range(5)  # the places of their names in RULES
+STRICT, SEGMENT, LINE, SECTOR, LINE64, TEXTURE = range(6)  # the places of their names in RULES
 
 HEADER = 4
 """Integers of a row before its addresses."""
@@ -234,6 +234,8 @@ def one_warp(row: Any) -> Any:
     together = HALF_WARP
     if rule == LINE:  # 2.x: the lanes that request 128 bytes at once
         together = min(2 * HALF_WARP, LINE_BYTES // word_bytes)
+    elif rule == TEXTURE:  # 5.x and 6.x: those that receive 32 bytes
+        together = min(HALF_WARP // 2, SECTOR_BYTES // word_bytes)
     transactions = 0
     moved = 0
     for start in range(0, lanes, together):
@@ -244,7 +246,11 @@ def one_warp(row: Any) -> Any:
             count, size = segment(addresses, start, stop, word_bytes)
         else:
             count = blocks(addresses, start, stop, word_bytes, LINE_BYTES)
-            size = count * LINE_BYTES
+            if rule == TEXTURE:  # 4 of them at a time
+                count = (count + 3) // 4
+                size = count * SECTOR_BYTES
+            else:
+                size = count * LINE_BYTES
         transactions += count
         moved += size
     return transactions, moved, sectors

@@ -29,11 +29,11 @@ class GlobalAccess:
     hardware transactions of one warp's access under the device's rule, ``moved_bytes`` the bytes
     that they move, ``sectors`` the 32-byte sectors that it touches. ``l1_hit_rate`` is the share
     of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
-    that L2 does. ``wavefronts`` are the passes of one warp's access through a first-level cache
-    that shares its banks with shared memory (see :class:`SharedAccess`), or their equal in time of
-    the texture units. ``memory`` is where the words lie. Accesses to mapped host memory (``host``)
-    have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond L2 apart:
-    ``link_time`` for which a warp's access occupies the link [s], and its latency [s].
+    that L2 does. ``wavefronts`` are the passes of one warp's access through the first-level cache,
+    each of 128 bytes (see :func:`sweep.hardware.memory_rules.cache_rule_of`), or their equal in
+    time of the texture units. ``memory`` is where the words lie. Accesses to mapped host memory
+    (``host``) have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond
+    L2 apart: ``link_time`` for which a warp's access occupies the link [s], and its latency [s].
     """
 
     name: str

@@ -74,6 +74,8 @@ class Access:
     transactions : Expression or None
         For the pattern ``measured``: sectors of 32 bytes per access of a warp to global memory, or
         passes per access to shared memory. ``None`` for other patterns.
+    read_only : Expression or None
+        Share of a global access that is declared as read-only; ``None`` for shared memory.
     l1_hit_rate, l2_hit_rate : Expression or None
         Shares of a global access's sectors that hit in the caches; ``None`` for shared memory, and
         if the kernel's L2 hit rate applies.
@@ -93,6 +95,7 @@ class Access:
     y: Expression | None = None
     z: Expression | None = None
     transactions: Expression | None = None
+    read_only: Expression | None = None
     l1_hit_rate: Expression | None = None
     l2_hit_rate: Expression | None = None
     memory: str = "global"

@@ -74,7 +74,16 @@ def blocks_of(size):
     return rule
 
 
-SIZES = dict(zip(RULES, (strict, segment, line, blocks_of(32), blocks_of(64)), strict=True))
+def texture(lanes, word_bytes):
+    """Serve requests of 32 bytes, each of which looks up four lines of 128 bytes at a time."""
+    at_once = {1: 8, 2: 8, 4: 8, 8: 4, 16: 2}[word_bytes]
+    parts = [lanes[start : start + at_once] for start in range(0, len(lanes), at_once)]
+    lines = [len(blocks_of(128)(part, word_bytes)) for part in parts]
+    return [32 for n in lines for _ in range(0, n, 4)]
+
+
+BY_RULE = (strict, segment, line, blocks_of(32), blocks_of(64), texture)
+SIZES = dict(zip(RULES, BY_RULE, strict=True))
 
 
 def brute(lanes, word_bytes, rule):

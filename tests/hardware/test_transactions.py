@@ -12,10 +12,13 @@ from sweep.errors import SpecError
 from sweep.hardware import affine_accesses as affine
 from sweep.hardware.affine_accesses import PATTERNS, access_transactions
 from sweep.hardware.memory_rules import (
+    PATHS,
     RULES,
     WORD_BYTES,
     bank_conflict_degree,
     bank_rule_of,
+    cache_rule_of,
+    is_cached,
     rule_of,
 )
 
@@ -38,9 +41,38 @@ def test_rules__of_a_capability():
     # Loads from global memory that L1 serves never merge.
     assert bank_rule_of("7.5", local=False) == bank_rule_of("2.1", local=False) == "warp"
     for wrong in (" ", "5", "sm_52", "0.9", "5.2a", "-1.0", "1.0\n"):
-        for function in (rule_of, bank_rule_of):
+        for function in (rule_of, bank_rule_of, cache_rule_of):
             with pytest.raises(SpecError, match="no compute capability"):
                 function(wrong)
+
+
+KEPT = {  # what first-level caches keep: NVIDIA's tuning guides of Kepler, Maxwell and Pascal
+    **dict.fromkeys(("1.0", "1.3"), ("banks", set())),
+    "2.0": ("line", {"global", "read_only", "local"}),
+    "3.0": ("line", {"local"}),
+    "3.5": ("line", {"read_only", "local"}),
+    "5.2": ("texture", {"read_only"}),
+    "6.0": ("texture", {"global", "read_only", "local"}),
+    "6.1": ("texture", {"read_only", "local"}),
+    **dict.fromkeys(("7.0", "8.6", "12.0", ""), ("banks", {"global", "read_only", "local"})),
+}
+
+
+@pytest.mark.parametrize("capability", KEPT)
+def test_first_level_cache__of_a_capability(capability):
+    kept = {path for path in PATHS if is_cached(capability, path)}
+    assert ("global" in kept) == ("host" in kept) and "texture" in kept
+    assert (cache_rule_of(capability), kept - {"host", "texture"}) == KEPT[capability]
+
+
+@pytest.mark.parametrize(("word_bytes", "requests"), [(1, 4), (4, 4), (8, 8), (16, 16)])
+def test_texture__requests_of_a_warp_whatever_its_words(word_bytes, requests):
+    """8, 4 or 2 threads in a request (G. Smith of NVIDIA on Maxwell's and Pascal's L1)."""
+    for step in (0, word_bytes, 2 * word_bytes):
+        assert transactions_of_addresses(step * LANES, word_bytes, "texture")[0] == requests
+    # Of lanes in lines of their own, four pass at a time.
+    apart = transactions_of_addresses(128 * LANES, word_bytes, "texture")[0]
+    assert apart == {4: 8, 8: 8, 16: 16}[requests]
 
 
 # CUDA C Programming Guide, "Examples of Global Memory Accesses by a Warp, 4-Byte Word per Thread"
@@ -50,11 +82,11 @@ def test_rules__of_a_capability():
     ("addresses", "expected"),
     [
         # aligned and sequential
-        (128 + 4 * LANES, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128)]),
+        (128 + 4 * LANES, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128)]),
         # aligned and non-sequential: in each half-warp two lanes exchange their words
-        (128 + 4 * EXCHANGED, [(32, 1024), (2, 128), (1, 128), (4, 128), (2, 128)]),
+        (128 + 4 * EXCHANGED, [(32, 1024), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128)]),
         # misaligned and sequential: 128 B at 128, 64 B at 192 and 32 B at 256 on 1.2 and 1.3
-        (132 + 4 * LANES, [(32, 1024), (3, 224), (2, 256), (5, 160), (3, 192)]),
+        (132 + 4 * LANES, [(32, 1024), (3, 224), (2, 256), (5, 160), (3, 192), (4, 128)]),
     ],
     ids=["aligned", "non-sequential", "misaligned"],
 )
@@ -64,11 +96,11 @@ def test_addresses__programming_guide_figure(addresses, expected):
 
 @pytest.mark.parametrize(
     ("word_bytes", "expected"),
-    [(1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64)]),
-     (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64)]),
-     (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128)]),
-     (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256)]),
-     (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512)])],
+    [(1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64), (4, 128)]),
+     (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64), (4, 128)]),
+     (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128)]),
+     (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256), (8, 256)]),
+     (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512), (16, 512)])],
 )  # fmt: skip
 def test_addresses__consecutive_words(word_bytes, expected):
     addresses = 1024 + word_bytes * LANES
@@ -105,23 +137,23 @@ def cost(pattern, word_bytes=4, stride=None, lanes=32):
 
 
 def test_patterns__of_4_byte_words():
-    assert cost("coalesced") == ([2, 2, 1, 4, 2], 4)
-    assert cost("uncoalesced") == ([32, 32, 32, 32, 32], 32)
-    assert cost("broadcast") == ([32, 2, 1, 1, 1], 1)
+    assert cost("coalesced") == ([2, 2, 1, 4, 2, 4], 4)
+    assert cost("uncoalesced") == ([32, 32, 32, 32, 32, 8], 32)
+    assert cost("broadcast") == ([32, 2, 1, 1, 1, 4], 1)
     assert cost("strided", stride=0) == cost("broadcast")
     assert cost("strided", stride=1) == cost("coalesced")
-    assert cost("strided", stride=2) == ([32, 2, 2, 8, 4], 8)
-    assert cost("strided", stride=8) == ([32, 8, 8, 32, 16], 32)
+    assert cost("strided", stride=2) == ([32, 2, 2, 8, 4, 4], 8)
+    assert cost("strided", stride=8) == ([32, 8, 8, 32, 16, 4], 32)
     assert cost("strided", stride=32) == cost("uncoalesced")
     assert cost("strided", stride=10**9) == cost("uncoalesced")
-    assert cost("coalesced", lanes=0) == ([0, 0, 0, 0, 0], 0)
+    assert cost("coalesced", lanes=0) == ([0, 0, 0, 0, 0, 0], 0)
 
 
 def test_patterns__misaligned_is_the_mean_over_starts_off_a_half_warps_boundary():
     transactions, sectors = cost("misaligned")
     # 30 starts: two of them (32 and 96 bytes) at a sector's border.
     assert sectors == pytest.approx((2 * 4 + 28 * 5) / 30)
-    assert transactions == pytest.approx([32, 3, 2, sectors, 3])
+    assert transactions == pytest.approx([32, 3, 2, sectors, 3, 4])
     each = [transactions_of_addresses(s + 4 * LANES, 4, "segment") for s in range(4, 128, 4)]
     moved = access_transactions("misaligned", 4, None, 32, "segment")[1]
     assert moved == pytest.approx(np.mean([size for i, (_, size) in enumerate(each) if i != 15]))

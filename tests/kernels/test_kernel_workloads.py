@@ -19,8 +19,8 @@ def launch_of(text, device="gtx_980"):
     return launched("kernel", device, text=text)
 
 
-def accesses_of(text, device="gtx_980"):
-    work = launch_of(text, device).workload
+def accesses_of(text, *devices):
+    work = launched("kernel", *(devices or ("gtx_980",)), text=text).workload
     return work.global_accesses, work.shared_accesses
 
 
@@ -96,7 +96,7 @@ def test_broadcast__passes_and_sectors_of_vectors(size, passes):
     _, (access,) = accesses_of(text)
     assert set(np.ravel(access.wavefronts)[1:]) == {passes}  # requests of the same word merge
     text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, 'pattern = "broadcast"\n')
-    (load, _), _ = accesses_of(text)
+    (load, _), _ = accesses_of(text, "rtx_2080_ti")
     assert set(np.ravel(load.sectors)) == set(np.ravel(load.wavefronts)) == {1}
 
 
@@ -104,17 +104,61 @@ def test_broadcast__passes_and_sectors_of_vectors(size, passes):
     ("coalesced", 1), ("broadcast", 1), ("uncoalesced", 32), ("strided", 4), ("affine", 4),
     ("measured", 3),
 ])  # fmt: skip
-def test_global_loads__meet_the_banks_of_l1(pattern, passes):
+def test_global_loads__meet_the_banks_of_l1_from_7_0_on(pattern, passes):
     keys = {"strided": "stride = 4\n", "affine": "x = 4\n", "measured": "transactions = 9\n"}
     told = f'pattern = "{pattern}"\n{keys.get(pattern, "")}'
-    (load, _), _ = accesses_of(spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, told))
+    text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, told)
+    (load, _), _ = accesses_of(text, "rtx_2080_ti")
     assert set(np.ravel(load.wavefronts)[1:]) <= {passes}  # of whole warps
+    # On Maxwell four requests in the time of one pass, on Kepler as many passes as lines.
+    (load, _), _ = accesses_of(text, "gtx_980")
+    assert set(np.ravel(load.wavefronts)[1:]) <= {{"uncoalesced": 2, "measured": 3}.get(pattern, 1)}
+    (load, _), _ = accesses_of(text, "gt_640")
+    lines = {"uncoalesced": 32, "strided": 4, "affine": 4, "measured": 3}.get(pattern, 1)
+    assert set(np.ravel(load.wavefronts)[1:]) <= {lines}
+
+
+def test_passes__of_devices_with_different_rules_are_each_ones_own():
+    devices = ("gtx_285", "gt_640", "gtx_980", "rtx_2080_ti", "mi210")
+    text = spoilt(
+        KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, 'pattern = "strided"\nstride = 4\n'
+    )
+    (together, _), _ = accesses_of(text, *devices)
+    for i, device in enumerate(devices):
+        (alone, _), _ = accesses_of(text, device)
+        np.testing.assert_array_equal(together.wavefronts[i], alone.wavefronts[0])
+
+
+@pytest.mark.parametrize(("keys", "kept"), [
+    ("", {"rtx_2080_ti", "tesla_p100"}),
+    ("read_only = 1\n", {"rtx_2080_ti", "tesla_p100", "gtx_1080", "gtx_980", "tesla_k20"}),
+    ('memory = "local"\n', {"rtx_2080_ti", "tesla_p100", "gtx_1080", "tesla_k20", "gtx_680"}),
+])  # fmt: skip
+def test_hits_of_l1__only_of_what_the_device_keeps_there(keys, kept):
+    rates = "l1_hit_rate = 0.75\nl2_hit_rate = 0.5\n"
+    told = f'pattern = "coalesced"\n{keys}{rates}'
+    text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, told)
+    for device in ("rtx_2080_ti", "tesla_p100", "gtx_1080", "gtx_980", "tesla_k20", "gtx_680"):
+        (load, _), _ = accesses_of(text, device)
+        # What L1 does not keep L2 serves; DRAM is read as often.
+        rates = (0.75, 0.5) if device in kept else (0, 0.875)
+        assert (np.max(load.l1_hit_rate), np.max(load.l2_hit_rate)) == rates
+    (old, _), _ = accesses_of(text, "gtx_285")
+    assert np.max(old.l1_hit_rate) == np.max(old.l2_hit_rate) == 0
+
+
+def test_hits_of_l1__of_a_share_of_loads():
+    text = with_rates('read_only = "tile / 16"\nl1_hit_rate = 0.5\nl2_hit_rate = 0\n')
+    (load, _), _ = accesses_of(text, "gtx_980")
+    assert list(np.ravel(load.l1_hit_rate)) == [0.125, 0.25, 0.5]
+    missed = (1 - load.l1_hit_rate) * (1 - load.l2_hit_rate)
+    np.testing.assert_allclose(missed, 0.5)
 
 
 def test_hit_rates_and_parallelism__of_access_and_kernel():
     text = with_rates('l1_hit_rate = "0.5 if tile == 4 else 0.25"\nl2_hit_rate = 0.75\n')
     text += "\n[cache]\nl2_hit_rate = 0.125\n"
-    (load, store), _ = accesses_of(text)
+    (load, store), _ = accesses_of(text, "rtx_2080_ti")
     assert list(np.ravel(load.l1_hit_rate)) == [0.5, 0.25, 0.25]
     assert (np.max(load.l2_hit_rate), np.max(store.l2_hit_rate)) == (0.75, 0.125)
     assert np.max(store.l1_hit_rate) == 0
@@ -137,7 +181,7 @@ def test_out_of_range__is_flagged_where_it_occurs():
 
 
 def test_l1__of_every_capability_and_in_expressions():
-    text = with_rates('l1_hit_rate = "min(1, l1_bytes / 2 ** 18)"\n')
+    text = with_rates('read_only = 1\nl1_hit_rate = "min(1, l1_bytes / 2 ** 18)"\n')
     for device, share in (("gtx_980", 3 / 16), ("rtx_a4000", 0.5), ("gtx_280", 0)):
         (load, _), _ = accesses_of(text, device)
         assert np.max(load.l1_hit_rate) == share

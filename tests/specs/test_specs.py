@@ -101,12 +101,13 @@ def test_kernel__expressions_and_defaults(kernel):
         **{"global_access.a.stride": "1 if layout == 'row' else n"},
         **{"global_access.a.l1_hit_rate": "0", "global_access.c.count": "1"},
         **{"global_access.c.bytes": "4", "global_access.c.l1_hit_rate": "0"},
+        **{f"global_access.{n}.read_only": "0" for n in "ac"},
         **{"shared_access.tile_load.count": "tile", "shared_access.tile_load.bytes": "4"},
         **{"shared_access.tile_load.stride": "1"},
     }
     paths = [path for path, _ in kernel.all_expressions()]
     assert paths[:3] == ["derived.tiles", "derived.cost", "constraints[0]"]
-    assert paths[3:-10] == list(kernel.expressions)
+    assert paths[3:-12] == list(kernel.expressions)
     assert [p.split(".")[0] for p in paths[-10:]] == ["global_access"] * 7 + ["shared_access"] * 3
     a, c = kernel.global_accesses
     assert (a.name, a.kind, a.pattern) == ("a", "load", "strided")
