@@ -96,7 +96,7 @@ class CompiledTable:
 
     def is_compiled_for(self, device: float) -> bool:
         """Return whether the rows that serve a device were compiled for its own capability."""
-        stated = re.findall(r"[0-9.]+(?= as |,|$)", self.head.get(CAPABILITIES, ""))
+        stated = re.findall(r"(?:^|, )(\d+\.\d+)(?= as |,|$)", self.head.get(CAPABILITIES, ""))
         return self.capability_for(device) == device or device in map(float, stated)
 
     def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:

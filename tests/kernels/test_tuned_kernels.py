@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.launches import accesses_of
+from support.launches import accesses_of, launched
 
 from sweep import query
 from sweep.evaluation.launch import build_launch
@@ -148,6 +148,21 @@ def test_sgemm__ranking_with_times_seen():
     assert rows["(occupancy)"]["spearman"] < 0
 
 
+@pytest.mark.parametrize(
+    ("device", "spilled"),
+    [("tesla_k40", 7948), ("gtx_980", 7948), ("v100", 7948), ("rtx_3090", 8644)],
+)
+def test_ktt__spills_by_the_block(device, spilled):
+    """A block of 32 x 8 spills 7 KiB of a thread's sums; one of 32 x 16 leaves all in registers."""
+    size = {"BLOCK_SIZE_X": 32, "TILE_SIZE_X": 3, "TILE_SIZE_Y": 6, "PADDING": 0, "READ_ONLY": 0}
+    for height, registers, words in ((8, 255, spilled / 4), (16, None, 0)):
+        launch = launched("convolution_ktt", device, BLOCK_SIZE_Y=height, **size)
+        accesses = accesses_of(launch)
+        assert float(np.squeeze(accesses["restored"].count)) == words
+        found = float(np.squeeze(launch.values["registers_per_thread"]))
+        assert found == registers if registers else found <= 64
+
+
 def test_rtx_2080_ti__ranking_with_counters_and_times_seen(counted, tmp_path):
     path = tmp_path / "measured.csv"
     columns = (*AXES, "time_ms")
@@ -156,7 +171,7 @@ def test_rtx_2080_ti__ranking_with_counters_and_times_seen(counted, tmp_path):
         rows.append(",".join(["0", *(f"{value:g}" for value in line)]))
     path.write_text("\n".join(rows))
     found = judged("convolution_ktt", "rtx_2080_ti", path)
-    assert found["combined"]["spearman"] > 0.9
+    assert found["combined"]["spearman"] > 0.96  # 0.91 without the table of spilled registers
     assert found["combined"]["regret_1"] < 0.25
     assert found["combined"]["regret_10"] < 0.05
     assert found["combined"]["regret_100"] < 0.01
