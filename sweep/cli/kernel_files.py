@@ -153,7 +153,7 @@ def _space_to_compile(arguments: argparse.Namespace) -> tuple[KernelSpace, tuple
     if len(chosen) != 1:
         which = f"no kernel '{wanted}'{nearest(str(wanted), keys)}" if wanted else "several kernels"
         raise SweepError(f"{plan.origin}: {which}: --kernel is one of {', '.join(keys)}")
-    own = {d.compute_capability: None for d in chosen[0].devices if d.compute_capability}
+    own = {device.target: None for device in chosen[0].devices if device.target}
     capabilities = tuple(arguments.capabilities or (own if arguments.plan else ()))
     if not capabilities:
         raise SweepError("compile: give --compute-capability, such as 7.0,8.6")

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from sweep import __version__
-from sweep.cuda import opencl
+from sweep.cuda import amdgpu, opencl
 from sweep.cuda.findings import Block, instructions, resources
-from sweep.cuda.nvrtc import load
+from sweep.cuda.nvrtc import Compiler, load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
-from sweep.specs.compiled import CAPABILITIES, CAPABILITY, QUANTITIES
+from sweep.specs.compiled import CAPABILITIES, CAPABILITY, OF_AMD, QUANTITIES, target_number
 
 FOLDER = "compiled"
 """Where findings are kept, in the directory of compiled passes."""
@@ -85,8 +85,13 @@ class Task:
         """Return the hash of everything that a variant's findings depend on."""
         counted = [__version__, self.trips, self.arguments, block] if self.count else []
         parts = [*self.cuda(macros), self.entry, capability, counted]
-        version = load(self.library).version
+        version = compiler_for(capability, self.library).version
         return hashlib.sha256(json.dumps([version, *parts], sort_keys=True).encode()).hexdigest()
+
+
+def compiler_for(capability: str, library: str) -> Compiler | amdgpu.Clang:
+    """Return the compiler for a compute capability, or for a target of AMD such as ``gfx1100``."""
+    return amdgpu.load() if capability.startswith(amdgpu.PREFIX) else load(library)
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ def compile_all(
     variants : Variants
         Its variants.
     capabilities : sequence of str
-        Compute capabilities, such as ``"8.6"``.
+        Compute capabilities, such as ``"8.6"``, or AMD's targets, such as ``"gfx1100"``.
     most : int
         Variants to compile; if there are more, the others take the numbers of the nearest.
     processes : int, optional
@@ -147,8 +152,11 @@ def compile_all(
     SweepError
         The compiler is missing or does not know a capability, or no variant compiles.
     """
-    compiler, _ = load(task.library), task.cuda()  # what cannot be translated is refused at once
+    task.cuda()  # what cannot be translated is refused at once
     for capability in capabilities:
+        if capability.startswith(amdgpu.PREFIX) and task.name.endswith(".cl"):
+            raise SweepError(f"{task.name}: for {capability} give a HIP source, not OpenCL C")
+        compiler = compiler_for(capability, task.library)
         if capability not in compiler.capabilities:
             known = ", ".join(compiler.capabilities)
             raise SweepError(
@@ -220,14 +228,29 @@ def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, 
     if finding is None:
         try:
             source, options = task.cuda(macros)
-            output = load(task.library).compile(source, task.name, capability, options)
-            entry, finding = resources(output.log, task.entry)
-            if task.count:
-                finding = {**finding, **_counted(output.ptx, entry, task, block)}
+            compiler = compiler_for(capability, task.library)
+            output = compiler.compile(source, task.name, capability, options)
+            if isinstance(output, str):
+                finding = _of_machine_code(output, task, block)
+            else:
+                entry, finding = resources(output.log, task.entry)
+                if task.count:
+                    finding = {**finding, **_counted(output.ptx, entry, task, block)}
         except SweepError as error:
             finding = {"error": f"{error} ({capability}: {' '.join(macros)})"}
         _write(name, finding)
     return capability, number, finding
+
+
+def _of_machine_code(text: str, task: Task, block: Block | None) -> dict[str, Any]:
+    """Return the findings of AMD's machine code, or why its instructions cannot be counted."""
+    if task.count:
+        try:
+            return dict(amdgpu.findings(text, task.entry, block, task.arguments, count=True))
+        except SweepError as error:
+            static = amdgpu.findings(text, task.entry, block, task.arguments, count=False)
+            return {**static, UNCOUNTED: str(error)}
+    return dict(amdgpu.findings(text, task.entry, block, task.arguments, count=False))
 
 
 def _counted(ptx: str, entry: str, task: Task, block: Block | None) -> dict[str, Any]:
@@ -260,15 +283,16 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
     total, sampled = len(variants), compiled.n_compiled
     share = "all" if sampled == total else f"{sampled:,} of"
     filled = "" if sampled == total else "; the others have the numbers of the nearest one"
-    # A column is about all rows: instructions are counted for all variants or for none.
-    quantities = [name for name in QUANTITIES if all(name in row for _, _, row in compiled.rows)]
+    quantities = _quantities(compiled.rows)
     rows: dict[str, list[list[str]]] = {}
     for capability, number, found in compiled.rows:
-        cells = [*variants[number].values(), *(found[name] for name in quantities)]
+        cells = [*variants[number].values(), *(found.get(name, "") for name in quantities)]
         rows.setdefault(capability, []).append([*map(_cell, cells)])
     equal = _equal(rows)
     head = {
-        "compiler": load(task.library).version,
+        "compiler": ", ".join(
+            {compiler_for(row[0], task.library).version: 0 for row in compiled.rows}
+        ),
         "source": Path(task.name).name,
         "source_sha256": hashlib.sha256(task.source.encode()).hexdigest(),
         "options": " ".join(task.all_options) or "none",
@@ -290,6 +314,18 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
     return text.getvalue()
 
 
+def _quantities(rows: Sequence[tuple[str, int, Mapping[str, float]]]) -> list[str]:
+    """Return the columns: those that all rows of one compiler have, in their usual order.
+
+    Instructions are counted for all variants or for none.
+    """
+    found: set[str] = set()
+    for is_amd in (False, True):
+        own = [row for where, _, row in rows if where.startswith(amdgpu.PREFIX) == is_amd]
+        found.update(name for name in QUANTITIES if own and all(name in row for row in own))
+    return [name for name in QUANTITIES if name in found]
+
+
 def _equal(rows: Mapping[str, list[list[str]]]) -> dict[str, str]:
     """Return the capabilities whose rows are those of the nearest below, each with that one.
 
@@ -297,8 +333,8 @@ def _equal(rows: Mapping[str, list[list[str]]]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     below = ""
-    for capability in sorted(rows, key=float):
-        if below and rows[capability] == rows[below]:
+    for capability in sorted(rows, key=target_number):
+        if below and rows[capability] == rows[below] and target_number(capability) < OF_AMD:
             found[capability] = below
         else:
             below = capability

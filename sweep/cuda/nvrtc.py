@@ -130,13 +130,13 @@ class Compiler:
             failed = self._library.nvrtcCompileProgram(program, len(words), given)
             log = self._text(program, "ProgramLog")
             if failed:
-                raise CompileError(_first_error(log, name))
+                raise CompileError(first_error(log, name))
             return Output(log, self._text(program, "PTX"))
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _first_error(log: str, name: str) -> str:
+def first_error(log: str, name: str) -> str:
     """Return the first error in a log in one line."""
     lines = [" ".join(line.split()) for line in log.splitlines()]
     found = next((line for line in lines if "error" in line), lines[0] if lines else "no message")

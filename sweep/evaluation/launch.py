@@ -25,6 +25,7 @@ from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload
 from sweep.space import Box, Dimension, KernelSpace
 from sweep.specs import Device
+from sweep.specs.compiled import TARGET, target_number
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,7 @@ def _of_devices(
         "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
         "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
         "compute_capability": device_array(major_minor, ndim),
+        TARGET: device_array([target_number(d.target) for d in devices], ndim),
     }
     shares = device_array([dram_share(stated_facts(d.model_parameters)) for d in devices], ndim)
     return limits, names, _device_values(devices, "chip.memory_bandwidth", ndim), shares

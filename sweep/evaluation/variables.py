@@ -13,6 +13,7 @@ from sweep.fields import COMMON_FIELDS, VARIANTS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
+from sweep.specs.compiled import target_number
 
 DEFAULT_OUTPUTS = (
     "execution_time",
@@ -242,7 +243,7 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
 
     def elsewhere(device: Device) -> list[str]:
         table = space.kernel.compiled
-        own = float(device.compute_capability or 0)
+        own = target_number(device.target)
         used = table.capability_for(own) if table is not None else None
         if used is None or table is None or table.is_compiled_for(own):
             return []

@@ -19,7 +19,8 @@ from sweep.hardware.memory_rules import rule_of
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.models.base import Input
 from sweep.specs import Device, Kernel
-from sweep.specs.compiled import HIT_RATES, LookUp
+from sweep.specs.compiled import LookUp
+from sweep.specs.compiled_replaces import HIT_RATES
 from sweep.specs.formats import split_unit, to_base
 from sweep.specs.reading import label_of
 

@@ -1,9 +1,9 @@
 """What a compiler found about a kernel's variants: a table beside the kernel file, and look-ups.
 
 ``[compiled] table = "KEY.csv"`` names a table that ``sweep compile`` wrote. Its rows are variants
-of the source for one compute capability. Expressions read a column as ``compiled_COLUMN``, and
-``compiled`` is 1 where the table has a row for the configuration. The table's text becomes part of
-the kernel's text when the file is read, so that hashes and stores contain both.
+of the source for one compute capability, or for a target of AMD's compiler. Expressions read a
+column as ``compiled_COLUMN``, and ``compiled`` is 1 where the table has a row. The table's text
+becomes part of the kernel's text when the file is read, so that hashes and stores contain both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,30 @@ from sweep.specs.formats import INSTRUCTION_CLASSES, LARGEST_NUMBER
 from sweep.specs.reading import LARGEST_FILE, load_toml, read_text
 
 CAPABILITY = "compute_capability"
-"""The first column: the compute capability that the compiler was asked for."""
+"""The first column: the compute capability that the compiler was asked for, such as 8.6; for AMD's
+GPUs the target, such as gfx1100."""
+
+TARGET = "gpu_target"
+"""The name by which a look-up finds the device's rows (see :func:`target_number`)."""
+
+OF_AMD = 1000.0
+"""Numbers of AMD's targets are larger, those of compute capabilities smaller."""
 
 CAPABILITIES = "capabilities"
 """In the head: the capabilities compiled for; ``8.9 as 8.6`` has the same numbers, and no rows."""
 
 QUANTITIES: dict[str, str] = {
     "exact": "1 if this variant was compiled, 0 if its numbers are those of the nearest that was",
-    "registers": "32-bit registers of a thread",
-    "spill_store_bytes": "bytes that a thread spills to local memory, each instruction once",
-    "spill_load_bytes": "bytes that a thread loads from there, each instruction once",
+    "registers": "32-bit registers of a thread; on AMD's GPUs vector registers",
+    "spill_store_bytes": "bytes that a thread spills to local memory, each instruction once; on"
+    " AMD's GPUs as often as it is executed, if instructions are counted",
+    "spill_load_bytes": "bytes that a thread loads from there, counted likewise",
     "shared_bytes": "static shared memory of a block",
     **{name: f"dynamic {name} instructions of a thread" for name in INSTRUCTION_CLASSES},
     "barriers": "dynamic barriers of a thread",
+    "load_waits": "times that a warp waits for loads from global and local memory, one after the"
+    " other: loads that are under way together are waited for once",
+    "code_bytes": "size of the machine code",
 }
 """The other columns that are not parameters or sizes, with their meaning."""
 
@@ -90,9 +101,14 @@ class CompiledTable:
         return f"compiled by {' '.join(words)}: {self.name}"
 
     def capability_for(self, device: float) -> float | None:
-        """Return the compute capability whose rows serve a device: the nearest at or below."""
+        """Return the compute capability whose rows serve a device: the nearest at or below.
+
+        AMD's targets serve only themselves, because their register files differ.
+        """
         below = self.axes[0][self.axes[0] <= device]
-        return float(below[-1]) if len(below) else None
+        if not len(below) or (device > OF_AMD and below[-1] != device):
+            return None
+        return float(below[-1])
 
     def is_compiled_for(self, device: float) -> bool:
         """Return whether the rows that serve a device were compiled for its own capability."""
@@ -101,8 +117,9 @@ class CompiledTable:
 
     def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Return a column's numbers for arrays of values, and where the table has no row."""
-        code: Any = np.searchsorted(self.axes[0], values[CAPABILITY], side="right") - 1
-        known: Any = code >= 0
+        device = np.asarray(values[TARGET])
+        code: Any = np.searchsorted(self.axes[0], device, side="right") - 1
+        known: Any = (code >= 0) & ((device < OF_AMD) | (self.axes[0][code] == device))
         for key, axis in zip(self.keys, self.axes[1:], strict=True):
             own = np.asarray(values[key])
             place = np.minimum(np.searchsorted(axis, own), len(axis) - 1)
@@ -112,11 +129,12 @@ class CompiledTable:
         known = known & (self.codes[row] == code)
         if column == "":
             return known.astype(np.float64), np.zeros_like(known)
-        return np.where(known, self.columns[column][row], np.nan), ~known
+        found = np.where(known, self.columns[column][row], np.nan)
+        return found, np.isnan(found)
 
     def look_ups(self) -> dict[str, Expression]:
         """Return the names that expressions may use, each with its look-up."""
-        names = frozenset({CAPABILITY, *self.keys})
+        names = frozenset({TARGET, *self.keys})
         columns = {"compiled": "", **{f"compiled_{column}": column for column in self.columns}}
         return {
             name: LookUp(f"{column or 'row'} of {self.name}", names, (), column, self)
@@ -143,95 +161,15 @@ class LookUp(Expression):
         return Bounds(np.float64(-np.inf), np.float64(np.inf))
 
 
-# ---------------------------------------------------------------------------- what it replaces
+def target_number(target: str) -> float:
+    """Return the number that stands for a compute capability, or a target of AMD's compiler.
 
-_BY_CLASS = {
-    **{f"instructions.{name}": f"compiled_{name}" for name in INSTRUCTION_CLASSES},
-    "synchronisation.barriers": "compiled_barriers",
-}
-_REPLACED = {
-    "resources.registers_per_thread": "compiled_registers",
-    "resources.shared_memory_bytes": "compiled_shared_bytes",
-}
-
-
-def replacements(
-    table: CompiledTable, formulas: Mapping[str, str], read: Collection[str], is_staged: bool
-) -> dict[str, str]:
-    """Return the expressions with which a table replaces formulas, by dotted path.
-
-    Parameters
-    ----------
-    table : CompiledTable
-        The table.
-    formulas : mapping of str to str
-        The kernel file's expressions by dotted path.
-    read : collection of str
-        Names that the file's own expressions read. It says itself what such a column replaces.
-    is_staged : bool
-        Whether the instructions stand in stages. The table does not divide them, so it replaces
-        none then, and none if the file gives only their total.
+    >>> target_number("8.6"), target_number("gfx90a") == OF_AMD + 0x90A, target_number("")
+    (8.6, True, 0.0)
     """
-    paths = dict(_REPLACED)
-    if not is_staged and "instructions.computation" not in formulas:
-        paths |= _BY_CLASS
-    return {
-        path: f"{name} if compiled else ({formulas.get(path, '0')})"
-        for path, name in paths.items()
-        if name.removeprefix("compiled_") in table.columns and name not in read
-    }
-
-
-HIT_RATES = ("compiled_l1_hit_rate", "compiled_l2_hit_rate")
-"""Names that expressions may use where a table has the columns of spilled registers."""
-
-
-_SPILLS = frozenset({"registers", "spill_store_bytes", "spill_load_bytes"})
-
-
-def hit_rates(table: CompiledTable, threads: str) -> dict[str, str]:
-    """Return the share of accesses to spilled registers that hit in each cache, as expressions.
-
-    The words that all resident threads spilled share a cache: as many threads as the multiprocessor
-    has registers for. A word is stored at least once and loaded at least once, so the lower of both
-    columns bounds their number.
-
-    Parameters
-    ----------
-    table : CompiledTable
-        The table.
-    threads : str
-        The expression of a block's threads.
-    """
-    if not table.columns.keys() >= _SPILLS:
-        return {}
-    resident = "min(max_threads_per_sm, registers_per_sm / max(1, compiled_registers))"
-    words = f"max(1, min(compiled_spill_store_bytes, compiled_spill_load_bytes) * {resident})"
-    l1 = "local_l1_bytes"
-    if "shared_bytes" in table.columns:  # from 7.0 on, blocks take their shared memory from L1
-        taken = f"compiled_shared_bytes * {resident} / ({threads})"
-        l1 = f"max(0, {l1} - ({taken} if compute_capability >= 7 else 0))"
-    found = f"min(1, {l1} / {words})", f"min(1, l2_bytes / ({words} * sm_count))"
-    return {k: f"{v} if compiled else 0" for k, v in zip(HIT_RATES, found, strict=True)}
-
-
-def spills(table: CompiledTable, read: Collection[str]) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the accesses to local memory that spilled registers cause: kind and expressions.
-
-    Local memory is interleaved, so that a warp's words are adjacent. Stores go through L1 to L2.
-    """
-    found, has_rates = {}, table.columns.keys() >= _SPILLS
-    for kind in ("store", "load"):
-        column = f"spill_{kind}_bytes"
-        if column in table.columns and f"compiled_{column}" not in read:
-            texts = {
-                "count": f"compiled_{column} / 4 if compiled else 0",
-                "bytes": "4",
-                "l1_hit_rate": HIT_RATES[0] if has_rates and kind == "load" else "0",
-                "l2_hit_rate": HIT_RATES[1] if has_rates else "0",
-            }
-            found[f"spilled_{kind}s"] = kind, texts
-    return found
+    if target.startswith("gfx"):
+        return OF_AMD + int(target.removeprefix("gfx"), 16)
+    return float(target or 0)
 
 
 # ---------------------------------------------------------------------------- reading
@@ -357,6 +295,10 @@ def _columns(
 
 def _reader_of(column: str, parameters: Values) -> Any:
     """Return the function that reads a column's cells."""
+    if column == CAPABILITY:
+        return _target
+    if column not in parameters and column in QUANTITIES:
+        return _quantity
     first = parameters.get(column, [0.0])[0]
     if isinstance(first, bool):
         return _truth
@@ -375,6 +317,17 @@ def _word(cell: str) -> str:
     if not cell:
         raise ValueError("must be a word")
     return cell
+
+
+def _target(cell: str) -> float:
+    if re.fullmatch(r"gfx[0-9a-f]{3,4}", cell):
+        return target_number(cell)
+    return _count(cell)
+
+
+def _quantity(cell: str) -> float:
+    """Read a number; of the compilers of one table, not all tell every quantity."""
+    return _count(cell) if cell else math.nan
 
 
 def _number(cell: str) -> float:

@@ -30,6 +30,8 @@ class Device:
     name, vendor, architecture, compute_capability : str
         Identity. The compute capability is a key of the table of occupancy limits, ``""`` if the
         device file gives the limits.
+    compiler_target : str
+        What AMD's compiler calls the device, such as ``gfx90a``; ``""`` for others.
     values : mapping of str to float
         Numbers by dotted path without unit suffix (``clocks.core_nominal``), in base units: Hz,
         B/s, bytes, W, V, W/(V2 Hz); widths in bits.
@@ -52,6 +54,7 @@ class Device:
     vendor: str
     architecture: str
     compute_capability: str
+    compiler_target: str
     values: Mapping[str, float]
     tables: Mapping[str, tuple[tuple[float, ...], ...]]
     model_parameters: Mapping[str, Mapping[str, ModelValue]]
@@ -70,6 +73,11 @@ class Device:
         if self.compute_capability:
             return f"compute capability {self.compute_capability}"
         return self.architecture
+
+    @property
+    def target(self) -> str:
+        """What a compiler is asked for: the compute capability, AMD's target, or nothing."""
+        return self.compute_capability or self.compiler_target
 
     @property
     def limits(self) -> str | Mapping[str, float]:
@@ -134,6 +142,7 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
         return None
     content = Content(report, DEVICE, file)
     _check_compute_capability(content)
+    _check_target(content)
     content.check_tables()
     values: dict[str, float] = {}
     tables: dict[str, tuple[tuple[float, ...], ...]] = {}
@@ -153,7 +162,8 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     _check_bandwidth(report, values)
     if report.errors:
         return None
-    names = {"compute_capability": ""} | {k: v for k, v in content.top.items() if k != "schema"}
+    names = {"compute_capability": "", "compiler_target": ""}
+    names |= {k: v for k, v in content.top.items() if k != "schema"}
     return Device(
         key,
         **names,
@@ -180,6 +190,13 @@ def _check_compute_capability(content: Content) -> None:
     elif value is not None and value not in known:
         listed = f"the table of occupancy limits has {len(known)}, {known[0]} to {known[-1]}"
         report.error("compute_capability", f"unknown{nearest(value, known)} ({listed})", value)
+
+
+def _check_target(content: Content) -> None:
+    """Check the name that a compiler gives the device."""
+    value = content.top.get("compiler_target")
+    if value is not None and not re.fullmatch("gfx[0-9a-f]{3,4}", str(value)):
+        content.report.error("compiler_target", "must be a target of AMD's such as gfx90a", value)
 
 
 def _models(report: Report, table: dict[str, Any]) -> dict[str, dict[str, ModelValue]]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from sweep.expressions import Expression
 from sweep.specs.check import Checked, Content, Source, check_sources
-from sweep.specs.compiled import HIT_RATES, CompiledTable, LookUp, replacements, spills
+from sweep.specs.compiled import CompiledTable, LookUp
+from sweep.specs.compiled_replaces import HIT_RATES, replacements, spills
 from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
 from sweep.specs.kernel_tables import ACCESSES, Access, KernelReader, Stage, check_instructions
 from sweep.specs.names import MAX_NAME

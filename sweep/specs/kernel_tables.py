@@ -15,7 +15,8 @@ from typing import Any
 from sweep.errors import nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.specs.check import Checked, Content, check_section, check_value, is_number
-from sweep.specs.compiled import CompiledTable, hit_rates, parse_table
+from sweep.specs.compiled import CompiledTable, parse_table
+from sweep.specs.compiled_replaces import hit_rates
 from sweep.specs.formats import DEVICE_NAMES, INSTRUCTION_CLASSES, KERNEL, LARGEST_NUMBER, Key
 from sweep.specs.names import is_name, is_word, why_not_a_name
 from sweep.specs.reading import Report, quoted_path, show

@@ -1,0 +1,338 @@
+"""How often a wavefront executes each instruction of AMD's machine code, found by following it.
+
+Only what decides branches and the mask of active lanes is followed: counters of loops, indices of
+threads, arguments. Loaded data is unknown, and a branch that depends on it cannot be followed.
+Registers hold 32 bits: scalar ones an integer or None (unknown), vector ones an array with a number
+for each lane, of which `UNKNOWN` stands for what nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sweep.cuda.machine_code import LOAD, TWO_RESULTS, Code, Instruction, registers
+from sweep.cuda.nvrtc import CompileError
+from sweep.cuda.wave_arithmetic import (
+    COMPARISONS,
+    LOGIC,
+    MASK,
+    SCALAR,
+    VECTOR,
+    signed,
+    signed_scalar,
+)
+
+UNKNOWN = -1
+MOST_STEPS = 3_000_000
+"""Stretches of code without a branch, and followed instructions, of a wavefront at most."""
+
+DEPENDS = "a branch depends on loaded data"
+_NUMBER = re.compile(r"^-?(0x[0-9a-f]+|\d+)$")
+
+
+@dataclass
+class Wave:
+    """A wavefront that executes code.
+
+    Attributes
+    ----------
+    lanes : int
+        32 or 64.
+    scalars : dict
+        Scalar registers, ``scc`` and halves of the masks ``vcc`` and ``exec``.
+    vectors : dict
+        Vector registers.
+    kernarg : tuple
+        Two scalar registers that hold the address of the arguments.
+    arguments : mapping of int to int
+        Words of the arguments by offset [byte].
+    scratch : dict
+        Vector registers in a thread's memory, by their place.
+    waits : int
+        How often the wavefront waited for loads.
+    under_way : list of int
+        Accesses that nobody waited for yet, in order: after how many waits a load came, or
+        `UNKNOWN` for a store.
+    """
+
+    lanes: int
+    scalars: dict[str, int | None]
+    vectors: dict[str, Any]
+    kernarg: tuple[str, str]
+    arguments: Mapping[int, int]
+    scratch: dict[str, Any] = field(default_factory=dict)
+    waits: int = 0
+    under_way: list[int] = field(default_factory=list)
+
+    @property
+    def active(self) -> Any:
+        """Which lanes are active."""
+        return lanes_of(self.mask("exec"), self.lanes)
+
+    def mask(self, name: str) -> int:
+        """Return a mask of lanes."""
+        value = self.scalar(name if self.lanes == 64 else f"{name}_lo")
+        if value is None:
+            raise CompileError(DEPENDS)
+        return value
+
+    def scalar(self, operand: str) -> int | None:
+        """Return an operand as an unsigned integer; None where it is unknown."""
+        if _NUMBER.match(operand):
+            return int(operand, 0)
+        if operand == "null":
+            return 0
+        parts = [self.scalars.get(name) for name in registers(operand)]
+        if not parts or None in parts:
+            return None
+        return sum(part << (32 * i) for i, part in enumerate(parts) if part is not None)
+
+    def set_scalar(self, operand: str, value: int | None) -> None:
+        """Write an operand."""
+        for i, name in enumerate(registers(operand)):
+            self.scalars[name] = None if value is None else (value >> (32 * i)) & MASK
+
+    def vector(self, operand: str) -> Any:
+        """Return an operand for each lane."""
+        found = registers(operand)
+        if operand.startswith(("-", "|", "neg", "abs")) and found:
+            return np.full(self.lanes, UNKNOWN)
+        if found and found[0][0] in "va" and found[0] != "vcc_lo":
+            return self.vectors.get(found[0], np.full(self.lanes, UNKNOWN))
+        value = self.scalar(operand) if len(found) < 2 else None
+        return np.full(self.lanes, UNKNOWN if value is None else value & MASK)
+
+    def set_vector(self, name: str, value: Any, active: Any) -> None:
+        """Write the active lanes of a register."""
+        old = self.vectors.get(name, np.full(self.lanes, UNKNOWN))
+        self.vectors[name] = np.where(active, value, old)
+
+    def run(self, code: Code) -> np.ndarray:
+        """Execute the code and return how often each line was executed.
+
+        Raises
+        ------
+        CompileError
+            A branch depends on data, or there is no end.
+        """
+        counts = np.zeros(len(code.lines), np.int64)
+        place, followed = 0, code.followed
+        for _ in range(MOST_STEPS):
+            start = place
+            while not followed[place] and code.lines[place][0].name not in ("s_branch", "s_endpgm"):
+                place += 1
+            counts[start : place + 1] += 1
+            self._wait(code, start, place + 1)
+            line = code.lines[place]
+            name = line[0].name
+            place += 1
+            if name == "s_endpgm":
+                return counts
+            if name == "s_branch":
+                place = code.labels[line[0].operands[0]]
+            elif name.startswith("s_cbranch"):
+                place = code.labels[line[0].operands[0]] if self._branches(name) else place
+            elif len(line) == 1:
+                self._execute(line[0])
+            else:  # both of a pair read before either writes
+                other = Wave(self.lanes, self.scalars, dict(self.vectors), self.kernarg, {})
+                self._execute(line[0])
+                other._execute(line[1])
+                for written in line[1].writes:
+                    if written in other.vectors:
+                        self.vectors[written] = other.vectors[written]
+        raise CompileError(f"no end after {MOST_STEPS} instructions")
+
+    def _wait(self, code: Code, start: int, stop: int) -> None:
+        """Follow accesses to memory and waits for them, which come in order.
+
+        Loads that were under way during an earlier wait have had its time: they cost none of their
+        own.
+        """
+        for kind in code.accesses(start, stop):
+            if kind < 0:
+                self.under_way.append(self.waits if kind == LOAD else UNKNOWN)
+            elif len(self.under_way) > kind:
+                done = len(self.under_way) - kind
+                self.waits += self.waits in self.under_way[:done]
+                del self.under_way[:done]
+
+    def _branches(self, name: str) -> bool:
+        what = name.removeprefix("s_cbranch_")
+        if what.startswith("scc"):
+            value = self.scalars.get("scc")
+            if value is None:
+                raise CompileError(DEPENDS)
+            return bool(value) == (what == "scc1")
+        return (self.mask(what.rstrip("zn")) == 0) == (not what.endswith("nz"))
+
+    def _execute(self, one: Instruction) -> None:
+        name, operands = one.name, one.operands
+        if "scratch" in one.writes or "scratch" in one.reads:
+            self._scratch(one)
+        elif name.startswith("s_"):
+            if not name.startswith(("s_waitcnt", "s_barrier", "s_nop", "s_delay", "s_clause")):
+                self._scalar(one)
+        elif name.startswith("v_cmp"):
+            self._compare(one)
+        elif name == "v_readfirstlane_b32":
+            values = self.vector(operands[1])[self.active]
+            same = len(values) > 0 and values[0] != UNKNOWN
+            self.set_scalar(operands[0], int(values[0]) if same else None)
+        elif name == "v_readlane_b32":
+            lane = self.scalar(operands[2])
+            value = UNKNOWN if lane is None else int(self.vector(operands[1])[lane])
+            self.set_scalar(operands[0], None if value == UNKNOWN else value)
+        elif name == "v_writelane_b32":
+            lane, written = self.scalar(operands[2]), self.scalar(operands[1])
+            where = np.arange(self.lanes) == lane if lane is not None else True
+            self.set_vector(operands[0], UNKNOWN if written is None else written & MASK, where)
+        else:
+            self._vector(one)
+
+    def _scratch(self, one: Instruction) -> None:
+        """Store or load words of a thread's memory by their constant address."""
+        offset = re.search(r"offset:(\d+)", one.text)
+        base = int(offset[1]) if offset else 0
+        whole = [o for o in one.operands if registers(o) and registers(o)[0][0] in "va"]
+        data = whole[-1] if one.name.startswith("scratch_store") else whole[0]
+        address = " ".join(o for o in one.operands if o != data)
+        for i, name in enumerate(registers(data)):
+            key = f"{address} {base + 4 * i}"
+            if "scratch" in one.writes:
+                self.scratch[key] = self.vector(name)
+            else:
+                unknown = np.full(self.lanes, UNKNOWN)
+                self.set_vector(name, self.scratch.get(key, unknown), self.active)
+
+    def _vector(self, one: Instruction) -> None:
+        operation, active = VECTOR.get(one.name), self.active
+        n = 2 if TWO_RESULTS.match(one.name) else 1
+        values = [self.vector(o) for o in one.operands[n:]]
+        if one.name == "v_cndmask_b32":
+            mask = one.operands[3] if len(one.operands) > 3 else "vcc"
+            lanes = self.scalar(mask if mask != "vcc" or self.lanes == 64 else "vcc_lo")
+            chosen = np.full(self.lanes, UNKNOWN)
+            if lanes is not None:
+                chosen = np.where(lanes_of(lanes, self.lanes), values[1], values[0])
+            self.set_vector(one.operands[0], chosen, active)
+            return
+        result = np.full(self.lanes, UNKNOWN)
+        if operation is not None and one.operands:
+            known = np.all([value != UNKNOWN for value in values], axis=0)
+            result = np.where(known, operation(*values) & MASK, UNKNOWN)
+        elif one.operands and n == 2 and "co_u32" in one.name and "ci" not in one.name:
+            known = (values[0] != UNKNOWN) & (values[1] != UNKNOWN)
+            a, b = (values[1], values[0]) if "subrev" in one.name else values[:2]
+            total = a - b if "sub" in one.name else a + b
+            result = np.where(known, total & MASK, UNKNOWN)
+            self.set_scalar(one.operands[1], None)
+        for name in one.writes:
+            if name[0] in "va" and not name.startswith("vcc"):
+                first = name == registers(one.operands[0])[0]
+                self.set_vector(name, result if first else np.full(self.lanes, UNKNOWN), active)
+            elif operation is None and "co_u32" not in one.name:
+                self.scalars[name] = None
+
+    def _compare(self, one: Instruction) -> None:
+        found = re.match(r"v_cmp(x?)_(\w+)_([iu])(16|32)$", one.name)
+        inputs = [self.vector(o) for o in one.operands[-2:]]
+        active, mask = self.active, None
+        known = (inputs[0] != UNKNOWN) & (inputs[1] != UNKNOWN)
+        if found and found[2] in COMPARISONS and bool(np.all(known[active])):
+            if found[3] == "i":
+                inputs = [signed(x) for x in inputs]
+            lanes = np.flatnonzero(COMPARISONS[found[2]](*inputs) & active)
+            mask = sum(1 << int(lane) for lane in lanes)
+        if len(one.operands) == 3:
+            self.set_scalar(one.operands[0], mask)
+        if one.name.startswith("v_cmpx"):
+            self.set_scalar("exec" if self.lanes == 64 else "exec_lo", mask)
+
+    def _scalar(self, one: Instruction) -> None:
+        name, operands = one.name, one.operands
+        if name.startswith("s_load"):
+            words = registers(operands[0])
+            base = self.scalar(operands[2]) if len(operands) > 2 else 0
+            known = tuple(registers(operands[1])) == self.kernarg and base is not None
+            for i, word in enumerate(words):
+                self.scalars[word] = self.arguments.get((base or 0) + 4 * i) if known else None
+            return
+        wide = name.endswith(("64",))
+        size = 64 if wide else 32
+        values = [self.scalar(o) for o in operands[0 if name.startswith("s_cmp") else 1 :]]
+        if "saveexec" in name:
+            old = self.mask("exec")
+            self.set_scalar(operands[0], old)
+            operation = name.removeprefix("s_").split("_saveexec")[0]
+            new = None if values[0] is None else LOGIC[operation](values[0], old) & (2**size - 1)
+            self.set_scalar("exec" if wide else "exec_lo", new)
+            self.scalars["scc"] = None if new is None else int(new != 0)
+            return
+        carry = self.scalars.get("scc")
+        if name.startswith(("s_cselect", "s_addc", "s_subb")):
+            values.append(carry)
+        stem = re.sub(r"_[biu](32|64)$", "", name)
+        if None in values or not (stem in SCALAR or name in SCALAR or name.startswith("s_cmp")):
+            for written in one.writes:
+                self.scalars[written] = None
+            return
+        given = [value & (2**size - 1) for value in values if value is not None]
+        if name.startswith("s_cmp"):
+            kind = re.match(r"s_cmpk?_(\w+)_([iu])(32|64)$", name)
+            if kind is None or kind[1] not in COMPARISONS:
+                self.scalars["scc"] = None
+                return
+            pair = [signed_scalar(v, size) if kind[2] == "i" else v for v in given]
+            self.scalars["scc"] = int(COMPARISONS[kind[1]](*pair))
+            return
+        operation_ = SCALAR.get(name) or SCALAR[stem]
+        result = operation_(*given)
+        self.set_scalar(operands[0], result & (2**size - 1))
+        if "scc" in one.writes:
+            signed_sum = name in ("s_add_i32", "s_sub_i32")
+            overflow = result >> 32 != 0 if stem in ("s_add", "s_sub", "s_addc", "s_subb") else None
+            nonzero = result & (2**size - 1) != 0 if overflow is None else overflow
+            if stem in ("s_min", "s_max"):
+                nonzero = result == given[0]
+            self.scalars["scc"] = None if signed_sum else int(nonzero)
+
+
+@lru_cache(maxsize=4096)
+def lanes_of(mask: int, lanes: int) -> Any:
+    """Return a mask as an array of lanes."""
+    return np.array([bool(mask >> lane & 1) for lane in range(lanes)])
+
+
+def first_state(
+    user: Sequence[str], lanes: int, thread: Sequence[Any], block: Sequence[int], *, packed: bool
+) -> tuple[dict[str, int | None], dict[str, Any]]:
+    """Return scalar and vector registers at the start of a wavefront.
+
+    Parameters
+    ----------
+    user : sequence of str
+        What the scalar registers hold, one name each; ``block_x``, ``block_y`` and ``block_z`` are
+        the place of the block in the grid.
+    lanes : int
+        32 or 64.
+    thread : sequence of ndarray
+        Places in the block of the lanes' threads.
+    block : sequence of int
+        The block's place.
+    packed : bool
+        Whether the places lie in one register, ten bits each.
+    """
+    scalars: dict[str, int | None] = {f"s{i}": None for i in range(len(user))}
+    for i, name in enumerate(user):
+        if name.startswith("block_"):
+            scalars[f"s{i}"] = block["xyz".index(name[-1])]
+    x, y, z = thread
+    vectors = {"v0": x | y << 10 | z << 20} if packed else {"v0": x, "v1": y, "v2": z}
+    return scalars, vectors

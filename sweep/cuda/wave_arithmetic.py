@@ -1,0 +1,91 @@
+"""What AMD's integer instructions compute, as far as loops and masks of lanes need it.
+
+Numbers are unsigned words of 32 bits, those of vectors in arrays of int64; who calls these
+functions takes the low bits of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+MASK = 0xFFFFFFFF
+
+
+def signed(x: Any) -> Any:
+    """Return unsigned 32-bit numbers as signed ones."""
+    return np.where(x >= 2**31, x - 2**32, x)
+
+
+def signed_scalar(value: int, size: int) -> int:
+    """Return an unsigned number of so many bits as a signed one."""
+    return value - (1 << size) if value >> (size - 1) else value
+
+
+def signed_24(x: Any) -> Any:
+    """Return the low 24 bits as a signed number."""
+    return ((x & 0xFFFFFF) ^ 0x800000) - 0x800000
+
+
+def bit_field(value: Any, offset: Any, width: Any) -> Any:
+    """Return some bits of a number."""
+    return (value >> (offset & 31)) & ((1 << (width & 31)) - 1)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "lg": lambda a, b: a != b,
+}  # fmt: skip
+LOGIC: dict[str, Callable[[int, int], int]] = {
+    "and": lambda a, old: a & old, "or": lambda a, old: a | old, "xor": lambda a, old: a ^ old,
+    "andn1": lambda a, old: ~a & old, "andn2": lambda a, old: a & ~old,
+    "and_not0": lambda a, old: ~a & old, "and_not1": lambda a, old: a & ~old,
+    "orn2": lambda a, old: a | ~old, "or_not1": lambda a, old: a | ~old,
+}  # fmt: skip
+SCALAR: dict[str, Callable[..., int]] = {
+    "s_mov": lambda a: a, "s_movk": lambda a: a, "s_not": lambda a: ~a,
+    "s_add": lambda a, b: a + b, "s_sub": lambda a, b: a - b, "s_mul": lambda a, b: a * b,
+    "s_addc": lambda a, b, c: a + b + c, "s_subb": lambda a, b, c: a - b - c,
+    "s_and": lambda a, b: a & b, "s_or": lambda a, b: a | b, "s_xor": lambda a, b: a ^ b,
+    "s_andn2": lambda a, b: a & ~b, "s_and_not1": lambda a, b: a & ~b,
+    "s_orn2": lambda a, b: a | ~b, "s_or_not1": lambda a, b: a | ~b,
+    "s_nand": lambda a, b: ~(a & b), "s_nor": lambda a, b: ~(a | b),
+    "s_xnor": lambda a, b: ~(a ^ b),
+    "s_lshl": lambda a, b: a << (b & 63), "s_lshr": lambda a, b: a >> (b & 63),
+    "s_ashr_i32": lambda a, b: signed_scalar(a, 32) >> (b & 31),
+    "s_cselect": lambda a, b, c: a if c else b,
+    "s_min_i32": lambda a, b: min(a, b, key=lambda x: signed_scalar(x, 32)),
+    "s_max_i32": lambda a, b: max(a, b, key=lambda x: signed_scalar(x, 32)),
+    "s_min_u32": min, "s_max_u32": max,
+    "s_lshl2_add": lambda a, b: 4 * a + b, "s_lshl3_add": lambda a, b: 8 * a + b,
+    "s_mulk": lambda a, b: a * b, "s_addk": lambda a, b: a + b,
+    "s_bfe_u32": lambda a, b: bit_field(a, b, b >> 16),
+}  # fmt: skip
+VECTOR: dict[str, Callable[..., Any]] = {
+    "v_mov_b32": lambda a: a, "v_accvgpr_read_b32": lambda a: a, "v_accvgpr_write_b32": lambda a: a,
+    "v_accvgpr_mov_b32": lambda a: a, "v_not_b32": lambda a: ~a,
+    "v_add_u32": lambda a, b: a + b, "v_add_nc_u32": lambda a, b: a + b,
+    "v_sub_u32": lambda a, b: a - b, "v_sub_nc_u32": lambda a, b: a - b,
+    "v_subrev_u32": lambda a, b: b - a, "v_subrev_nc_u32": lambda a, b: b - a,
+    "v_and_b32": lambda a, b: a & b, "v_or_b32": lambda a, b: a | b,
+    "v_xor_b32": lambda a, b: a ^ b,
+    "v_lshlrev_b32": lambda a, b: b << (a & 31), "v_lshrrev_b32": lambda a, b: b >> (a & 31),
+    "v_ashrrev_i32": lambda a, b: signed(b) >> (a & 31),
+    "v_bfe_u32": bit_field, "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
+    "v_mul_i32_i24": lambda a, b: signed_24(a) * signed_24(b),
+    "v_mad_u64_u32": lambda a, b, c: signed(a) * signed(b) + c,
+    "v_mul_lo_u32": lambda a, b: signed(a) * signed(b),
+    "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
+    "v_mad_i32_i24": lambda a, b, c: signed_24(a) * signed_24(b) + c,
+    "v_lshl_add_u32": lambda a, b, c: (a << (b & 31)) + c,
+    "v_add_lshl_u32": lambda a, b, c: ((a + b) & MASK) << (c & 31),
+    "v_lshl_or_b32": lambda a, b, c: (a << (b & 31)) | c,
+    "v_and_or_b32": lambda a, b, c: (a & b) | c, "v_or3_b32": lambda a, b, c: a | b | c,
+    "v_add3_u32": lambda a, b, c: a + b + c, "v_xad_u32": lambda a, b, c: (a ^ b) + c,
+    "v_max_u32": np.maximum, "v_min_u32": np.minimum,
+    "v_max_i32": lambda a, b: np.maximum(signed(a), signed(b)),
+    "v_min_i32": lambda a, b: np.minimum(signed(a), signed(b)),
+}  # fmt: skip

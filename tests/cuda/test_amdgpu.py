@@ -1,0 +1,164 @@
+"""Machine code of AMD's GPUs: what wavefronts execute, by hand-written code and by clang itself."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from support.runs import ROOT
+
+from sweep.cli import main
+from sweep.cuda import amdgpu
+from sweep.cuda.machine_code import Code, parse, registers
+from sweep.cuda.nvrtc import CompileError
+from sweep.cuda.wave import Wave
+from sweep.specs import load_kernel
+from sweep.specs.compiled import TARGET, parse_table, target_number
+
+needs_clang = pytest.mark.skipif(
+    importlib.util.find_spec("ziglang") is None, reason="ziglang is not installed"
+)
+
+# A block copies 200 columns and 7 rows, 64 threads at a time; rows in a scalar loop.
+COPY = """
+	s_mov_b32 s2, 0
+.rows:
+	v_mov_b32_e32 v1, v0
+	s_mov_b64 s[4:5], 0
+.columns:
+	global_load_dword v4, v[2:3], off
+	s_waitcnt vmcnt(0)
+	ds_write_b32 v1, v4
+	v_add_u32_e32 v1, STEP, v1
+	v_cmp_le_u32_e32 vcc, 200, v1
+	s_or_b64 s[4:5], vcc, s[4:5]
+	s_andn2_b64 exec, exec, s[4:5]
+	s_cbranch_execnz .columns
+	s_or_b64 exec, exec, s[6:7]
+	s_add_i32 s2, s2, 1
+	s_cmp_lt_u32 s2, 7
+	s_cbranch_scc1 .rows
+	s_endpgm
+"""
+
+
+def run(text, lanes=64, **scalars):
+    code = Code.of(text.splitlines())
+    full = {"exec_lo": 2**32 - 1, "exec_hi": 2**32 - 1, "s6": 2**32 - 1, "s7": 2**32 - 1}
+    wave = Wave(lanes, full | scalars, {"v0": np.arange(lanes)}, ("s0", "s1"), {0: 5})
+    counts = wave.run(code)
+    names = [line[0].name for line in code.lines]
+    return {name: int(counts[names.index(name)]) for name in names}, wave
+
+
+@pytest.mark.parametrize("step", [64, 100, 7])
+def test_loop__ends_with_the_last_lane(step):
+    found, wave = run(COPY.replace("STEP", str(step)))
+    turns = max(len(range(lane, 200, step)) for lane in range(64))
+    assert found["global_load_dword"] == 7 * turns == wave.waits
+    assert found["s_cmp_lt_u32"] == 7
+
+
+def test_waits__loads_under_way_together_are_waited_for_once():
+    text = "global_load_dword v1, v[2:3], off\n" * 3
+    text += "s_waitcnt vmcnt(2)\ns_waitcnt vmcnt(1)\ns_waitcnt vmcnt(0)\n"
+    assert run(f"{text}s_endpgm")[1].waits == 1
+    assert run(f"{text}{text}s_endpgm")[1].waits == 2
+
+
+def test_arguments_decide_branches_and_loaded_data_stop():
+    text = "s_load_dword s8, s[0:1], 0x0\ns_cmp_eq_u32 s8, 5\ns_cbranch_scc0 .end\nv_nop\n.end:\n"
+    assert run(f"{text}s_endpgm")[0]["v_nop"] == 1
+    with pytest.raises(CompileError, match="loaded data"):
+        run(f"{text.replace('s[0:1]', 's[2:3]')}s_endpgm")
+    with pytest.raises(CompileError, match="loaded data"):
+        run("global_load_dword v1, v[2:3], off\nv_cmp_eq_u32_e32 vcc, 1, v1\n"
+            "s_and_saveexec_b64 s[4:5], vcc\ns_cbranch_execz .end\n.end:\ns_endpgm")  # fmt: skip
+
+
+def test_masks_survive_lanes_of_registers_and_scratch_memory():
+    text = """
+	v_cmp_gt_u32_e32 vcc, 10, v0
+	v_writelane_b32 v9, vcc_lo, 3
+	v_accvgpr_write_b32 a1, v9
+	v_accvgpr_read_b32 v8, a1
+	buffer_store_dword v8, off, s[96:99], 0 offset:4
+	buffer_load_dword v7, off, s[96:99], 0 offset:4
+	v_readlane_b32 s4, v7, 3
+	s_mov_b32 s5, 0
+	s_and_saveexec_b64 s[8:9], s[4:5]
+	s_endpgm
+"""
+    assert run(text)[1].mask("exec") == 2**10 - 1
+
+
+def test_parse__operands_and_pairs():
+    assert registers("s[4:5]") == ["s4", "s5"]
+    first, second = parse("v_dual_mov_b32 v2, 0 :: v_dual_add_nc_u32 v3, s1, v10")
+    assert (first.name, second.name) == ("v_mov_b32", "v_add_nc_u32")
+    assert second.writes == ("v3",)
+    assert set(second.reads) == {"s1", "v10"}
+    (exchanged,) = parse("s_and_saveexec_b32 s5, vcc_lo")
+    assert {"exec_lo", "scc", "s5"} <= set(exchanged.writes)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [("v_fmac_f32_e32 v1, v2, v3", "gfx1100", "fp32"),
+     ("v_dual_fmac_f32 v1, v2, v3 :: v_dual_mov_b32 v4, 0", "gfx1100", "fp32"),
+     ("v_dual_mov_b32 v1, 0 :: v_dual_mov_b32 v2, 0", "gfx1100", "move"),
+     ("v_rcp_f32_e32 v1, v2", "gfx906", "special"),
+     ("v_mul_lo_u32 v1, v2, v3", "gfx906", "special"),
+     ("v_mul_lo_u32 v1, v2, v3", "gfx90a", "integer"),
+     ("v_cvt_f64_f32_e32 v[1:2], v3", "gfx90a", "fp64"),
+     ("v_cvt_f32_ubyte0_e32 v1, v2", "gfx1032", "conversion"),
+     ("v_cmp_lt_f32_e32 vcc, v1, v2", "gfx90a", "integer"),
+     ("s_cbranch_execz .x", "gfx90a", "control"), ("s_waitcnt vmcnt(0)", "gfx90a", None),
+     ("ds_read_b32 v1, v2", "gfx90a", None)],
+)  # fmt: skip
+def test_classes(text, target, expected):
+    assert amdgpu.class_of(parse(text), target) == expected
+
+
+@needs_clang
+@pytest.mark.parametrize("target", ["gfx90a", "gfx1032", "gfx1100"])
+def test_clang__instructions_of_a_convolution(target):
+    macros = {"block_size_x": 32, "block_size_y": 4, "tile_size_x": 2, "tile_size_y": 2,
+              "filter_width": 5, "filter_height": 5, "use_shmem": 1, "read_only": 0}  # fmt: skip
+    source = (ROOT / "tests" / "data" / "cuda" / "convolution.cu").read_text()
+    options = [f"-D{name}={value}" for name, value in macros.items()]
+    text = amdgpu.load().compile(source, "convolution.cu", target, options)
+    found = amdgpu.findings(text, "", (32, 4, 1), {}, count=True)
+    products = 5 * 5 * 4
+    assert found["shared_bytes"] == 4 * (64 + 4) * (8 + 4)
+    if target == "gfx1032":
+        assert found["fp32"] == pytest.approx(products, abs=8)
+    else:  # pairs of RDNA 3, packed arithmetic of CDNA 2
+        assert products / 2 <= found["fp32"] <= products + 8
+    # 12 rows by 4 threads in y, 68 columns by 32 in x: 3 rows of 3 or, of other lanes, 2.
+    assert found["barriers"] == 1
+    assert 1 <= found["load_waits"] <= 9
+    with pytest.raises(CompileError, match="nonsense"):
+        amdgpu.load().compile("nonsense", "wrong.cu", target, [])
+
+
+@needs_clang
+def test_command__writes_rows_of_targets(tmp_path):
+    source, table = tmp_path / "scaled.hip", tmp_path / "table.csv"
+    source.write_text(
+        '#include "hip/hip_runtime.h"\nextern "C" __global__ void scaled(float *x) {\n'
+        "x[threadIdx.x] *= tile_size_x * block_size_x * block_size_y;\n}\n"
+    )
+    words = ["compile", str(source), "--kernel", "convolution", "--compute-capability",
+             "gfx90a,gfx1100", "--most", "1", "--instructions", "--processes", "1"]  # fmt: skip
+    assert main([*words, "-o", str(table)]) == 0
+    kernel = load_kernel("convolution")
+    found = parse_table(table.read_text(), "table.csv", kernel.parameters, kernel.sizes)
+    assert "clang" in found.described
+    values = {"block_size_x": 16.0, "block_size_y": 1.0, "tile_size_x": 1.0}
+    for target, is_known in (("gfx90a", 1), ("gfx1100", 1), ("gfx906", 0), ("8.6", 0)):
+        given = values | {TARGET: target_number(target)}
+        assert found.look_up("", given)[0] == is_known
+    given = values | {TARGET: target_number("gfx90a")}
+    assert found.look_up("fp32", given)[0] == 1
