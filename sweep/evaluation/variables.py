@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
-from sweep.fields import COMMON_FIELDS, VARIANTS, Field, Flags
+from sweep.fields import COMMON_FIELDS, FITTED, VARIANTS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
@@ -222,18 +222,23 @@ def _clock_coordinates(space: KernelSpace) -> list[Labelled]:
     return found
 
 
+WEAK = {"assumed": "", "fitted": FITTED}
+"""Kinds of sources whose numbers in a kernel's file give answers a star, and what marks them."""
+
+
 def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
-    """Return the assumed values that times, and power and energy, rest on.
+    """Return the assumed and fitted values that times, and power and energy, rest on.
 
     ``assumed(model, device)`` lists dotted paths of the device's file whose source is ``assumed``
     and that the model reads; ``power_assumed(device)`` the same for power and energy. Assumed
-    values of the kernel's file are listed as ``kernel: path``.
+    values of the kernel's file are listed as ``kernel: path``, fitted ones as
+    ``kernel: path (fitted)``.
     """
     # Values to try and problem sizes are the question, not an assumption of the answer.
     of_kernel = [
-        f"kernel: {path}"
+        f"kernel: {path}{WEAK[source.kind]}"
         for path, source in space.kernel.sources.items()
-        if source.kind == "assumed" and not path.startswith(("parameters", "sizes"))
+        if source.kind in WEAK and not path.startswith(("parameters", "sizes"))
     ]
 
     def of_model(model: str, device: Device) -> str:
@@ -254,7 +259,7 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     return tuple(
         Labelled(name, dims, np.array(texts, dtype=object), _attributes(long_name))
         for name, dims, texts, long_name in (
-            ("assumed", ("model", "device"), time, "assumed values that the time rests on"),
+            ("assumed", ("model", "device"), time, "assumed, fitted values that the time rests on"),
             ("power_assumed", ("device",), power, "assumed values that power and energy rest on"),
         )
     )

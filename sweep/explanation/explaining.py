@@ -16,7 +16,7 @@ from sweep.explanation.inputs import input_sections
 from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Comparison, Explanation, Line, Section, literal
 from sweep.explanation.trace import Trace
-from sweep.fields import STATUS
+from sweep.fields import FITTED, STATUS
 from sweep.hardware.clocks import voltage_at
 from sweep.query.answer import scaled
 from sweep.runs.record import Source
@@ -114,7 +114,8 @@ def _assumed(case: Case) -> Iterator[str]:
     plan = replace(case.plan, models=(case.model.name,), options={})
     texts = {item.name: str(item.values.reshape(-1)[0]) for item in assumptions(case.space, plan)}
     if texts["assumed"]:
-        yield f"The time rests on assumed values: {texts['assumed']}."
+        kinds = "assumed or fitted" if FITTED in texts["assumed"] else "assumed"
+        yield f"The time rests on {kinds} values: {texts['assumed']}."
     if case.is_powered and texts["power_assumed"]:
         yield f"Power and energy rest on assumed values: {texts['power_assumed']}."
 

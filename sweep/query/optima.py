@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from sweep.query.filters import those_that_fit
 from sweep.query.grid import CLOCKS, Array, Grid
 from sweep.query.question import KernelPart, Question, ask, check_rows
 from sweep.query.reduce import reduce
+from sweep.query.resting import names_in, resting_note
 from sweep.reduction import BEST, FRONT, Keep
 
 SHOWN = ("execution_time", "power", "energy", "occupancy")
@@ -61,8 +61,9 @@ def best(
     Answer
         One row per group: every coordinate, the results, regime and bound, ``runner_up`` (how far
         the second best configuration is, relative to the best), ``status`` and
-        ``rests_on_assumed``. Of equal configurations the first in dimension order is given. A group
-        without a valid configuration has a row that gives the commonest status.
+        ``rests_on_assumed``, the names of assumed and fitted values behind the row. Of equal
+        configurations the first in dimension order is given. A group without a valid configuration
+        has a row that gives the commonest status.
 
     Raises
     ------
@@ -198,7 +199,7 @@ def _answer(question: Question, title: str, keep: Keep, include: Sequence[str]) 
     units = {"runner_up": "1"}
     for grid in reversed(grids):
         units |= {name: grid.units(name) for name in columns if _is_number(grid, name)}
-    notes = [*question.notes, *notes, *_assumed_note(rows)]
+    notes = [*question.notes, *notes, *resting_note(rows)]
     return Answer.of(question.title(title), rows, coordinates, units, notes, columns)
 
 
@@ -279,7 +280,9 @@ def _values(part: KernelPart, positions: Array, shown: Sequence[str]) -> dict[st
             ]
     columns["status"] = ["valid"] * len(positions)
     texts = zip(*(gathered[name].tolist() for name in assumed), strict=True)
-    columns["rests_on_assumed"] = [_split(t) for t in texts] if assumed else [[] for _ in positions]
+    columns["rests_on_assumed"] = (
+        [names_in(t) for t in texts] if assumed else [[] for _ in positions]
+    )
     return columns
 
 
@@ -293,36 +296,7 @@ def _scalars(grid: Grid, name: str, values: Array) -> list[Any]:
     return scalars
 
 
-def _split(texts: Sequence[Any]) -> list[str]:
-    """Return the names listed in texts, each once."""
-    names = (name.strip() for text in texts for name in re.split(r"[,;]", str(text)))
-    return list(dict.fromkeys(name for name in names if name))
-
-
 def _is_number(grid: Grid, name: str) -> bool:
     if name in grid.variables:
         return grid.kind(name) == "float"
     return name in grid.coordinates and grid.coordinates[name].values.dtype.kind in "iuf"
-
-
-def _device(row: Mapping[str, Any]) -> str:
-    return str(row.get("device") or "any device")
-
-
-def _assumed_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the note that says which values behind the answers are assumed."""
-    devices: dict[str, dict[str, None]] = {}
-    for row in rows:
-        for name in row["rests_on_assumed"]:
-            devices.setdefault(name, {})[_device(row)] = None
-    if not devices:
-        return []
-    names: dict[tuple[str, ...], list[str]] = {}
-    for name, of in devices.items():
-        names.setdefault(tuple(of), []).append(name)
-    everywhere = {_device(row) for row in rows if row.get("status") == "valid"}
-    listed = [
-        ("" if set(of) == everywhere else f"{', '.join(of)}: ") + ", ".join(several)
-        for of, several in names.items()
-    ]
-    return [f"* rests on assumed values ({'; '.join(listed)})"]

@@ -12,6 +12,7 @@ from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
 from sweep.query.filters import Selection, select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Array, Grid, grids_of
+from sweep.query.resting import names_in
 
 NO_SELECTION = "select one with NAME=VALUE"
 
@@ -40,6 +41,8 @@ class Paired:
         Measured configurations that are not among the predictions.
     failed : int
         Configurations that were predicted, but failed when they were measured.
+    resting : tuple of str
+        Assumed and fitted values that the predictions rest on.
     """
 
     kernel: str
@@ -55,6 +58,7 @@ class Paired:
     optimum: float
     outside: int
     failed: int
+    resting: tuple[str, ...] = ()
 
 
 def paired(
@@ -128,7 +132,8 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
         succeeded = valid[ran]
         chosen = ran[succeeded]
         for number, model in models.items():
-            found = _read(grid, places, ran, {"device": predicted_on[device], "model": number})
+            one = {"device": predicted_on[device], "model": number}
+            found = _read(grid, places, ran, one)
             failed = found["execution_time"][~succeeded]
             read = {name: values[succeeded] for name, values in found.items()}
             yield Paired(
@@ -145,6 +150,7 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 optimum=float(times[valid].min()),
                 outside=int(np.count_nonzero(valid & ~inside)),
                 failed=int(np.count_nonzero(np.isfinite(failed))),
+                resting=_resting(grid, one),
             )
 
 
@@ -184,6 +190,14 @@ def _read(
     for name in {"status", "regime", "bound"} & set(found):
         found[name] = grid.meanings(name)[found[name].astype(np.int64)].astype(str)
     return found
+
+
+def _resting(grid: Grid, fixed: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the assumed and fitted values behind one model's times on one device."""
+    if "assumed" not in grid.variables:
+        return ()
+    at = {dim: np.array([fixed.get(dim, 0)]) for dim in grid.dims}
+    return tuple(names_in(grid.gather(["assumed"], at)["assumed"].tolist()))
 
 
 # ---------------------------------------------------------------------------- matching names

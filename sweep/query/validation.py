@@ -12,6 +12,7 @@ from sweep.query.agreement import errors, found_by, kendall, or_none, scale_fact
 from sweep.query.answer import Answer
 from sweep.query.grid import Array
 from sweep.query.pairing import Paired, paired
+from sweep.query.resting import resting_note
 
 TOP = (1, 10, 100)
 """Numbers of best predicted configurations for which recall and regret are given."""
@@ -40,6 +41,8 @@ def validate(
         their orders. ``mape`` is the mean absolute relative error, ``accuracy``
         the mean of Luo & Suda (14); the same after multiplication by ``scale``, the median ratio of
         measured and predicted times. A configuration without a predicted time comes last.
+        ``rests_on_assumed`` names the assumed and fitted values behind a model's times, whose name
+        then has a star.
 
     Raises
     ------
@@ -66,6 +69,7 @@ def validation(pairs: Sequence[Paired]) -> Answer:
         rows += [_model_row(one) for one in models]
         rows += _baselines(models[0])
         notes += _notes(models)
+    notes += resting_note(rows)
     title = "predictions against measured times"
     return Answer.of(title, rows, ("kernel", "device"), notes=notes)
 
@@ -74,7 +78,7 @@ def _model_row(one: Paired) -> dict[str, Any]:
     timed = np.isfinite(one.predicted)
     score = np.where(timed, one.predicted, np.inf)
     predicted, measured = one.predicted[timed], one.measured[timed]
-    row = _ranking_row(one, one.model, score, timed)
+    row = _ranking_row(one, one.model, score, timed) | {"rests_on_assumed": list(one.resting)}
     if timed.any():
         scale = scale_factor(predicted, measured)
         plain, scaled = errors(predicted, measured), errors(scale * predicted, measured)
@@ -94,7 +98,7 @@ def _ranking_row(one: Paired, ranking: str, score: Array, known: Array) -> dict[
     found = {k: found_by(score, one.measured, k) for k in TOP}
     row |= {f"recall_{k}": recall for k, (recall, _) in found.items()}
     row |= {f"regret_{k}": smallest / one.optimum - 1.0 for k, (_, smallest) in found.items()}
-    return row | dict.fromkeys(ERRORS)
+    return row | dict.fromkeys(ERRORS) | {"rests_on_assumed": []}
 
 
 def _baselines(one: Paired) -> Iterator[dict[str, Any]]:

@@ -199,6 +199,9 @@ def test_time_says_on_which_assumptions_it_rests(results):
     assert results["sepia"]["power_assumed"].sel(device="gtx_280").item() == ""
     assumed = sweep.evaluate(plan(kernels=["micro_coalesced"], axes={}))["micro_coalesced/assumed"]
     assert all(text.startswith("kernel: ") for text in assumed.values.ravel())
+    fitted = sweep.evaluate(plan(kernels=["dense_matmul"], axes={}))["dense_matmul/assumed"]
+    for text in fitted.values.ravel():
+        assert "kernel: instructions.computation (fitted)" in text
 
 
 def test_results_lie_as_chunks_are_stored():

@@ -1,8 +1,8 @@
 """The variant ``printed`` against a second reading of each paper, over many inputs and borders.
 
 Each function is written from the paper's text alone, with arrays over the points, and calls nothing
-of the package but the global benchmark of Zhang & Owens, which the paper has as a figure. A third of
-the points are made of powers of two, so that cases meet at their borders exactly.
+of the package but the global benchmark of Zhang & Owens, which the paper has as a figure. A third
+of the points are made of powers of two, so that cases meet at their borders exactly.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def test_hong_kim__equations_5_to_27(draw):
         "synch_insts": count(1, 50, powers[:3]) - 1, "uncoal_per_mw": count(1, 32, powers[:6]),
         "load_bytes_per_warp": number(1, 512, powers), "core_freq": number(1e8, 3e9, [2.0**30]),
         "mem_bandwidth": number(1e9, 3e11, 2.0 ** np.arange(30, 38)),
-        "mem_ld": number(50, 2000, [256.0, 512.0]), "departure_del_uncoal": number(0.1, 100, powers),
+        "mem_ld": number(50, 2000, [256.0, 512.0]),
+        "departure_del_uncoal": number(0.1, 100, powers),
         "departure_del_coal": number(0.1, 100, powers), "issue_cycles": number(0.25, 32, [4.0]),
     }  # fmt: skip
     # Whole powers of two as instructions, so that computation and memory meet as well.
@@ -207,7 +208,8 @@ def test_luo_suda__equations_1_to_13(draw):
     x = {
         "n_act": count(1, 66, 2.0 ** np.arange(6)), "n_sm": number(1, 30, [1.0, 8.0, 16.0]),
         "p": rng.uniform(0, 1, POINTS), "core_freq": number(5e8, 2e9, [2.0**30]),
-        "gpu_bw": number(1e9, 1e12, 2.0 ** np.arange(30, 40)), "t_mem_cycles": number(50, 800, small),
+        "gpu_bw": number(1e9, 1e12, 2.0 ** np.arange(30, 40)),
+        "t_mem_cycles": number(50, 800, small),
         "c_i": c_i, "m_i": m_i, "c_previous": np.hstack([zero, c_i[:, :-1]]),
         "m_previous": np.hstack([zero, m_i[:, :-1]]), "weight": ones, "moved_previous": ones,
         "d_mem": columns(1, 16, [4.0, 8.0, 16.0]), "n_trans": np.ceil(columns(0, 32, [1.0, 2.0])),
@@ -282,7 +284,8 @@ def test_wang_chu__equations_5_to_21(draw):
     x = {
         "aw": wpb * count(1, 16, [1.0, 2.0, 3.0, 5.0]), "wpb": wpb,
         "blocks": count(1, 5000, powers), "n_sm": count(1, 130, powers),
-        "comp_inst": number(1, 300, [4.0, 16.0, 32.0, 64.0]), "gld_trans": number(0.5, 30, [4.0, 8.0]),
+        "comp_inst": number(1, 300, [4.0, 16.0, 32.0, 64.0]),
+        "gld_trans": number(0.5, 30, [4.0, 8.0]),
         "o_itrs": count(1, 100, [1.0, 4.0]), "i_itrs": count(1, 300, [16.0]),
         "transactions_per_request": count(1, 32, [4.0]), "l2_hr": number(0, 1, [0.0, 0.5, 1.0]),
         "uses_shared": rng.choice([0.0, 1.0], POINTS), "issue_cycles": number(0.2, 4, [1.0]),

@@ -256,6 +256,15 @@ def test_answers__mark_assumed_values():
     assert energies[0]["rests_on_assumed"] == ["power.static_W", "power.core_voltage"]
 
 
+def test_answers__mark_fitted_values_beside_assumed_ones():
+    fitted = ", kernel: instructions (fitted), kernel: stage (fitted)"
+    found = best(ONE.assign(assumed=ONE["assumed"].astype(object) + fitted))
+    assert all("kernel: stage (fitted)" in row["rests_on_assumed"] for row in found)
+    note = "and on fitted values (kernel: instructions, kernel: stage)"
+    assert f"* rests on assumed values (gtx_280: clocks.core_min) {note}" in found.notes
+    assert str(found).count("* ") >= len(found)
+
+
 @pytest.mark.parametrize("clocks", ["ratio", "MHz", "nominal"])
 def test_rows__have_every_coordinate_with_clocks_in_mhz(clocks):
     values = {"core": (400.0, 700.0), "memory": (900.0,)} if clocks == "MHz" else {}

@@ -147,6 +147,18 @@ def test_a_small_case_by_hand():
     assert worst[0]["measured"] == 1.0 and worst[0]["predicted"] == 20.0
 
 
+def test_a_model_has_a_star_where_its_times_rest_on_fitted_values():
+    names = np.array([["kernel: stage (fitted), kernel: launch"]], dtype=object)
+    starred = predicted().assign(assumed=(("model", "device"), names))
+    answer = query.validate(starred, rows_of(MEASURED), select=AT_BASE)
+    resting = [row["rests_on_assumed"] for row in answer]
+    assert resting == [["kernel: stage (fitted)", "kernel: launch"], [], []]
+    note = "* rests on assumed values (kernel: launch) and on fitted values (kernel: stage)"
+    assert note in answer.notes and "hong_kim*" in str(answer)
+    plain = query.validate(predicted(), rows_of(MEASURED), select=AT_BASE)
+    assert "*" not in str(plain)
+
+
 @pytest.mark.parametrize(
     ("text", "select", "pattern"),
     [
