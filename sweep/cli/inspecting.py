@@ -60,8 +60,8 @@ def _recipe_line(name: str) -> str:
 
 def _model_line(name: str) -> str:
     model = get_model(name)
-    revised = f" (revised: {', '.join(model.revisions)})" if model.revisions else ""
-    return f"{model.reference}{revised}"
+    own = ", ".join(model.revisions)
+    return model.reference + (f" (predict with variant revised: {own})" if own else "")
 
 
 def _model_text(name: str) -> str:

@@ -182,6 +182,8 @@ def explain(arguments: argparse.Namespace) -> int:
         configuration = answer[arguments.row - 1].configuration
     elif len(answer):
         raise QueryError(f"--row {arguments.row}: the selection has {len(answer)} rows")
+    if arguments.variant:
+        space = replace(space, plan=replace(space.plan, variant=arguments.variant))
     explanation = explain_configuration(space, configuration)
     print(explanation.to_json() if arguments.format == "json" else explanation.to_text())
     return 0

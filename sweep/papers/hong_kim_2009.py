@@ -96,6 +96,7 @@ def _section_3_2() -> list[float]:
     """Return the cycles of Section 3.2's cases, and the example beside (21)."""
     own = _given("section_3_2")
     return [
+        hk.exec_cycles_cwp_greater(1.0, own.n, own.mwp, 0.0),
         hk.exec_cycles_cwp_greater(own.mem_p, own.n, own.mwp, own.comp_p),
         hk.exec_cycles_mwp_greater(own.mem_p, own.comp_p, own.n),
         hk.exec_cycles_few_warps(own.mem_p, own.comp_p, 1.0, 1.0, own.comp_p),

@@ -20,6 +20,7 @@ import sweep
 from sweep import plot
 from sweep.cli import main
 from sweep.cli.parser import build_parser
+from sweep.fields import VARIANTS
 from sweep.models import model_names
 from sweep.runs.running import run
 from sweep.space import list_plans
@@ -196,6 +197,9 @@ def test_explain(folder, said, store):
         assert found["results"]["execution_time"] == pytest.approx(expected["execution_time"])
     invalid = said("explain", store, *HERE, "block_size=2000", *words[4:])
     assert "block_too_large" in invalid
+    for variant in VARIANTS:
+        first, *_ = said("explain", store, *words, "--variant", variant).splitlines()
+        assert first.endswith(f"by hong_kim ({variant})")
 
 
 def test_explain_refuses_a_row_that_is_not_there(capsys, store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -104,7 +105,11 @@ def test_computed_rows_move__with_two_inputs_at_least(paper, table, tmp_path, mo
     quantities = declared(paper)["tables"][table]["quantities"]
     before = compute()
     # A number that is read back moves with itself alone.
-    wanted = {i: 2 if row[3:] else 1 for i, row in enumerate(quantities) if row[2] == "computed"}
+    wanted = {
+        i: 2 if row[3:] and row[3] else 1
+        for i, row in enumerate(quantities)
+        if row[2] == "computed"
+    }
     movers: dict[int, set[str]] = {i: set() for i in wanted}
     sources = (changed_inputs(paper, table, monkeypatch), changed_files(paper, table, tmp_path))
     for place, _ in (change for source in sources for change in source):
@@ -128,6 +133,22 @@ def test_rows__have_a_known_kind_and_what_is_read_back_is_no_result():
     assert row.agrees is None and row.difference is None
     row = report.Quantity("q", "1", 2.0, "2", kind="calibrated")
     assert row.agrees is None and row.difference == 0.0
+
+
+def test_printed_numbers__stand_in_the_papers_texts():
+    """Each is in a quotation of its table, and none is read from a figure."""
+    quoted = tomllib.loads(Path(__file__).with_name("quotations.toml").read_text(encoding="utf-8"))
+    for paper in PAPERS:
+        tables = declared(paper)["tables"]
+        printed = {
+            name: {row[3] for row in table["quantities"] if row[3:] and row[3]}
+            for name, table in tables.items()
+            if "quantities" in table
+        }
+        assert {name for name, of in printed.items() if of} == set(quoted[paper])
+        for name, quotations in quoted[paper].items():
+            numbers = {n for text in quotations for n in re.findall(r"\d+(?:\.\d+)?", text)}
+            assert printed[name] <= numbers, (paper, name, printed[name] - numbers)
 
 
 def test_cyclic_reduction__conflicts_by_the_simulator_and_in_the_kernel_file():
