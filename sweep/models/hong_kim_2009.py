@@ -33,10 +33,10 @@ Revisions, which make another model of it (``revised`` applies them and the erra
 HK-7  (22) adds Comp_cycles to (23) just where MWP reaches N, so that a little more bandwidth makes
       a kernel slower. Where CWP = N, revised takes the larger of (22), with MWP = N, and (23).
 HK-8  The barriers of (26) cost more with a larger MWP, so that less bandwidth can make a kernel
-      faster. revised takes at least the total time that MWP_Without_BW (17) would give. An effective
-      delay of Mem_L/MWP in (26) in its place was tried and breaks the promise, as Mem_L - Mem_L/MWP
-      still rises with MWP: 8 warps that meet at 500 barriers take 533,600 cycles at 9.8 GB/s (MWP 2)
-      and 922,450 at 39 GB/s (MWP 8).
+      faster. revised takes at least the total time that MWP_Without_BW (17) would give. An
+      effective delay of Mem_L/MWP in (26) in its place was tried and breaks the promise, as
+      Mem_L - Mem_L/MWP still rises with MWP: 8 warps that meet at 500 barriers take 533,600
+      cycles at 9.8 GB/s (MWP 2) and 922,450 at 39 GB/s (MWP 8).
 
 Not in the paper: the guard for kernels without memory instructions (its own micro-benchmark Mb1 is
 one), Comp_cycles x N x #Rep without synchronisation cost, and the activities for power.
