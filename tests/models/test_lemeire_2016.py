@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.calling import evaluated
 
 from sweep.fields import VARIANTS
+from sweep.hardware import occupancy
 from sweep.models import lemeire_2016 as le
 from sweep.specs import load_device
 
@@ -190,3 +193,53 @@ def test_erratum_le3__from_the_files_of_the_quadro_k620(tmp_path):
     found = {variant: float(r["lemeire_concurrent_warps"]) for variant, r in warps.items()}
     # A block takes 5,120 bytes of 64 KiB; the paper divides by what it asks for.
     assert found == {"printed": pytest.approx(26.2144), "corrected": 24, "revised": 24}
+
+
+# --- The run model of Section V-B as printed, from files to results ------------------------------
+
+DEVICES = ("gtx_280", "gtx_680", "quadro_k620", "gtx_980", "v100", "a100_40gb")
+WALK = """\
+schema = 1
+name = "walk"
+source = {default = "assumed: a walk through local memory"}
+parameters = {block_size = BLOCKS, local_bytes = BYTES}
+launch = {threads_per_block = "block_size", blocks = 3000}
+resources = {registers_per_thread = 16, shared_memory_bytes = "local_bytes"}
+instructions = {fp32 = 100}
+"""
+
+
+def limits(device):
+    """Return MaxConcWG, MaxConcWarps and MaxLocalMem of a device's compute capability."""
+    path = Path(occupancy.__file__).with_name("occupancy_limits.csv")
+    with open(path, encoding="utf-8") as lines:
+        rows = {row["cc"]: row for row in csv.DictReader(lines)}
+    row = rows[load_device(device).compute_capability]
+    return (float(row[name]) for name in
+            ("max_blocks_per_sm", "max_warps_per_sm", "smem_per_sm_bytes"))  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_lemeire__concurrent_groups_warps_and_runs(device, tmp_path):
+    blocks = [*range(16, 513, 16), 33, 47, 100, 250]
+    local = [*range(16, 12289, 277), 1000, 4096, 5000]
+    path = tmp_path / "walk.toml"
+    path.write_text(WALK.replace("BLOCKS", str(blocks)).replace("BYTES", str(local)))
+    found = evaluated(str(path), device, "lemeire", variant="printed")
+    size, bytes_ = (np.asarray(v, dtype=float) for v in np.meshgrid(blocks, local, indexing="ij"))
+    most_groups, most_warps, memory = limits(device)
+    units = float(load_device(device).values["chip.sm_count"])
+    groups = 3000.0
+    together = np.minimum.reduce([np.full_like(size, most_groups), np.full_like(size, groups),
+                                  memory / bytes_])  # fmt: skip
+    in_group = np.ceil(size / 32)
+    actual = size / in_group
+    warps = np.minimum(most_warps, in_group * together)
+    runs = np.ceil(groups * size / actual / units / warps)
+    ran = found["status"] == 0
+    assert ran.mean() > 0.5
+    assert found["lemeire_concurrent_warps"][ran] == pytest.approx(warps[ran], rel=1e-12)
+    assert (found["lemeire_runs"][ran] == runs[ran]).all()
+    # What LE-3 mends: fractions of a group, and groups that the allocation does not admit.
+    mended = evaluated(str(path), device, "lemeire")["lemeire_concurrent_warps"]
+    assert (mended[ran] <= warps[ran]).all() and (mended[ran] < warps[ran]).sum() > 100
