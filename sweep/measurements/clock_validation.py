@@ -8,7 +8,6 @@ other times test the predictions.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,14 +17,15 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError, SpecError
+from sweep.errors import QueryError
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import ClockTimes, read_clock_times
-from sweep.measurements.scaling import clock_range, over_clocks
+from sweep.measurements.clock_ranges import clock_range, widened
+from sweep.measurements.scaling import over_clocks
 from sweep.models import model_names
 from sweep.query import Answer
 from sweep.space import Plan
-from sweep.specs import Device, load_device, parse_device
+from sweep.specs import Device, load_device
 
 Array = NDArray[np.float64]
 Pair = tuple[float, float]
@@ -133,56 +133,13 @@ def validate_clocks(
     if anchor is None:
         anchor = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
     times = read_clock_times(source)
-    widened, notes = _widened(loaded, times)
-    found = predicted(times, widened, anchor, given, models, variant)
+    pairs = [pair for own in times.values() for pair in own]
+    core, memory = ((min(clocks), max(clocks)) for clocks in zip(*pairs, strict=True))
+    covering, notes = widened(loaded, {"core": core, "memory": memory})
+    found = predicted(times, covering, anchor, given, models, variant)
     where = ", ".join(f"{core:g}/{memory:g}" for core, memory in (anchor, *given))
     title = f"{source.name} on {loaded.key}: times at other clocks from those at {where} MHz"
     return _of_kernels(found, title, notes) if by_kernel else _summary(found, title, notes)
-
-
-def _widened(device: Device, times: ClockTimes) -> tuple[Device, tuple[str, ...]]:
-    """Return the device with ranges of clocks that cover the measurements, and what was widened.
-
-    Raises
-    ------
-    QueryError
-        The device file does not let its range be replaced.
-    """
-    text = device.text
-    notes: list[str] = []
-    wanted: dict[str, float] = {}
-    pairs = [pair for own in times.values() for pair in own]
-    for name, clocks in zip(("core", "memory"), zip(*pairs, strict=True), strict=True):
-        low, _, high = clock_range(device, name)
-        ends = {"min": (low, min(low, *clocks)), "max": (high, max(high, *clocks))}
-        beyond = {end: new for end, (old, new) in ends.items() if abs(new / old - 1) > 1e-9}
-        if not beyond:
-            continue
-        measured = ", ".join(f"{new:g}" for new in beyond.values())
-        notes.append(
-            f"the {name} clock was measured at {measured} MHz, beyond the range of {device.key},"
-            f" {low:g} to {high:g} MHz: the range is widened for these predictions"
-        )
-        wanted |= {f"clocks.{name}_{end}": new * 1e6 for end, new in beyond.items()}
-        # Both ends: a device may have neither.
-        for end, (_, new) in ends.items():
-            key, why = f"{name}_{end}_MHz", "microbenchmark: given with the measured times"
-            text = _replaced(text, "clocks", key, f"{key} = {new:g}")
-            text = _replaced(text, "source", f'"clocks.{key}"', f'"clocks.{key}" = "{why}"')
-    try:
-        found = parse_device(text, device.key, device.path) if notes else device
-        same = all(np.isclose(found.values[path], hertz) for path, hertz in wanted.items())
-    except (SpecError, KeyError):
-        same = False
-    if not same:
-        raise QueryError(f"{notes[0].partition(':')[0]}; give a device file with that range")
-    return found, tuple(notes)
-
-
-def _replaced(text: str, table: str, key: str, line: str) -> str:
-    """Return a TOML text with another line for a key, or a first line of its table."""
-    found, n = re.subn(rf"(?m)^{re.escape(key)}[ \t]*=.*$", lambda _: line, text, count=1)
-    return found if n else re.sub(rf"(?m)^\[{table}\]$", lambda m: f"{m[0]}\n{line}", text, count=1)
 
 
 def predicted(

@@ -18,8 +18,8 @@ from sweep.importers.profiles.inputs import Given, inputs_of
 from sweep.importers.profiles.kernel_file import Inputs, kernel_text
 from sweep.importers.profiles.launches import Launch, bare_name, chosen, kernels_of
 from sweep.importers.profiles.launches import read_profile as launches_of
+from sweep.measurements.clock_ranges import clock_range
 from sweep.measurements.importing import device_keys
-from sweep.measurements.scaling import clock_range
 from sweep.specs import Device, Measured, list_devices, load_device
 from sweep.specs.kernel import key_of
 
@@ -159,7 +159,7 @@ def _measured(
         if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
             notes.append(
                 f"the {clock} clock of the launch, {value:g} MHz, is outside the range of"
-                f" {found.key}, {low:g} to {high:g} MHz: no model has a time there"
+                f" {found.key}, {low:g} to {high:g} MHz: `sweep scale` widens that range to it"
             )
     key = name if device and Path(device).suffix == ".toml" else found.key
     return Measured(time, key, measured["core"], measured["memory"]), sources

@@ -1,10 +1,11 @@
 """The measured time of a launch at other clocks, with every model.
 
-A model says how long a launch takes, and by how much a measured launch was slower: what the model
-does not know, such as instructions that nobody counted, replays or conflicts. Nearly all of that
-happens on the chip, whose clock is the core clock, so the missing time follows the core clock. Only
-where DRAM limits the measured launch, the missing time is DRAM's, and the whole time follows the
-prediction; so does a time that is shorter than the predicted one.
+A model says how long a launch takes, and by how much a measured launch was slower or faster. What
+limits the launch makes the difference: the chip, unless DRAM is the bottleneck. It took more or
+fewer cycles than the model knows of, as if at another clock. The model's time at this *effective*
+clock is the measured one, and at other clocks it is taken in the same proportion to the clock. So
+the missing time follows the core clock (or with DRAM as the bottleneck the memory clock), and how
+chip and DRAM overlap at each pair of clocks remains what the model says.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweep.errors import QueryError, SpecError, nearest
-from sweep.fields import BOUND, STATUS
+from sweep.fields import STATUS
+from sweep.measurements.clock_ranges import CLOCKS, clock_range, possible, widened
+from sweep.measurements.effective_clocks import STEPS, Array, Effective, effective, searched
 from sweep.models import model_names
 from sweep.query import Answer
 from sweep.query.agreement import or_none
@@ -27,12 +30,10 @@ from sweep.specs import Device, Kernel, Measured, load_device, load_kernel
 if TYPE_CHECKING:
     import xarray as xr
 
-STEPS = 7
+VALUES = 7
 """Default number of values of a clock over the device's range."""
 
-CLOCKS = ("core_clock", "memory_clock")
-
-OUTPUTS = ("execution_time", "power", "status", "bound", "core_activity", "memory_activity")
+OUTPUTS = ("execution_time", "power", "status")
 
 
 def scale(
@@ -46,10 +47,9 @@ def scale(
 ) -> Answer:
     """Return the time of measured launches at other clocks.
 
-    The time is the predicted one and what the model misses at the clocks of the measurement, which
-    follows the core clock (see :func:`at_other_clocks`). Where DRAM limits the measured launch, or
-    the model predicts more than was measured, it is the measured time times the ratio of the
-    predicted ones.
+    The time is the predicted one at an effective core clock, at which the model predicts what was
+    measured, or at an effective memory clock where DRAM is the bottleneck (see
+    :mod:`sweep.measurements.effective_clocks`).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _scaled(
     clocks: dict[str, Any] = {}
     for name, values in wanted.items():
         low, _, high = clock_range(device, name.removesuffix("_clock"))
-        steps = {float(round(value)) for value in np.linspace(low, high, STEPS)} - {0.0}
+        steps = {float(round(value)) for value in np.linspace(low, high, VALUES)} - {0.0}
         clocks[name] = sorted(steps) if values is None else values
     plan = Plan(
         (kernel.key,),
@@ -119,68 +119,92 @@ def _scaled(
         layout="grid",
         origin="scale",
     )
-    return _answer(kernel, device, measured, _times(plan, kernel, device, measured))
+    return _answer(kernel, device, measured, *_times(plan, kernel, device, measured))
 
 
-def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
-    """Return the smallest, the nominal and the largest ``core`` or ``memory`` clock [MHz]."""
-    nominal = device.values[f"clocks.{clock}_nominal"]
-    low, high = (device.values.get(f"clocks.{clock}_{end}", nominal) for end in ("min", "max"))
-    return low / 1e6, nominal / 1e6, high / 1e6
+def _times(
+    plan: Plan, kernel: Kernel, device: Device, measured: Measured
+) -> tuple[xr.Dataset, dict[str, Effective | int]]:
+    """Return scaled times, and how each model meets the measured one, or its status without a time.
 
-
-def _times(plan: Plan, kernel: Kernel, device: Device, measured: Measured) -> xr.Dataset:
-    """Return scaled times: ``time(model, core_clock, memory_clock)`` [s], and ``power`` [W].
-
-    NaN without a prediction. ``status``, ``predicted`` [s] and ``by_dram`` are those of each model
-    at the clocks of the measurement.
+    The dataset has ``time(model, core_clock, memory_clock)`` [s], of the models that have one, and
+    ``power`` [W]. Both are NaN without a prediction, and beyond the clocks of the device and of the
+    measurement.
     """
-    own = {"core_clock": measured.core_clock, "memory_clock": measured.memory_clock}
-    asked = {name: [float(v) for v in plan.axes[name]] for name in CLOCKS}
-    # The clocks of the measurement need not be among the requested ones.
-    axes: Any = {name: sorted({*asked[name], own[name]}) for name in CLOCKS}
-    found = over_clocks(replace(plan, axes=axes), device, kernel.text)
-    base, kept = found.sel(own, drop=True), found.sel(asked)
-    if bool(base["status"].all()):
-        words = sorted({STATUS.meaning(int(code)).replace("_", " ") for code in base["status"]})
+    own = {"core": measured.core_clock, "memory": measured.memory_clock}
+    asked = {name: [float(v) for v in plan.axes[f"{name}_clock"]] for name in own}
+    wide, _ = widened(device, {name: possible(name) for name in own})
+    met = _met(plan, kernel, wide, measured.time, {n: [own[n], *asked[n]] for n in own})
+    timed = {name: one for name, one in met.items() if isinstance(one, Effective)}
+    if not timed:
+        codes = {code for code in met.values() if isinstance(code, int)}
+        words = sorted(STATUS.meaning(code).replace("_", " ") for code in codes)
         raise QueryError(
             f"kernel '{kernel.key}' has no predicted time on {device.key} at the clocks of the"
-            f" measurement, {measured.core_clock:g}/{measured.memory_clock:g} MHz:"
-            f" {', '.join(words)} ({', '.join(plan.models)})"
+            f" measurement, {own['core']:g}/{own['memory']:g} MHz: {', '.join(words)}"
+            f" ({', '.join(plan.models)})"
         )
-    by_dram = (base["bound"] == BOUND["memory"]) & (
-        base["memory_activity"] >= base["core_activity"]
-    )
-    slower = own["core_clock"] / kept["core_clock"]
-    at, predicted = base["execution_time"], kept["execution_time"]
-    time = at_other_clocks(measured.time, at, predicted, slower, kept["memory_activity"], by_dram)
-    return kept.assign(time=time, status=base["status"], predicted=at, by_dram=by_dram)
+    at, times = _at_effective_clocks(plan, kernel, wide, timed, own, asked)
+    kept = at.sel({f"{name}_clock": values for name, values in asked.items()})
+    kept["time"] = kept["execution_time"].copy(data=measured.time * times)
+    for name, value in own.items():
+        low, _, high = clock_range(device, name)
+        clock = kept[f"{name}_clock"]
+        inside = (clock >= min(low, value) * (1 - 1e-9)) & (clock <= max(high, value) * (1 + 1e-9))
+        kept = kept.where(inside)
+    return kept, met
 
 
-def at_other_clocks(
-    measured: float, at: Any, predicted: Any, slower: Any, dram_busy: Any, by_dram: Any
-) -> Any:
-    """Return the time at other clocks, from the measured time and what a model predicts.
+def _at_effective_clocks(
+    plan: Plan,
+    kernel: Kernel,
+    device: Device,
+    met: Mapping[str, Effective],
+    own: Mapping[str, float],
+    asked: Mapping[str, Sequence[float]],
+) -> tuple[xr.Dataset, Array]:
+    """Return results at the clocks asked for and more, and relative times at the effective ones.
 
-    Parameters
-    ----------
-    measured : float
-        Measured time [s].
-    at, predicted : array
-        Predicted time at the clocks of the measurement, and at the other ones [s].
-    slower : array
-        Core clock of the measurement over the other core clock [1].
-    dram_busy : array
-        Share of the predicted time at the other clocks in which DRAM is busy [1]. So far, DRAM
-        hides missing time of the chip: at a share of 1 the longer one of the predicted time and the
-        measured one, which then is the chip's, counts.
-    by_dram : array
-        Whether DRAM limits the measured launch.
+    The times have the shape (models, core clocks, memory clocks) [1].
     """
-    added = predicted + (measured - at) * slower
-    hidden = dram_busy * np.maximum(added - measured * slower, 0.0)
-    follows = np.maximum(predicted, added - hidden)
-    return follows.where(~by_dram & (measured > at), predicted * (measured / at))
+    taken = {
+        model: [one.of(clock, [own[clock], *asked[clock]]) for clock in own]
+        for model, one in met.items()
+    }
+    every = []
+    for i, (clock, value) in enumerate(own.items()):
+        # Some more clocks, so that all kernels take the form of a pass that the search took.
+        more = searched(clock, value)[::STEPS].tolist()
+        effective_ones = (v for both in taken.values() for v in both[i])
+        every.append(sorted({*asked[clock], *effective_ones, *more}))
+    axes: Any = dict(zip(CLOCKS, every, strict=True))
+    at = over_clocks(replace(plan, models=tuple(met), axes=axes), device, kernel.text)
+    times = []
+    for model, both in taken.items():
+        places = [[*map(line.index, values)] for line, values in zip(every, both, strict=True)]
+        found = at["execution_time"].sel(model=model).values[np.ix_(*places)]
+        times.append(found[1:, 1:] / found[0, 0])
+    return at, np.array(times)
+
+
+def _met(
+    plan: Plan, kernel: Kernel, device: Device, time: float, clocks: Mapping[str, Sequence[float]]
+) -> dict[str, Effective | int]:
+    """Return how each model meets the measured time, or its status if it has none.
+
+    ``clocks`` are ``core`` and ``memory`` clocks [MHz], that of the measurement first.
+    """
+    lines = {name: searched(name, *values) for name, values in clocks.items()}
+    at = [int(np.searchsorted(line, clocks[name][0])) for name, line in lines.items()]
+    axes: Any = {f"{name}_clock": line.tolist() for name, line in lines.items()}
+    found = over_clocks(replace(plan, axes=axes), device, kernel.text)
+    result: dict[str, Effective | int] = {}
+    for name in plan.models:
+        status, times = (found[v].sel(model=name).values for v in ("status", "execution_time"))
+        along = {"core": times[:, at[1]], "memory": times[at[0], :]}
+        own = {clock: values[0] for clock, values in clocks.items()}
+        result[name] = int(status[*at]) or effective(time, along, lines, own)
+    return result
 
 
 def over_clocks(plan: Plan, device: Device, kernel: str) -> xr.Dataset:
@@ -217,19 +241,24 @@ def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, .
 # ---------------------------------------------------------------------------- the answer
 
 
-def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: xr.Dataset) -> Answer:
-    models, codes = scaled["model"].values.tolist(), scaled["status"].values.tolist()
-    timed = [name for name, code in zip(models, codes, strict=True) if not code]
-    has_power = len(models) == 1 and bool(np.isfinite(scaled["power"]).any())
+def _answer(
+    kernel: Kernel,
+    device: Device,
+    measured: Measured,
+    scaled: xr.Dataset,
+    met: Mapping[str, Effective | int],
+) -> Answer:
+    models = scaled["model"].values.tolist()
+    has_power = len(met) == 1 and bool(np.isfinite(scaled["power"]).any())
     title = (
         f"{kernel.name} on {measured.device}: {measured.time * 1e3:.5g} ms at"
         f" {measured.core_clock:g}/{measured.memory_clock:g} MHz, scaled by each model"
     )
-    notes = [*_rules(measured.time, scaled.sel(model=timed))]
+    notes = [*_rules(measured, met)]
     notes += [
         f"{name} gives no time: {STATUS.meaning(code).replace('_', ' ')}"
-        for name, code in zip(models, codes, strict=True)
-        if code
+        for name, code in met.items()
+        if isinstance(code, int)
     ]
     assumed = [path for path in kernel.assumed() if path.startswith("measured.")]
     if assumed:
@@ -237,27 +266,25 @@ def _answer(kernel: Kernel, device: Device, measured: Measured, scaled: xr.Datas
     if has_power and (guessed := device.assumed(("power",))):
         notes.append(f"power and energy rest on assumed values ({', '.join(guessed)})")
     units = {"memory_clock": "MHz", "core_clock": "MHz", "power": "W", "energy": "J"}
-    rows = _rows(scaled.sel(model=timed), has_power=has_power)
     by = ("memory_clock", "core_clock")
-    return Answer.of(title, rows, by, units | dict.fromkeys(timed, "s"), notes)
+    rows = _rows(scaled, has_power=has_power)
+    return Answer.of(title, rows, by, units | dict.fromkeys(models, "s"), notes)
 
 
-def _rules(time: float, scaled: xr.Dataset) -> Iterator[str]:
-    """Yield what becomes of the difference between measured and predicted time, by models."""
-    missing = {"by the core clock": [], "DRAM": [], "more": []}  # type: dict[str, list[str]]
-    for name in scaled["model"].values.tolist():
-        own = scaled.sel(model=name)
-        share = 1.0 - float(own["predicted"]) / time
-        kind = "more" if share <= 0 else ("DRAM" if bool(own["by_dram"]) else "by the core clock")
-        missing[kind].append(f"{name} ({100 * abs(share):.0f} %)")
-    texts = {
-        "by the core clock": "time that models miss follows the core clock: {}",
-        "DRAM": "time that models miss is in proportion, as DRAM limits the launch: {}",
-        "more": "in proportion, as more is predicted than measured: {}",
-    }
-    for kind, names in missing.items():
-        if names:
-            yield texts[kind].format(", ".join(names))
+def _rules(measured: Measured, met: Mapping[str, Effective | int]) -> Iterator[str]:
+    """Yield how models meet the measured time, for those that chip and those that DRAM limits."""
+    own = {"core": measured.core_clock, "memory": measured.memory_clock}
+    what = {"core": "cycles of the chip", "memory": "cycles of DRAM, the bottleneck"}
+    for clock, words in what.items():
+        texts = []
+        for name, one in met.items():
+            if isinstance(one, Effective) and one.clock == clock:
+                share = 1.0 - one.predicted / measured.time
+                kind = "misses" if share >= 0 else "exceeds by"
+                as_if = f"as if at {own[clock] * one.ratio:.0f} MHz"
+                texts.append(f"{name} {kind} {100 * abs(share):.0f} % ({as_if})")
+        if texts:
+            yield f"of the measured time, taken as {words}: {', '.join(texts)}"
 
 
 def _joined(kernels: Sequence[Kernel], answers: Sequence[Answer]) -> Answer:

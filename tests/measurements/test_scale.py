@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray as xr
 from support.refusals import refused
 
 import sweep
 from sweep.cli import main
+from sweep.compiler.passes import get_pass
 from sweep.errors import QueryError, SpecError
-from sweep.fields import BOUND
-from sweep.measurements.scaling import OUTPUTS, at_other_clocks
+from sweep.evaluation import chunk
+from sweep.measurements.effective_clocks import effective, searched
+from sweep.measurements.scaling import OUTPUTS
 from sweep.specs import parse_kernel
 
 FOLDER = Path(__file__).parents[1] / "data" / "profiles"
@@ -54,45 +56,92 @@ def test_scale__is_the_measured_time_where_it_was_measured(profiled):
 
 
 @pytest.mark.parametrize("base", [(700, 700), (450, 900)])
-@pytest.mark.parametrize(("name", "time"), [("vector_add", 2.0), ("figure12_tiled", 900.0)])
-def test_scale__adds_what_models_miss_by_the_core_clock_unless_dram_limits(name, time, base):
-    kernel, select = anchored(name, time, *base), ONE if name == "vector_add" else {}
-    models = ["hong_kim", "wang_chu"]
-    answer = sweep.scale(kernel, models=models, core_clock=[400, 1000], memory_clock=[500, 800],
-                         select=select)  # fmt: skip
-    axes = {"core_clock": [400, base[0], 1000], "memory_clock": [500, 800, base[1]]}
+@pytest.mark.parametrize(("name", "time"), [("vector_add", 2.0), ("figure12_tiled", 0.04)])
+def test_scale__predicts_at_the_clock_at_which_it_meets_the_measured_time(
+    name, time, base, tmp_path
+):
+    """The effective clock is found here on fine lines of clocks."""
+    text = sweep.load_device("gtx_980").text
+    text = re.sub(r"(core|memory)_min_MHz = 400", r"\1_min_MHz = 50", text)
+    text = re.sub(r"(core|memory)_max_MHz = 1000", r"\1_max_MHz = 5000", text)
+    device = tmp_path / "wide.toml"
+    device.write_text(text, encoding="utf-8")
+    select = ONE if name == "vector_add" else {}
     own = {name: {key: [value] for key, value in select.items()}}
-    plan = sweep.Plan([name], ["gtx_980"], models, precision="float64", axes=axes, kernel_axes=own,
-                      outputs=OUTPUTS)  # fmt: skip
-    found = sweep.evaluate(plan)[name].to_dataset().squeeze().compute()
-    for row in answer:
-        clocks = {"core_clock": row["core_clock"], "memory_clock": row["memory_clock"]}
-        for model in models:
-            base_at = found.sel(model=model, core_clock=base[0], memory_clock=base[1])
-            at = found.sel(model=model, **clocks)
-            predicted, before = float(at["execution_time"]), float(base_at["execution_time"])
-            by_dram = int(base_at["bound"]) == BOUND["memory"] and (
-                base_at["memory_activity"] >= base_at["core_activity"]
-            )
-            seconds, slower = time * 1e-3, base[0] / row["core_clock"]
-            expected = predicted * seconds / before
-            if not by_dram and seconds > before:
-                added = predicted + (seconds - before) * slower
-                hidden = max(added - seconds * slower, 0) * float(at["memory_activity"])
-                expected = max(predicted, added - hidden)
-            assert row[model] == pytest.approx(expected, rel=1e-12)
+
+    def predicted(model, core, memory):
+        axes = {"core_clock": sorted(core), "memory_clock": sorted(memory)}
+        plan = sweep.Plan([name], [str(device)], [model], precision="float64", axes=axes,
+                          kernel_axes=own, outputs=OUTPUTS)  # fmt: skip
+        found = sweep.evaluate(plan)[name]["execution_time"].squeeze().compute()
+        return found.transpose("core_clock", "memory_clock").values
+
+    ratios = np.geomspace(1 / 8, 5.0, 2001)
+    lines = [np.union1d(clock * ratios, [clock, 0.98 * clock]) for clock in base]
+    for model in ("hong_kim", "wang_chu"):
+        along = [predicted(model, lines[0], [base[1], 5000.0])[:, 0],
+                 predicted(model, [base[0], 5000.0], lines[1])[0]]  # fmt: skip
+        slower = [np.interp(0.98 * base[i], lines[i], along[i]) for i in (0, 1)]
+        chosen = int(slower[1] > slower[0])
+        ratio = np.interp(
+            -np.log(time * 1e-3), -np.log(along[chosen]), lines[chosen] / base[chosen]
+        )
+        kernel = anchored(name, time, *base)
+        answer = sweep.scale(kernel, models=[model], core_clock=[400, 1000],
+                             memory_clock=[500, 800], select=select)  # fmt: skip
+        clocks = np.array([[400.0, 1000.0], [500.0, 800.0]])
+        clocks[chosen] *= ratio
+        rows = np.reshape(answer.column(model), (2, 2)).T  # the core clock is the inner one
+        assert rows == pytest.approx(predicted(model, *clocks), rel=5e-3)
 
 
-def test_rule__of_a_chip_and_a_dram_that_work_side_by_side():
-    """A launch of which the model knows half of the chip's work: max(2 A, M) is the truth."""
+CLOCKS = {name: np.geomspace(100.0, 4900.0, 801) for name in ("core", "memory")}
+OWN = {name: line[400] for name, line in CLOCKS.items()}
+
+
+def met(measured, chip, dram, joined):
+    """Return how a model with some work of chip and DRAM meets a measured time."""
+    lines = {"core": chip * OWN["core"] / CLOCKS["core"],
+             "memory": dram * OWN["memory"] / CLOCKS["memory"]}  # fmt: skip
+    times = {"core": joined(lines["core"], dram), "memory": joined(chip, lines["memory"])}
+    return effective(measured, times, CLOCKS, OWN)
+
+
+SMOOTH = {
+    "side by side": np.maximum,
+    "one after the other": np.add,
+    "in between": lambda chip, dram: np.cbrt(chip**3 + dram**3),
+}
+
+
+@pytest.mark.parametrize("way", SMOOTH)
+@pytest.mark.parametrize(("factor", "clock"), [(1.9, "core"), (0.7, "core"), (1.3, "memory")])
+def test_effective_clock__finds_the_work_that_a_model_does_not_know(way, factor, clock):
+    """A model that counts half of the chip's work, or too much, or too little of DRAM's."""
+    joined = SMOOTH[way]
+    chip, dram = (3.0, 2.0) if clock == "core" else (2.0, 3.0)
+    true = {"core": chip, "memory": dram}
+    true[clock] *= factor
+    found = met(joined(*true.values()), chip, dram, joined)
+    assert (found.clock, found.predicted) == (clock, pytest.approx(joined(chip, dram)))
     for core, memory in [(1, 1), (2, 1), (0.5, 1), (1, 0.5), (1, 0.1), (4, 0.2), (1, 3)]:
-        chip, dram = xr.DataArray(3.0 / core), xr.DataArray(2.0 / memory)
-        predicted = np.maximum(chip, dram)
-        scaled = at_other_clocks(6.0, xr.DataArray(3.0), predicted, 1 / core, dram / predicted,
-                                 xr.DataArray(False))  # fmt: skip
-        assert float(scaled) == pytest.approx(max(6.0 / core, float(dram)))
-    less = at_other_clocks(2.0, xr.DataArray(4.0), predicted, 2.0, 0.0, xr.DataArray(False))
-    assert float(less) == 0.5 * float(predicted)  # a model that predicts too much
+        (core_at,), (memory_at,) = found.of("core", [core]), found.of("memory", [memory])
+        truth = joined(true["core"] / core, true["memory"] / memory)
+        if truth >= joined(*true.values()) * 0.3:
+            assert joined(chip / core_at, dram / memory_at) == pytest.approx(truth, rel=1e-3)
+
+
+def test_effective_clock__out_of_reach_is_that_of_the_nearest_time():
+    slow = met(0.1, 3.0, 2.0, np.maximum)  # DRAM alone takes longer
+    assert slow.clock == "core" and slow.ratio >= 1.5
+    fixed = effective(2.0, {name: np.ones(801) for name in CLOCKS}, CLOCKS, OWN)
+    assert fixed.ratio == 1.0  # a time that follows no clock
+
+
+def test_clocks__searched_are_those_of_device_files_for_all_that_is_asked():
+    line = searched("core", 700.0, 400.0, 1000.0)
+    assert 700.0 in line.tolist() and np.all(np.diff(line) > 0)
+    assert line[0] / 700 * 400 >= 50 and line[-1] / 700 * 1000 <= 5000
 
 
 def test_several_kernels__are_rows_of_one_answer(tmp_path, capsys):
@@ -104,7 +153,7 @@ def test_several_kernels__are_rows_of_one_answer(tmp_path, capsys):
     for kernel, rows in zip(kernels, (answer.rows[:2], answer.rows[2:]), strict=True):
         alone = sweep.scale(kernel, models=["hong_kim"], core_clock=[500, 700], memory_clock=[700])
         assert [row["hong_kim"] for row in rows] == alone.column("hong_kim")
-    assert any(note.startswith("other: time that models miss") for note in answer.notes)
+    assert any(note.startswith("other: of the measured time, taken as") for note in answer.notes)
     folder = tmp_path / "kernels"
     folder.mkdir()
     main(["profile", str(FOLDER / "ncu_raw.csv"), "--device", "gtx_980", "--core-clock", "700",
@@ -114,6 +163,46 @@ def test_several_kernels__are_rows_of_one_answer(tmp_path, capsys):
     capsys.readouterr()
     assert main(["scale", *map(str, files), "--model", "hong_kim", "--core-clock", "700"]) == 0
     assert capsys.readouterr().out.startswith("2 kernels, each from its measured time")
+
+
+COUNTERS = {
+    "smsp__inst_executed.sum": 409600,
+    "smsp__sass_thread_inst_executed_op_fp64_pred_on.sum": 819200,
+    "smsp__inst_executed_op_global_ld.sum": 8192,
+    "lts__t_sectors_op_read.sum": 65536,
+    "smsp__inst_executed_op_global_st.sum": 4096,
+    "lts__t_sectors_op_write.sum": 16384,
+    "smsp__inst_executed_op_shared_ld.sum": 32768,
+    "smsp__sass_thread_inst_executed_op_integer_pred_on.sum": 409600,
+}
+
+
+def test_passes__are_compiled_once_for_kernels_of_any_counters(tmp_path, monkeypatch):
+    wanted = set()
+    monkeypatch.setattr(chunk, "get_pass", lambda which: wanted.add(which) or get_pass(which))
+    head = (
+        '"ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"\n'
+    )
+    numbers = []
+    for n in (len(COUNTERS), 2, 4, 6):
+        names = list(COUNTERS)[:n]
+        rows = [f'"0","k{n}","(256, 1, 1)","(512, 1, 1)","{c}","","{COUNTERS[c]}"' for c in names]
+        path = tmp_path / f"k{n}.csv"
+        path.write_text(head + "\n".join(rows), encoding="utf-8")
+        found = sweep.read_profile([path], device="gtx_980", time=2e-3)
+        kernel = parse_kernel(found.text, found.key)
+        clocks = {"core_clock": [700.0] if n % 4 else None, "memory_clock": [700.0]}
+        sweep.scale(kernel, models=["luo_suda", "lemeire"], **clocks)
+        numbers.append(len(wanted))
+    assert numbers == [2, 2, 2, 2]
+
+
+def test_clock__of_the_measurement_beyond_the_range_extends_it():
+    kernel = anchored("figure12_tiled", 2.0, core=1216)
+    rows = sweep.scale(kernel, models=["hong_kim"], core_clock=[1000, 1216, 1300],
+                       memory_clock=[700])  # fmt: skip
+    slower, own, beyond = rows.column("hong_kim")
+    assert slower > own == 2e-3 and beyond is None
 
 
 def test_scale__a_memory_bound_kernel_follows_the_memory_clock():

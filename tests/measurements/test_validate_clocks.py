@@ -17,16 +17,15 @@ from sweep.cli import main
 from sweep.errors import QueryError
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import read_clock_times
+from sweep.measurements.clock_ranges import clock_range, widened
 from sweep.measurements.clock_validation import (
     CORE_RULE,
     NO_CHANGE,
     ROOF_RULE,
     SUM_RULE,
-    _widened,
     predicted,
 )
-from sweep.measurements.scaling import clock_range
-from sweep.specs import load_device
+from sweep.specs import load_device, parse_device
 
 FOLDER = Path(__file__).parents[1] / "data" / "dvfs"
 APPLICATIONS = FOLDER / "applications.csv"
@@ -221,14 +220,23 @@ def test_clocks__beyond_the_device_s_range_extend_it(capsys, tmp_path):
     out, _ = capsys.readouterr()
     assert "core clock was measured at 1400 MHz, beyond the range of gtx_titan_x, 595" in out
     assert "memory clock was measured at 4200 MHz" in out
-    times = read_clock_times(read_source(path))
-    widened, notes = _widened(DEVICE, times)
-    assert len(notes) == 2 and clock_range(widened, "core") == (595, 975, 1400)
-    assert clock_range(widened, "memory")[2] == 4200
-    assert widened.sources["clocks.core_max_MHz"].kind == "microbenchmark"
-    inside = {"k": {pair: 1.0 for pair in PAIRS}}
-    assert _widened(DEVICE, inside) == (DEVICE, ())
+    covering = {"core": (595.0, 1400.0), "memory": (810.0, 4200.0)}
+    wide, notes = widened(DEVICE, covering)
+    assert len(notes) == 2 and clock_range(wide, "core") == (595, 975, 1400)
+    assert clock_range(wide, "memory")[2] == 4200
+    assert wide.sources["clocks.core_max_MHz"].kind == "microbenchmark"
+    assert widened(DEVICE, {"core": (700, 800), "memory": (810, 3505)}) == (DEVICE, ())
     odd = replace(DEVICE, text=DEVICE.text.replace("[clocks]", "[ clocks ]"))
     odd = replace(odd, text=odd.text.replace("core_max_MHz =", '"core_max_MHz" ='))
     with pytest.raises(QueryError, match="1400 MHz, beyond the range of gtx_titan_x, 595 to 1164"):
-        _widened(odd, times)
+        widened(odd, covering)
+
+
+def test_clocks__of_a_device_without_any_range():
+    text = re.sub(r"(?m)^(core|memory)_(min|max)_MHz.*\n", "", DEVICE.text)
+    text = re.sub(r'(?m)^"clocks.(core|memory)_(min|max)_MHz".*\n', "", text)
+    bare = parse_device(text, DEVICE.key)
+    assert clock_range(bare, "core") == (975, 975, 975)
+    wide, notes = widened(bare, {"core": (595.0, 1164.0), "memory": (3505.0, 3505.0)})
+    assert clock_range(wide, "core") == (595, 975, 1164)
+    assert notes[0].startswith("the core clock was measured at 595, 1164 MHz, beyond the range of")

@@ -190,6 +190,11 @@ class _Reader:
         counted = sum(inputs.classes.values())
         inputs.classes[rest] = max(0.0, inputs.computation - local - counted)
         self._source(f"instructions.{rest}", f"{words}, less shared accesses and other classes")
+        # All classes in every file: a pass is compiled for each number of them.
+        for name in (*CLASSES, *UNCOUNTED):
+            if name not in inputs.classes:
+                inputs.classes[name] = 0.0
+                self._source(f"instructions.{name}", otherwise="assumed: no counter of its own")
         if counted + local > inputs.computation * (1.0 + UNEVEN):
             inputs.remarks.append(
                 f"counters of classes make {counted + local:.6g} instructions of a warp, all of"

@@ -1,0 +1,82 @@
+"""The range of a device's clocks, and a device whose range covers what was measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from sweep.errors import QueryError, SpecError
+from sweep.specs import Device, parse_device
+from sweep.specs.formats import DEVICE
+
+CLOCKS = ("core_clock", "memory_clock")
+
+GIVEN = "microbenchmark: given with the measured times"
+
+
+def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
+    """Return the smallest, the nominal and the largest ``core`` or ``memory`` clock [MHz]."""
+    nominal = device.values[f"clocks.{clock}_nominal"]
+    low, high = (device.values.get(f"clocks.{clock}_{end}", nominal) for end in ("min", "max"))
+    return low / 1e6, nominal / 1e6, high / 1e6
+
+
+def possible(clock: str) -> tuple[float, float]:
+    """Return the smallest and the largest ``core`` or ``memory`` clock of a device file [MHz]."""
+    (key,) = (k for k in DEVICE["clocks"].keys if k.name == f"{clock}_nominal_MHz")
+    return key.minimum, key.maximum
+
+
+def widened(
+    device: Device, wanted: Mapping[str, tuple[float, float]]
+) -> tuple[Device, tuple[str, ...]]:
+    """Return a device with ranges that cover other clocks, and a note for each widened one.
+
+    Parameters
+    ----------
+    device : Device
+        The device.
+    wanted : mapping
+        The smallest and the largest ``core`` and ``memory`` clock to cover [MHz].
+
+    Raises
+    ------
+    QueryError
+        The device file does not let its range be replaced; the message names clock and range.
+    """
+    text = device.text
+    notes: list[str] = []
+    covered: dict[str, float] = {}
+    for name, (least, most) in wanted.items():
+        low, _, high = clock_range(device, name)
+        ends = {"min": (low, min(low, least)), "max": (high, max(high, most))}
+        beyond = {end: new for end, (old, new) in ends.items() if abs(new / old - 1) > 1e-9}
+        if not beyond:
+            continue
+        measured = ", ".join(f"{new:g}" for new in beyond.values())
+        notes.append(
+            f"the {name} clock was measured at {measured} MHz, beyond the range of {device.key},"
+            f" {low:g} to {high:g} MHz: the range is widened for these predictions"
+        )
+        covered |= {f"clocks.{name}_{end}": new * 1e6 for end, new in beyond.items()}
+        # Both ends: a device may have neither.
+        for end, (_, new) in ends.items():
+            key = f"{name}_{end}_MHz"
+            text = _replaced(text, "clocks", key, f"{key} = {float(new)!r}")
+            text = _replaced(text, "source", f'"clocks.{key}"', f'"clocks.{key}" = "{GIVEN}"')
+    try:
+        found = parse_device(text, device.key, device.path) if notes else device
+        same = all(np.isclose(found.values[path], hertz) for path, hertz in covered.items())
+    except (SpecError, KeyError):
+        same = False
+    if not same:
+        raise QueryError(f"{notes[0].partition(':')[0]}; give a device file with that range")
+    return found, tuple(notes)
+
+
+def _replaced(text: str, table: str, key: str, line: str) -> str:
+    """Return a TOML text with another line for a key, or a first line of its table."""
+    found, n = re.subn(rf"(?m)^{re.escape(key)}[ \t]*=.*$", lambda _: line, text, count=1)
+    return found if n else re.sub(rf"(?m)^\[{table}\]$", lambda m: f"{m[0]}\n{line}", text, count=1)

@@ -1,0 +1,114 @@
+"""The clock at which a model predicts a measured time: what it misses, as more cycles.
+
+A model counts the work of the chip and of DRAM. Where it does not meet a measured time, one of both
+took more or fewer cycles than it knows of: instructions that nobody counted, replays and waiting on
+the chip; rows that are opened for few bytes in DRAM. K times the cycles on a clock are as many as
+are predicted, on a K-th of it. So one number, the ratio of an effective clock to the real one, is
+chosen such that the model meets the measurement, and kept at all other clocks.
+
+One measured time determines one number. It is that of the clock which the predicted time follows
+more: DRAM is the bottleneck where that is the memory clock. All else stays the model's, above all
+how much of chip and DRAM overlaps: the measurement decides once, not again at each pair of clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.measurements.clock_ranges import possible
+
+Array = NDArray[np.float64]
+
+REACH = 16
+"""Largest ratio of effective and real clocks that is searched, in either direction."""
+
+STEPS = 32
+"""Steps from a clock to its double: between two of them a time is interpolated."""
+
+
+@dataclass(frozen=True)
+class Effective:
+    """By what clock a model meets a measured time.
+
+    Attributes
+    ----------
+    predicted : float
+        Its time at the real clocks [s].
+    clock : str
+        ``core`` or ``memory``: that of the bottleneck.
+    ratio : float
+        Effective over real clock [1].
+    """
+
+    predicted: float
+    clock: str
+    ratio: float
+
+    def of(self, clock: str, values: Sequence[float]) -> list[float]:
+        """Return the clocks at which the model is taken, for real ``core`` or ``memory`` clocks."""
+        return [value * self.ratio if clock == self.clock else value for value in values]
+
+
+def searched(clock: str, own: float, *others: float) -> Array:
+    """Return the clocks to search for an effective ``core`` or ``memory`` clock [MHz], ascending.
+
+    ``own`` is that of the measurement and is among them. The effective ones of ``others`` stay in
+    the range that device files allow.
+    """
+    low, high = possible(clock)
+    ratios = 2.0 ** (np.arange(-STEPS * np.log2(REACH), STEPS * np.log2(REACH) + 1) / STEPS)
+    fits = (ratios * min((own, *others)) >= low) & (ratios * max((own, *others)) <= high)
+    return own * ratios[fits | (ratios == 1.0)]
+
+
+def effective(
+    measured: float,
+    times: Mapping[str, Array],
+    clocks: Mapping[str, Array],
+    own: Mapping[str, float],
+) -> Effective:
+    """Return by what clock a model meets a measured time.
+
+    Parameters
+    ----------
+    measured : float
+        The measured time [s].
+    times : mapping of array
+        For ``core`` and ``memory`` the model's times over that clock, the other one being that of
+        the measurement [s].
+    clocks : mapping of array
+        These clocks, ascending [MHz].
+    own : mapping of float
+        The clocks of the measurement [MHz].
+    """
+    at = {name: int(np.searchsorted(line, own[name])) for name, line in clocks.items()}
+    follows = {name: _slope(clocks[name], times[name], at[name]) for name in clocks}
+    clock = "memory" if follows["memory"] > follows["core"] else "core"
+    ratios = clocks[clock] / own[clock]
+    ratio = _meeting(ratios, times[clock] / measured, at[clock]) if follows[clock] > 0 else 1.0
+    return Effective(float(times["core"][at["core"]]), clock, ratio)
+
+
+def _slope(clocks: Array, times: Array, at: int) -> float:
+    """Return how far a time follows a clock: 1 if it is inversely proportional, 0 if not at all."""
+    ends = [max(at - 1, 0), min(at + 1, len(clocks) - 1)]
+    slower, faster = np.log(times[ends])
+    low, high = np.log(clocks[ends])
+    return float((slower - faster) / (high - low)) if high > low else 0.0
+
+
+def _meeting(ratios: Array, times: Array, at: int) -> float:
+    """Return the ratio nearest to 1 at which a time is 1; without one, that of the nearest time."""
+    excess = np.log(times)
+    crossed = np.flatnonzero(np.sign(excess[:-1]) * np.sign(excess[1:]) <= 0)
+    if not len(crossed):
+        return float(ratios[np.nanargmin(np.abs(excess))])
+    first = crossed[np.argmin(np.abs(crossed + 0.5 - at))]
+    ends = slice(first, first + 2)
+    low, high = excess[ends]
+    share = low / (low - high) if low != high else 0.0
+    return float(ratios[first] * (ratios[first + 1] / ratios[first]) ** share)
