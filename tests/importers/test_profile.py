@@ -153,6 +153,25 @@ def test_nvprof__classes_of_threads_and_barriers(tmp_path):
         "inst_fp_64 / (32 warp_nonpred_execution_efficiency) / warps")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("counters", "remark"),
+    [({"flop_count_dp_add": 1000, "flop_count_dp_mul": 400, "flop_count_dp_fma": 648}, ""),
+     ({"flop_count_dp": 2048}, "flop_count_dp counts a multiply-add twice: fp64 instructions"),
+     ({"flops_dp": 4096, "inst_fp_64": 2048}, "")],
+)  # fmt: skip
+def test_nvprof__double_precision_from_operations(counters, remark, tmp_path):
+    head = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"'
+    rows = {name: 64 * value for name, value in counters.items()} | {"inst_executed": 64 * 400}
+    lines = [f'"GeForce GTX 980 (0)","k(int)",1,"{n}","",{v},{v},{v}' for n, v in rows.items()]
+    run = tmp_path / "run.csv"
+    run.write_text("\n".join([head, *lines]), encoding="utf-8")
+    found = sweep.read_profile([run], given=Given((32, 1, 1), (64, 1, 1)))
+    kernel = parse_kernel(found.text, "k")
+    assert float(kernel.expressions["instructions.fp64"].text) == 64
+    assert any(text.startswith("flop_count_dp counts") for text in found.remarks) == bool(remark)
+    assert float(kernel.expressions["instructions.fp32"].text) == 336
+
+
 def test_occupancy__that_was_not_achieved_is_told():
     given = Given(registers=25)
     found = sweep.read_profile([path("ncu_raw")], kernel=MATRIX, device="gtx_980", given=given)

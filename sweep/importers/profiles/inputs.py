@@ -23,6 +23,9 @@ CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control")
 UNCOUNTED = ("fp32", "integer", "move")
 """Classes of the instructions that no counter assigns to one: the first that is not counted."""
 
+OPERATIONS = ("flop_count_dp", "flops_dp")
+"""Counters of operations in place of instructions; a multiply-add has two."""
+
 GIVEN = "assumed: given when the profile was read"
 NOT_IN_PROFILE = "assumed: not in the profile"
 UNEVEN = 0.05
@@ -230,6 +233,11 @@ class _Reader:
             if found:
                 inputs.classes[name] = found.value / threads / inputs.warps
                 self._source(f"instructions.{name}", words)
+                if found.words in OPERATIONS and found.value:
+                    inputs.remarks.append(
+                        f"{found.words} counts a multiply-add twice: {name} instructions are that"
+                        " many, or down to half of it"
+                    )
             else:
                 wanted = (QUANTITIES.get(one) for one in (f"{name}_threads", name))
                 missing += filter(None, (one.wanted(tool) for one in wanted if one))
