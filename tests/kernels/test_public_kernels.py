@@ -1,0 +1,129 @@
+"""Tunable kernels from public sources: their tables, their counts, and how predictions move."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.launches import accesses_of, launched, numbers_of
+
+import sweep
+from sweep.space import Plan
+
+DEVICES = ("gtx_980", "rtx_2080_ti", "rtx_3090", "a100_40gb")
+CHOSEN = {
+    "reduction": {"block_size_x": 256, "use_shuffle": 1, "vector": 4, "num_blocks": 1024},
+    "scan": {"THREADBLOCK_SIZE": 256},
+    "stencil_3d": {"k_blockDimX": 32, "k_blockDimMaxY": 16},
+    "histogram": {"WARP_COUNT": 6, "PARTIAL_HISTOGRAM256_COUNT": 240},
+    "spmv_csr": {"block_size_x": 128, "read_only": 1},
+    "nbody": {
+        "WORK_GROUP_SIZE_X": 256, "OUTER_UNROLL_FACTOR": 2, "INNER_UNROLL_FACTOR1": 8,
+        "INNER_UNROLL_FACTOR2": 0, "USE_SOA": 1, "LOCAL_MEM": 1,
+    },
+    "pnpoly": {
+        "block_size_x": 256, "tile_size": 4, "between_method": 0, "use_precomputed_slopes": 1,
+        "use_method": 0,
+    },
+}  # fmt: skip
+
+
+def seconds(kernel, device="rtx_3090", **changes):
+    """Return the predicted time of the chosen configuration with some changes."""
+    axes = {name: (value,) for name, value in (CHOSEN[kernel] | changes).items()}
+    plan = Plan((kernel,), (device,), ("combined",), axes=axes, store=False)
+    return sweep.evaluate(plan)[kernel]["execution_time"].values.item()
+
+
+@pytest.mark.parametrize("kernel", CHOSEN)
+def test_table__has_rows_and_valid_configurations(kernel):
+    launch = launched(kernel, *DEVICES, **CHOSEN[kernel])
+    names = launch.values
+    has_rows = names["compute_capability"] >= (7.5 if kernel == "nbody" else 5.2)
+    assert np.all((names["compiled"] == 1) == has_rows)
+    assert names["compiled"].any()
+    assert np.all(launch.status == 0)
+    assert np.all(launch.workload.occupancy.occupancy > 0)
+
+
+@pytest.mark.parametrize("kernel", CHOSEN)
+def test_formulas__serve_devices_without_a_row(kernel):
+    launch = launched(kernel, "gtx_680", **CHOSEN[kernel])
+    assert numbers_of(launch)["compiled"] == 0
+    assert launch.status.item() == 0
+
+
+@pytest.mark.parametrize("kernel", ["scan", "stencil_3d", "nbody"])
+def test_formulas__are_near_the_table(kernel):
+    old, new = (launched(kernel, d, **CHOSEN[kernel]).workload for d in ("gtx_680", "rtx_2080_ti"))
+    for name in ("fp32", "integer", "special"):
+        if name in old.instructions:
+            written, compiled = (w.instructions[name].item() for w in (old, new))
+            assert written == pytest.approx(compiled, rel=0.3, abs=4)
+    assert old.barriers.item() == new.barriers.item()
+    assert old.computation_instructions.item() == pytest.approx(
+        new.computation_instructions.item(), rel=0.25
+    )
+
+
+def test_reduction__words_cover_the_array_and_vectors_are_not_slower():
+    for vector in (1, 2, 4):
+        chosen = CHOSEN["reduction"] | {"vector": vector}
+        work = launched("reduction", "rtx_3090", **chosen).workload
+        access = work.global_accesses[0]
+        threads = (work.threads_per_block * work.blocks).item()
+        assert access.count.item() * access.bytes.item() * threads == 4 * 80_000_000
+    times = [seconds("reduction", vector=v) for v in (1, 2, 4)]
+    assert times == sorted(times, reverse=True)
+    bandwidth = 4 * 80_000_000 / seconds("reduction")
+    assert 0.5 * 936e9 < bandwidth < 936e9
+
+
+def test_reduction__few_blocks_leave_multiprocessors_idle():
+    few, many = (seconds("reduction", block_size_x=32, num_blocks=n) for n in (32, 1024))
+    assert few > 5 * many
+
+
+def test_scan__moves_each_element_twice():
+    for device in ("rtx_3090", "a100_40gb"):
+        peak = {"rtx_3090": 936e9, "a100_40gb": 1555e9}[device]
+        assert seconds("scan", device) > 8 * 67_108_864 / peak
+
+
+def test_histogram__data_with_a_frequent_value_contend():
+    times = [seconds("histogram", hottest=share) for share in (1 / 256, 0.25, 0.5, 1.0)]
+    assert times == sorted(times)
+    assert times[-1] > 3 * times[0]
+    access = accesses_of(launched("histogram", "rtx_3090", hottest=1.0, **CHOSEN["histogram"]))
+    assert access["additions"].wavefronts.item() == 32  # all lanes want one word
+
+
+def test_spmv__neighbouring_columns_are_not_slower():
+    times = [seconds("spmv_csr", spread=share, columns=1e8) for share in (0.125, 0.5, 1.0)]
+    assert times == sorted(times)
+    assert times[-1] > 2 * times[0]
+    cached, beyond = (seconds("spmv_csr", columns=n) for n in (131072, 1e8))
+    assert cached < beyond
+
+
+def test_stencil__higher_blocks_load_less_of_the_margin():
+    def loaded(rows):
+        chosen = CHOSEN["stencil_3d"] | {"k_blockDimMaxY": rows}
+        return launched("stencil_3d", "rtx_3090", **chosen).workload.total("count").item()
+
+    assert [loaded(rows) for rows in (4, 8, 16, 32)] == sorted(map(loaded, (4, 8, 16, 32)))[::-1]
+
+
+def test_nbody__sums_in_local_memory_are_slower():
+    chosen = {"OUTER_UNROLL_FACTOR": 4, "INNER_UNROLL_FACTOR2": 4}
+    assert seconds("nbody", **chosen | {"INNER_UNROLL_FACTOR2": 1}) > seconds("nbody", **chosen)
+
+
+def test_nbody__time_grows_with_the_pairs():
+    once, twice = (seconds("nbody", n=n) for n in (131072, 262144))
+    assert twice == pytest.approx(4 * once, rel=0.15)
+
+
+def test_pnpoly__mapped_points_pass_the_link():
+    plain = seconds("pnpoly", "v100", tile_size=1)
+    mapped = seconds("pnpoly", "v100", tile_size=1, mapped=1)
+    assert mapped >= max(plain, 20_000_000 * 8 / 12e9)
