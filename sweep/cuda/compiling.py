@@ -32,6 +32,9 @@ FOLDER = "compiled"
 UNCOUNTED = "uncounted"
 """Among findings: why a variant's instructions cannot be counted."""
 
+MOST_FILLED = 10_000
+"""Most rows of a table with numbers of nearest variants; beyond, formulas serve the others."""
+
 HEADER = b"sweep findings of a compiler 1\n"
 
 
@@ -175,9 +178,10 @@ def compile_all(
     findings = (found[job[1], job[2]] for job in jobs)  # in this order, whichever ended first
     failures = [finding["error"] for finding in findings if "error" in finding]
     rows = []
+    is_filled = len(variants) * len(capabilities) <= MOST_FILLED
     for capability in capabilities:
         good = [n for n in chosen if "error" not in found[capability, n]]
-        for number in range(len(variants)) if good else ():
+        for number in range(len(variants)) if good and is_filled else good:
             if number in tried and "error" in found[capability, number]:
                 continue  # it does not compile: the formula applies
             near = number if number in tried else variants.nearest(number, good)
@@ -282,7 +286,10 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
     """Return the table that a kernel file can name, see :mod:`sweep.specs.compiled`."""
     total, sampled = len(variants), compiled.n_compiled
     share = "all" if sampled == total else f"{sampled:,} of"
-    filled = "" if sampled == total else "; the others have the numbers of the nearest one"
+    others = "the others have the numbers of the nearest one"
+    if len({capability for capability, _, _ in compiled.rows}) * total > MOST_FILLED:
+        others = "formulas serve the others, which are too many"
+    filled = "" if sampled == total else f"; {others}"
     quantities = _quantities(compiled.rows)
     rows: dict[str, list[list[str]]] = {}
     for capability, number, found in compiled.rows:

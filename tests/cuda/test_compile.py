@@ -222,6 +222,14 @@ def test_sample__is_stated(folder, compiler, capsys):
     assert found[0].startswith("compute_capability,tile,exact,") and exact.count("1") <= 2
 
 
+def test_sample__too_many_to_fill(folder, compiler, capsys, monkeypatch):
+    monkeypatch.setattr(compiling, "MOST_FILLED", 4)
+    assert main([*ENTRY, "--most", "2"]) == 0
+    assert "2 of 5 compiled for each compute capability; formulas" in capsys.readouterr().out
+    found = rows(folder / "sums.compiled.csv")
+    assert len(found) == 3 and all(row.split(",")[2] == "1" for row in found[1:])
+
+
 def test_plan_gives_values_and_capabilities(folder, compiler):
     (folder / "plan.toml").write_text(
         'schema = 1\nname = "p"\nkernels = ["./sums.toml"]\nmodels = ["combined"]\n'
