@@ -59,9 +59,9 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
     assert lanes == 3072 and 2 * lanes * 1.075e9 == pytest.approx(6.6e12, rel=1e-2)  # at boost
     assert values["chip.memory_bandwidth"] == pytest.approx(336.5e9, rel=1e-3)
     assert device.limits == specs.load_device("gtx_980").limits
-    # Wang & Chu's (4) at 975/3505 MHz; a sector's service takes 4 bytes a memory clock and SM.
+    # Wang & Chu's (4) at 1075/3505 MHz; a sector's service takes 4 bytes a memory clock and SM.
     wang_chu = device.model_parameters["wang_chu"]
-    ratio = 975 / 3505
+    ratio = 1075 / 3505
     assert wang_chu["dm_lat_slope_cycles"] == pytest.approx(222.78 * ratio, rel=1e-4)
     latency = wang_chu["dm_lat_slope_cycles"] + wang_chu["dm_lat_intercept_cycles"]
     assert values["microbenchmark.dram_latency"] == pytest.approx(latency, rel=1e-4)
