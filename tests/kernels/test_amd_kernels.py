@@ -122,3 +122,38 @@ def test_xgemm_spills_as_compiled(device, mwi, nwi, shared, words, reloaded):
     assert numbers_of(launch)["spilled"] == pytest.approx(words, rel=0.3, abs=8)
     count = accesses_of(launch)["restored"].count.item() / (4096 / 2)
     assert count == pytest.approx(reloaded, rel=0.5, abs=12)
+
+
+# Target's device, tile_size_x and _y; of the machine code, for each channel of a sum: loads, waits
+# for them, instructions for integers.
+DEDISPERSED = [
+    ("mi250x", 1, 1, 1, 0.125, 1.132), ("mi250x", 1, 2, 1.125, 0.1875, 1.131),
+    ("mi250x", 2, 8, 1.25, 0.25, 1.13), ("radeon_pro_w6600", 4, 1, 1.188, 0.2188, 1.131),
+    ("radeon_pro_w7800", 1, 1, 1, 0.25, 1.132), ("radeon_pro_w7800", 1, 4, 1.188, 0.3438, 1.036),
+    ("radeon_pro_w7800", 3, 5, 1.25, 0.325, 1.129),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "x", "y", "loads", "waits", "integers"), DEDISPERSED)
+def test_dedispersion_as_compiled(device, x, y, loads, waits, integers):
+    launch = launched(
+        "dedispersion", device, block_size_x=16, block_size_y=32, tile_size_x=x, tile_size_y=y,
+        tile_stride_x=0, tile_stride_y=0, loop_unroll_factor_channel=0,
+    )  # fmt: skip
+    accesses, channels = accesses_of(launch), numbers_of(launch)["channels"]
+    loaded = (accesses["samples"].count + accesses["shifts"].count).item() / channels
+    assert loaded == pytest.approx(loads, rel=0.02)
+    assert loaded / launch.workload.memory_parallelism.item() == pytest.approx(waits, rel=0.16)
+    assert launch.workload.instructions["integer"].item() / channels == pytest.approx(
+        integers, rel=0.08
+    )
+
+
+def test_pairs_of_rdna_3():
+    """0.75 instructions a multiply-add on average of what clang makes of xgemm for gfx1100."""
+    counts = [
+        launched("xgemm", device, MWG=64, NWG=64, KWG=16, MDIMC=8, NDIMC=16, MDIMA=8, NDIMB=16,
+                 VWM=2, VWN=2, STRM=0, STRN=0, SA=1, SB=1).workload.instructions["fp32"].item()
+        for device in ("radeon_pro_w6600", "radeon_pro_w7800")
+    ]  # fmt: skip
+    assert counts[1] / counts[0] == pytest.approx(0.75, abs=1e-3)

@@ -48,7 +48,7 @@ def test_sums_of_a_loop_lie_in_local_memory():
 
 def test_registers_are_the_compilers():
     for capability, z, unroll, soa, registers in ((7.5, 16, 0, 0, 50), (7.5, 32, 16, 1, 58)):
-        values = {"compute_capability": capability, "VECTOR_SIZE": 1}
+        values = {"gpu_target": capability, "VECTOR_SIZE": 1}
         found, missing = TABLE.look_up(
             "registers", values | dict(zip(NAMES, (z, unroll, soa), strict=True))
         )

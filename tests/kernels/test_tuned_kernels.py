@@ -123,7 +123,7 @@ def test_a4000__outliers_are_spilled_registers(tmp_path):
     measured = DATA / "convolution_A4000.kernel_tuner_cache.json.gz"
     times = read_measured([measured], kernel="convolution", device="rtx_a4000")
     values = {name: times[name].values for name in table.keys}
-    spills, absent = table.look_up("spill_load_bytes", {**values, "compute_capability": 8.6})
+    spills, absent = table.look_up("spill_load_bytes", {**values, "gpu_target": 8.6})
     (times,) = times["execution_time"].values
     spilled = (spills > 0) & ~absent & np.isfinite(times)
     assert spilled.sum() >= 30
