@@ -53,7 +53,7 @@ CLOCKS = {"core_clock_ratio": [0.8, 1.0], "memory_clock_ratio": [0.9, 1.0]}
 MOST_CONFIGURATIONS = 2000
 """Combinations of a kernel's parameters: with more, axes keep two values instead of three."""
 DIGITS, SAMPLES = 7, 3
-HASH = 10
+HASH = 8
 """Hexadecimal digits of a SHA-256 that are kept."""
 
 Results = Iterator[tuple[str, xr.Dataset]]
@@ -214,8 +214,9 @@ class Record:
     """What the file holds.
 
     ``results`` has for each case and kernel the number of a line of ``names``, and the hashes in
-    the order of these names, with commas between those of several models. ``numbers`` has the
-    numbers that stand for the values of one hash, or of several that share them.
+    the order of these names, with commas between those of several models, or once and their number
+    if all are equal. ``numbers`` has the numbers that stand for the values of one hash, or of
+    several that share them.
     """
 
     def __init__(self) -> None:
@@ -237,7 +238,9 @@ class Record:
         for kernel, (line, words) in self.results.get(case, {}).items():
             names = self.names[line].split()
             for name, several in zip(names, words.split(), strict=True):
-                for i, word in enumerate(several.split(",")):
+                one, _, models = several.partition("*")
+                every = [one] * int(models) if models else several.split(",")
+                for i, word in enumerate(every):
                     found[f"{kernel} {name} {i}"] = Fingerprint(word, self.numbers.get(word, []))
         return found
 
@@ -253,7 +256,7 @@ class Record:
             names = " ".join(own)
             if names not in self.names:
                 self.names.append(names)
-            joined = " ".join(map(",".join, own.values()))
+            joined = " ".join(map(in_a_word, own.values()))
             self.results[case][kernel] = [self.names.index(names), joined]
 
     def write(self) -> None:
@@ -263,15 +266,25 @@ class Record:
         shared: dict[tuple[float, ...], list[str]] = defaultdict(list)
         for word in sorted({one.digest for case in results for one in self.of(case).values()}):
             shared[tuple(self.numbers.get(word, []))].append(word)
+        used = sorted({line for own in results.values() for line, _ in own.values()})
         data = {
             "machine": machine(),
-            "names": self.names,
-            "results": results,
+            "names": [self.names[line] for line in used],
+            "results": {
+                case: {kernel: [used.index(line), words] for kernel, (line, words) in own.items()}
+                for case, own in results.items()
+            },
             "numbers": [[" ".join(words), *found] for found, words in shared.items() if found],
             "answers": {name: text.split("\n") for name, text in texts.items()},
         }
         parts = [f"{json.dumps(key)}: {in_lines(value)}" for key, value in data.items()]
         RECORD.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+def in_a_word(hashes: list[str]) -> str:
+    """Return one hash and its number, or all with commas between them."""
+    is_one = len(hashes) > 1 and len(set(hashes)) == 1
+    return f"{hashes[0]}*{len(hashes)}" if is_one else ",".join(hashes)
 
 
 def in_lines(value: Any) -> str:
