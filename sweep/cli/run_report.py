@@ -81,7 +81,7 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
         bound = f" {row['bound']}" if len(models) < 3 and row.get("bound") else ""
         times = table[_title(grid)].setdefault(place, {})
         times[row["model"]] = _time(row).rjust(width) + bound
-    rows: list[tuple[str, ...]] = [("device", "configuration", "core/memory", *models)]
+    rows: list[tuple[str, ...]] = [("device", "configuration", "clocks", *models)]
     titles: dict[int, str] = {}
     for title, places in table.items():
         if len(rows) > MOST_ROWS:
@@ -99,7 +99,7 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
         lines.append(f"... and {len(table) - len(titles)} more kernels: sweep best")
     head = "Fastest configuration of each kernel on each device, as the models predict it"
     notes = [*_wrapped(answer.notes), *_absent(answer)]
-    return "\n".join([f"{head} (clocks in MHz)", "", *lines, *notes])
+    return "\n".join([f"{head} (core/memory clocks in MHz)", "", *lines, *notes])
 
 
 def _title(grid: Grid) -> str:

@@ -42,7 +42,7 @@ def test_best_configurations(results):
     assert max(map(len, text.splitlines())) <= WIDTH
     title, empty, head, *lines = text.splitlines()
     assert title.startswith("Fastest configuration of each kernel on each device")
-    assert (empty, head.split()) == ("", ["device", "configuration", "core/memory", "hong_kim"])
+    assert (empty, head.split()) == ("", ["device", "configuration", "clocks", "hong_kim"])
     assert lines[0] == "mat_tiled (n=2000)"
     assert "sepia (height=7000, width=7000)" in lines
     row = best(results, select={"kernel": "sepia", "device": "gtx_980"})[0]
