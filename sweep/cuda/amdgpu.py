@@ -172,10 +172,8 @@ def kernel_in(text: str, entry: str = "") -> Kernel:
         k: int(v) for k, v in re.findall(r"\.amdhsa_(\w+) (\d+)", rest.split(".end_amdhsa")[0])
     }
     remarks = rest[: rest.find("COMPUTE_PGM_RSRC2")]
-    facts |= {k: int(v) for k, v in re.findall(r"^; (\w+): (\d+)", remarks, re.MULTILINE)}
-    facts |= {
-        k: int(v) for k, v in re.findall(r"^; (codeLenInByte) = (\d+)", remarks, re.MULTILINE)
-    }
+    told = re.findall(r"^; (\w+): (\d+)|^; (codeLenInByte) = (\d+)", remarks, re.MULTILINE)
+    facts |= {name or length: int(value or n_bytes) for name, value, length, n_bytes in told}
     metadata = text[text.index(".amdgpu_metadata") :]
     mine = next(p for p in metadata.split("  - .agpr_count")[1:] or metadata.split("  - .args")[1:]
                 if re.search(rf"\.name: +{re.escape(name)}\s", p))  # fmt: skip

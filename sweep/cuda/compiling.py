@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -248,13 +249,13 @@ def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, 
 
 def _of_machine_code(text: str, task: Task, block: Block | None) -> dict[str, Any]:
     """Return the findings of AMD's machine code, or why its instructions cannot be counted."""
+    findings = partial(amdgpu.findings, text, task.entry, block, task.arguments)
     if task.count:
         try:
-            return dict(amdgpu.findings(text, task.entry, block, task.arguments, count=True))
+            return findings(count=True)
         except SweepError as error:
-            static = amdgpu.findings(text, task.entry, block, task.arguments, count=False)
-            return {**static, UNCOUNTED: str(error)}
-    return dict(amdgpu.findings(text, task.entry, block, task.arguments, count=False))
+            return {**findings(count=False), UNCOUNTED: str(error)}
+    return findings(count=False)
 
 
 def _counted(ptx: str, entry: str, task: Task, block: Block | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Only what decides branches and the mask of active lanes is followed: counters of loops, indices of
 threads, arguments. Loaded data is unknown, and a branch that depends on it cannot be followed.
 Registers hold 32 bits: scalar ones an integer or None (unknown), vector ones an array with a number
-for each lane, of which `UNKNOWN` stands for what nobody knows.
+for each lane, `UNKNOWN` where it is unknown.
 """
 
 from __future__ import annotations
@@ -255,29 +255,33 @@ class Wave:
         if one.name.startswith("v_cmpx"):
             self.set_scalar("exec" if self.lanes == 64 else "exec_lo", mask)
 
+    def _load_arguments(self, one: Instruction) -> None:
+        base = self.scalar(one.operands[2]) if len(one.operands) > 2 else 0
+        known = tuple(registers(one.operands[1])) == self.kernarg and base is not None
+        for i, word in enumerate(registers(one.operands[0])):
+            self.scalars[word] = self.arguments.get((base or 0) + 4 * i) if known else None
+
+    def _save_mask(self, one: Instruction) -> None:
+        wide = one.name.endswith("64")
+        value, old = self.scalar(one.operands[1]), self.mask("exec")
+        self.set_scalar(one.operands[0], old)
+        operation = LOGIC[one.name.removeprefix("s_").split("_saveexec")[0]]
+        new = None if value is None else operation(value, old) & (2 ** (64 if wide else 32) - 1)
+        self.set_scalar("exec" if wide else "exec_lo", new)
+        self.scalars["scc"] = None if new is None else int(new != 0)
+
     def _scalar(self, one: Instruction) -> None:
         name, operands = one.name, one.operands
         if name.startswith("s_load"):
-            words = registers(operands[0])
-            base = self.scalar(operands[2]) if len(operands) > 2 else 0
-            known = tuple(registers(operands[1])) == self.kernarg and base is not None
-            for i, word in enumerate(words):
-                self.scalars[word] = self.arguments.get((base or 0) + 4 * i) if known else None
+            self._load_arguments(one)
             return
-        wide = name.endswith(("64",))
-        size = 64 if wide else 32
-        values = [self.scalar(o) for o in operands[0 if name.startswith("s_cmp") else 1 :]]
         if "saveexec" in name:
-            old = self.mask("exec")
-            self.set_scalar(operands[0], old)
-            operation = name.removeprefix("s_").split("_saveexec")[0]
-            new = None if values[0] is None else LOGIC[operation](values[0], old) & (2**size - 1)
-            self.set_scalar("exec" if wide else "exec_lo", new)
-            self.scalars["scc"] = None if new is None else int(new != 0)
+            self._save_mask(one)
             return
-        carry = self.scalars.get("scc")
+        size = 64 if name.endswith("64") else 32
+        values = [self.scalar(o) for o in operands[0 if name.startswith("s_cmp") else 1 :]]
         if name.startswith(("s_cselect", "s_addc", "s_subb")):
-            values.append(carry)
+            values.append(self.scalars.get("scc"))
         stem = re.sub(r"_[biu](32|64)$", "", name)
         if None in values or not (stem in SCALAR or name in SCALAR or name.startswith("s_cmp")):
             for written in one.writes:

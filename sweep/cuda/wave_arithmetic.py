@@ -1,7 +1,7 @@
 """What AMD's integer instructions compute, as far as loops and masks of lanes need it.
 
-Numbers are unsigned words of 32 bits, those of vectors in arrays of int64; who calls these
-functions takes the low bits of the result.
+Numbers are unsigned words of 32 bits, those of vectors in arrays of int64. The caller takes the low
+bits of a result.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def _mean(share: Array, value: Array, otherwise: Array) -> Array:
 def kept(l1: Array, l2: Array, cached: Array, l2_bytes: Array) -> tuple[Array, Array]:
     """Return the hit rates of both caches where L1 may keep a share of what it would serve.
 
-    What it does not keep is as near in L2, which serves the same addresses to all multiprocessors:
-    DRAM is read as often.
+    L2 serves what L1 does not keep, because it holds the same addresses for all multiprocessors.
+    So DRAM is read as often.
     """
     if (cached >= 1.0).all() or not l1.any():
         return l1, l2

@@ -52,7 +52,7 @@ constant  constant     one bank: "a request is split into as many separate reque
                        loads serve indices that differ, the rule of shared memory
 ========= ============ ============================================================================
 
-That requests merge says G. Smith of NVIDIA, of loads from shared memory on 7.0 to 7.5
+G. Smith of NVIDIA says that requests merge, of loads from shared memory on 7.0 to 7.5
 (https://forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228). Measured times
 show it too: operands that half the lanes of SGEMM share cost half the passes
 (``tests/kernels/test_xgemm.py``). Loads from global memory that a first-level cache of 7.0 and
@@ -84,8 +84,9 @@ HALF_WARP = 16
 LINE_BYTES = 128
 
 PATHS = ("global", "read_only", "local", "texture", "host")
-"""How a load reaches memory: as such, declared as read-only (``__ldg``, ``const __restrict__``), of
-what a thread keeps in memory, through a texture, or of mapped host memory."""
+"""How a load reaches memory: a plain load, one of data declared as read-only (``__ldg``,
+``const __restrict__``), one of a thread's local memory, one through a texture, or one of mapped
+host memory."""
 
 
 def _version(compute_capability: str) -> tuple[int, int]:

@@ -54,7 +54,8 @@ def texture_passes(device: DeviceFacts) -> float | None:
     """Time of a warp's fetch in the texture units, in passes of four sectors through L1.
 
     A unit serves a thread a cycle. A multiprocessor has 4 units on 2.0, 6.0 and from 7.0 on, 16 on
-    3.x, else 8 (white papers of the architectures); 4 on AMD's GPUs.
+    3.x, else 8 (white papers of the architectures; on 1.x the multiprocessors of a cluster share
+    them, which is not modelled); 4 on AMD's GPUs.
     """
     units = device.number("chip.texture_units_per_sm")
     if not units:

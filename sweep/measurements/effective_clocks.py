@@ -1,14 +1,14 @@
 """The clock at which a model predicts a measured time: what it misses, as more cycles.
 
-A model counts the work of the chip and of DRAM. Where it does not meet a measured time, one of both
-took more or fewer cycles than it knows of: instructions that nobody counted, replays and waiting on
-the chip; rows that are opened for few bytes in DRAM. K times the cycles on a clock are as many as
-are predicted, on a K-th of it. So one number, the ratio of an effective clock to the real one, is
-chosen such that the model meets the measurement, and kept at all other clocks.
+A model counts the cycles of the chip and of DRAM. If it misses a measured time, one of both took
+more or fewer cycles than the model counts: for uncounted instructions, replays and waiting on the
+chip; for rows opened for few bytes in DRAM. K times the cycles take as long as the counted ones at
+a K-th of the clock. So this module chooses one number, the ratio of an effective clock to the real
+one, with which the model meets the measurement, and keeps it at all other clocks.
 
-One measured time determines one number. It is that of the clock which the predicted time follows
-more: DRAM is the bottleneck where that is the memory clock. All else stays the model's, above all
-how much of chip and DRAM overlaps: the measurement decides once, not again at each pair of clocks.
+One measured time determines one number. It scales the clock on which the predicted time depends
+more; if that is the memory clock, DRAM is the bottleneck. All else stays the model's, above all how
+far chip and DRAM overlap at each pair of clocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEPS = 32
 
 @dataclass(frozen=True)
 class Effective:
-    """By what clock a model meets a measured time.
+    """The clock at which a model meets a measured time.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def effective(
     clocks: Mapping[str, Array],
     own: Mapping[str, float],
 ) -> Effective:
-    """Return by what clock a model meets a measured time.
+    """Return the clock at which a model meets a measured time.
 
     Parameters
     ----------

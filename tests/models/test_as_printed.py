@@ -51,6 +51,16 @@ def same(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=0)
 
 
+def agrees(name, x, printed, *, regimes, ties):
+    """Hold a model against a paper's equations; all regimes and enough ties occur."""
+    expected, borders = printed(x)
+    found = of_model(name, x)
+    for field, column in expected.items():
+        same(found[field], column)
+    assert len(set(expected["regime"])) == regimes
+    assert all(border.sum() >= ties for border in borders.values()), borders
+
+
 def regimes(name, words):
     """Return the codes of a column of regimes' names."""
     codes = get_model(name).regimes
@@ -141,12 +151,7 @@ def test_hong_kim__equations_5_to_27(draw):
         "mem_bandwidth": 9 * per_warp * x["active_sm"],
     }.items():
         x[name] = np.where(tie, value, x[name])
-    expected, borders = hong_kim(x)
-    found = of_model("hong_kim", x)
-    for field, column in expected.items():
-        same(found[field], column)
-    assert len(set(expected["regime"])) == 3
-    assert all(border.sum() >= 5 for border in borders.values()), borders
+    agrees("hong_kim", x, hong_kim, regimes=3, ties=5)
 
 
 # --- Luo & Suda 2011: (1) to (13), period by period -----------------------------------------------
@@ -298,12 +303,7 @@ def test_wang_chu__equations_5_to_21(draw):
         x["frequency_ratio"][place] = 1.0
         lat = of * (x["aw"] - 1) - np.where(of is comp, 0.0, comp)
         x["dm_lat"][place] = np.where(lat > 0, lat, 64.0)[place]
-    expected, borders = wang_chu(x)
-    found = of_model("wang_chu", x)
-    for field, column in expected.items():
-        same(found[field], column)
-    assert len(set(expected["regime"])) == 6
-    assert all(border.sum() >= 3 for border in borders.values()), borders
+    agrees("wang_chu", x, wang_chu, regimes=6, ties=3)
 
 
 # --- Zhang & Owens 2011: Section 3 ----------------------------------------------------------------
