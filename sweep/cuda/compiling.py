@@ -7,6 +7,7 @@ import gc
 import hashlib
 import io
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -35,6 +36,9 @@ UNCOUNTED = "uncounted"
 
 MOST_FILLED = 10_000
 """Most rows of a table with numbers of nearest variants; beyond, formulas serve the others."""
+
+MOST_THREADS = 1_024
+"""Most threads of a block on every GPU since compute capability 2.0, and on AMD's."""
 
 HEADER = b"sweep findings of a compiler 1\n"
 
@@ -166,13 +170,17 @@ def compile_all(
             raise SweepError(
                 f"{compiler.version} does not compile for {capability}, but for {known}"
             )
-    chosen = variants.sample(most)
-    tried = frozenset(chosen)
+    blocks = {number: variants.block(number) for number in variants.sample(most)}
+    tried = frozenset(blocks)
+    # No GPU launches a larger block, so nothing is to be known of it.
+    chosen = [n for n, block in blocks.items() if math.prod(block or ()) <= MOST_THREADS]
+    if not chosen:
+        raise SweepError(f"every variant has more than {MOST_THREADS:,} threads a block")
     jobs = []
     for capability in capabilities:
         for number in chosen:
             macros = [definition(*macro) for macro in variants[number].items()]
-            jobs.append((task, capability, number, macros, variants.block(number)))
+            jobs.append((task, capability, number, macros, blocks[number]))
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for where, variant, finding in progress(_results(jobs, processes), len(jobs)):
         found[where, variant] = finding
@@ -183,15 +191,15 @@ def compile_all(
     for capability in capabilities:
         good = [n for n in chosen if "error" not in found[capability, n]]
         for number in range(len(variants)) if good and is_filled else good:
-            if number in tried and "error" in found[capability, number]:
-                continue  # it does not compile: the formula applies
+            if number in tried and number not in good:
+                continue  # it does not compile or cannot be launched: the formula applies
             near = number if number in tried else variants.nearest(number, good)
-            exact = {"exact": float(near == number)} if len(chosen) < len(variants) else {}
+            exact = {"exact": float(near == number)} if len(tried) < len(variants) else {}
             rows.append((capability, number, exact | found[capability, near]))
     if not rows:
         raise SweepError(f"no variant compiles: {failures[0]}")
     reasons = [row[UNCOUNTED] for _, _, row in rows if UNCOUNTED in row]
-    return Compiled(rows, len(chosen), failures, reasons[0] if reasons else "")
+    return Compiled(rows, len(tried), failures, reasons[0] if reasons else "")
 
 
 def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, int, Any]]:

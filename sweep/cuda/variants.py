@@ -118,7 +118,7 @@ class Variants:
             if not expression.names <= values.keys():
                 return None
             value, fault = expression.evaluate(values)
-            if fault.any() or not 1 <= float(value) <= 1024:
+            if fault.any() or not 1 <= float(value) < math.inf:
                 return None
             sides.append(int(value))
         return sides[0], sides[1], 1

@@ -222,6 +222,16 @@ def test_sample__is_stated(folder, compiler, capsys):
     assert found[0].startswith("compute_capability,tile,exact,") and exact.count("1") <= 2
 
 
+def test_blocks_that_no_gpu_launches_are_not_compiled(folder, compiler, capsys):
+    text = KERNEL.replace('block = "block_size"', 'block = "tile * 512"')
+    (folder / "sums.toml").write_text(text)
+    assert main([*ENTRY]) == 0
+    assert {line.split(",")[1] for line in rows(folder / "sums.compiled.csv")[1:]} == {"1", "2"}
+    (folder / "sums.toml").write_text(text.replace("512", "2048"))
+    said = refused(capsys, *ENTRY, "--overwrite")
+    assert "every variant has more than 1,024 threads a block" in said
+
+
 def test_sample__too_many_to_fill(folder, compiler, capsys, monkeypatch):
     monkeypatch.setattr(compiling, "MOST_FILLED", 4)
     assert main([*ENTRY, "--most", "2"]) == 0

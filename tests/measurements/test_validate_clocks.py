@@ -14,7 +14,7 @@ from support.refusals import refused
 
 import sweep
 from sweep.cli import main
-from sweep.errors import QueryError
+from sweep.errors import QueryError, TuningError
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import read_clock_times
 from sweep.measurements.clock_ranges import clock_range, widened
@@ -33,6 +33,21 @@ DEVICE = load_device("gtx_titan_x")
 ANCHOR = (975.0, 3505.0)
 PAIRS = [(core, memory) for core in (595.0, 823.0, 975.0, 1164.0) for memory in (810.0, 3505.0)]
 MODELS = ["hong_kim", "wang_chu"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "scale"), [("_Hz", 1e6), ("_kHz", 1e3), ("_GHz", 1e-3), ("", 1)]
+)
+def test_clock_columns__may_say_their_unit(tmp_path, suffix, scale):
+    path = tmp_path / "times.csv"
+    line = f"a,{975 * scale:g},{3505 * scale:g},2"
+    path.write_text(f"kernel,core{suffix},mem{suffix},time_ms\n{line}\n")
+    ((core, memory),) = read_clock_times(read_source(path))["a"]
+    assert (core, memory) == pytest.approx((975, 3505))
+    path.write_text(f"kernel,core{suffix},mem{suffix},time_ms\na,{9000 * scale:g},1,2\n")
+    allowed = f"must be {50 * scale:g} to {5000 * scale:g} {suffix[1:] or 'MHz'}"
+    with pytest.raises(TuningError, match=re.escape(allowed)):
+        read_clock_times(read_source(path))
 
 
 def times_of(**rules):

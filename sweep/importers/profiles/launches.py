@@ -29,6 +29,9 @@ NO_TABLE = (
     " `nvprof --csv` with --metrics, --events or --print-gpu-trace"
 )
 
+FOR_PEOPLE = "a profiler's report for people, not CSV: run it again with --csv"
+_REPORT = re.compile(r"^==\d+== (?:NVPROF|Profiling)|^ {4}Section: |^==PROF== ", re.MULTILINE)
+
 MOST_LISTED = 8
 _ON_DEVICE = "GPU activities"
 _TRIPLE = re.compile(r"\(?\s*(\d{1,10})\s*[,x]\s*(\d{1,10})\s*[,x]\s*(\d{1,10})\s*\)?")
@@ -178,7 +181,8 @@ def _tables_of(text: str) -> list[Table]:
     lines = text.splitlines(keepends=True)
     start = next((i for i, line in enumerate(lines) if _format(_cells(line))), None)
     if start is None:
-        raise ProfileError(NO_TABLE)
+        is_report = bool(_REPORT.search(text))
+        raise ProfileError(f"{FOR_PEOPLE}; {NO_TABLE}" if is_report else NO_TABLE)
     tables: list[Table] = []
     reader = csv.reader(lines[start:], strict=True)
     try:

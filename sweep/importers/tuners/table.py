@@ -24,6 +24,8 @@ DEVICES = ("device", "device_name", "gpu")
 CLOCKS = {"core": (50.0, 5_000.0), "memory": (50.0, 20_000.0)}
 """Plausible clocks [MHz]."""
 
+_CLOCK_UNITS = {"khz": 1e-3, "mhz": 1.0, "ghz": 1e3, "hz": 1e-6}
+
 Pair = tuple[float, float]
 """A core clock and a memory clock [MHz]."""
 
@@ -99,8 +101,9 @@ def read_clock_times(source: Source) -> ClockTimes:
     Parameters
     ----------
     source : Source
-        The file. The columns of the clocks begin with ``core`` and ``mem`` and contain MHz; the
-        column of the time is ``time_ms``, or has another unit as its suffix.
+        The file. The columns of the clocks begin with ``core`` and ``mem`` and contain MHz, or the
+        unit that their name ends in (Hz, kHz, GHz); the column of the time is ``time_ms``, or has
+        another unit as its suffix.
 
     Raises
     ------
@@ -121,7 +124,7 @@ def read_clock_times(source: Source) -> ClockTimes:
     times: dict[str, dict[Pair, float]] = {}
     for line, cell in lines:
         core, memory = (
-            _within(source, line, name, cell[name], *CLOCKS[clock], "MHz")
+            _clock(source, line, name, cell[name], *CLOCKS[clock])
             for clock, name in columns.items()
         )
         seconds = _within(source, line, time, cell[time], 0.0, math.inf) * scale
@@ -189,6 +192,14 @@ def _within(
         allowed = f"{low:g} to {high:g} {unit}" if unit else "a number above 0"
         raise source.error(f"line {line}: {name} = '{text[:60]}': must be {allowed}")
     return value
+
+
+def _clock(source: Source, line: int, name: str, text: str, low: float, high: float) -> float:
+    """Return a clock [MHz] of a column that may say its unit."""
+    unit = next((unit for unit in _CLOCK_UNITS if name.lower().endswith(unit)), "mhz")
+    scale = _CLOCK_UNITS[unit]
+    said = {"khz": "kHz"}.get(unit, unit[:-2].upper() + "Hz")
+    return _within(source, line, name, text, low / scale, high / scale, said) * scale
 
 
 def _value(text: str) -> Value:
