@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -134,65 +135,72 @@ def combined(t: Tables) -> Found:
     blocks, active, n_sm, width = (
         t[k] for k in ("blocks", "active_blocks", "n_sm", "warps_per_block")
     )
-    t_dram = 32.0 * t["core_clock"] * t["active_sm"] / t["dram_bandwidth"]  # (3)
+    t_dram = t["active_sm"] * (32.0 * t["core_clock"] / t["dram_bandwidth"])  # (3)
     rounds = np.floor(blocks / (active * n_sm))  # (10)
     left = np.ceil((blocks - rounds * active * n_sm) / n_sm)  # (11)
     least = np.maximum(left, 1.0)
     warps = (active * width, least * width)  # (7), of all rounds but the last, and of that
     m = t["schedulers"]
-    issue = np.maximum(t["issue_cycles"], 1.0 / (m * t["parallelism"]))  # (1a)
+    issue = np.maximum(t["issue_cycles"], 1.0 / t["parallelism"] / m)  # (1a)
 
-    def bound(alone: Array, most: Array, queued: Array) -> Array:  # (8d)
-        return 0.5 * (alone + most + np.sqrt((alone - most) * (alone - most) + 4.0 * queued))
-
-    def cycles_of(n: Array, a: Array, s: Array, g: Array, wait: Array) -> Array:  # (8)
-        p_a, p_s, p_g = np.maximum(n - m, 0.0) * a, (n - 1.0) * s, (n - 1.0) * g
-        most = np.maximum(np.maximum(p_a, p_s), p_g)
-        w_a, w_s, w_g = m * a * p_a, s * p_s, g * p_g
-        alone = wait + m * a + s + g + 1e-30
-        upper = bound(alone, most, w_a + w_s + w_g)
-        q_a, q_s, q_g = w_a / (upper - p_a) ** 2, w_s / (upper - p_s) ** 2, w_g / (upper - p_g) ** 2
-        held = q_a * (most - p_a) + q_s * (most - p_s) + q_g * (most - p_g)
-        return bound(alone + held, most, (upper - most) ** 2 * (q_a + q_s + q_g))
+    def cycles_of(n: Array, alone: Array, sums: list[Array]) -> Array:  # (8)
+        issued, fp32, integer, special, fp64, s, c, h = sums
+        more, less = np.maximum(fp32, integer), np.minimum(fp32, integer) * (1.0 - t["unified"])
+        apart = 1.0 - t["one_pipe"]
+        longer, shorter = (f(special, fp64) * apart for f in (np.maximum, np.minimum))
+        first, second = np.maximum(np.maximum(more, longer), issued), np.minimum(more, longer)
+        lanes = (first, second, np.maximum(less, shorter))
+        on_lanes, on_sm = np.maximum(n - m, 0.0), n - 1.0
+        stations = [(m * d, on_lanes * d) for d in lanes] + [(d, on_sm * d) for d in (s, c, h)]
+        most = functools.reduce(np.maximum, [p for _, p in stations])
+        alone, queued = alone + 1e-20, sum(d * p for d, p in stations)
+        root = np.sqrt((alone - most) * (alone - most) + 4.0 * queued)
+        upper = 0.5 * (alone + most + root)  # (8c)
+        q = [d * p * (most - p) / (upper - p) for d, p in stations]
+        slope = root - sum(own / (upper - p) for own, (_, p) in zip(q, stations, strict=True))
+        return upper - sum(q) / slope
 
     names = ("instructions", "fp32", "integer", "special", "fp64", "accesses", "wavefronts",
              "l1_sectors", "l2_sectors", "dram_sectors", "chain", "shared_loads", "cache_wait",
              "dram_loads", "barriers")  # fmt: skip
     stages = [dict(zip(names, row, strict=True)) for row in zip(*(parts(t, n) for n in names),
                                                                 strict=True)]  # fmt: skip
-    all_a = all_s = all_g = all_dram = executed = np.zeros(1)
-    a = s = g = np.zeros(1)
+    executed = np.zeros(1)
+    sums, whole_sums = [np.zeros(1)] * 8, [np.zeros(1)] * 8
     serial = [np.zeros(1), np.zeros(1)]
-    z = all_z = t["launch_cycles"]
+    one = all_one = t["launch_cycles"]
     for k, x in enumerate(stages):
+        special, fp64 = x["special"] * t["special_cycles"], x["fp64"] * t["fp64_cycles"]
         fp32 = (x["fp32"] + t["unified"] * x["integer"]) * t["fp32_cycles"]
-        rest = np.maximum(x["integer"] * t["integer_cycles"], x["special"] * t["special_cycles"])
-        a_k = np.maximum(
-            np.maximum(x["instructions"] * issue, fp32),
-            np.maximum(rest, x["fp64"] * t["fp64_cycles"]),
-        )  # (1)
+        fp32 = fp32 + t["one_pipe"] * (special + fp64)  # (1b)
+        integer, issued = x["integer"] * t["integer_cycles"], x["instructions"] * issue
+        a_k = functools.reduce(np.maximum, (issued, fp32, integer, special, fp64))  # (1)
         data = x["wavefronts"] * t["shared_cycles"] + x["l1_sectors"] * t["l1_cycles"]
         s_k = np.maximum(x["accesses"] * t["load_store_cycles"], data)  # (2)
-        g_k = np.maximum(x["l2_sectors"] * t["l2_cycles"], x["dram_sectors"] * t_dram)  # (4)
+        c_k, h_k = x["l2_sectors"] * t["l2_cycles"], x["dram_sectors"] * t_dram
         z_k = np.maximum(x["chain"] * t["alu_latency"] / t["parallelism"] - m * a_k, 0.0)
         z_k = z_k + x["shared_loads"] * t["shared_latency"] / t["parallelism"]
         z_k = z_k + x["barriers"] * t["shared_latency"] + x["cache_wait"]
         z_k = z_k + x["dram_loads"] * t["dram_latency"]  # (6)
-        all_a, all_s, all_g, all_z = all_a + a_k, all_s + s_k, all_g + g_k, all_z + z_k
-        all_dram, executed = all_dram + x["dram_sectors"] * t_dram, executed + x["instructions"]
-        a, s, g, z = a + a_k, s + s_k, g + g_k, z + z_k
+        one_k = z_k + m * a_k + s_k + np.maximum(c_k, h_k)  # (8a)
+        own = (issued, fp32, integer, special, fp64, s_k, c_k, h_k)
+        sums, whole_sums = (
+            [a + b for a, b in zip(before, own, strict=True)] for before in (sums, whole_sums)
+        )
+        one, all_one, executed = one + one_k, all_one + one_k, executed + x["instructions"]
         ends = 1.0 if k == len(stages) - 1 else np.where(x["barriers"] > 0.0, 1.0, 0.0)
         if len(stages) > 1:
             serial = [
-                b + ends * cycles_of(n, a, s, g, z) for b, n in zip(serial, warps, strict=True)
+                b + ends * cycles_of(n, one, sums) for b, n in zip(serial, warps, strict=True)
             ]
-        a, s, g, z = (part * (1.0 - ends) for part in (a, s, g, z))
+        one, sums = one * (1.0 - ends), [part * (1.0 - ends) for part in sums]
     whole, tail = (
-        one + np.maximum(stagewise - one, 0.0) / resident  # (9)
-        for one, stagewise, resident in zip(
-            (cycles_of(n, all_a, all_s, all_g, all_z) for n in warps), serial, (active, least),
+        together + np.maximum(stagewise - together, 0.0) / resident  # (9)
+        for together, stagewise, resident in zip(
+            (cycles_of(n, all_one, whole_sums) for n in warps), serial, (active, least),
             strict=True)
     )  # fmt: skip
+    all_a, all_dram = functools.reduce(np.maximum, whole_sums[:5]), whole_sums[-1]
     cycles = rounds * whole + np.where(left > 0.0, 1.0, 0.0) * tail  # (12)
     per_sm = blocks * width / t["active_sm"]
     cpi = cycles / (executed * per_sm)

@@ -4,9 +4,9 @@ No paper's model: it puts the ingredients of the five papers together, and one r
 theory between them. What each part is and comes from:
 
 - Components of throughput and the bottleneck (Zhang & Owens, HPCA 2011): a warp demands time of
-  the arithmetic pipelines and the issue slots, of the load-store pipeline with shared memory and
-  L1, and of L2 and DRAM. Pipelines by instruction type are theirs and those of Lemeire et al.
-  (PDP 2016).
+  the issue slots, of the arithmetic pipelines of each instruction type (theirs, and those of
+  Lemeire et al., PDP 2016), of the load-store pipeline with shared memory and L1, of L2 and of
+  DRAM.
 - Issue and completion latency, instruction-level parallelism (Lemeire et al.; Luo & Suda 2011):
   what a warp waits for the results of its own instructions.
 - Warps that hide each other's waiting (Hong & Kim, ISCA 2009, MWP/CWP): here a closed queueing
@@ -122,42 +122,54 @@ SYMBOLS = symbols_of(INPUTS) | {
     "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
     "round_cycles": Symbol("T", "cycle", "time of a round"),
     "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
-    "demand": Symbol("D_k", "cycle", "demand of a warp on a station"),
+    "share": Symbol("1/ILP", "1", "of independent instructions, the one that is waited for"),
     "most": Symbol("P_max", "cycle", "largest P_k"),
     "queued": Symbol("sum(D_k P_k)", "cycle2", "the same of all stations"),
+    "issued": Symbol("D_issue", "cycle", "demand of a warp on issue slots"),
+    "integers": Symbol("D_int", "cycle", "demand of a warp on the lanes of integers"),
+    "specials": Symbol("D_special", "cycle", "demand of a warp on those of special functions"),
+    "doubles": Symbol("D_fp64", "cycle", "demand of a warp on those of double precision"),
+    "through_l2": Symbol("D_L2", "cycle", "demand of a warp on L2"),
+    "through_dram": Symbol("D_DRAM", "cycle", "demand of a warp on DRAM"),
 }
 _equation = equations("combined", SYMBOLS)
 
 SECTOR_BYTES = 32.0
-NOTHING = 1e-30  # cycles, so that a stage without demands divides nothing by zero
+NOTHING = 1e-20  # cycles, so that a stage without demands divides nothing by zero
 
 # --- What a warp demands --------------------------------------------------------------------------
 
 
 @_equation("1a", "t_i", "cycle", "issue of an instruction, at the kernel's parallelism")
-def issue(issue_cycles, schedulers, parallelism):
+def issue(issue_cycles, schedulers, share):
     """Issue slots, of which a scheduler fills more than one a cycle by independent instructions.
 
     Kepler, Maxwell and Pascal have two a scheduler; Kepler has more lanes than one slot each fills.
     """
-    return max(issue_cycles, 1.0 / (schedulers * parallelism))
+    return max(issue_cycles, share / schedulers)
 
 
-@_equation("1", "A", "cycle", "demand of a warp on issue slots and arithmetic pipelines")
-def arithmetic(
-    instructions, issue, fp32, fp32_cycles, integer, integer_cycles, special,
-    special_cycles, fp64, fp64_cycles, unified, one_pipe,
-):  # fmt: skip
-    """Longest of issue and the pipelines, which work side by side.
+@_equation("1b", "D_fp32", "cycle", "demand of a warp on the lanes of single precision")
+def single_precision(fp32, fp32_cycles, integer, unified, specials, doubles, one_pipe):
+    """Lanes of single precision. Where other classes take them, too, the times add up."""
+    return (fp32 + unified * integer) * fp32_cycles + one_pipe * (specials + doubles)
 
-    Where classes take the same lanes, their times add up.
+
+@_equation("1", "A", "cycle", "demand of a warp on the busiest of issue slots and pipelines")
+def arithmetic(issued, single_precision, integers, specials, doubles):
+    """Longest of issue and the pipelines, which work side by side."""
+    return max(max(issued, single_precision), max(max(integers, specials), doubles))
+
+
+def by_length(issued, single_precision, integers, specials, doubles, unified, one_pipe):
+    """Return the three longest demands on lanes, the longest first.
+
+    The slots go with the busiest lanes; what takes single precision's is part of their demand.
     """
-    slower = special * special_cycles + fp64 * fp64_cycles
-    lanes = (fp32 + unified * integer) * fp32_cycles + one_pipe * slower
-    return max(
-        max(instructions * issue, lanes),
-        max(max(integer * integer_cycles, special * special_cycles), fp64 * fp64_cycles),
-    )
+    own, apart = 1.0 - unified, 1.0 - one_pipe
+    more, less = max(single_precision, integers), own * min(single_precision, integers)
+    longer, shorter = apart * max(specials, doubles), apart * min(specials, doubles)
+    return max(max(more, longer), issued), min(more, longer), max(less, shorter)
 
 
 @_equation("2", "S", "cycle", "demand of a warp on the load-store pipeline")
@@ -171,38 +183,38 @@ def load_store(
 @_equation("3", "t_DRAM", "cycle", "sector from DRAM, of one SM")
 def dram_cycles(core_clock, active_sm, dram_bandwidth):
     """Cycles of a sector at an SM's share of the bandwidth."""
-    return SECTOR_BYTES * core_clock * active_sm / dram_bandwidth
+    return active_sm * (SECTOR_BYTES * core_clock / dram_bandwidth)
 
 
-@_equation("4", "M", "cycle", "demand of a warp on L2 and DRAM")
-def memory(l2_sectors, l2_cycles, dram_sectors, dram_cycles):
-    """Longest of L2 and DRAM, which sectors pass one behind the other."""
-    return max(l2_sectors * l2_cycles, dram_sectors * dram_cycles)
+@_equation("4", "M", "cycle", "time of a warp alone in L2 and DRAM")
+def memory(through_l2, through_dram):
+    """Longest of L2 and DRAM, which its sectors pass one behind the other."""
+    return max(through_l2, through_dram)
 
 
 @_equation("5", "D_max", "cycle", "demand of a warp on the busiest station")
-def longest(arithmetic, load_store, memory):
+def longest(arithmetic, load_store, through_l2, through_dram):
     """Longest component: what all warps take if nobody waits and all components overlap."""
-    return max(max(arithmetic, load_store), memory)
+    return max(max(arithmetic, load_store), max(through_l2, through_dram))
 
 
 # --- What a warp waits ----------------------------------------------------------------------------
 
 
 @_equation("6a", "Z_A", "cycle", "what a warp waits for its arithmetic")
-def arithmetic_wait(chain, alu_latency, parallelism, schedulers, arithmetic):
+def arithmetic_wait(chain, alu_latency, share, schedulers, arithmetic):
     """Latency of arithmetic results, of which the time on the lanes is a part (CB-5)."""
-    return max(chain * alu_latency / parallelism - schedulers * arithmetic, 0.0)
+    return max(chain * alu_latency * share - schedulers * arithmetic, 0.0)
 
 
 @_equation("6", "Z", "cycle", "what a warp alone would wait")
 def wait(
-    arithmetic_wait, shared_loads, barriers, shared_latency, parallelism, cache_wait, dram_loads,
+    arithmetic_wait, shared_loads, barriers, shared_latency, share, cache_wait, dram_loads,
     dram_latency,
 ):  # fmt: skip
     """Latency of the results that a warp needs, one after the other; barriers are as far away."""
     return (
-        arithmetic_wait + shared_loads * shared_latency / parallelism
+        arithmetic_wait + shared_loads * shared_latency * share
         + barriers * shared_latency + cache_wait + dram_loads * dram_latency
     )  # fmt: skip
 
@@ -222,48 +234,48 @@ def alone(arithmetic, load_store, memory, wait, schedulers):
     return wait + schedulers * arithmetic + load_store + memory
 
 
-@_equation("8b", "P_A", "cycle", "demand of the other warps of a scheduler on its lanes")
-def others_on_lanes(warps, schedulers, arithmetic):
+@_equation("8b", "N_A", "1", "what the others of a scheduler demand, over a warp's demand")
+def others_on_lanes(warps, schedulers):
     """Each scheduler has N/m of the warps, for which its lanes take m times as long (CB-5)."""
-    return max(warps - schedulers, 0.0) * arithmetic
+    return max(warps - schedulers, 0.0)
 
 
-@_equation("8c", "P_k", "cycle", "demand of the other warps on a station of the whole SM")
-def others(warps, demand):
-    """All warps but one."""
-    return (warps - 1.0) * demand
-
-
-@_equation("8d", "T_0", "cycle", "bound of the time of a round")
+@_equation("8c", "T_0", "cycle", "bound of the time of a round")
 def bound(alone, most, queued):
     """Root of ``T = T_1 + sum(D_k P_k)/(T - P_max)``: all stations as close as the busiest."""
     return 0.5 * (alone + most + np.sqrt((alone - most) * (alone - most) + 4.0 * queued))
 
 
-def inverses(a, b, c):
-    """Return the inverses of three numbers; one division takes longer than these products."""
-    both = 1.0 / (a * b * c)
-    return both * (b * c), both * (a * c), both * (a * b)
+def apart_from_busiest(until, most, others, a, b, c):
+    """Return the sums of ``D_k**2 d_k/x_k`` times y and ``D_k**2 d_k/x_k**2`` times y**2, and y.
+
+    Of three stations with the demands a, b, c; ``d_k = P_max - P_k``, ``x_k = T_0 - P_k``, y is the
+    product of all x_k. A division for each station would take more time.
+    """
+    p_a, p_b, p_c = others * a, others * b, others * c
+    x_a, x_b, x_c = until - p_a, until - p_b, until - p_c
+    bc, ac, ab = x_b * x_c, x_a * x_c, x_a * x_b
+    e_a, e_b, e_c = a * a * (most - p_a) * bc, b * b * (most - p_b) * ac, c * c * (most - p_c) * ab
+    return e_a + e_b + e_c, e_a * bc + e_b * ac + e_c * ab, x_a * bc
 
 
-def round_cycles(warps, schedulers, arithmetic, load_store, memory, wait):
+def round_cycles(warps, schedulers, alone, first, second, third, load_store, l2, dram):
     """Return (8): the time in which each of the warps is served and waits once (CB-1, CB-2).
 
-    Schweitzer's ``T = T_1 + sum(D_k P_k/(T - P_k))`` by one step from the bound (8d), along the
-    tangent of the sum over ``1/(T - P_max)``. The result is another bound, with a part of the sum
-    held at its value.
+    Schweitzer's ``T = T_1 + sum(D_k P_k/(T - P_k))`` by one step of Newton's method from the bound
+    (8c). Demands on lanes are sorted, the longest first.
     """
-    p_a = others_on_lanes(warps, schedulers, arithmetic)
-    p_s, p_m = others(warps, load_store), others(warps, memory)
-    most = max(max(p_a, p_s), p_m)
-    w_a, w_s, w_m = schedulers * arithmetic * p_a, load_store * p_s, memory * p_m
-    single = alone(arithmetic, load_store, memory, wait, schedulers) + NOTHING
-    upper = bound(single, most, w_a + w_s + w_m)
-    of_a, of_s, of_m = inverses(upper - p_a, upper - p_s, upper - p_m)
-    q_a, q_s, q_m = w_a * of_a * of_a, w_s * of_s * of_s, w_m * of_m * of_m
-    held = q_a * (most - p_a) + q_s * (most - p_s) + q_m * (most - p_m)
-    near = upper - most
-    return bound(single + held, most, near * near * (q_a + q_s + q_m))
+    on_lanes, on_sm = others_on_lanes(warps, schedulers), warps - 1.0
+    most = max(on_lanes * first, on_sm * max(load_store, max(l2, dram)))
+    of_lanes, single = schedulers * on_lanes, alone + NOTHING
+    of_sm = on_sm * (load_store * load_store + l2 * l2 + dram * dram)
+    queued = of_lanes * (first * first + second * second + third * third) + of_sm
+    until = bound(single, most, queued)
+    lanes, lanes_slope, x = apart_from_busiest(until, most, on_lanes, first, second, third)
+    sm, sm_slope, y = apart_from_busiest(until, most, on_sm, load_store, l2, dram)
+    both, early = x * y, of_lanes * lanes * y + on_sm * sm * x
+    slope = of_lanes * lanes_slope * (y * y) + on_sm * sm_slope * (x * x)
+    return until - early * both / ((until - single + until - most) * both * both - slope)
 
 
 @_equation("9", "T", "cycle", "time of a round")
@@ -318,53 +330,55 @@ def body(
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
-    t_i = issue(issue_cycles, schedulers, parallelism) if corrected else issue_cycles
+    share = 1.0 / parallelism
+    t_i = issue(issue_cycles, schedulers, share) if corrected else issue_cycles
     N = warps(active_blocks, warps_per_block)
     rounds = full_rounds(blocks, active_blocks, n_sm)
     left = tail_blocks(blocks, rounds, active_blocks, n_sm)
     least = max(left, 1.0)
     N_tail = warps(least, warps_per_block)
-    all_a = all_s = all_m = all_shared = all_l1 = all_dram = executed = 0.0
-    a = s = m = serial = serial_tail = 0.0
-    z = all_z = launch_cycles
+    all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
+    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = 0.0
+    one = all_one = launch_cycles
     for k in range(len(instructions)):
-        a_k = arithmetic(instructions[k], t_i, fp32[k], fp32_cycles, integer[k],
-                         integer_cycles, special[k], special_cycles, fp64[k], fp64_cycles,
-                         unified, one_pipe)  # fmt: skip
+        i_k = instructions[k] * t_i
+        n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
+        x_k = fp64[k] * fp64_cycles
+        f_k = single_precision(fp32[k], fp32_cycles, integer[k], unified, u_k, x_k, one_pipe)
         s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
                          l1_sectors[k], l1_cycles)  # fmt: skip
-        m_k = memory(l2_sectors[k], l2_cycles, dram_sectors[k], t_dram)
-        z_k = arithmetic_wait(chain[k], alu_latency, parallelism, schedulers, a_k)
-        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, parallelism,
+        c_k, h_k = l2_sectors[k] * l2_cycles, dram_sectors[k] * t_dram
+        a_k = arithmetic(i_k, f_k, n_k, u_k, x_k)
+        z_k = arithmetic_wait(chain[k], alu_latency, share, schedulers, a_k)
+        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, share,
                    cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
-        all_a += a_k
-        all_s += s_k
-        all_m += m_k
-        all_z += z_k
+        one_k = alone(a_k, s_k, memory(c_k, h_k), z_k, schedulers)
+        all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
+        all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
+        all_z, all_one = all_z + z_k, all_one + one_k
         all_shared += wavefronts[k] * shared_cycles
         all_l1 += l1_sectors[k] * l1_cycles
-        all_dram += dram_sectors[k] * t_dram
         executed += instructions[k]
-        a += a_k
-        s += s_k
-        m += m_k
-        z += z_k
+        i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
+        s, c, h, one = s + s_k, c + c_k, h + h_k, one + one_k
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1:
             if k == len(instructions) - 1 or barriers[k] > 0.0:
-                serial += round_cycles(N, schedulers, a, s, m, z)
-                serial_tail += round_cycles(N_tail, schedulers, a, s, m, z)
-                a = s = m = z = 0.0
+                p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
+                serial += round_cycles(N, schedulers, one, p, q, r, s, c, h)
+                serial_tail += round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
+                i = f = n = u = x = s = c = h = one = 0.0
 
-    D_max = longest(all_a, all_s, all_m)
+    all_a, q, r = by_length(all_i, all_f, all_n, all_u, all_x, unified, one_pipe)
+    D_max = longest(all_a, all_s, all_c, all_h)
     if corrected:
-        overlapped = round_cycles(N, schedulers, all_a, all_s, all_m, all_z)
-        T = with_barriers(overlapped, serial, active_blocks)
-        overlapped = round_cycles(N_tail, schedulers, all_a, all_s, all_m, all_z)
-        T_tail = with_barriers(overlapped, serial_tail, least) if left > 0.0 else 0.0
-        cycles = exec_cycles(rounds, T, T_tail)
-        single = alone(all_a, all_s, all_m, all_z, schedulers)
-        waits = is_latency_bound(N, D_max, single)
+        T = round_cycles(N, schedulers, all_one, all_a, q, r, all_s, all_c, all_h)
+        T_tail = round_cycles(N_tail, schedulers, all_one, all_a, q, r, all_s, all_c, all_h)
+        if len(instructions) > 1:
+            T = with_barriers(T, serial, active_blocks)
+            T_tail = with_barriers(T_tail, serial_tail, least)
+        cycles = exec_cycles(rounds, T, T_tail if left > 0.0 else 0.0)
+        waits = is_latency_bound(N, D_max, all_one)
     else:
         cycles = exec_cycles_printed(blocks, warps_per_block, active_sm, D_max)
         waits = False
@@ -382,13 +396,13 @@ def body(
         "execution_cycles": cycles,
         "cycles_per_instruction": CPI,
         "core_activity": min(1.0, all_a * per_sm / cycles),
-        "memory_activity": min(1.0, all_dram * per_sm / cycles),
+        "memory_activity": min(1.0, all_h * per_sm / cycles),
         "regime": regime,
         "bound": bound_code,
         "arithmetic_cycles": all_a * per_sm,
         "load_store_cycles": all_s * per_sm,
-        "memory_cycles": all_m * per_sm,
-        "wait_cycles": all_z,
+        "memory_cycles": max(all_c, all_h) * per_sm,
+        "wait_cycles": launch_cycles + all_z,
         "utilisation": min(1.0, D_max * per_sm / cycles),
     }
 
@@ -440,6 +454,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     classes = "computation", "fp32", "integer", "special", "conversion", "fp64", "move"
     count = {name: stage.instructions.get(name, zero) for name in classes}
     on_special = count["conversion"] * work.parameters["special_conversions"]
+    # Where all share one pipe, moves between registers take it, too.
+    moves = count["move"] * work.parameters["one_pipe"]
     requests = total(zero, stage.global_accesses, "count")
     local = total(zero, stage.shared_accesses, "count")
     chain = np.maximum(stage.computation_instructions - local - stage.barriers, 0.0)
@@ -449,11 +465,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     return {
         "instructions": stage.computation_instructions + requests,
         "fp32": fp32,
-        # Where all share one pipe, moves between registers take it, too.
-        "integer": count["integer"]
-        + count["conversion"]
-        - on_special
-        + count["move"] * work.parameters["one_pipe"],
+        "integer": count["integer"] + count["conversion"] - on_special + moves,
         "special": count["special"] + on_special,
         "fp64": count["fp64"],
         "accesses": requests + local,
@@ -516,13 +528,11 @@ MODEL = Model(
         parameter("l2_cycles", SYMBOLS["l2_cycles"], 1e-3, 1e5, derived.l2_service),
         parameter("fp64_cycles", SYMBOLS["fp64_cycles"], 1e-3, 1e5, derived.fp64_cycles,
                   required=False),
-        parameter("unified", ("unified", "1", "whether integers take single-precision lanes"), 0, 1,
-                  derived.unified_lanes),
+        parameter("unified", SYMBOLS["unified"], 0, 1, derived.unified_lanes),
         parameter("one_pipe", SYMBOLS["one_pipe"], 0, 1, derived.one_pipe),
         parameter("special_conversions",
                   ("w_conv", "1", "share of conversions that take the lanes of special functions;"
-                   " the others take those of integers"),
-                  0, 1, derived.special_conversions),
+                   " the others take those of integers"), 0, 1, derived.special_conversions),
         parameter("alu_latency_cycles", SYMBOLS["alu_latency"], 0.1, 1e5,
                   derived.instruction_latency),
         parameter("shared_latency_cycles", SYMBOLS["shared_latency"], 0.1, 1e5,

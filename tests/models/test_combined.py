@@ -40,21 +40,17 @@ def run(*stages, variant="corrected", **changes):
 
 
 def test_arithmetic__longest_pipeline():
-    def of(instructions, fp32, integer, unified):
-        return combined.arithmetic(
-            instructions, 0.25, fp32, 0.25, integer, 0.5, 0.0, 2.0, 0.0, 16.0, unified, 0.0
-        )
+    def of(instructions, fp32, integer, unified, special=0.0, fp64=0.0, one_pipe=0.0):
+        slower = special * 2.0, fp64 * 16.0
+        lanes = combined.single_precision(fp32, 0.25, integer, unified, *slower, one_pipe)
+        return combined.arithmetic(instructions * 0.25, lanes, integer * 0.5, *slower)
 
     assert of(400.0, 100.0, 0.0, 0.0) == 100  # issue slots
     assert of(400.0, 100.0, 300.0, 0.0) == 150  # integers on half of the lanes
     assert of(250.0, 150.0, 100.0, 1.0) == 62.5  # integers among all lanes
-    assert combined.arithmetic(9.0, 0.25, 0, 0.5, 0, 0.5, 3.0, 2.0, 1.0, 16.0, 0.0, 0.0) == 16
-
-
-def test_arithmetic__one_pipe_takes_all_classes_in_turn():
-    """A GCN compute unit: 64 lanes, transcendentals at a quarter, double precision at half rate."""
-    demand = combined.arithmetic(9.0, 0.25, 3.0, 1.0, 2.0, 1.0, 1.0, 4.0, 3.0, 2.0, 1.0, 1.0)
-    assert demand == 3 + 2 + 4 + 6
+    assert of(9.0, 0.0, 0.0, 0.0, special=3.0, fp64=1.0) == 16
+    # Where one pipe takes all, as in a GCN compute unit, their times add up.
+    assert of(9.0, 12.0, 8.0, 1.0, special=2.0, fp64=0.5, one_pipe=1.0) == 3 + 2 + 4 + 8
 
 
 def test_load_store__addresses_or_data():
@@ -68,13 +64,12 @@ def test_load_store__addresses_or_data():
 def test_dram_cycles__of_the_rtx_2080_ti():
     # 68 SMs take 32 bytes each in turn: 2176 bytes at 616 GB/s are 5.46 cycles of 1545 MHz.
     assert combined.dram_cycles(1545e6, 68.0, 616e9) == pytest.approx(5.4576, abs=1e-4)
-    assert combined.memory(8.0, 1.0, 2.0, 5.0) == 10
-    assert combined.memory(8.0, 1.0, 1.0, 5.0) == 8
+    assert combined.memory(8.0, 10.0) == 10
 
 
 def test_arithmetic_wait__latency_holds_the_time_on_the_lanes():
-    assert combined.arithmetic_wait(100.0, 4.0, 2.0, 4.0, 40.0) == 40
-    assert combined.arithmetic_wait(100.0, 4.0, 8.0, 4.0, 40.0) == 0
+    assert combined.arithmetic_wait(100.0, 4.0, 1 / 2, 4.0, 40.0) == 40
+    assert combined.arithmetic_wait(100.0, 4.0, 1 / 8, 4.0, 40.0) == 0
 
 
 def test_rounds_and_tail():
