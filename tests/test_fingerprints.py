@@ -1,4 +1,6 @@
-"""Results and answers are, to the bit, those on record in ``data/fingerprints.json``.
+"""Results are, to the bit, those on record in ``data/fingerprints.json``.
+
+Answers are those in ``data/answers.json``, line by line.
 
 Run them alone: ``python -m pytest tests/test_fingerprints.py``. After a change that is meant to
 change results, write the record anew and look at what its difference says:
@@ -36,6 +38,7 @@ import xarray as xr
 import sweep
 
 RECORD = Path(__file__).parent / "data" / "fingerprints.json"
+ANSWERS = RECORD.with_name("answers.json")
 UPDATES = os.environ.get("SWEEP_UPDATE_FINGERPRINTS") == "1"
 
 PLANS = ("quickstart", "million", "billion", "hong_kim_2009", "wang_chu_2017")
@@ -211,7 +214,7 @@ def machine() -> dict[str, str]:
 
 
 class Record:
-    """What the file holds.
+    """What the two files hold.
 
     ``results`` has for each case and kernel the number of a line of ``names``, and the hashes in
     the order of these names, with commas between those of several models, or once and their number
@@ -220,11 +223,14 @@ class Record:
     """
 
     def __init__(self) -> None:
-        data = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+        data, texts = (
+            json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            for path in (RECORD, ANSWERS)
+        )
         self.machine: dict[str, str] = data.get("machine", {})
         self.names: list[str] = data.get("names", [])
         self.results: dict[str, dict[str, list[Any]]] = data.get("results", {})
-        self.answers = {name: "\n".join(text) for name, text in data.get("answers", {}).items()}
+        self.answers = {name: "\n".join(text) for name, text in texts.items()}
         lines = data.get("numbers", [])
         self.numbers = {word: numbers for words, *numbers in lines for word in words.split()}
 
@@ -260,7 +266,7 @@ class Record:
             self.results[case][kernel] = [self.names.index(names), joined]
 
     def write(self) -> None:
-        """Write the file, without what no case has any more."""
+        """Write the files, without what no case has any more."""
         results = {case: self.results[case] for case in CASES if case in self.results}
         texts = {name: self.answers[name] for name in answers.QUESTIONS if name in self.answers}
         shared: dict[tuple[float, ...], list[str]] = defaultdict(list)
@@ -275,10 +281,11 @@ class Record:
                 for case, own in results.items()
             },
             "numbers": [[" ".join(words), *found] for found, words in shared.items() if found],
-            "answers": {name: text.split("\n") for name, text in texts.items()},
         }
         parts = [f"{json.dumps(key)}: {in_lines(value)}" for key, value in data.items()]
         RECORD.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+        lines = in_lines({name: text.split("\n") for name, text in texts.items()})
+        ANSWERS.write_text(lines + "\n", encoding="utf-8")
 
 
 def in_a_word(hashes: list[str]) -> str:

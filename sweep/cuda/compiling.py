@@ -26,6 +26,7 @@ from sweep.cuda.nvrtc import Compiler, load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
+from sweep.importers.ptx.analysis import MOST_THREADS
 from sweep.specs.compiled import CAPABILITIES, CAPABILITY, OF_AMD, QUANTITIES, target_number
 
 FOLDER = "compiled"
@@ -36,9 +37,6 @@ UNCOUNTED = "uncounted"
 
 MOST_FILLED = 10_000
 """Most rows of a table with numbers of nearest variants; beyond, formulas serve the others."""
-
-MOST_THREADS = 1_024
-"""Most threads of a block on every GPU since compute capability 2.0, and on AMD's."""
 
 HEADER = b"sweep findings of a compiler 1\n"
 
@@ -171,7 +169,6 @@ def compile_all(
                 f"{compiler.version} does not compile for {capability}, but for {known}"
             )
     blocks = {number: variants.block(number) for number in variants.sample(most)}
-    tried = frozenset(blocks)
     # No GPU launches a larger block, so nothing is to be known of it.
     chosen = [n for n, block in blocks.items() if math.prod(block or ()) <= MOST_THREADS]
     if not chosen:
@@ -190,16 +187,17 @@ def compile_all(
     is_filled = len(variants) * len(capabilities) <= MOST_FILLED
     for capability in capabilities:
         good = [n for n in chosen if "error" not in found[capability, n]]
+        bad = blocks.keys() - good
         for number in range(len(variants)) if good and is_filled else good:
-            if number in tried and number not in good:
+            if number in bad:
                 continue  # it does not compile or cannot be launched: the formula applies
-            near = number if number in tried else variants.nearest(number, good)
-            exact = {"exact": float(near == number)} if len(tried) < len(variants) else {}
+            near = number if number in blocks else variants.nearest(number, good)
+            exact = {"exact": float(near == number)} if len(blocks) < len(variants) else {}
             rows.append((capability, number, exact | found[capability, near]))
     if not rows:
         raise SweepError(f"no variant compiles: {failures[0]}")
     reasons = [row[UNCOUNTED] for _, _, row in rows if UNCOUNTED in row]
-    return Compiled(rows, len(tried), failures, reasons[0] if reasons else "")
+    return Compiled(rows, len(blocks), failures, reasons[0] if reasons else "")
 
 
 def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, int, Any]]:

@@ -337,6 +337,9 @@ def body(
     left = tail_blocks(blocks, rounds, active_blocks, n_sm)
     least = max(left, 1.0)
     N_tail = warps(least, warps_per_block)
+    # Demands D = n t of all stages (all_...) and since the last barrier: i issue, f single
+    # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
+    # one is T_1.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = 0.0
     one = all_one = launch_cycles

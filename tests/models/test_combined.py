@@ -51,6 +51,8 @@ def test_arithmetic__longest_pipeline():
     assert of(9.0, 0.0, 0.0, 0.0, special=3.0, fp64=1.0) == 16
     # Where one pipe takes all, as in a GCN compute unit, their times add up.
     assert of(9.0, 12.0, 8.0, 1.0, special=2.0, fp64=0.5, one_pipe=1.0) == 3 + 2 + 4 + 8
+    lanes = combined.single_precision(3.0, 1.0, 2.0, 1.0, 1.0 * 4.0, 3.0 * 2.0, 1.0)
+    assert combined.arithmetic(9.0 * 0.25, lanes, 2.0, 4.0, 6.0) == 3 + 2 + 4 + 6
 
 
 def test_load_store__addresses_or_data():
@@ -65,6 +67,7 @@ def test_dram_cycles__of_the_rtx_2080_ti():
     # 68 SMs take 32 bytes each in turn: 2176 bytes at 616 GB/s are 5.46 cycles of 1545 MHz.
     assert combined.dram_cycles(1545e6, 68.0, 616e9) == pytest.approx(5.4576, abs=1e-4)
     assert combined.memory(8.0, 10.0) == 10
+    assert combined.memory(8.0, 5.0) == 8
 
 
 def test_arithmetic_wait__latency_holds_the_time_on_the_lanes():

@@ -87,7 +87,8 @@ def test_round__is_never_below_exact_mva_and_within_eight_percent_of_it(n, a, s,
 def test_round__limits():
     assert round_of(1.0, 1.0, 90.0, 3.0, 0.0, 0.0, 2.0, 1.0) == 96  # alone
     assert round_of(10.0, 1.0, 90.0) == 90
-    assert round_of(48.0, 1.0, 0.0, *[1.0] * 6) == pytest.approx(53, rel=1e-14)  # balanced
+    assert round_of(48.0, 1.0, 0.0, *[1.0] * 3) == pytest.approx(50, rel=1e-14)  # balanced
+    assert round_of(48.0, 1.0, 0.0, *[1.0] * 6) == pytest.approx(53, rel=1e-14)
     assert round_of(1e6, 1.0, 90.0, 10.0, 4.0, 1.0, 9.0, 3.0, 2.0) == pytest.approx(1e7, rel=1e-4)
     n, d, z = 12.0, 7.0, 60.0  # Schweitzer's quadratic for one station and a wait
     root = 0.5 * (n * d + z + np.sqrt((n * d - z) ** 2 + 4 * d * z))

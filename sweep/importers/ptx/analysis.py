@@ -24,6 +24,9 @@ from sweep.importers.ptx.trips import find_trips
 MAX_OPEN = 200
 """Largest number of loops with unknown trip counts; each becomes a problem size."""
 
+MOST_THREADS = 1024
+"""Most threads of a block on AMD's GPUs, and from compute capability 2.0 on (CUDA C++ Guide)."""
+
 MOST_REGISTERS = 255
 MOST_NOTES = 40
 MOST_JUMPS = 20
@@ -157,10 +160,11 @@ def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Sid
     for label, share in branches.items():
         if not 0 <= share <= 1:
             raise PtxError(f"share of branch {label} = {share:g}: outside the range 0 to 1")
-    if block is not None and not all(1 <= side <= 1024 for side in block):
-        raise PtxError(f"a block of {' x '.join(map(str, block))}: sides are 1 to 1024 threads")
-    if block is not None and math.prod(block) > 1024:
-        raise PtxError(f"a block of {math.prod(block)} threads: 1024 at most")
+    if block is not None and not all(1 <= side <= MOST_THREADS for side in block):
+        sides = f"sides are 1 to {MOST_THREADS} threads"
+        raise PtxError(f"a block of {' x '.join(map(str, block))}: {sides}")
+    if block is not None and math.prod(block) > MOST_THREADS:
+        raise PtxError(f"a block of {math.prod(block)} threads: {MOST_THREADS} at most")
 
 
 def _positions(function: Function, arguments: Mapping[str, float]) -> dict[int, int]:

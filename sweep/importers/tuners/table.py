@@ -19,12 +19,11 @@ from sweep.importers.tuners.measurements import (
     plain_name,
 )
 from sweep.importers.tuners.search_space import Value
+from sweep.specs.formats import UNITS, split_unit
 
 DEVICES = ("device", "device_name", "gpu")
 CLOCKS = {"core": (50.0, 5_000.0), "memory": (50.0, 20_000.0)}
 """Plausible clocks [MHz]."""
-
-_CLOCK_UNITS = {"khz": 1e-3, "mhz": 1.0, "ghz": 1e3, "hz": 1e-6}
 
 Pair = tuple[float, float]
 """A core clock and a memory clock [MHz]."""
@@ -196,10 +195,11 @@ def _within(
 
 def _clock(source: Source, line: int, name: str, text: str, low: float, high: float) -> float:
     """Return a clock [MHz] of a column that may say its unit."""
-    unit = next((unit for unit in _CLOCK_UNITS if name.lower().endswith(unit)), "mhz")
-    scale = _CLOCK_UNITS[unit]
-    said = {"khz": "kHz"}.get(unit, unit[:-2].upper() + "Hz")
-    return _within(source, line, name, text, low / scale, high / scale, said) * scale
+    unit = split_unit(name, loose=True)[1]
+    if unit is None or unit.dimension != "clock":
+        unit = UNITS["MHz"]
+    scale = unit.factor / UNITS["MHz"].factor
+    return _within(source, line, name, text, low / scale, high / scale, unit.symbol) * scale
 
 
 def _value(text: str) -> Value:
