@@ -162,7 +162,7 @@ def combined(t: Tables) -> Found:
 
     names = ("instructions", "fp32", "integer", "special", "fp64", "accesses", "wavefronts",
              "l1_sectors", "l2_sectors", "dram_sectors", "chain", "shared_loads", "cache_wait",
-             "dram_loads", "barriers")  # fmt: skip
+             "dram_loads", "link_time", "link_wait", "barriers")  # fmt: skip
     stages = [dict(zip(names, row, strict=True)) for row in zip(*(parts(t, n) for n in names),
                                                                 strict=True)]  # fmt: skip
     executed = np.zeros(1)
@@ -177,11 +177,12 @@ def combined(t: Tables) -> Found:
         a_k = functools.reduce(np.maximum, (issued, fp32, integer, special, fp64))  # (1)
         data = x["wavefronts"] * t["shared_cycles"] + x["l1_sectors"] * t["l1_cycles"]
         s_k = np.maximum(x["accesses"] * t["load_store_cycles"], data)  # (2)
-        c_k, h_k = x["l2_sectors"] * t["l2_cycles"], x["dram_sectors"] * t_dram
+        c_k, on_link = x["l2_sectors"] * t["l2_cycles"], x["link_time"] * t["active_sm"]
+        h_k = np.maximum(x["dram_sectors"] * t_dram, on_link * t["core_clock"])  # (3a)
         z_k = np.maximum(x["chain"] * t["alu_latency"] / t["parallelism"] - m * a_k, 0.0)
         z_k = z_k + x["shared_loads"] * t["shared_latency"] / t["parallelism"]
         z_k = z_k + x["barriers"] * t["shared_latency"] + x["cache_wait"]
-        z_k = z_k + x["dram_loads"] * t["dram_latency"]  # (6)
+        z_k = z_k + x["dram_loads"] * t["dram_latency"] + x["link_wait"] * t["core_clock"]  # (6)
         one_k = z_k + m * a_k + s_k + np.maximum(c_k, h_k)  # (8a)
         own = (issued, fp32, integer, special, fp64, s_k, c_k, h_k)
         sums, whole_sums = (

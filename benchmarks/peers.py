@@ -6,7 +6,7 @@
 
 All get the same inputs, and the results are checked to be equal. Times are CPU seconds, the
 smallest of some rounds, so that other processes have little influence; ours use one thread.
-Libraries that are not installed are skipped (``pip install 'sweep[benchmarks]'``).
+Libraries that are not installed are skipped (``pip install 'kernel-sweep[benchmarks]'``).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 try:
-    __version__ = version("sweep")
+    __version__ = version("kernel-sweep")
 except PackageNotFoundError:  # a bare checkout on the path, not installed
     __version__ = "0+unknown"
 
@@ -37,6 +37,7 @@ _MODULES = {
     "sweep.query": (
         "Answer", "changed_configurations", "compare_models", "compare_results", "validate",
     ),
+    "sweep.report": ("write_report",),
     "sweep.runs": ("best", "histogram", "pareto", "summary", "top"),
     "sweep.runs.extending": ("extend",),
     "sweep.runs.running": ("repair", "rerun", "run", "verify"),
@@ -48,6 +49,8 @@ _MODULES = {
 }  # fmt: skip
 _PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 
+_SUBMODULES = ("plot", "query")
+
 _RENAMED = {"open": "open_plan"}
 
 __all__ = ["__version__", *_PUBLIC]
@@ -56,8 +59,10 @@ __all__ = ["__version__", *_PUBLIC]
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), _RENAMED.get(name, name))
+    if name in _SUBMODULES:
+        return importlib.import_module(f"sweep.{name}")
     raise AttributeError(f"module 'sweep' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_SUBMODULES])

@@ -75,14 +75,25 @@ _LONGEST_WORD = 200
 _MOST_WORDS = 500
 
 
+def _plain(word: str) -> str:
+    """Return letters and digits only, in lower case."""
+    return "".join(filter(str.isalnum, word)).lower()
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known word closest to ``word``, or ``""``.
+
+    A known word that contains it comes first: ``A100`` means ``a100_40gb``, ``time`` means
+    ``execution_time``. Case, spaces and underscores do not count.
 
     Nothing is suggested for a long word or out of very many: comparing them takes too long.
     """
     known = list(known)
     if len(word) > _LONGEST_WORD or len(known) > _MOST_WORDS:
         return ""
+    part = _plain(word)
+    containing = [name for name in known if len(part) > 2 and part in _plain(name)]
     found = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     swapped = [name for name in found if sorted(name) == sorted(word)]  # 'setp' is step, not stop
-    return f"; did you mean '{(swapped or found)[0]}'?" if found else ""
+    best = sorted(containing, key=len) or swapped or found
+    return f"; did you mean '{best[0]}'?" if best else ""

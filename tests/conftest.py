@@ -11,6 +11,9 @@ from typing import Any
 # Set before matplotlib is imported, so that figures work on machines without a screen.
 os.environ["MPLBACKEND"] = "Agg"
 
+# Tables have the width that they have in a pipe, whatever terminal the tests are started from.
+os.environ.pop("COLUMNS", None)
+
 # Compiled passes are kept in the clone for the next test run.
 if "SWEEP_CACHE_DIR" not in os.environ:
     os.environ["SWEEP_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
@@ -42,6 +45,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.suffix == ".ipynb":
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _everything_is_compiled() -> Iterator[None]:
+    """In this process compiled passes evaluate even small results; commands that tests start in
+    processes of their own evaluate them as users' commands do."""
+    from sweep.evaluation import limits
+
+    usual, limits.UNCOMPILED = limits.UNCOMPILED, 0
+    yield
+    limits.UNCOMPILED = usual
 
 
 @pytest.fixture

@@ -180,7 +180,7 @@ def asked(question: str, folder: Path) -> Iterator[tuple[str, str]]:
         for layout in TABLES:
             for kind in ("store", "memory", "plan"):
                 answer = getattr(sweep, name)(source(kind, layout), *arguments, **options)
-                yield f"{kind}, {layout}", normal(answer.to_table(), folder)
+                yield f"{kind}, {layout}", normal(answer.to_table(wide=True), folder)
 
 
 def explained(variant: str, configuration: dict[str, Any]) -> Any:

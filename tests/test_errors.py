@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from sweep.errors import StoreError, printable
+from sweep.errors import StoreError, nearest, printable
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,18 @@ def test_error__is_one_line_and_crosses_processes():
     error = StoreError("no store\nat 'x\x1b'")
     assert str(error) == "no store at 'x\\x1b'"
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("A100", ["v100", "a100_40gb", "gtx_1080"], "a100_40gb"),
+        ("RTX 4090", ["rtx_4090"], "rtx_4090"),
+        ("time", ["tile", "execution_time"], "execution_time"),
+        ("setp", ["stop", "step"], "step"),
+        ("gtx_908", ["gtx_980", "gtx_280"], "gtx_980"),
+    ],
+)
+def test_nearest__knows_parts_of_names(word, known, meant):
+    assert nearest(word, known) == f"; did you mean '{meant}'?"
+    assert nearest("x", known) == ""

@@ -18,6 +18,8 @@ from sweep.jit import compile_pass
 COUNT_COMPILATIONS = """
 import sweep
 from numba.core import event
+from sweep.evaluation import limits
+limits.UNCOMPILED = 0
 listener = event.RecordingListener()
 event.register("numba:compile", listener)
 plan = sweep.Plan(kernels=["sepia"], devices=["gtx_280"], models=["hong_kim"])

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from sweep import plot as plots
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.cli.questions import open_data, selection_of, show
+from sweep.cli.questions import open_data, say, selection_of, show
 from sweep.errors import QueryError
+from sweep.query.texts import terminal_width, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ def compare(arguments: argparse.Namespace) -> int:
     answer = shown = query.changes_table(found, arguments.tolerance)
     if arguments.n is not None:
         shown = query.changed_table(found, arguments.n, arguments.tolerance)
-    show(shown, arguments.format)
+    show(shown, arguments)
     if arguments.output:
         plots.save(call_with(plots.changes_plot, arguments, before, after), arguments.output)
         print(f"figure: {arguments.output}", file=sys.stderr)
@@ -58,7 +59,7 @@ def compare_models(arguments: argparse.Namespace) -> int:
     """Show for which kernels models agree on the best configuration and ranking, with a figure."""
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
-    show(call_with(query.compare_models, arguments, data, select=select), arguments.format)
+    show(call_with(query.compare_models, arguments, data, select=select), arguments)
     figure = call_with(plots.models_plot, arguments, data, select=select)
     save_figure(figure, arguments.output, arguments.format)
     return 0
@@ -75,8 +76,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if arguments.format != "text":
         if arguments.output:
             print(f"wrote {found.write(arguments.output)}", file=sys.stderr)
-        return show(found.answer(), arguments.format)
+        return show(found.answer(), arguments)
     page = found.write(arguments.output or arguments.paper)
-    print(found.summary())
+    for text in found.summary().splitlines():
+        say("\n".join(wrapped(text, terminal_width(), indent=4)))
     print(f"wrote {page} with {len(found.tables)} tables and {len(found.figures)} figures")
     return 0

@@ -11,6 +11,8 @@ from pathlib import Path
 from sweep.errors import SweepError, nearest
 from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
+from sweep.query.table import aligned
+from sweep.query.texts import is_terminal, terminal_width, wrapped
 from sweep.space import list_plans, load_plan, resolve
 from sweep.specs import (
     format_table,
@@ -93,7 +95,12 @@ KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callab
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """List all entries of one kind, one per line."""
+    """List all entries of one kind, or of all kinds that have files, one per line."""
+    if arguments.what is None:
+        for number, kind in enumerate(KINDS):
+            print(f"\n{kind}:" if number else f"{kind}:")
+            list_(argparse.Namespace(**{**vars(arguments), "what": kind}))
+        return 0
     if arguments.what == "models" and (arguments.device or arguments.kernel):
         rows = _applicable(arguments)
     elif arguments.what == "counters":
@@ -113,9 +120,11 @@ def list_(arguments: argparse.Namespace) -> int:
     else:
         names, describe, _ = KINDS[arguments.what]
         rows = [(name, describe(name)) for name in names()]
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        print(f"{name:<{width}}  {text}")
+    indent = 2 + max(len(name) for name, _ in rows)
+    for line in aligned(rows):  # a line each in a pipe, for grep
+        print(
+            "\n".join(wrapped(line, terminal_width(), indent=indent) if is_terminal() else [line])
+        )
     return 0
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,8 +143,9 @@ def _space_to_compile(arguments: argparse.Namespace) -> tuple[KernelSpace, tuple
     if arguments.plan:
         plan = load_plan(arguments.plan)
     elif arguments.kernel:
-        # Any device and model: the variants do not depend on them.
-        plan = Plan((arguments.kernel,), ("gtx_980",), ("hong_kim",), layout="stacked")
+        # Variants do not depend on devices and models. Formulas may, where they fill a table.
+        devices = _devices_of(arguments.capabilities or ()) or ("gtx_980",)
+        plan = Plan((arguments.kernel,), devices, ("hong_kim",), layout="stacked")
     else:
         raise SweepError("compile: give --kernel NAME or --plan PLAN")
     spaces = resolve(plan, kernel_of=partial(load_kernel, compiled=False)).kernels
@@ -158,6 +160,17 @@ def _space_to_compile(arguments: argparse.Namespace) -> tuple[KernelSpace, tuple
     if not capabilities:
         raise SweepError("compile: give --compute-capability, such as 7.0,8.6")
     return chosen[0], capabilities
+
+
+def _devices_of(capabilities: Collection[str]) -> tuple[str, ...]:
+    """Return the first device of each compute capability that has one."""
+    from sweep.specs import list_devices, load_device
+
+    found: dict[str, str] = {}
+    for key in list_devices() if capabilities else ():
+        with suppress(SweepError):  # a file that is wrong is no device
+            found.setdefault(load_device(key).target, key)
+    return tuple(found[capability] for capability in capabilities if capability in found)
 
 
 def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str]) -> int:

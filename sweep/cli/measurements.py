@@ -44,16 +44,17 @@ def validate(arguments: argparse.Namespace) -> int:
 
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
-    pairs = query.paired(data, _measured(arguments.measured, arguments.device), select=select)
-    show(query.validation(pairs), arguments.format)
+    pairs = query.paired(data, measured_times(arguments.measured, arguments.device), select=select)
+    show(query.validation(pairs), arguments)
     if arguments.format == "table" and arguments.misses > 0:
         print()
-        print(query.misses(pairs, arguments.misses).to_table())
+        arguments.columns = None
+        show(query.misses(pairs, arguments.misses), arguments)
     save_figure(plot.validation_plot(pairs), arguments.output, arguments.format)
     return 0
 
 
-def _measured(name: str, device: str | None) -> Any:
+def measured_times(name: str, device: str | None) -> Any:
     """Return measured times: of a store, or of a tuner's file."""
     if Path(name).is_dir():
         return open_data(name)
@@ -66,7 +67,7 @@ def validate_clocks(arguments: argparse.Namespace) -> int:
     """Print the errors of predictions at other clocks."""
     from sweep.measurements.clock_validation import validate_clocks
 
-    return show(call_with(validate_clocks, arguments, arguments.times), arguments.format)
+    return show(call_with(validate_clocks, arguments, arguments.times), arguments)
 
 
 def scale(arguments: argparse.Namespace) -> int:
@@ -77,4 +78,4 @@ def scale(arguments: argparse.Namespace) -> int:
     words = [word for word in arguments.words if re.match(r"\w+=", word)]
     kernels = [word for word in arguments.words if word not in words]
     select = query.parse_selection(words)
-    return show(call_with(scale, arguments, kernels, select=select), arguments.format)
+    return show(call_with(scale, arguments, kernels, select=select), arguments)

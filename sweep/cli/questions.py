@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,8 @@ from tqdm import tqdm
 from sweep import query
 from sweep.cli.parser import call_with
 from sweep.errors import QueryError
+from sweep.query import shown
+from sweep.query.texts import PIPE_WIDTH, encodable, terminal_width, wrapped
 from sweep.store.buckets import is_store, is_url, place_of
 from sweep.store.root import inspect
 
@@ -131,19 +134,19 @@ def _answer(
 
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group."""
-    return show(_answer(arguments, query.best), arguments.format)
+    return show(_answer(arguments, query.best), arguments)
 
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the N best configurations."""
-    return show(_answer(arguments, query.top), arguments.format)
+    return show(_answer(arguments, query.top), arguments)
 
 
 def pareto(arguments: argparse.Namespace) -> int:
     """Show the Pareto fronts."""
     names, senses = zip(*arguments.objectives, strict=True)
     answer = _answer(arguments, query.pareto, objectives=names, senses=senses)
-    return show(answer, arguments.format)
+    return show(answer, arguments)
 
 
 def info(arguments: argparse.Namespace) -> int:
@@ -151,7 +154,7 @@ def info(arguments: argparse.Namespace) -> int:
     answer = _answer(arguments, query.summary)
     if arguments.format == "table" and is_store(arguments.data):
         print(_about(arguments.data))
-    return show(answer, arguments.format)
+    return show(answer, arguments)
 
 
 def histogram(arguments: argparse.Namespace) -> int:
@@ -163,7 +166,7 @@ def histogram(arguments: argparse.Namespace) -> int:
         from sweep.plot import histogram_plot, save
 
         save(histogram_plot(answer), arguments.figure)
-    show(answer, arguments.format)
+    show(answer, arguments)
     if arguments.figure is not None and arguments.format == "table":
         print(f"figure: {arguments.figure}")
     return 0
@@ -185,7 +188,8 @@ def explain(arguments: argparse.Namespace) -> int:
     if arguments.variant:
         space = replace(space, plan=replace(space.plan, variant=arguments.variant))
     explanation = explain_configuration(space, configuration)
-    print(explanation.to_json() if arguments.format == "json" else explanation.to_text())
+    width = min(terminal_width(), PIPE_WIDTH)
+    say(explanation.to_json() if arguments.format == "json" else explanation.to_text(width))
     return 0
 
 
@@ -196,11 +200,24 @@ def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
     return query.parse_selection([*arguments.select, *words], data)
 
 
-def show(answer: query.Answer, form: str) -> int:
-    """Print an answer as a table, JSON or CSV."""
-    text = {"table": answer.to_table, "json": answer.to_json, "csv": answer.to_csv}[form]()
-    print(text.rstrip("\n"))
+def show(answer: query.Answer, arguments: argparse.Namespace) -> int:
+    """Print an answer as a table that fits the output, as JSON or as CSV."""
+    columns = getattr(arguments, "columns", None)
+    if columns:
+        answer = answer.chosen(columns)
+    if arguments.format == "json":
+        text = answer.to_json()
+    elif arguments.format == "csv":
+        text = answer.to_csv()
+    else:
+        text = shown.text(answer, wide=getattr(arguments, "wide", False), hint="all: --wide")
+    say(text.rstrip("\n"))
     return 0
+
+
+def say(text: str) -> None:
+    """Print a text, in ASCII where the output cannot express its characters."""
+    print(encodable(text, getattr(sys.stdout, "encoding", None)))
 
 
 def _about(path: str) -> str:
@@ -211,7 +228,6 @@ def _about(path: str) -> str:
     plan = found.record["plan"]
     state = "finished " + found.run["finished"] if found.is_finished else "unfinished"
     versions = ", ".join(f"{name} {v}" for name, v in found.record["versions"].items())
-    return (
-        f"{path}: plan {plan['name']}, variant {plan['variant']}, {state}\n"
-        f"sweep {found.record['identity']['sweep_version']} ({versions})\n"
-    )
+    version = f"sweep {found.record['identity']['sweep_version']} ({versions})"
+    about = f"{path}: plan {plan['name']}, variant {plan['variant']}, {state}"
+    return "\n".join([about, *wrapped(version, terminal_width()), ""])

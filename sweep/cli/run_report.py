@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,10 +10,12 @@ from typing import Any
 
 from sweep.errors import QueryError
 from sweep.query import Answer, Row, best, pareto
-from sweep.query.answer import scaled
 from sweep.query.grid import CLOCKS, Grid, grids_of
+from sweep.query.resting import resting_note
+from sweep.query.shown import NOTE_LINES, NOTES, absent_line
+from sweep.query.table import aligned
+from sweep.query.texts import number, quantity, terminal_width, wrapped
 
-WIDTH = 110
 MOST_ROWS = 48
 """Most rows of a table; questions show the others."""
 
@@ -67,20 +68,66 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     """Return the best configuration per kernel, device and model as text.
 
     Models that choose the same configuration share a row. Groups without a time are not listed;
-    the lines below the table give the reasons.
+    a line below the table gives the reasons. Where the output is too narrow, bounds are left out,
+    then parameters named once for each kernel.
     """
     valid = [row for row in answer if row["execution_time"] is not None]
+    absent = absent_line(answer.rows, answer.coordinates)
+    others = [note for note in answer.notes if not note.startswith("*")]
+    notes = [*resting_note(_of_times(valid)), *others][:NOTES] + ([absent] if absent else [])
     if not valid:
-        return "\n".join(["No configuration has a time.", *_absent(answer)])
+        return "\n".join(["No configuration has a time.", *_wrapped(notes)])
     models = list(dict.fromkeys(row["model"] for row in valid))
-    width = max(len(_time(row)) for row in valid)
+    forms = [(len(models) < 3, False), (False, False), (False, True)]
+    for with_bound, is_short in forms:
+        table = _by_place(grids, valid, with_bound=with_bound, is_short=is_short)
+        rows, titles = _rows_of(table, models)
+        if max(map(len, aligned(rows))) <= terminal_width():
+            break
+    lines = []
+    for place, line in enumerate(aligned(rows)):
+        lines += [*(wrapped(titles[place], terminal_width()) if place in titles else []), line]
+    if len(table) > len(titles):
+        lines.append(f"... and {len(table) - len(titles)} more kernels: sweep best")
+    head = "Fastest configuration of each kernel on each device, as predicted"
+    return "\n".join([*_wrapped([f"{head} (clocks: core/memory MHz)"]), "", *lines,
+                      *_wrapped(notes)])  # fmt: skip
+
+
+def _of_times(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return rows without what power and energy rest on, which are not shown."""
+    return [
+        row
+        | {"rests_on_assumed": [n for n in row["rests_on_assumed"] if not n.startswith("power.")]}
+        for row in rows
+    ]
+
+
+Places = Mapping[str, Mapping[tuple[str, ...], Mapping[str, str]]]
+"""By kernel, then by device, configuration and clocks, the time by each model."""
+
+
+def _by_place(
+    grids: Mapping[str, Grid], rows: Sequence[Row], *, with_bound: bool, is_short: bool
+) -> Places:
+    width = max(len(_time(row)) for row in rows)
     table: dict[str, dict[tuple[str, ...], dict[str, str]]] = defaultdict(dict)
-    for row in valid:
+    for row in rows:
         grid = grids[row["kernel"]]
-        place = (row["device"], _configuration(grid, row), _clocks(row))
-        bound = f" {row['bound']}" if len(models) < 3 and row.get("bound") else ""
-        times = table[_title(grid)].setdefault(place, {})
+        values = _parameters(grid, row)
+        words = [f"{name}={value}" for name, value in values.items()]
+        title, rest = _title(grid), " ".join(words)
+        if is_short and len(values) > 1:
+            title, rest = f"{title}: {'/'.join(values)}", "/".join(values.values())
+        place = (row["device"], rest or "-", _clocks(row))
+        bound = f" {row['bound']}" if with_bound and row.get("bound") else ""
+        times = table[title].setdefault(place, {})
         times[row["model"]] = _time(row).rjust(width) + bound
+    return table
+
+
+def _rows_of(table: Places, models: Sequence[str]) -> tuple[list[tuple[str, ...]], dict[int, str]]:
+    """Return the rows, the first of them the header, and the titles above some of them."""
     rows: list[tuple[str, ...]] = [("device", "configuration", "clocks", *models)]
     titles: dict[int, str] = {}
     for title, places in table.items():
@@ -92,66 +139,40 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
             shown = "" if device == last else f"  {device}"
             rows.append((shown, *rest, *(times.get(model, "") for model in models)))
             last = device
-    lines = []
-    for number, line in enumerate(_aligned(rows)):
-        lines += [titles[number], line] if number in titles else [line]
-    if len(table) > len(titles):
-        lines.append(f"... and {len(table) - len(titles)} more kernels: sweep best")
-    head = "Fastest configuration of each kernel on each device, as the models predict it"
-    notes = [*_wrapped(answer.notes), *_absent(answer)]
-    return "\n".join([f"{head} (core/memory clocks in MHz)", "", *lines, *notes])
+    return rows, titles
 
 
 def _title(grid: Grid) -> str:
-    """Return a kernel's name with the problem sizes that were not swept."""
-    sizes = [
-        f"{name}={coordinate.values.item():.15g}"
-        for name, coordinate in sorted(grid.coordinates.items())
-        if not coordinate.dims and coordinate.values.dtype.kind in "iuf" and name not in CLOCKS
+    """Return a kernel's name with the sizes and parameters that have one value."""
+    fixed = {n: c.values.item() for n, c in sorted(grid.coordinates.items()) if c.values.size == 1}
+    fixed |= {name: grid.axis_values(name).tolist()[0] for name in grid.axes}
+    left_out = {*_swept(grid), *CLOCKS, "model", "device"}
+    values = [
+        f"{name}={number(value, 15)}" for name, value in fixed.items() if name not in left_out
     ]
-    return f"{grid.kernel} ({', '.join(sizes)})" if sizes else grid.kernel
+    return f"{grid.kernel} ({', '.join(values)})" if values else grid.kernel
 
 
-def _configuration(grid: Grid, row: Row) -> str:
-    values = [(name, row[name]) for name in _swept(grid) if name not in CLOCKS]
-    return " ".join(f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in values) or "-"
+def _parameters(grid: Grid, row: Row) -> dict[str, str]:
+    """Return the swept sizes and parameters of a row."""
+    return {name: number(row[name], 6) for name in _swept(grid) if name not in CLOCKS}
 
 
 def _swept(grid: Grid) -> list[str]:
-    """Return sizes, parameters and clocks that were swept."""
-    return [name for name in grid.axes if name not in ("model", "device")]
+    """Return sizes, parameters and clocks that have several values."""
+    names = (name for name in grid.axes if name not in ("model", "device"))
+    return [name for name in names if len(set(grid.axis_values(name).tolist())) > 1]
 
 
 def _clocks(row: Row) -> str:
     core, memory = (row.get(f"{name}_clock") for name in ("core", "memory"))
-    return "/".join("-" if value is None else f"{value:.4g}" for value in (core, memory))
+    return "/".join("-" if value is None else f"{value:.5g}" for value in (core, memory))
 
 
 def _time(row: Row) -> str:
     """Return a time, marked if it rests on assumed values."""
-    return _quantity(row["execution_time"], "s") + ("*" if row["rests_on_assumed"] else "")
-
-
-def _quantity(value: float, unit: str) -> str:
-    factor, unit = scaled([value], unit)
-    return f"{value / factor:#.4g}".rstrip(".") + f" {unit}"
-
-
-def _absent(answer: Answer) -> list[str]:
-    """Return lines with the models and devices without a time, and the reasons."""
-    kernels = {row["kernel"] for row in answer}
-    places: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for row in answer:
-        if row["execution_time"] is None:
-            places[row["model"], str(row["status"]), row["device"]].append(row["kernel"])
-    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for (model, status, device), missing in places.items():
-        everywhere = len(missing) == len(kernels)
-        reasons[model, status].append(device if everywhere else f"{device} ({', '.join(missing)})")
-    return _wrapped(
-        f"{model} gives no time on {', '.join(devices)}: {status.replace('_', ' ')}"
-        for (model, status), devices in reasons.items()
-    )
+    star = "*" if "execution_time" in (row.stars or ()) else ""
+    return quantity(row["execution_time"], "s") + star
 
 
 def fronts_of(results: Any) -> tuple[Fronts, tuple[str, ...]]:
@@ -180,50 +201,56 @@ def knee(front: Sequence[Row]) -> Row:
 
 
 def fronts_text(fronts: Fronts, notes: Iterable[str]) -> str:
-    """Return fronts as text: the fastest point, and what the others cost and save."""
+    """Return fronts as text: the fastest point, and what the others cost and save.
+
+    Where the output is too narrow, the knees are left out, then numbers of points and, at last, the
+    energy of the fastest.
+    """
     notes = _wrapped(notes)
     keys = list(fronts)[:MOST_ROWS]
     devices = list(dict.fromkeys(device for _, device, _ in fronts))
-    columns: list[list[str]] = [
+    places = [
         ["", title, *(key[i] for key in keys)]
         for i, title in enumerate(("kernel", "device", "model"))
-        if i != 1 or len(devices) > 1
+        if len({key[i] for key in fronts}) > 1 or i == 0
     ]
-    columns.append(["", "points", *(f"{len(fronts[key]):>6}" for key in keys)])
+    places.append(["", "points", *(f"{len(fronts[key]):>6}" for key in keys)])
     head = ("clocks", "time", "energy*" if notes else "energy")
     chosen = {"fastest": lambda front: front[0], "knee": knee, "least energy": lambda f: f[-1]}
-    for title, choose in chosen.items():
-        points = [_point(choose(fronts[key]), fronts[key][0], title) for key in keys]
-        columns.append([title, *_aligned([head, *points], right=(1, 2))])
+    for narrow in range(4):
+        columns = places[: -1 if narrow > 1 else None]
+        for title, choose in chosen.items():
+            points: list[tuple[str, ...]] = [
+                head,
+                *(_point(choose(fronts[key]), fronts[key][0], title) for key in keys),
+            ]
+            if narrow > 2 and title == "fastest":
+                points = [point[:2] for point in points]
+            if title != "knee" or not narrow:
+                columns.append([title, *aligned(points, right=(1, 2))])
+        lines = aligned(list(zip(*columns, strict=True)))
+        if max(map(len, lines)) <= terminal_width():
+            break
     where = f" on {devices[0]}" if len(devices) == 1 else ""
-    lines = _aligned(list(zip(*columns, strict=True)))
     if len(fronts) > len(keys):
         lines.append(f"... and {len(fronts) - len(keys)} more fronts: sweep pareto")
-    head_line = f"Time against energy{where}: three points of each Pareto front, with the change"
-    return "\n".join([f"{head_line} from its fastest", "", *lines, *notes])
+    what = f"{'two' if narrow else 'three'} points of each Pareto front"
+    first = f"Time against energy{where}: {what}, with the change from its fastest"
+    return "\n".join([*_wrapped([first]), "", *lines, *notes])
 
 
 def _point(row: Row, fastest: Row, title: str) -> tuple[str, str, str]:
     """Return a point's clocks, time and energy, the latter two relative to the fastest."""
     if title == "fastest":
-        return _clocks(row), _quantity(row["execution_time"], "s"), _quantity(row["energy"], "J")
+        return _clocks(row), quantity(row["execution_time"], "s"), quantity(row["energy"], "J")
     if row is fastest:
         return "same", "", ""
     time, energy = (float(row[n] / fastest[n]) - 1.0 for n in ("execution_time", "energy"))
     return _clocks(row), f"{100 * time:+.1f} %", f"{100 * energy:+.1f} %"
 
 
-def _aligned(lines: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Return rows as text with aligned columns; ``right`` are those aligned to the right."""
-    columns = []
-    for number, column in enumerate(zip(*lines, strict=True)):
-        side = ">" if number in right else "<"
-        columns.append([f"{cell:{side}{max(map(len, column))}}" for cell in column])
-    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-
-
 def _wrapped(notes: Iterable[str]) -> list[str]:
-    return [line for note in notes for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
+    return [line for note in notes for line in wrapped(note, terminal_width(), NOTE_LINES)]
 
 
 def _figure_line(results: Any, grid: Grid, path: Path, shown: Key) -> str:
@@ -241,7 +268,7 @@ def _figure_line(results: Any, grid: Grid, path: Path, shown: Key) -> str:
         save(picture, path)
     except QueryError as error:
         return f"No figure: {error}"
-    return f"Figure: {path} ({picture.get_suptitle()})"
+    return "\n".join(_wrapped([f"Figure: {path} ({picture.get_suptitle()})"]))
 
 
 def _commands(grid: Grid, source: str, shown: Key, has_energy: bool) -> list[str]:
@@ -254,7 +281,7 @@ def _commands(grid: Grid, source: str, shown: Key, has_energy: bool) -> list[str
         lines.append(f"  sweep pareto {data} {place} model={model}")
     else:
         lines.append(f"  sweep top {data} 10 {place}")
-    dims = [name for name in _swept(grid) if len(set(grid.axis_values(name).tolist())) > 1]
+    dims = _swept(grid)
     if len(dims) > 1:
         axes = f"-x {dims[0]} -y {dims[1]}"
         lines.append(f"  sweep plot {data} heatmap {axes} {place} model={model}")

@@ -49,7 +49,12 @@ def extend(arguments: argparse.Namespace) -> int:
     arguments.interrupted = f"; '{path}' is as it was, the same command continues"
     with closing(ProgressBar("configurations", space.n_points)) as progress:
         finished = call_with(extending.extend, arguments, path, space, progress=progress)
-    print(_outcome(finished))
+    if finished.seconds and not finished.computed:
+        models = counted(len(space.plan.models), "model")
+        kept = f"its {finished.resumed:,} configurations"
+        print(f"{finished.path}: now {models} for {kept}, in {finished.seconds:.1f} s")
+    else:
+        print(_outcome(finished))
     arguments.interrupted = ""
     return 0
 

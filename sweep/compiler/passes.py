@@ -27,7 +27,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -137,22 +137,41 @@ def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[s
         if name in point.read or name == "launch_status"
     ]
     inside = [f"{line.name} = {line.text}" for line in point.lines if line.varies]
-    inside.append(f"timed = {point.results['status']} == 0.0")
-    if "power_status" in point.results:
-        inside.append(f"powered = {point.results['power_status']} == 0.0")
-    own = [field.name for field in get_model(which.model).fields if field.kind == "code"]
+    conditions, outputs = endings(which, point)
+    inside += conditions
     invalid = []
-    for name in which.outputs:
-        value, is_code = point.results[name], name in (*STATUSES, *CODES, *own)
-        absent = "0.0" if is_code else "np.nan"
-        if name not in STATUSES:
-            value = f"{value} if {'powered' if name in POWERED else 'timed'} else {absent}"
+    for name, value, absent, is_code in outputs:
         stored = f"{target.format(name)} = {'np.uint8(np.int32({}))' if is_code else '{}'}"
         inside.append(stored.format(value))
         invalid.append(stored.format(STATUSES.get(name, absent)))
     before = [f"{line.name} = {line.text}" for line in point.lines if not line.varies]
     every = "for j in range(count):"
     return loads, [*before, every, *_deeper(inside)], [every, *_deeper(invalid)]
+
+
+class Output(NamedTuple):
+    """An output of a pass: its name, and in Python its value and what stands for an absent one."""
+
+    name: str
+    value: str
+    absent: str
+    is_code: bool
+
+
+def endings(which: Pass, point: Point) -> tuple[list[str], list[Output]]:
+    """Return the lines that say what a point has, and the outputs, absent where it has none."""
+    lines = [f"timed = {point.results['status']} == 0.0"]
+    if "power_status" in point.results:
+        lines.append(f"powered = {point.results['power_status']} == 0.0")
+    own = [field.name for field in get_model(which.model).fields if field.kind == "code"]
+    outputs = []
+    for name in which.outputs:
+        value, is_code = point.results[name], name in (*STATUSES, *CODES, *own)
+        absent = "0.0" if is_code else "np.nan"
+        if name not in STATUSES:
+            value = f"{value} if {'powered' if name in POWERED else 'timed'} else {absent}"
+        outputs.append(Output(name, value, absent, is_code))
+    return lines, outputs
 
 
 _COMPILING = Lock()
@@ -168,16 +187,6 @@ def get_pass(which: Pass) -> Callable[..., Any]:
 def _built(which: Pass) -> Callable[..., Any]:
     source = pass_source(which)
     return compile_pass(_function(source), source)
-
-
-@cache
-def get_plain_pass(which: Pass) -> Callable[..., Any]:
-    """Return the same pass as Python runs it, without compilation: for a few configurations.
-
-    It does the same operations on numbers of the same type, and its results are the same to the
-    bit.
-    """
-    return _function(pass_source(which))
 
 
 def _function(source: str) -> Callable[..., Any]:

@@ -21,8 +21,9 @@ from typing import Any
 
 from sweep import __version__
 from sweep.cuda import amdgpu, opencl
+from sweep.cuda.filling import Filling
 from sweep.cuda.findings import Block, instructions, resources
-from sweep.cuda.nvrtc import Compiler, load
+from sweep.cuda.nvrtc import STANDS_IN, Compiler, load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
@@ -36,7 +37,10 @@ UNCOUNTED = "uncounted"
 """Among findings: why a variant's instructions cannot be counted."""
 
 MOST_FILLED = 10_000
-"""Most rows of a table with numbers of nearest variants; beyond, formulas serve the others."""
+"""Most rows of a table that is filled from nearest variants; beyond, formulas serve the others."""
+
+Launch = tuple[Block | None, int | None]
+"""Sides of a block and blocks of the grid, if they are known."""
 
 HEADER = b"sweep findings of a compiler 1\n"
 
@@ -87,9 +91,9 @@ class Task:
         others = [option for option in options if not option.startswith("-D")]
         return opencl.as_cuda(self.source, self.name, defined), others
 
-    def key(self, capability: str, macros: Sequence[str], block: Block | None) -> str:
+    def key(self, capability: str, macros: Sequence[str], launch: Launch) -> str:
         """Return the hash of everything that a variant's findings depend on."""
-        counted = [__version__, self.trips, self.arguments, block] if self.count else []
+        counted = [__version__, self.trips, self.arguments, launch] if self.count else []
         parts = [*self.cuda(macros), self.entry, capability, counted]
         version = compiler_for(capability, self.library).version
         return hashlib.sha256(json.dumps([version, *parts], sort_keys=True).encode()).hexdigest()
@@ -97,7 +101,7 @@ class Task:
 
 def compiler_for(capability: str, library: str) -> Compiler | amdgpu.Clang:
     """Return the compiler for a compute capability, or for a target of AMD such as ``gfx1100``."""
-    return amdgpu.load() if capability.startswith(amdgpu.PREFIX) else load(library)
+    return amdgpu.load() if capability.startswith(amdgpu.PREFIX) else load(library, capability)
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,8 @@ class Compiled:
     rows : list
         (compute capability, number of the variant, quantities) of each variant.
     n_compiled : int
-        How many of a capability's variants were compiled; the others have the numbers of the
-        nearest one.
+        How many of a capability's variants were compiled; the others are filled from the nearest
+        one, see :mod:`sweep.cuda.filling`.
     failures : list of str
         Why variants do not compile.
     uncounted : str
@@ -147,7 +151,7 @@ def compile_all(
     capabilities : sequence of str
         Compute capabilities, such as ``"8.6"``, or AMD's targets, such as ``"gfx1100"``.
     most : int
-        Variants to compile; if there are more, the others take the numbers of the nearest.
+        Variants to compile; if there are more, the others are filled from the nearest.
     processes : int, optional
         Processes at a time; all cores by default.
     progress : callable, optional
@@ -177,7 +181,8 @@ def compile_all(
     for capability in capabilities:
         for number in chosen:
             macros = [definition(*macro) for macro in variants[number].items()]
-            jobs.append((task, capability, number, macros, blocks[number]))
+            launch = blocks[number], variants.blocks(number)
+            jobs.append((task, capability, number, macros, launch))
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for where, variant, finding in progress(_results(jobs, processes), len(jobs)):
         found[where, variant] = finding
@@ -188,12 +193,16 @@ def compile_all(
     for capability in capabilities:
         good = [n for n in chosen if "error" not in found[capability, n]]
         bad = blocks.keys() - good
+        filling = Filling(variants, capability)
         for number in range(len(variants)) if good and is_filled else good:
             if number in bad:
                 continue  # it does not compile or cannot be launched: the formula applies
             near = number if number in blocks else variants.nearest(number, good)
             exact = {"exact": float(near == number)} if len(blocks) < len(variants) else {}
-            rows.append((capability, number, exact | found[capability, near]))
+            own = found[capability, near]
+            if near != number:
+                own = filling.numbers(number, near, own)
+            rows.append((capability, number, exact | own))
     if not rows:
         raise SweepError(f"no variant compiles: {failures[0]}")
     reasons = [row[UNCOUNTED] for _, _, row in rows if UNCOUNTED in row]
@@ -231,10 +240,10 @@ def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, int, Any]:
+def _compile(job: tuple[Task, str, int, list[str], Launch]) -> tuple[str, int, Any]:
     """Return a variant's findings, or why it does not compile."""
-    task, capability, number, macros, block = job
-    name = task.key(capability, macros, block)
+    task, capability, number, macros, launch = job
+    name = task.key(capability, macros, launch)
     finding = _read(name)
     if finding is None:
         try:
@@ -242,11 +251,11 @@ def _compile(job: tuple[Task, str, int, list[str], Block | None]) -> tuple[str, 
             compiler = compiler_for(capability, task.library)
             output = compiler.compile(source, task.name, capability, options)
             if isinstance(output, str):
-                finding = _of_machine_code(output, task, block)
+                finding = _of_machine_code(output, task, launch[0])
             else:
                 entry, finding = resources(output.log, task.entry)
                 if task.count:
-                    finding = {**finding, **_counted(output.ptx, entry, task, block)}
+                    finding = {**finding, **_counted(output.ptx, entry, task, launch)}
         except SweepError as error:
             finding = {"error": f"{error} ({capability}: {' '.join(macros)})"}
         _write(name, finding)
@@ -264,10 +273,11 @@ def _of_machine_code(text: str, task: Task, block: Block | None) -> dict[str, An
     return findings(count=False)
 
 
-def _counted(ptx: str, entry: str, task: Task, block: Block | None) -> dict[str, Any]:
+def _counted(ptx: str, entry: str, task: Task, launch: Launch) -> dict[str, Any]:
     """Return a variant's instructions, or why they cannot be counted."""
+    block, blocks = launch
     try:
-        return dict(instructions(ptx, entry, task.trips, block, task.arguments))
+        return dict(instructions(ptx, entry, task.trips, block, task.arguments, blocks))
     except SweepError as error:
         return {UNCOUNTED: str(error)}
 
@@ -293,7 +303,7 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
     """Return the table that a kernel file can name, see :mod:`sweep.specs.compiled`."""
     total, sampled = len(variants), compiled.n_compiled
     share = "all" if sampled == total else f"{sampled:,} of"
-    others = "the others have the numbers of the nearest one"
+    others = "the others have the nearest one's numbers in proportion to the formulas"
     if len({capability for capability, _, _ in compiled.rows}) * total > MOST_FILLED:
         others = "formulas serve the others, which are too many"
     filled = "" if sampled == total else f"; {others}"
@@ -317,6 +327,11 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         },
         "variants": f"{share} {total:,} compiled for each compute capability{filled}",
     }
+    if stood_in := [c for c in rows if c in STANDS_IN]:
+        texts = (
+            f"{c} compiled for {STANDS_IN[c][0]} with {STANDS_IN[c][1]} registers" for c in stood_in
+        )
+        head["derived"] = ", ".join(texts)
     if equal:
         head[CAPABILITIES] = ", ".join(f"{c} as {equal[c]}" if c in equal else c for c in rows)
     text = io.StringIO()

@@ -9,11 +9,13 @@ from functools import partial
 from sweep.cuda.nvrtc import CompileError
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.parser import read_ptx
+from sweep.importers.ptx.trips import MIDDLE
 from sweep.specs.formats import INSTRUCTION_CLASSES
 
 ANY = "*"
 """In trip counts: every loop whose count the text does not tell and that is not named."""
 
+_DEEP_GRID = re.compile(r"%n?ctaid\.[yz]")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for 'sm_\w+'")
 _REPORT = {
     "registers": re.compile(r"Used (\d+) registers"),
@@ -70,6 +72,7 @@ def instructions(
     trips: Mapping[str, float],
     block: Block | None,
     arguments: Mapping[str, float] | None = None,
+    blocks: int | None = None,
 ) -> dict[str, float]:
     """Return the dynamic instructions of a thread by class, as `sweep ptx` counts them.
 
@@ -85,6 +88,8 @@ def instructions(
         Width, height and depth of a block, if known.
     arguments : mapping of str to float, optional
         Integers that the kernel is called with, by position.
+    blocks : int, optional
+        Blocks of the grid, if known; used where the text reads no more of it than x.
 
     Raises
     ------
@@ -92,9 +97,15 @@ def instructions(
         The text cannot be read, or a loop has no trip count.
     """
     function = read_ptx(ptx).entry(entry)
-    known = partial(analyse, function, block=block, stages="none", arguments=arguments)
+    grid = (blocks, 1, 1) if blocks and not _DEEP_GRID.search(ptx) else None
+    known = partial(analyse, function, block=block, grid=grid, stages="none", arguments=arguments)
     analysis = known()
-    labels = [loop.label.name for loop in analysis.graph.loops if loop.trips is None]
+    unsure = {None, MIDDLE} if ANY in trips else {None}
+    labels = [
+        loop.label.name
+        for loop in analysis.graph.loops
+        if (None if loop.trips is None else loop.origin) in unsure
+    ]
     if labels:
         named = {name.removeprefix("$"): number for name, number in trips.items()}
         given = {label: named.get(label.removeprefix("$"), named.get(ANY)) for label in labels}

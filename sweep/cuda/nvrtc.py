@@ -1,7 +1,8 @@
 """NVIDIA's run-time compiler NVRTC, which needs neither a GPU nor a toolkit.
 
-The library comes with the extra ``sweep[compile]``, or from a toolkit that the loader finds. For a
-real architecture it runs ptxas, whose report (registers, spills, shared memory) stands in its log.
+The library comes with the extra ``kernel-sweep[compile]``, or from a toolkit that the loader finds.
+For a real architecture it runs ptxas, whose report (registers, spills, shared memory) stands in
+its log.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu11
 """Distributions with the library, the newest first."""
 
 _NO_LIBRARY = (
-    "NVRTC is not installed: `pip install sweep[compile]`, or the wheel nvidia-cuda-nvrtc-cu11 for"
-    " compute capabilities below 5.0"
+    "NVRTC is not installed: `pip install kernel-sweep[compile]`, or the wheel"
+    " nvidia-cuda-nvrtc-cu11 for compute capabilities below 5.0"
 )
 _LONGEST_LOG = 1 << 24
+
+STANDS_IN = {"3.0": ("3.5", 63)}
+"""Capabilities that no library of a wheel compiles for: the next one stands in, with the most
+registers of a thread that the CUDA C++ Programming Guide gives (technical specifications)."""
 
 
 class CompileError(SweepError):
@@ -73,7 +78,8 @@ class Compiler:
     version : str
         Its name and version: ``NVRTC 12.9.86``.
     capabilities : tuple of str
-        The compute capabilities that it compiles for, in rising order: ``"8.6"``.
+        The compute capabilities that it compiles for, in rising order: ``"8.6"``, and before them
+        those for which one of these stands in (`STANDS_IN`).
     """
 
     def __init__(self, library: Any, version: str) -> None:
@@ -85,7 +91,8 @@ class Compiler:
         self._check(library.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
         numbers = (ctypes.c_int * max(0, count.value))()
         self._check(library.nvrtcGetSupportedArchs(numbers))
-        self.capabilities = tuple(f"{n // 10}.{n % 10}" for n in sorted(numbers))
+        own = [f"{n // 10}.{n % 10}" for n in sorted(numbers)]
+        self.capabilities = (*(c for c, (other, _) in STANDS_IN.items() if other in own), *own)
 
     def _check(self, code: int) -> None:
         if code:
@@ -124,8 +131,9 @@ class Compiler:
         create = self._library.nvrtcCreateProgram
         self._check(create(ctypes.byref(program), source.encode(), name.encode(), 0, None, None))
         try:
-            architecture = capability.replace(".", "")
-            words = [f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v", *options]
+            target, most = STANDS_IN.get(capability, (capability, 0))
+            words = [f"--gpu-architecture=sm_{target.replace('.', '')}", "--ptxas-options=-v"]
+            words += [f"--maxrregcount={most}"] * bool(most) + [*options]
             given = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
             failed = self._library.nvrtcCompileProgram(program, len(words), given)
             log = self._text(program, "ProgramLog")
@@ -144,18 +152,32 @@ def first_error(log: str, name: str) -> str:
 
 
 @cache
-def load(library: str = "") -> Compiler:
-    """Return the compiler of a library, by default the first one that is installed.
+def load(library: str = "", capability: str = "") -> Compiler:
+    """Return the compiler of a library, by default of the first one that is installed.
+
+    Parameters
+    ----------
+    library : str
+        Its file.
+    capability : str
+        A compute capability: an installed library that compiles for it comes first.
 
     Raises
     ------
     SweepError
         There is none.
     """
+    first = None
     for path, version in _libraries(library):
         try:
-            return Compiler(ctypes.CDLL(path), version)
+            found = Compiler(ctypes.CDLL(path), version)
         except (OSError, AttributeError) as error:
             if library:
                 raise SweepError(f"{library}: is no NVRTC: {error}") from None
-    raise SweepError(_NO_LIBRARY)
+            continue
+        if not capability or capability in found.capabilities:
+            return found
+        first = first or found
+    if first is None:
+        raise SweepError(_NO_LIBRARY)
+    return first

@@ -15,7 +15,7 @@ from sweep.errors import PlanError, SweepError, nearest
 from sweep.space import KernelSpace
 from sweep.space.space import GOLDEN
 from sweep.space.valid import Names, valid_configurations
-from sweep.specs import Kernel
+from sweep.specs import Device, Kernel
 
 Macros = dict[str, float | str | bool]
 """The macros of a variant with their values."""
@@ -28,7 +28,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def macros_of(source: str, kernel: Kernel, also: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the parameters that occur in a source, and the sizes that shall be macros, too.
+    """Return the parameters that occur in a source, and what else shall be macros.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ def macros_of(source: str, kernel: Kernel, also: Sequence[str] = ()) -> tuple[st
     kernel : Kernel
         The kernel file.
     also : sequence of str
-        Problem sizes that the source takes as macros. A size is usually an argument.
+        Problem sizes and parameters that the source takes as macros, or that decide how often its
+        loops turn. A size is usually an argument.
 
     Raises
     ------
@@ -45,11 +46,14 @@ def macros_of(source: str, kernel: Kernel, also: Sequence[str] = ()) -> tuple[st
         One of ``also`` is no size.
     """
     for name in also:
-        if name not in kernel.sizes:
-            known = nearest(name, kernel.sizes)
-            raise SweepError(f"--define {name}: no problem size of {kernel.key}{known}")
-    words = set(_WORD.findall(_NO_CODE.sub(" ", source)))
-    return (*(name for name in kernel.parameters if name in words), *also)
+        if name not in (*kernel.sizes, *kernel.parameters):
+            known = nearest(name, [*kernel.sizes, *kernel.parameters])
+            raise SweepError(
+                f"--define {name}: no problem size or parameter of {kernel.key}{known}"
+            )
+    words = {*_WORD.findall(_NO_CODE.sub(" ", source)), *also}
+    sizes = (name for name in also if name in kernel.sizes)
+    return (*(name for name in kernel.parameters if name in words), *sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,15 @@ class Variants:
         Problem sizes with one value.
     kernel : Kernel
         The kernel file.
+    devices : sequence of Device
+        Those of the space; formulas may read what is known of them.
     """
 
     axes: Mapping[str, Sequence[Any]]
     rows: np.ndarray
     fixed: Mapping[str, float]
     kernel: Kernel
+    devices: Sequence[Device] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -108,20 +115,50 @@ class Variants:
 
     def block(self, number: int) -> tuple[int, int, int] | None:
         """Return the width, height and depth of a variant's block, if its macros decide them."""
-        values: dict[str, Any] = {**self.fixed, **self[number]}
+        width, height = (float(side[number]) for side in self._launch[:2])
+        if not (1 <= width < math.inf and 1 <= height < math.inf):
+            return None
+        return int(width), int(height), 1
+
+    def blocks(self, number: int) -> int | None:
+        """Return the blocks of a variant's grid, if its macros decide them."""
+        blocks = float(self._launch[2][number])
+        return int(blocks) if 1 <= blocks < math.inf else None
+
+    @cached_property
+    def _launch(self) -> list[np.ndarray]:
+        return self.evaluated(["launch.block_x", "launch.block_y", "launch.blocks"], {})
+
+    def evaluated(self, paths: Sequence[str], names: Mapping[str, Any]) -> list[np.ndarray]:
+        """Return what formulas of the kernel file are for each variant, NaN where nothing says.
+
+        Parameters
+        ----------
+        paths : sequence of str
+            Dotted paths of the formulas, such as ``instructions.fp32``.
+        names : mapping
+            What they may read beside macros, sizes and derived names, each a number.
+
+        Returns
+        -------
+        list of ndarray, shape (variants,)
+        """
+        values: dict[str, Any] = {**names, **self.fixed}
+        for (name, numbers), places in zip(self.axes.items(), self.rows.T, strict=True):
+            column = np.asarray(numbers)[places]
+            values[name] = column.astype(np.float64) if column.dtype.kind in "iu" else column
+        faults: dict[str, Any] = {}
         for name, expression in self.kernel.derived.items():
             if expression.names <= values.keys():
-                values[name], _ = expression.evaluate(values)
-        sides = []
-        for side in ("launch.block_x", "launch.block_y"):
-            expression = self.kernel.expressions[side]
-            if not expression.names <= values.keys():
-                return None
-            value, fault = expression.evaluate(values)
-            if fault.any() or not 1 <= float(value) < math.inf:
-                return None
-            sides.append(int(value))
-        return sides[0], sides[1], 1
+                values[name], faults[name] = expression.evaluate(values, faults)
+        found = []
+        for path in paths:
+            own, number = self.kernel.expressions.get(path), np.full(len(self), np.nan)
+            if own is not None and own.names <= values.keys():
+                value, fault = own.evaluate(values, faults)
+                number = np.where(fault, np.nan, value) + np.zeros(len(self))
+            found.append(number)
+        return found
 
 
 def variants_of(source: str, space: KernelSpace, also: Sequence[str] = ()) -> Variants:
@@ -158,7 +195,7 @@ def variants_of(source: str, space: KernelSpace, also: Sequence[str] = ()) -> Va
             column[:] = np.searchsorted(np.unique(values), found.column(name))
     sorted_axes = {name: tuple(np.unique(values).tolist()) for name, values in chosen.items()}
     rows = np.unique(places, axis=0) if chosen else places[:1]
-    return Variants(sorted_axes, rows, space.fixed, kernel)
+    return Variants(sorted_axes, rows, space.fixed, kernel, space.devices)
 
 
 def definition(name: str, value: float | str | bool) -> str:

@@ -9,14 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.passes import get_pass, get_plain_pass
+from sweep.compiler.arrays import get_arrays_pass
+from sweep.compiler.passes import get_pass
+from sweep.compiler.source import Pass
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, clock_on_devices
-from sweep.evaluation.tables import Tables, form_of, is_small, pack, restricted, tables_of
+from sweep.evaluation.tables import (
+    Tables,
+    form_of,
+    is_small,
+    pack,
+    restricted,
+    sequence_length,
+    tables_of,
+)
 from sweep.evaluation.variables import Variable, variables
 from sweep.fields import STATUS
 from sweep.models import get_model
+from sweep.models.base import Model
 from sweep.space import Box, KernelSpace, Plan, cut_box
 
 Array = np.ndarray[Any, Any]
@@ -79,6 +90,7 @@ def evaluate_box(
     parts = [whole]
     if not is_small(space) and form_of(whole.shape) == "rows":
         parts = list(cut_box(whole, limits.LAUNCHES))
+    is_compiled = space.n_points > limits.UNCOMPILED
     for part in parts:
         tables = tables_of(space, part, buffers.steps)
         inside: Any = (..., *part.within(whole))
@@ -86,7 +98,8 @@ def evaluate_box(
         pick = partial(restricted, index=part.within(tables.box))
         _fill_launch(tables.launch, wanted, pick, arrays)
         for number, name in enumerate(plan.models):
-            _fill_model(plan, number, wanted, arrays, part, tables.box, tables.inputs(plan, name))
+            inputs = tables.inputs(plan, name)
+            _fill_model(plan, number, wanted, arrays, part, tables.box, inputs, is_compiled)
     return result
 
 
@@ -118,24 +131,52 @@ def _fill_model(
     box: Box,
     covered: Box,
     inputs: Mapping[str, Array],
-    form: str | None = None,
-    is_compiled: bool = True,
+    is_compiled: bool,
 ) -> None:
     """Fill the results of a plan's model over a box, whose inputs cover another one."""
     model = get_model(plan.models[number])
     own = [v for v in wanted if not v.is_launch and v.model in (None, model.name)]
     if not own:
         return
-    found = [arrays[v.name] if v.model else arrays[v.name][number] for v in own]
-    outputs = tuple(v.source for v in own)
-    get = get_pass if is_compiled else get_plain_pass
-    for block in blocks(box):
-        packed = pack(model, inputs, covered, block, form)
-        fill = get(packed.read_by(model.name, plan.variant, outputs))
-        rows = (packed.n_rows, packed.n_inner)
-        views = [array[block.within(box)].reshape(rows) for array in found]
-        with np.errstate(all="ignore"):
-            fill(*packed.arguments, *views)
+    found = {v.source: arrays[v.name] if v.model else arrays[v.name][number] for v in own}
+    fill = _fill_compiled if is_compiled else _fill_by_numpy
+    for block in blocks(box) if is_compiled else cut_box(box, limits.ARRAYS):
+        inside = block.within(box)
+        results = {name: array[inside] for name, array in found.items()}
+        fill(model, plan.variant, inputs, covered, block, results)
+
+
+def _fill_compiled(
+    model: Model,
+    variant: str,
+    inputs: Mapping[str, Array],
+    covered: Box,
+    block: Box,
+    results: Mapping[str, Array],
+) -> None:
+    """Fill a model's results over a block with its compiled pass."""
+    packed = pack(model, inputs, covered, block)
+    fill = get_pass(packed.read_by(model.name, variant, tuple(results)))
+    views = [array.reshape(packed.n_rows, packed.n_inner) for array in results.values()]
+    with np.errstate(all="ignore"):
+        fill(*packed.arguments, *views)
+
+
+def _fill_by_numpy(
+    model: Model,
+    variant: str,
+    inputs: Mapping[str, Array],
+    covered: Box,
+    block: Box,
+    results: Mapping[str, Array],
+) -> None:
+    """Fill a model's results over a block without compilation."""
+    length, index = sequence_length(inputs, model), block.within(covered)
+    evaluate = get_arrays_pass(Pass(model.name, variant, "rows", tuple(results), length))
+    given = {name: np.asarray(restricted(t, index), float) for name, t in inputs.items()}
+    with np.errstate(all="ignore"):
+        for name, values in evaluate(given).items():
+            results[name][...] = values
 
 
 def blocks(box: Box) -> list[Box]:
@@ -152,7 +193,7 @@ def blocks(box: Box) -> list[Box]:
 
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
     """Compile every pass that a run will need, before the clock starts."""
-    for space in spaces:
+    for space in (s for s in spaces if s.n_points > limits.UNCOMPILED):
         # The form of a pass follows from the number of clocks in a chunk.
         sizes = zip(space.grid.dimensions, space.grid.box(0).stop, strict=True)
         stop = tuple(n if d.is_clock else 1 for d, n in sizes)
@@ -194,10 +235,9 @@ def evaluate_points(
         pick = partial(_at, index=tuple(index), shape=line.shape)
         arrays = {n: np.empty((*a.shape[:-1], *line.shape), a.dtype) for n, a in found.items()}
         _fill_launch(tables.launch, wanted, pick, arrays)
-        is_compiled = len(chosen) > limits.FEW_POINTS
         for number, name in enumerate(plan.models):
             inputs = {n: pick(table) for n, table in tables.inputs(plan, name).items()}
-            _fill_model(plan, number, wanted, arrays, line, line, inputs, "rows", is_compiled)
+            _fill_model(plan, number, wanted, arrays, line, line, inputs, is_compiled=False)
         for name, array in arrays.items():
             found[name][..., chosen] = array.reshape(*found[name].shape[:-1], -1)
     return found

@@ -9,23 +9,18 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.counts import Evaluator, StepCache, device_array
+from sweep.evaluation.device_names import device_names, device_values
 from sweep.evaluation.stages import block_of, stages_of, summed
 from sweep.fields import STATUS
 from sweep.hardware.clocks import clock_ratio
 from sweep.hardware.derived import dram_share
 from sweep.hardware.occupancy import block_limits, grid_occupancy
-from sweep.hardware.occupancy_limits import (
-    Limits,
-    l1_bytes_of,
-    limits_for,
-    local_l1_bytes_of,
-)
+from sweep.hardware.occupancy_limits import Limits, limits_for
 from sweep.models import stated_facts
 from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload
 from sweep.space import Box, Dimension, KernelSpace
 from sweep.specs import Device
-from sweep.specs.compiled import TARGET, target_number
 
 
 @dataclass(frozen=True)
@@ -186,36 +181,14 @@ def _columns(dimension: Dimension, start: int, stop: int, axis: int, ndim: int) 
     }
 
 
-def _device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Any:
-    return device_array([d.values.get(path, np.nan) for d in devices], ndim)
-
-
 def _of_devices(
     devices: tuple[Device, ...], ndim: int
 ) -> tuple[Limits, dict[str, Array], Array, Array]:
     """Return limits, the names that expressions may use, memory bandwidth and share of DRAM."""
     limits = limits_for([d.limits for d in devices], (len(devices),) + (1,) * (ndim - 1))
-    l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
-    local = [local_l1_bytes_of(d.compute_capability) for d in devices]
-    major_minor = [float(d.compute_capability or 0) for d in devices]
-    chip = {
-        name: _device_values(devices, f"chip.{name}", ndim)
-        for name in ("warp_size", "sm_count", "lanes_per_sm")
-    }
-    names = {
-        **chip,
-        "l1_bytes": device_array(l1_bytes, ndim),
-        "local_l1_bytes": device_array(local, ndim),
-        "l2_bytes": np.nan_to_num(_device_values(devices, "chip.l2", ndim)),
-        "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
-        "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
-        "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
-        "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
-        "compute_capability": device_array(major_minor, ndim),
-        TARGET: device_array([target_number(d.target) for d in devices], ndim),
-    }
     shares = device_array([dram_share(stated_facts(d.model_parameters)) for d in devices], ndim)
-    return limits, names, _device_values(devices, "chip.memory_bandwidth", ndim), shares
+    bandwidth = device_values(devices, "chip.memory_bandwidth", ndim)
+    return limits, device_names(devices, limits, ndim), bandwidth, shares
 
 
 def _launch_status(of_occupancy: Array, failed: Any, *conditions: Any) -> Array:
@@ -259,8 +232,8 @@ def clock_on_devices(
     ndim : int
         Number of axes.
     """
-    nominal = _device_values(devices, f"clocks.{clock}_nominal", ndim)
-    ends = (_device_values(devices, f"clocks.{clock}_{end}", ndim) for end in ("min", "max"))
+    nominal = device_values(devices, f"clocks.{clock}_nominal", ndim)
+    ends = (device_values(devices, f"clocks.{clock}_{end}", ndim) for end in ("min", "max"))
     low, high = (np.where(np.isfinite(end), end, nominal) for end in ends)
     ((name, values),) = column.items()
     if name.endswith("_ratio"):

@@ -49,9 +49,15 @@ MOST_KEPT = 10_000
 """Most configurations of a group that a sorted list keeps; more are sorted once."""
 # Not measured: an insertion moves half of the list, which is short as long as this fits the cache.
 
-FEW_POINTS = 2000
-"""Points of a model up to which Python evaluates them one by one."""
-# To compile a pass takes as long as some thousand of them.
+UNCOMPILED = 1 << 22
+"""Points of a kernel up to which NumPy evaluates the models, without compilation."""
+# A million points of xgemm take 1.4 s of CPU either way, most of it for launches, and compilation 4
+# to 8 s before; those of a kernel with one launch 0.4 s and not 0.15. The ten stages of
+# cyclic_reduction take 1.8 s, and their compilation 35 s.
+
+ARRAYS = 1 << 15
+"""Points that NumPy evaluates at once."""
+# Half and twice as many take the same time, an eighth and four times as many up to 1.8 times.
 
 MOST_BYTES = 16 << 30
 """Most bytes of results of one read of a plan; who wants more has forgotten to select."""

@@ -82,7 +82,9 @@ class Task:
 
     @property
     def is_reducible(self) -> bool:
-        """Whether compiled passes can answer: everything is a model's, and groups are large."""
+        """Whether compiled passes answer: all is a model's, and the kernel and groups are large."""
+        if self.whole.n_points <= limits.UNCOMPILED:
+            return False
         keep, indices = self.reduction.keep, self.reduction.indices
         is_code = keep.kind == "codes"
         if not self.variables or any(v.is_launch or v.is_code != is_code for v in self.variables):

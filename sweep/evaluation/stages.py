@@ -208,10 +208,12 @@ def _global_access(
         l2_hits = evaluate.share(access.l2_hit_rate, of_l2=True)
     l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
     l1_hits, l2_hits = steps(kept, l1_hits, l2_hits, cached(access, evaluate), l2_bytes)
+    is_coalesced = _coalesced(cost, aligned)
     if access.memory == "texture":
         passes = np.maximum(
             passes, steps(_of_facts, evaluate.devices, texture_passes, evaluate.ndim)
         )
+        cost = Cost(*(steps(_beyond, part, l1_hits) for part in cost))
     link: dict[str, Any] = {}
     if access.memory == "host":
         l2_hits = evaluate.constant(1.0)
@@ -223,7 +225,7 @@ def _global_access(
         bytes=size,
         transactions=cost.transactions,
         sectors=cost.sectors,
-        coalesced=_coalesced(cost, aligned),
+        coalesced=is_coalesced,
         moved_bytes=cost.bytes,
         l1_hit_rate=l1_hits,
         l2_hit_rate=l2_hits,
@@ -231,6 +233,11 @@ def _global_access(
         memory=access.memory,
         **link,
     )
+
+
+def _beyond(part: Array, hit_rate: Array) -> Array:
+    """Return what a first-level cache passes on."""
+    return part * (1.0 - hit_rate)
 
 
 def _requests(access: Access, evaluate: Evaluator, block: Block, size: Array, cost: Cost) -> Array:

@@ -85,7 +85,7 @@ def model_inputs(
 ) -> dict[str, Array]:
     """Return what a model's pass reads over a box, and all arguments of the body, by name."""
     inputs = pass_inputs(launch, model, variant, options)
-    length = _sequence_length(inputs, model)
+    length = sequence_length(inputs, model)
     for i in (i for i in model.inputs if i.factor):
         for name in parts_of(i.symbol, length if i.sequence else None):
             with np.errstate(all="ignore"):
@@ -149,7 +149,7 @@ def _flat(
     return inputs, length
 
 
-def _sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
+def sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
     """Return how many numbers the sequence inputs have."""
     names = [nominal(i.symbol) if i.factor else i.symbol for i in model.inputs if i.sequence]
     return sum(part in inputs for name in names[:1] for part in parts_of(name, len(inputs)))
@@ -216,7 +216,7 @@ def pack(
         Rows of the box before; those that do not depend on where the box has moved are kept.
     """
     shape, index, rows = box.shape, box.within(covered), {} if rows is None else rows
-    length = _sequence_length(inputs, model)
+    length = sequence_length(inputs, model)
     launch_names, clock_names = input_names(model, length)
     form = form or form_of(shape)
     n_outer = _outer_axes(shape, form)

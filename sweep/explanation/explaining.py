@@ -18,7 +18,7 @@ from sweep.explanation.sections import Comparison, Explanation, Line, Section, l
 from sweep.explanation.trace import Trace
 from sweep.fields import FITTED, STATUS
 from sweep.hardware.clocks import voltage_at
-from sweep.query.answer import scaled
+from sweep.query.texts import scaled
 from sweep.runs.record import Source
 from sweep.space import KernelSpace, Plan, resolve
 

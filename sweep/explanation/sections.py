@@ -140,11 +140,12 @@ class Explanation:
                 return section
         raise KeyError(title)
 
-    def to_text(self) -> str:
-        """Return aligned text, at most 100 characters wide."""
-        lines = [*_wrapped(self.title), *_wrapped(self.reference)]
+    def to_text(self, width: int = WIDTH) -> str:
+        """Return aligned text, at most so many characters wide."""
+        lines = [*_wrapped(self.title, width=width), *_wrapped(self.reference, width=width)]
         for section in self.sections:
-            lines += ["", section.title, "-" * min(len(section.title), WIDTH), *_table(section)]
+            rule = "-" * min(len(section.title), width)
+            lines += ["", section.title, rule, *_table(section, width)]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -203,10 +204,10 @@ def _wrapped(text: str, first: str = "", rest: str = "", **options: Any) -> list
     return textwrap.wrap(text, initial_indent=first, subsequent_indent=rest, **options)
 
 
-def _table(section: Section) -> Iterator[str]:
+def _table(section: Section, width: int) -> Iterator[str]:
     """Yield the lines of a section: name, value, unit, formula, and equation or source."""
 
-    def widest(texts: Sequence[str], limit: int = WIDTH) -> int:
+    def widest(texts: Sequence[str], limit: int = width) -> int:
         return max((len(text) for text in texts if len(text) <= limit), default=0)
 
     lines, sources = section.lines, section.sources
@@ -215,7 +216,7 @@ def _table(section: Section) -> Iterator[str]:
     value, unit = widest([line.shown for line in lines], TEXT), widest(units)
     start = 2 + name + 2 + value + 1 + unit + (2 if unit else 1)
     for line, its_unit, tag in zip(lines, units, section.tags, strict=True):
-        texts = [p for text in line.explained for p in _hanging(text, start, tag)] or [""]
+        texts = [p for text in line.explained for p in _hanging(text, start, tag, width)] or [""]
         is_text = isinstance(line.value, str)
         shown = line.shown.ljust(value) if is_text else line.shown.rjust(value)
         first = f"{' ' if line.used else UNUSED} {line.name:<{name}}  {shown} "
@@ -223,21 +224,21 @@ def _table(section: Section) -> Iterator[str]:
         if len(first) > start and texts[0]:  # too long for its column
             yield first.rstrip()
             first = " " * start
-        yield f"{first + texts[0]:<{WIDTH - len(tag)}}{tag}".rstrip()
+        yield f"{first + texts[0]:<{width - len(tag)}}{tag}".rstrip()
         for text in texts[1:]:
             yield " " * start + text
     if not all(line.used for line in lines):
         yield f"{UNUSED} worked out, but not part of the result"
     for source, number in sources.items():
-        yield from _wrapped(source, f"  [{number}] ", "      ", break_on_hyphens=True)
+        yield from _wrapped(source, f"  [{number}] ", "      ", break_on_hyphens=True, width=width)
     for note in section.notes:
-        yield from _wrapped(note, "  ", "  ")
+        yield from _wrapped(note, "  ", "  ", width=width)
 
 
-def _hanging(text: str, start: int, tag: str) -> list[str]:
+def _hanging(text: str, start: int, tag: str, limit: int) -> list[str]:
     """Wrap a text to the room right of ``start``, leaving space for the tag on the first line."""
     room = "." * (len(tag) + 2 if tag else 0)
-    width = max(WIDTH - start, len(room) + TEXT)
+    width = max(limit - start, len(room) + TEXT)
     lines = _wrapped(text, room, "  ", width=width, break_long_words=False)
     return [lines[0].removeprefix(room), *lines[1:]] if lines else []
 

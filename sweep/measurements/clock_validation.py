@@ -1,8 +1,10 @@
 """Predict times at many pairs of clocks from a few of them, with the models and simple rules.
 
-A kernel of which only times are known is described as a mix of computation and memory traffic
-(``mix.toml``). Each model uses the mix whose predictions are closest to the few given times; the
-other times test the predictions.
+A kernel of which only times are known is described as a mix of computation and memory traffic, of
+which L2 serves a share, with some number of warps to hide it (``mix.toml``). A few times do not
+tell these apart. For each hit rate and number of warps a model uses the computation with which it
+is closest to the given times, and the prediction is the geometric mean over all of them that are as
+close as the closest. No number is fitted to any other time; the other times test the predictions.
 """
 
 from __future__ import annotations
@@ -51,10 +53,13 @@ overlapped, fitted to the same given times as the mix."""
 COMPUTATION = (0.0, *(float(f"{x:.4g}") for x in np.geomspace(0.1, 1e4, 400)))
 """Instructions per load, from none to so many that memory does not matter."""
 
-HIT_RATES = tuple(float(f"{x:.3g}") for x in np.linspace(0.0, 1.0, 41))
+HIT_RATES = tuple(float(f"{x:.3g}") for x in np.linspace(0.0, 1.0, 21))
+REGISTERS = (32, 64, 128, 255)
+"""All warps that a multiprocessor of 65,536 registers holds, a half, a quarter, an eighth."""
+
 CLOSE = 1e-3
-"""Mixes and shares whose error is within this of the smallest count as equal; the middle one is
-used."""
+"""Mixes and shares whose error is within this of the smallest count as equal. Of those that differ
+in their computation alone, and of shares, the middle one is used."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Predicted:
     ratio, measured : array, shape (pairs,)
         Predicted and measured time over the measured time at the anchor [1].
     mix : tuple of float
-        The fitted instructions per load and L2 hit rate; empty for rules.
+        Instructions per load and L2 hit rate, the medians of all fitting mixes; empty for rules.
     """
 
     kernel: str
@@ -106,7 +111,7 @@ def validate_clocks(
         The device.
     given : sequence of (float, float)
         Pairs of core and memory clock [MHz] whose times determine the mix: one pair determines its
-        computation, two or more also its L2 hit rate.
+        computation, more also its L2 hit rate and how many warps hide its latencies.
     anchor : (float, float), optional
         The pair to which times are relative; the device's nominal clocks by default.
     models : sequence of str
@@ -166,7 +171,7 @@ def predicted(
     """
     _check(times, anchor, given)
     names = tuple(models) or tuple(model_names())
-    mixes, of_mixes = _of_mixes(times, device, names, variant, len(given))
+    mixes, of_mixes = _of_mixes(times, device, names, variant)
     candidates = _candidates(of_mixes, anchor)
     result = []
     for kernel, measured in times.items():
@@ -175,7 +180,7 @@ def predicted(
         truth, target = (np.array([ratio[pair] for pair in pairs]) for pairs in (left, given))
         for by, relative in candidates.items():
             values = relative(left)
-            wrong = relative(given) / target[:, np.newaxis] - 1.0
+            wrong = relative(given) / target[:, np.newaxis, np.newaxis] - 1.0
             complete = np.isfinite(values).all(axis=0)
             error = np.where(complete, np.sqrt(np.mean(wrong**2, axis=0)), np.inf)
             if not np.isfinite(error).any():
@@ -183,11 +188,18 @@ def predicted(
                     f"{by} has no time on {device.key} at all clocks of the file: see"
                     f" `sweep list models --device {device.key}`"
                 )
-            near = np.flatnonzero(error <= error.min() + CLOSE)
-            best = int(near[len(near) // 2])
-            mix = mixes[best] if by in of_mixes else ()
-            result.append(Predicted(kernel, by, left, values[:, best], truth, mix))
+            lines, best = _middles(error <= error.min() + CLOSE)
+            predicted = np.exp(np.mean(np.log(values[:, lines, best]), axis=1))
+            mix = tuple(np.median(mixes[lines, best], axis=0).tolist()) if by in of_mixes else ()
+            result.append(Predicted(kernel, by, left, predicted, truth, mix))
     return result
+
+
+def _middles(near: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows that have true values, and the column of the middle one in each."""
+    lines = np.flatnonzero(near.any(axis=1))
+    found = (np.flatnonzero(near[line]) for line in lines)
+    return lines, np.array([columns[len(columns) // 2] for columns in found])
 
 
 def _check(times: ClockTimes, anchor: Pair, given: Sequence[Pair]) -> None:
@@ -208,11 +220,12 @@ def _candidates(
 ) -> dict[str, Callable[[Sequence[Pair]], Array]]:
     """Return what predicts relative times at pairs of clocks, by rule and model.
 
-    The predictions have a row for each pair, and a column for each share or mix to choose from.
+    The predictions have the shape (pairs, hit rates and registers, computations) or (pairs, 1,
+    shares).
     """
 
     def of_rule(rule: Callable[[Array, Array], Array], pairs: Sequence[Pair]) -> Array:
-        core, memory = (np.array(anchor) / np.array(pairs, float)).T[..., np.newaxis]
+        core, memory = (np.array(anchor) / np.array(pairs, float)).T[..., np.newaxis, np.newaxis]
         return rule(core, memory)
 
     def of_model(times: Mapping[Pair, Array], pairs: Sequence[Pair]) -> Array:
@@ -223,28 +236,26 @@ def _candidates(
 
 
 def _of_mixes(
-    times: ClockTimes, device: Device, models: Sequence[str], variant: str, n_given: int
-) -> tuple[list[tuple[float, ...]], dict[str, dict[Pair, Array]]]:
-    """Return all mixes, and for each model their times at each pair of clocks."""
+    times: ClockTimes, device: Device, models: Sequence[str], variant: str
+) -> tuple[Array, dict[str, dict[Pair, Array]]]:
+    """Return all mixes, and for each model their times at each pair of clocks.
+
+    Mixes have the shape (hit rates and registers, computations, 2): computation and hit rate.
+    """
     pairs = {pair for own in times.values() for pair in own}
     core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
-    axes = {"computation": COMPUTATION, "hit_rate": HIT_RATES if n_given > 1 else (0.0,)}
-    plan = Plan(
-        ("mix",),
-        (device.key,),
-        tuple(models),
-        variant=variant,
-        axes={**axes, "core_clock": tuple(core), "memory_clock": tuple(memory)},
-        outputs=("execution_time",),
-        precision="float64",
-        layout="grid",
-    )
+    axes = {"hit_rate": HIT_RATES, "registers": REGISTERS, "computation": COMPUTATION}
+    plan = Plan(("mix",), (device.key,), tuple(models), variant=variant, layout="grid",
+                axes={**axes, "core_clock": tuple(core), "memory_clock": tuple(memory)},
+                outputs=("execution_time",), precision="float64")  # fmt: skip
     text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
     found = over_clocks(plan, device, text)["execution_time"]
-    found = found.transpose("model", "core_clock", "memory_clock", ...)
-    of_models = found.values.reshape(len(models), len(core) * len(memory), -1)
+    found = found.transpose("model", "core_clock", "memory_clock", *axes)
+    of_models = found.values.reshape(len(models), len(core) * len(memory), -1, len(COMPUTATION))
     by_pair = (dict(zip(product(core, memory), own, strict=True)) for own in of_models)
-    return list(product(*axes.values())), dict(zip(models, by_pair, strict=True))
+    hits, _, computation = np.meshgrid(*axes.values(), indexing="ij")
+    mixes = np.stack([computation, hits], axis=-1).reshape(-1, len(COMPUTATION), 2)
+    return mixes, dict(zip(models, by_pair, strict=True))
 
 
 # ---------------------------------------------------------------------------- answers

@@ -191,7 +191,7 @@ def _parquet(answer: query.Answer, path: Path) -> None:
         import pyarrow  # noqa: F401
     except ImportError:
         raise QueryError(
-            "Parquet needs pyarrow, which is not installed: pip install 'sweep[parquet]'"
+            "Parquet needs pyarrow, which is not installed: pip install 'kernel-sweep[parquet]'"
         ) from None
     frame = answer.to_dataframe()
     frame["rests_on_assumed"] = [", ".join(names) for names in frame["rests_on_assumed"]]

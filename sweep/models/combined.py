@@ -12,7 +12,7 @@ theory between them. What each part is and comes from:
 - Warps that hide each other's waiting (Hong & Kim, ISCA 2009, MWP/CWP): here a closed queueing
   network of all resident warps, which pass the stations one after the other and wait in between, by
   approximate mean value analysis (P. Schweitzer, "Approximate analysis of multiclass closed
-  networks of queues", 1979). `docs/combined.md` derives the equations.
+  networks of queues", 1979). `docs/models/combined_network.md` derives the equations.
 - Hits of L2 and DRAM latency over the clocks (Wang & Chu 2017); hits of L1 from the kernel file.
 - Stages between barriers: serial if a single block is resident, as Zhang & Owens have it; of N
   resident blocks, all are in the same stage for one N-th of the time.
@@ -87,6 +87,10 @@ INPUTS = (
           ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
     counted("dram_loads", "n_miss", "loads from DRAM that a warp waits for",
             "kernel loads, over those under way at once"),
+    Input("link_time", "t_link", "s", "time of a warp's accesses on the link to the host",
+          "kernel accesses to mapped memory, by the device's link", sequence=True),
+    Input("link_wait", "wait_link", "s", "what a warp waits for loads over that link",
+          "the same, over those under way at once", sequence=True),
     counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
@@ -130,7 +134,6 @@ SYMBOLS = symbols_of(INPUTS) | {
     "specials": Symbol("D_special", "cycle", "demand of a warp on those of special functions"),
     "doubles": Symbol("D_fp64", "cycle", "demand of a warp on those of double precision"),
     "through_l2": Symbol("D_L2", "cycle", "demand of a warp on L2"),
-    "through_dram": Symbol("D_DRAM", "cycle", "demand of a warp on DRAM"),
 }
 _equation = equations("combined", SYMBOLS)
 
@@ -186,6 +189,12 @@ def dram_cycles(core_clock, active_sm, dram_bandwidth):
     return active_sm * (SECTOR_BYTES * core_clock / dram_bandwidth)
 
 
+@_equation("3a", "D_DRAM", "cycle", "demand of a warp on DRAM, or on the link to the host")
+def through_dram(dram_sectors, dram_cycles, link_time, active_sm, core_clock):
+    """Longer of both, which work side by side. The link keeps its time at all clocks."""
+    return max(dram_sectors * dram_cycles, link_time * (active_sm * core_clock))
+
+
 @_equation("4", "M", "cycle", "time of a warp alone in L2 and DRAM")
 def memory(through_l2, through_dram):
     """Longest of L2 and DRAM, which its sectors pass one behind the other."""
@@ -210,16 +219,17 @@ def arithmetic_wait(chain, alu_latency, share, schedulers, arithmetic):
 @_equation("6", "Z", "cycle", "what a warp alone would wait")
 def wait(
     arithmetic_wait, shared_loads, barriers, shared_latency, share, cache_wait, dram_loads,
-    dram_latency,
+    dram_latency, link_wait, core_clock,
 ):  # fmt: skip
     """Latency of the results that a warp needs, one after the other; barriers are as far away."""
     return (
         arithmetic_wait + shared_loads * shared_latency * share
         + barriers * shared_latency + cache_wait + dram_loads * dram_latency
+        + link_wait * core_clock
     )  # fmt: skip
 
 
-# --- Many warps: docs/combined.md derives this ----------------------------------------------------
+# --- Many warps: docs/models/combined_network.md derives this -------------------------------------
 
 
 @_equation("7", "N", "1", "warps resident on an SM")
@@ -323,10 +333,10 @@ def is_latency_bound(warps, longest, alone):
 def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
-    cache_wait, dram_loads, barriers, issue_cycles, fp32_cycles, integer_cycles, special_cycles,
-    fp64_cycles, unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles, l2_cycles,
-    alu_latency, shared_latency, launch_cycles, schedulers, parallelism, dram_bandwidth,
-    dram_latency, core_clock, corrected,
+    cache_wait, dram_loads, link_time, link_wait, barriers, issue_cycles, fp32_cycles,
+    integer_cycles, special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles,
+    shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency, launch_cycles, schedulers,
+    parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
@@ -350,11 +360,12 @@ def body(
         f_k = single_precision(fp32[k], fp32_cycles, integer[k], unified, u_k, x_k, one_pipe)
         s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
                          l1_sectors[k], l1_cycles)  # fmt: skip
-        c_k, h_k = l2_sectors[k] * l2_cycles, dram_sectors[k] * t_dram
+        c_k = l2_sectors[k] * l2_cycles
+        h_k = through_dram(dram_sectors[k], t_dram, link_time[k], active_sm, core_clock)
         a_k = arithmetic(i_k, f_k, n_k, u_k, x_k)
         z_k = arithmetic_wait(chain[k], alu_latency, share, schedulers, a_k)
-        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, share,
-                   cache_wait[k], dram_loads[k], dram_latency)  # fmt: skip
+        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, share, cache_wait[k],
+                   dram_loads[k], dram_latency, link_wait[k], core_clock)  # fmt: skip
         one_k = alone(a_k, s_k, memory(c_k, h_k), z_k, schedulers)
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
@@ -410,27 +421,22 @@ def body(
     }
 
 
-def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return the sectors of a warp on each level of the memory.
-
-    The link to the host works beside DRAM. Its time counts as that of the sectors that DRAM serves
-    in it, at the nominal memory clock.
-    """
+def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return the sectors of a warp on each level of the memory, and its time on the link."""
     l1 = l2 = dram = zero
     for access in stage.global_accesses:
         moved = access.count * access.moved_bytes / SECTOR_BYTES
-        beyond = moved * (1.0 - access.l1_hit_rate)
+        beyond = moved * access.passed_on
         # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
         l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.l2_hit_rate)
     on_link, _ = link_demand(zero, stage.global_accesses)
-    rate = work.memory_bandwidth * work.parameters["dram_share_fraction"] / SECTOR_BYTES
-    linked = np.where(on_link > 0.0, on_link * rate, 0.0)
-    return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": np.maximum(dram, linked)}
+    used = np.where(on_link > 0.0, on_link, 0.0)
+    return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": dram, "link_time": used}
 
 
 def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return what a warp waits for its loads: in cycles for caches, as a number for DRAM.
+    """Return what a warp waits for its loads: cycles of caches, seconds of the link, DRAM's number.
 
     A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
     for, at least one in all.
@@ -445,10 +451,13 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
             cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
             missed = missed + beyond * (1.0 - access.l2_hit_rate)
     _, beyond_link = link_demand(zero, stage.global_accesses)
-    cached = cached + beyond_link * work.clocks.core_nominal
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
     share = np.maximum(1.0 / work.memory_parallelism, least)
-    return {"cache_wait": np.where(loads > 0, cached, 0.0) * share, "dram_loads": missed * share}
+    return {
+        "cache_wait": np.where(loads > 0, cached, 0.0) * share,
+        "dram_loads": missed * share,
+        "link_wait": np.where(beyond_link > 0, beyond_link, 0.0) * share,
+    }
 
 
 def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
@@ -476,7 +485,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "chain": chain,
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
-        **_traffic(work, stage, zero),
+        **_traffic(stage, zero),
         **_waiting(work, stage, zero),
     }
 

@@ -27,7 +27,8 @@ class GlobalAccess:
 
     ``count`` is dynamic per thread; ``bytes`` per thread and access; ``transactions`` are the
     hardware transactions of one warp's access under the device's rule, ``moved_bytes`` the bytes
-    that they move, ``sectors`` the 32-byte sectors that it touches. ``l1_hit_rate`` is the share
+    that they move, ``sectors`` the 32-byte sectors that it touches; of a texture, which has a cache
+    on every device, what that cache does not serve. ``l1_hit_rate`` is the share
     of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
     that L2 does. ``wavefronts`` are the passes of one warp's access through the first-level cache,
     each of 128 bytes (see :func:`sweep.hardware.memory_rules.cache_rule_of`), or their equal in
@@ -50,6 +51,11 @@ class GlobalAccess:
     memory: str = "global"
     link_time: Array | None = None
     link_latency: Array | None = None
+
+    @property
+    def passed_on(self) -> Array | float:
+        """Share of ``moved_bytes`` that the first-level cache does not serve [1]."""
+        return 1.0 if self.memory == "texture" else 1.0 - self.l1_hit_rate
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from sweep.errors import QueryError
 from sweep.plot import draw
 from sweep.query import Answer, Row
 from sweep.query.agreement import PairOfModels, model_pairs, scale_factor
-from sweep.query.answer import scaled
 from sweep.query.changes import changes
 from sweep.query.pairing import Paired
+from sweep.query.texts import scaled
 
 Array = NDArray[Any]
 Curve = tuple[Array, Array]

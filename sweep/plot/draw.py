@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.query.answer import number, scaled
+from sweep.query.texts import number, scaled
 
 Array = NDArray[Any]
 

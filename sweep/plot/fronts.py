@@ -16,9 +16,9 @@ from sweep.fronts import knee
 from sweep.plot import draw
 from sweep.plot.subject import Subject
 from sweep.query import Row, pareto
-from sweep.query.answer import scaled
 from sweep.query.question import SENSES, ask
 from sweep.query.reduce import cloud
+from sweep.query.texts import scaled
 
 Array = NDArray[Any]
 
@@ -139,7 +139,7 @@ def pareto_plot(
             handles.append(draw.entry(text, marker="o", ms=3, color="#777777"))
         else:
             axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
-        handles += [draw.entry(note) for note in answer.notes if note.startswith("no valid")]
+        handles += [draw.entry(note) for note in answer.notes if note.startswith("no result")]
         draw.legend(figure, handles)
     return figure
 

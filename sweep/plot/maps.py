@@ -16,7 +16,7 @@ from sweep.fields import COMMON_FIELDS
 from sweep.plot import draw
 from sweep.plot.subject import Subject
 from sweep.query import Row
-from sweep.query.answer import scaled
+from sweep.query.texts import scaled
 
 Array = NDArray[Any]
 

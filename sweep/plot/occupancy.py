@@ -17,7 +17,7 @@ from sweep.fields import LIMITER
 from sweep.plot import draw
 from sweep.plot.subject import Subject
 from sweep.query import Row
-from sweep.query.answer import scaled
+from sweep.query.texts import scaled
 
 MARKERS = ("o", "s", "^", "D", "v")
 

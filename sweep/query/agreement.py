@@ -304,8 +304,6 @@ def compare_models(
         rows,
         ("kernel", "device"),
         {"loss_of_first": "1", "loss_of_second": "1", "rank_correlation": "1"},
-        (
-            f"{agreed} of {len(rows)} pairs share their best configuration",
-            "loss: how much worse one model's choice is by the other than that one's best",
-        ),
+        (f"{agreed} of {len(rows)} pairs share their best configuration",),
+        legend={"loss_of_first": "how much worse the choice of the first model is by the second"},
     )

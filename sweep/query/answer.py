@@ -8,10 +8,12 @@ import importlib
 import io
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from sweep.errors import QueryError, nearest
+from sweep.query import shown
 
 
 class Row(dict[str, Any]):
@@ -23,11 +25,20 @@ class Row(dict[str, Any]):
         Column to value.
     coordinates : sequence of str
         Which columns say where in the space the row is.
+    stars : collection of str, optional
+        Which values rest on assumed or fitted numbers; by default the first result of a row whose
+        ``rests_on_assumed`` names any.
     """
 
-    def __init__(self, values: Mapping[str, Any], coordinates: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        coordinates: Sequence[str] = (),
+        stars: Collection[str] | None = None,
+    ) -> None:
         super().__init__(values)
         self._coordinates = tuple(coordinates)
+        self.stars = None if stars is None else frozenset(stars)
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -56,6 +67,13 @@ class Answer(Sequence[Row]):
         The columns that say where in the space a row is.
     notes : tuple of str
         What a reader must know: assumed values, what was left out and why.
+    legend : mapping
+        What columns mean whose names do not say it; ``recall_K`` is ``recall_1``, ``recall_10``...
+    picture : callable, optional
+        Makes the answer that is printed in place of this one, such as bars of a histogram; takes
+        the words that say how to see this one.
+    is_chosen : bool
+        Whether somebody chose the columns: a table then shows these, however wide they are.
     """
 
     title: str
@@ -64,6 +82,9 @@ class Answer(Sequence[Row]):
     units: Mapping[str, str] = field(default_factory=dict)
     coordinates: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    legend: Mapping[str, str] = field(default_factory=dict)
+    picture: Callable[[str], Answer] | None = None
+    is_chosen: bool = False
 
     @classmethod
     def of(
@@ -74,6 +95,7 @@ class Answer(Sequence[Row]):
         units: Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
         columns: Sequence[str] | None = None,
+        legend: Mapping[str, str] | None = None,
     ) -> Answer:
         """Return the answer with some rows; a column that a row lacks is None.
 
@@ -82,17 +104,23 @@ class Answer(Sequence[Row]):
         title : str
             As the attribute.
         rows : iterable of mapping
-            Column to Python scalar.
+            Column to Python scalar; a :class:`Row` keeps its stars.
         coordinates, units, notes
             As the attributes.
         columns : sequence of str, optional
             By default those of all rows, in order.
+        legend : mapping, optional
+            As the attribute.
         """
         rows = list(rows)
         if columns is None:
             columns = list(dict.fromkeys(name for row in rows for name in row))
-        full = [Row({name: row.get(name) for name in columns}, coordinates) for row in rows]
-        return cls(title, tuple(columns), full, units or {}, tuple(coordinates), tuple(notes))
+        full = [
+            Row({name: row.get(name) for name in columns}, coordinates, getattr(row, "stars", None))
+            for row in rows
+        ]
+        return cls(title, tuple(columns), full, units or {}, tuple(coordinates), tuple(notes),
+                   legend or {})  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -104,11 +132,50 @@ class Answer(Sequence[Row]):
         """Return one column's values, row by row."""
         return [row[name] for row in self.rows]
 
-    def to_table(self) -> str:
-        """Return the rows as aligned text with units; values that all share stand above them."""
-        columns, shared = _columns(self)
-        rows = _table_lines(columns) if self.rows else ["(no rows)"]
-        return "\n".join([*([self.title] if self.title else []), *shared, *rows, *self.notes])
+    @property
+    def marked(self) -> str | None:
+        """The first column of results: what the question was about."""
+        names = (name for name in self.columns if name not in (*self.coordinates, "rank"))
+        return next(names, None)
+
+    def stars_of(self, row: Row) -> Collection[str]:
+        """Return the columns of a row whose values rest on assumed or fitted numbers."""
+        if row.stars is not None:
+            return row.stars
+        return (self.marked,) if row.get("rests_on_assumed") and self.marked else ()
+
+    def chosen(self, columns: Sequence[str]) -> Answer:
+        """Return the answer with some of its columns, in this order.
+
+        Raises
+        ------
+        QueryError
+            There is no such column.
+        """
+        for name in columns:
+            if name not in self.columns:
+                raise QueryError(
+                    f"the answer has no column '{name}'{nearest(name, self.columns)}"
+                    f" (columns: {', '.join(self.columns)})"
+                )
+        stars = [self.stars_of(row) for row in self]
+        rows = [Row({name: row[name] for name in columns}, self.coordinates, of)
+                for row, of in zip(self, stars, strict=True)]  # fmt: skip
+        return replace(self, columns=tuple(columns), rows=rows, picture=None, is_chosen=True,
+                       coordinates=tuple(n for n in self.coordinates if n in columns))  # fmt: skip
+
+    def to_table(self, width: int | None = None, *, wide: bool = False) -> str:
+        """Return the rows as aligned text with units; values that all share stand above them.
+
+        Parameters
+        ----------
+        width : int, optional
+            Characters of a line. By default ``COLUMNS`` if it is set, else those of the terminal,
+            else 100. Columns that do not fit are shortened or left out, and a line names them.
+        wide : bool
+            Whether to show all columns and all notes instead, however wide.
+        """
+        return shown.text(self, width, wide=wide)
 
     def to_json(self) -> str:
         """Return question, columns with units, rows in base units and notes as JSON."""
@@ -118,7 +185,8 @@ class Answer(Sequence[Row]):
             json.dumps({c: _finite(row[c]) for c in self.columns}, allow_nan=False) for row in self
         )
         inside = f"[\n  {rows}\n]" if rows else "[]"
-        return f'{head},\n"rows": {inside},\n"notes": {json.dumps(list(self.notes))}}}'
+        notes = [*self.notes, *(f"{name}: {what}" for name, what in self.legend.items())]
+        return f'{head},\n"rows": {inside},\n"notes": {json.dumps(notes)}}}'
 
     def to_csv(self) -> str:
         """Return a header and the rows in base units as CSV; absent values are empty."""
@@ -140,148 +208,22 @@ class Answer(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         """Return the table as HTML, for notebooks."""
-        columns, shared = _columns(self)
-        heads = [f"{name}\n[{unit}]" if unit else name for name, unit, _ in columns]
-        table = _elements("th", heads)
-        for row in zip(*(texts for *_, texts in columns), strict=True):
-            table += f"</tr><tr>{_elements('td', row)}"
-        body = f"<table><tr>{table}</tr></table>" if self.rows else "<p>(no rows)</p>"
-        above = [text for text in (self.title, *shared) if text]
-        return "\n".join([_elements("p", above), body, _elements("p", self.notes)])
+        whole = shown.layout(self.picture(shown.IN_PYTHON) if self.picture else self, None)
+        body = "" if whole.tables else "<p>(no rows)</p>"
+        for title, columns in whole.tables:
+            heads = [f"{c.name}\n[{c.unit}]" if c.unit else c.name for c in columns]
+            rows = zip(*(column.texts for column in columns), strict=True)
+            lines = [_elements("th", heads), *(_elements("td", row) for row in rows)]
+            body += _elements("p", [title] * bool(title))
+            body += f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        above = [text for text in whole.above if text != "(no rows)"]
+        return "\n".join([_elements("p", above), body, _elements("p", whole.below)])
 
 
 def _elements(tag: str, texts: Iterable[str]) -> str:
     """Return an element of HTML for each text; a new line is one there, too."""
     lines = (html.escape(text).replace("\n", "<br>") for text in texts)
     return "".join(f"<{tag}>{line}</{tag}>" for line in lines)
-
-
-# ---------------------------------------------------------------------------- as text
-
-PREFIXES = dict(zip(range(-15, 12, 3), ("f", "p", "n", "µ", "m", "", "k", "M", "G"), strict=True))
-SCALABLE = frozenset({"s", "J", "W"})
-WIDEST = 1e6  # a column whose values spread further is shown without a prefix
-DIGITS = 5
-NUMERIC = re.compile(r"(-|tie|-?(\d+(\.\d+)?(e[-+]?\d+)?|inf|nan)\*?( %)?)")
-HEAD_WIDTH = 9  # column names longer than this and than their cells are broken at underscores
-
-
-def scaled(values: Sequence[float | None], unit: str) -> tuple[float, str]:
-    """Return a divisor of values, and their unit with a prefix, so that they are easy to read.
-
-    >>> scaled([2.5e-5, 1.5e-4], "s")
-    (1e-06, 'µs')
-    """
-    sizes = [abs(v) for v in values if v is not None and math.isfinite(v) and v != 0]
-    if unit not in SCALABLE or not sizes or max(sizes) / min(sizes) > WIDEST:
-        return 1.0, unit
-    power = 3 * math.floor(math.log10(min(sizes)) / 3)
-    power = max(min(PREFIXES), min(power, max(PREFIXES)))
-    return (10.0**power, PREFIXES[power] + unit)
-
-
-def number(value: Any, digits: int = DIGITS) -> str:
-    """Return a value as people write it: no trailing zeros, integers in full."""
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float):
-        if value.is_integer() and abs(value) < 1e15:
-            return str(int(value))
-        return f"{value:.{digits}g}"
-    if isinstance(value, dict):
-        parts = (f"{100 * v:.3g} %" if isinstance(v, float) else number(v) for v in value.values())
-        return ", ".join(map(" ".join, zip(value, parts, strict=True))) or "-"
-    if isinstance(value, list | tuple):
-        return ", ".join(number(part) for part in value) or "-"
-    return str(value)
-
-
-def _percent(value: Any) -> str:
-    if value is None:
-        return "-"
-    if value == 0:
-        return "tie"
-    return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:.0f} %"
-
-
-Column = tuple[str, str, list[str]]
-"""One column of a table: its name, its unit as shown, and the text of each row."""
-
-
-def _columns(answer: Answer) -> tuple[list[Column], list[str]]:
-    """Return the columns of the table, and a line with the values that all rows share."""
-    rows, valid = answer.rows, [r for r in answer.rows if r.get("status") in (None, "valid")]
-    hidden = {"rests_on_assumed", *(["status"] if len(valid) == len(rows) else [])}
-    names = [c for c in answer.columns if any(row[c] is not None for row in rows)]
-    names = [name for name in names if name not in hidden]
-    of_place = [name for name in answer.coordinates if name in names]
-    shared = [c for c in of_place if rows[1:] and all(row[c] == rows[0][c] for row in rows)]
-    # Coordinates that only some kernels have share a column.
-    partial = [c for c in of_place if 0 < sum(row[c] is not None for row in valid) < len(valid)]
-    results = (c for c in answer.columns if c not in answer.coordinates and c != "rank")
-    marked = next(results, None)
-    columns: list[Column] = []
-    for name in names:
-        if name in shared or name in partial[1:]:
-            continue
-        if name in partial:
-            texts = [
-                " ".join(_assignment(c, row[c], answer) for c in partial if row[c] is not None)
-                for row in rows
-            ]
-            columns.append(("configuration", "", [text or "-" for text in texts]))
-            continue
-        texts, unit = _texts(answer, name)
-        if name == marked:
-            texts = [text + "*" * bool(row.get("rests_on_assumed"))
-                     for text, row in zip(texts, rows, strict=True)]  # fmt: skip
-        columns.append((name, unit, texts))
-    same = ", ".join(_assignment(name, rows[0][name], answer) for name in shared)
-    return columns, [f"all rows: {same}"] if same else []
-
-
-def _assignment(name: str, value: Any, answer: Answer) -> str:
-    unit = answer.units.get(name, "1")
-    return f"{name}={number(value)}" + ("" if unit in ("", "1") else f" {unit}")
-
-
-def _texts(answer: Answer, name: str) -> tuple[list[str], str]:
-    """Return one column's texts and its unit as shown."""
-    values = answer.column(name)
-    if name == "runner_up":
-        return [_percent(value) for value in values], ""
-    unit, factor = answer.units.get(name, ""), 1.0
-    numbers = [value for value in values if isinstance(value, int | float)]
-    if name not in answer.coordinates:
-        factor, unit = scaled(numbers, unit) if numbers else (1.0, "")
-    texts = [number(v / factor if isinstance(v, float) else v) for v in values]
-    return texts, "" if unit == "1" else unit
-
-
-def _table_lines(columns: Sequence[Column]) -> Iterator[str]:
-    """Yield the lines of a table: the headers, a rule and the rows."""
-    heads = [_head(name, unit, max(HEAD_WIDTH, *map(len, texts))) for name, unit, texts in columns]
-    height = max(map(len, heads))
-    aligned = []
-    for head, (_, _, texts) in zip(heads, columns, strict=True):
-        lines = [*[""] * (height - len(head)), *head]
-        width = max(map(len, [*lines, *texts]))
-        align = str.rjust if all(map(NUMERIC.fullmatch, texts)) else str.ljust
-        aligned.append([align(text, width) for text in (*lines, "-" * width, *texts)])
-    for line in zip(*aligned, strict=True):
-        yield "  ".join(line).rstrip()
-
-
-def _head(name: str, unit: str, width: int) -> list[str]:
-    """Return a column's name in lines no wider than ``width`` where underscores allow it."""
-    lines = [""]
-    for part in re.findall(r"[^_]*_?", name):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
-    return [*lines, f"[{unit}]"] if unit else lines
 
 
 def _finite(value: Any) -> Any:

@@ -139,6 +139,7 @@ class Change:
             "front_changes": None if fronts is None else len(fronts[0] ^ fronts[1]),
             "worst_regime": self.worst_regime(),
             "verdict": "slower" if self.fails(tolerance) else "ok",
+            "valid": int((was | now).sum()),
         }
 
     def changed(self, n: int, tolerance: float) -> Iterator[dict[str, Any]]:

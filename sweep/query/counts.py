@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sweep.fields import POWER_STATUS
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
 from sweep.query.grid import AbsentError, Array, grids_of
+from sweep.query.pictures import pictured
 from sweep.query.question import SENSES, Question, ask, check_rows
 from sweep.query.reduce import reduce
 from sweep.reduction import BEST, CODES, Keep
@@ -154,7 +156,7 @@ def histogram(
         A row per group and bin: ``lowest`` and ``highest``, its borders (absent below the first and
         above the last), ``count``, and ``share`` of the group's configurations that have a number.
         A row without borders counts those that have none. For a code, a row per group and meaning,
-        with the share of all the group's configurations.
+        with the share of all the group's configurations. As a table it prints as bars.
 
     Raises
     ------
@@ -187,8 +189,9 @@ def histogram(
             rows.append(labels | dict(zip((*columns, "count", "share"), values, strict=True)))
     first = question.parts[0]
     units = {name: first.grid.units(of) for of in first.objectives for name in columns}
-    return Answer.of(question.title(title), rows, question.by, units, question.notes,
-                     (*question.by, *columns, "count", "share"))  # fmt: skip
+    answer = Answer.of(question.title(title), rows, question.by, units, question.notes,
+                       (*question.by, *columns, "count", "share"))  # fmt: skip
+    return replace(answer, picture=partial(pictured, answer))
 
 
 Heads = list[tuple[tuple[Any, ...], int]]
@@ -262,7 +265,10 @@ def _borders(
 # ---------------------------------------------------------------------------- empty groups
 
 
-def why_empty(question: Question, empty: Sequence[int]) -> tuple[dict[int, str], tuple[str, ...]]:
+UNMET = "no configuration satisfies the condition"
+
+
+def why_empty(question: Question, empty: Sequence[int]) -> dict[int, str]:
     """Return why groups have no valid configuration.
 
     Parameters
@@ -274,11 +280,10 @@ def why_empty(question: Question, empty: Sequence[int]) -> tuple[dict[int, str],
 
     Returns
     -------
-    reasons : dict
+    dict
         Number to the commonest status among the configurations that selection and condition leave;
-        where a condition on results leaves nothing because all are invalid, among all of them.
-    notes : tuple of str
-        Names of the groups in which no configuration satisfies the condition.
+        where a condition on results leaves nothing because all are invalid, among all of them;
+        :data:`UNMET` where it leaves nothing otherwise.
     """
     reasons = _reasons(question, empty)
     # Where a condition on results is never satisfied, the reason is that there are none.
@@ -292,10 +297,7 @@ def why_empty(question: Question, empty: Sequence[int]) -> tuple[dict[int, str],
     for number, found in _reasons(question, nothing, keeps_condition=False).items():
         if "no value" not in found:
             reasons[number] = found
-    missing = [number for number in empty if not reasons[number]]
-    note = f"no configuration satisfies the condition{question.named(missing)}"
-    commonest = {n: _commonest_first(found)[0][0] for n, found in reasons.items() if found}
-    return commonest, (note,) if missing else ()
+    return {n: _commonest_first(of)[0][0] if of else UNMET for n, of in reasons.items()}
 
 
 def _reasons(

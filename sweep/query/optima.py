@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,19 @@ import numpy as np
 from sweep.errors import QueryError
 from sweep.expressions import Expression
 from sweep.fields import STACKED
-from sweep.query.answer import Answer
-from sweep.query.counts import why_empty
+from sweep.fronts import spread
+from sweep.query.answer import Answer, Row
+from sweep.query.counts import UNMET, why_empty
+from sweep.query.distinct import distinct_best
 from sweep.query.filters import those_that_fit
-from sweep.query.grid import CLOCKS, Array, Grid
+from sweep.query.grid import CLOCKS, POWER_VARIABLES, Array, Grid
+from sweep.query.pictures import folded
 from sweep.query.question import KernelPart, Question, ask, check_rows
 from sweep.query.reduce import reduce
-from sweep.query.resting import names_in, resting_note
-from sweep.reduction import BEST, FRONT, Keep
+from sweep.query.reduce import sample as sampled
+from sweep.query.resting import names_in, resting_note, starred
+from sweep.query.shown import absent_line, models_apart
+from sweep.reduction import BEST, FRONT, Keep, Kept
 
 SHOWN = ("execution_time", "power", "energy", "occupancy")
 """Results in every row, if they are stored."""
@@ -63,7 +70,8 @@ def best(
         the second best configuration is, relative to the best), ``status`` and
         ``rests_on_assumed``, the names of assumed and fitted values behind the row. Of equal
         configurations the first in dimension order is given. A group without a valid configuration
-        has a row that gives the commonest status.
+        has a row that gives the commonest status. A note says by how much models differ whose bests
+        are further apart than :data:`sweep.query.shown.AGREEING`.
 
     Raises
     ------
@@ -72,7 +80,8 @@ def best(
     """
     question = ask(data, [objective], [sense], by, where, select)
     word = "smallest" if sense == "min" else "largest"
-    return _answer(question, f"{word} {objective}", BEST, include)
+    answer = _answer(question, f"{word} {objective}", BEST, include)
+    return replace(answer, notes=(*models_apart(answer, question.by), *answer.notes))
 
 
 def relative_distance(best: float, runner_up: float | None = None) -> float | None:
@@ -98,6 +107,7 @@ def top(
     where: str | Expression | None = None,
     select: Mapping[str, Any] | None = None,
     include: Sequence[str] = (),
+    distinct: Sequence[str] = (),
 ) -> Answer:
     """Return the ``n`` best configurations, of everything or of every group.
 
@@ -109,6 +119,10 @@ def top(
         How many rows at most, per group.
     objective, by, sense, where, select, include
         As in :func:`best`; without ``by`` there is one group.
+    distinct : sequence of str, optional
+        Dimensions, and ``"kernel"``, in which the rows of a group differ: of all configurations
+        with the same values there the best is given. ``distinct=["tile", "block_size"]`` leaves out
+        those that differ from a better one in nothing but clocks or other parameters.
 
     Returns
     -------
@@ -118,15 +132,26 @@ def top(
     Raises
     ------
     QueryError
-        The question does not fit the results, or ``n`` is not a positive integer.
+        The question does not fit the results, ``n`` is not a positive integer, or there are too
+        many distinct combinations.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise QueryError(f"the number of rows must be a positive integer, not {n!r}")
-    question = ask(data, [objective], [sense], by, where, select)
+    by, distinct = ((one,) if isinstance(one, str) else tuple(one) for one in (by, distinct))
+    both = tuple(dict.fromkeys((*by, *distinct)))
+    question = ask(data, [objective], [sense], both, where, select)
     points = sum(part.grid.points for part in question.parts)
+    title = f"{n} {'smallest' if sense == 'min' else 'largest'} {objective}"
+    keep, kept = Keep("smallest", int(n)), None
+    if distinct:
+        question, kept = distinct_best(question, tuple(dict.fromkeys(by)), int(n))
+        title += f", distinct in {', '.join(distinct)}"
     check_rows(min(int(n), points) * len(question.groups), "ask for fewer")
-    word = "smallest" if sense == "min" else "largest"
-    return _answer(question, f"{n} {word} {objective}", Keep("smallest", int(n)), include)
+    answer = _answer(question, title, keep, include, kept)
+    if distinct:
+        return answer
+    dims = {name for part in question.parts for name in (*part.grid.dims, *part.grid.stacked)}
+    return replace(answer, picture=partial(folded, answer, by, dims))
 
 
 def pareto(
@@ -177,12 +202,51 @@ def pareto(
     return _answer(question, f"Pareto front of {named}", FRONT, include)
 
 
+def sample(
+    data: Any,
+    n: int,
+    objective: str = "execution_time",
+    *,
+    where: str | Expression | None = None,
+    select: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Return at most ``n`` valid configurations, regularly spread over the space for a picture.
+
+    Parameters
+    ----------
+    data : xarray.DataTree, xarray.Dataset, mapping or path
+        Results; a path names a store.
+    n : int
+        How many rows at most.
+    objective : str
+        The variable that must have a value.
+    where, select
+        As in :func:`best`.
+
+    Returns
+    -------
+    Answer
+        Rows in dimension order, always the same ones.
+    """
+    question = ask(data, [objective], ["min"], (), where, select)
+    positions = spread(np.sort(sampled(question, 2 * n).positions), n)
+    grids = [part.grid for part in question.parts]
+    coordinates, shown = _coordinate_columns(grids, ()), _shown(question.parts, ())
+    rows: list[dict[str, Any]] = [{} for _ in positions]
+    _complete(rows, question, positions, shown)
+    title = question.title(f"{len(rows)} configurations, regularly spread")
+    columns = (*coordinates, *shown)
+    return Answer.of(title, rows, coordinates, _units(grids, columns), question.notes, columns)
+
+
 # ---------------------------------------------------------------------------- rows
 
 
-def _answer(question: Question, title: str, keep: Keep, include: Sequence[str]) -> Answer:
+def _answer(
+    question: Question, title: str, keep: Keep, include: Sequence[str], kept: Kept | None = None
+) -> Answer:
     """Return the answer: complete rows for the kept configurations of each group."""
-    positions, rows, notes = _kept_rows(question, keep)
+    positions, rows, notes = _kept_rows(question, keep, kept or reduce(question, keep))
     grids = [part.grid for part in question.parts]
     coordinates = _coordinate_columns(grids, question.by)
     shown = _shown(question.parts, include)
@@ -190,28 +254,43 @@ def _answer(question: Question, title: str, keep: Keep, include: Sequence[str]) 
     last = ["runner_up"] if keep.value_only else []
     names = (*first, *coordinates, *shown, *last, "status", "rests_on_assumed")
     columns = tuple(dict.fromkeys(names))
+    _complete(rows, question, positions, shown)
+    units = {"runner_up": "1", **_units(grids, columns)}
+    notes = [*question.notes, *notes, *resting_note(rows)]
+    full = [Row(row, (), row.pop("stars", ())) for row in rows]
+    return Answer.of(question.title(title), full, coordinates, units, notes, columns)
+
+
+def _complete(
+    rows: Sequence[dict[str, Any]], question: Question, positions: Array, shown: Sequence[str]
+) -> None:
+    """Add coordinates and results to rows at positions, which count over all kernels."""
     for part, _, offset in question.numbered:
         mine = np.flatnonzero((positions >= offset) & (positions < offset + part.grid.points))
         if mine.size:
             found = _values(part, positions[mine] - offset, shown)
             for i, values in zip(mine.tolist(), zip(*found.values(), strict=True), strict=True):
                 rows[i].update(zip(found, values, strict=True))
-    units = {"runner_up": "1"}
+
+
+def _units(grids: Sequence[Grid], columns: Sequence[str]) -> dict[str, str]:
+    """Return the units of columns with numbers; the first kernel's where they differ."""
+    units: dict[str, str] = {}
     for grid in reversed(grids):
         units |= {name: grid.units(name) for name in columns if _is_number(grid, name)}
-    notes = [*question.notes, *notes, *resting_note(rows)]
-    return Answer.of(question.title(title), rows, coordinates, units, notes, columns)
+    return units
 
 
-def _kept_rows(question: Question, keep: Keep) -> tuple[Array, list[dict[str, Any]], list[str]]:
+def _kept_rows(
+    question: Question, keep: Keep, kept: Kept
+) -> tuple[Array, list[dict[str, Any]], list[str]]:
     """Return positions of the kept configurations, the first columns of their rows, and notes.
 
     Positions count over all kernels. A group without a valid configuration has a row where one
     configuration is asked for (its position is -1), otherwise a note.
     """
-    kept = reduce(question, keep)
     starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1))
-    reasons, missing = why_empty(question, np.flatnonzero(np.diff(starts) == 0).tolist())
+    reasons = why_empty(question, np.flatnonzero(np.diff(starts) == 0).tolist())
     begins, values = starts.tolist(), kept.columns[0].tolist()
     places: list[int] = []
     rows: list[dict[str, Any]] = []
@@ -223,17 +302,14 @@ def _kept_rows(question: Question, keep: Keep) -> tuple[Array, list[dict[str, An
         elif start < stop:
             places.append(start)
             rows.append({"runner_up": relative_distance(*values[start:stop])})
-        elif number in reasons:
+        elif number in reasons and reasons[number] != UNMET:
             places.append(-1)
             known = {"kernel": question.parts[0].grid.kernel} if len(question.parts) == 1 else {}
             rows.append(known | labels | {"status": reasons[number], "rests_on_assumed": []})
     positions = np.append(kept.positions, -1)[places]
-    notes = [] if keep.value_only else [
-        f"no valid configuration{question.named([n for n in reasons if reasons[n] == reason])}"
-        f" ({reason})"
-        for reason in dict.fromkeys(reasons.values())
-    ]  # fmt: skip
-    return positions, rows, [*notes, *missing]
+    absent = {n: why for n, why in reasons.items() if why == UNMET or not keep.value_only}
+    groups = [labels | {"status": absent.get(number)} for number, labels in question.ordered()]
+    return positions, rows, [absent_line(groups, question.by)] if absent else []
 
 
 def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
@@ -262,8 +338,7 @@ def _values(part: KernelPart, positions: Array, shown: Sequence[str]) -> dict[st
     grid = part.grid
     places = np.unravel_index(positions, grid.shape) if grid.dims else ()
     present = [name for name in shown if name in grid.variables]
-    assumed = ["assumed", *(["power_assumed"] if part.uses_power else [])]
-    assumed = [name for name in assumed if name in grid.variables]
+    assumed = [name for name in ("assumed", "power_assumed") if name in grid.variables]
     coordinates = [n for n in grid.coordinates if n != STACKED or n in part.by]
     gathered = grid.gather(
         [*coordinates, *present, *assumed], dict(zip(grid.dims, places, strict=True))
@@ -279,10 +354,19 @@ def _values(part: KernelPart, positions: Array, shown: Sequence[str]) -> dict[st
                 for value, of in zip(columns[name], columns["model"], strict=True)
             ]
     columns["status"] = ["valid"] * len(positions)
-    texts = zip(*(gathered[name].tolist() for name in assumed), strict=True)
-    columns["rests_on_assumed"] = (
-        [names_in(t) for t in texts] if assumed else [[] for _ in positions]
-    )
+    texts: list[list[Any]] = [
+        gathered[name].tolist() if name in assumed else [""] * len(positions)
+        for name in ("assumed", "power_assumed")
+    ]
+    numbers = [name for name in present if grid.kind(name) == "float"]
+    rows = list(zip(*(columns[name] for name in numbers), strict=True)) or [()] * len(positions)
+    resting, stars = [], []
+    for time, power, values in zip(*texts, rows, strict=True):
+        given = {name for name, value in zip(numbers, values, strict=True) if value is not None}
+        has_power = part.uses_power or bool(given & POWER_VARIABLES)
+        resting.append(names_in([time, power] if has_power else [time]))
+        stars.append(starred(names_in([time]), names_in([power]), given))
+    columns |= {"rests_on_assumed": resting, "stars": stars}
     return columns
 
 

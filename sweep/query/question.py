@@ -19,7 +19,6 @@ from sweep.query.grid import POWER_VARIABLES, AbsentError, Array, Grid, grids_of
 from sweep.reduction import Keep, Reduction
 
 SENSES = {"min": 1, "max": -1}
-NAMED = 3  # groups that a note names; it counts the others
 MAX_ROWS = 1_000_000
 DEFAULT_BY = ("kernel", "device", "model")
 
@@ -276,16 +275,6 @@ class Question:
         ]
         keys = sorted(self.groups, key=lambda k: [r[v] for r, v in zip(ranks, k, strict=True)])
         return [(self.groups[key], dict(zip(self.by, key, strict=True))) for key in keys]
-
-    def named(self, numbers: Sequence[int]) -> str:
-        """Return the first of some groups in words, ready to follow a sentence."""
-        labels = dict(self.ordered())
-        words = [
-            " ".join(str(v) if k in DEFAULT_BY else f"{k}={v}" for k, v in labels[n].items())
-            for n in numbers[:NAMED]
-        ]
-        more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
-        return f" for {'; '.join(words)}{more}" if any(words) else ""
 
 
 def check_rows(rows: int, advice: str) -> None:

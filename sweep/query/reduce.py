@@ -186,22 +186,47 @@ def cloud(question: Question, n: int) -> dict[tuple[Any, ...], tuple[Array, ...]
     dict
         The group's values of ``by`` to one array per objective, in the objectives' own sign.
     """
-    found: dict[int, list[list[Array]]] = {}
-    for part, numbers, _ in question.numbered:
+    found = sample(question, n)
+    keys = {number: key for key, number in question.groups.items()}
+    groups, starts = np.unique(found.groups, return_index=True)
+    columns = zip(*(np.split(column, starts[1:]) for column in found.columns), strict=True)
+    # Without any configuration there is still an empty part, of no group.
+    return {keys[number]: own for number, own in zip(groups.tolist(), columns, strict=False)}
+
+
+def sample(question: Question, n: int) -> Kept:
+    """Return some valid configurations of each group, always the same ones.
+
+    Parameters
+    ----------
+    question : Question
+        What was asked; its objectives give the columns, in their own sign.
+    n : int
+        About how many in all; each group of a block that is read gives one at least.
+    """
+    found: list[Kept] = []
+    for part, numbers, offset in question.numbered:
         blocks = blocks_of(part)
         chosen = np.linspace(0, len(blocks) - 1, min(len(blocks), MAX_BLOCKS)).astype(int)
-        share = max(1, n // (len(chosen) * len(question.parts)))
+        share = max(1, n // (max(len(chosen), 1) * len(question.parts)))
         for thinned in each(partial(_thinned, share), [blocks[i] for i in chosen]):
-            for group, columns in thinned:
-                found.setdefault(int(numbers[group]), []).append(columns)
-    keys = {number: key for key, number in question.groups.items()}
-    return {
-        keys[number]: tuple(map(np.concatenate, zip(*parts, strict=True)))
-        for number, parts in sorted(found.items())
-    }
+            found += (
+                Kept(numbers[kept.groups], kept.columns, kept.positions + offset)
+                for kept in thinned
+            )
+    if not found:
+        none = np.empty(0, np.int64)
+        return Kept(none, (np.empty(0),) * len(question.parts[0].signs), none)
+    groups = np.concatenate([kept.groups for kept in found])
+    order = np.argsort(groups, kind="stable")
+    columns = zip(*(kept.columns for kept in found), strict=True)
+    positions = np.concatenate([kept.positions for kept in found])
+    return Kept(
+        groups[order], tuple(np.concatenate(own)[order] for own in columns), positions[order]
+    )
 
 
-def _thinned(share: int, block: Block) -> list[tuple[int, list[Array]]]:
+def _thinned(share: int, block: Block) -> list[Kept]:
     """Return each group of a block with some of its valid configurations."""
     read = block.read()
     if read is None:
@@ -212,7 +237,9 @@ def _thinned(share: int, block: Block) -> list[tuple[int, list[Array]]]:
         columns = [table[row] for table in read[0]]
         valid = np.flatnonzero(~np.logical_or.reduce([np.isnan(c) for c in columns]))
         # An odd step, since axes often have an even number of values: it meets all of them.
-        step = max(1, valid.size // per_group) | 1
+        chosen = valid[:: max(1, valid.size // per_group) | 1]
         signed = zip(columns, block.part.signs, strict=True)
-        found.append((group, [sign * column[valid[::step]] for column, sign in signed]))
+        values = tuple(sign * column[chosen] for column, sign in signed)
+        positions = block.positions(np.full(chosen.size, row), chosen)
+        found.append(Kept(np.full(chosen.size, group), values, positions))
     return found

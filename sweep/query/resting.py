@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sweep.fields import FITTED
+from sweep.fields import COMMON_FIELDS, FITTED
+from sweep.query.grid import POWER_VARIABLES
+
+OF_LAUNCH = ("kernel: launch", "kernel: resources", "kernel: compiled", "occupancy")
+"""Begin the names of values that decide what runs at once, before any model does."""
+LAUNCH_RESULTS = frozenset(n for n, field in COMMON_FIELDS.items() if field.depends == "launch")
+
+
+def starred(
+    time: Collection[str], power: Collection[str], given: Collection[str]
+) -> frozenset[str]:
+    """Return which results of a configuration rest on assumed or fitted values.
+
+    Parameters
+    ----------
+    time, power : collection of str
+        Names of the values behind a model's time, and of those behind power and energy besides.
+    given : collection of str
+        Names of the results. Power and energy rest on the time, too.
+    """
+    own = any(name.startswith(OF_LAUNCH) for name in time)
+    return frozenset(
+        name
+        for name in given
+        if (own if name in LAUNCH_RESULTS else time) or (power and name in POWER_VARIABLES)
+    )
 
 
 def names_in(texts: Sequence[Any]) -> list[str]:

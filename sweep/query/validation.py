@@ -17,6 +17,12 @@ from sweep.query.resting import resting_note
 TOP = (1, 10, 100)
 """Numbers of best predicted configurations for which recall and regret are given."""
 
+LEGEND = {
+    "recall_K": "share of the K fastest among the first K predicted",
+    "regret_K": "how much slower than the optimum the best of the first K is",
+    "mape": "mean relative error",
+    "scale": "median of measured over predicted times",
+}
 ERRORS = ("mape", "accuracy", "scale", "scaled_mape", "scaled_accuracy")
 
 
@@ -68,10 +74,10 @@ def validation(pairs: Sequence[Paired]) -> Answer:
     for models in of_device.values():
         rows += [_model_row(one) for one in models]
         rows += _baselines(models[0])
-        notes += _notes(models)
+        notes.append(_note(models))
     notes += resting_note(rows)
     title = "predictions against measured times"
-    return Answer.of(title, rows, ("kernel", "device"), notes=notes)
+    return Answer.of(title, rows, ("kernel", "device"), notes=notes, legend=LEGEND)
 
 
 def _model_row(one: Paired) -> dict[str, Any]:
@@ -112,14 +118,14 @@ def _baselines(one: Paired) -> Iterator[dict[str, Any]]:
     yield row | {"spearman": 0.0, "kendall": 0.0}
 
 
-def _notes(models: Sequence[Paired]) -> Iterator[str]:
+def _note(models: Sequence[Paired]) -> str:
+    """Return what a reader must know of one kernel on one device: what lacks either time."""
     first = models[0]
-    where = f"{first.kernel} on {first.device}"
     total = len(first.measured) + first.outside
-    text = f"{where}: {total:,} configurations with a measured time"
+    text = f"{first.kernel} on {first.device}: {total:,} configurations with a measured time"
     if first.outside:
         text += f", {first.outside:,} of them not among the predictions"
-    yield text
+    found: dict[str, list[str]] = {}
     for one in models:
         parts = []
         missing = ~np.isfinite(one.predicted)
@@ -130,7 +136,8 @@ def _notes(models: Sequence[Paired]) -> Iterator[str]:
         if one.failed:
             parts.append(f"a time for {one.failed:,} that failed")
         if parts:
-            yield f"{where}, {one.model}: {'; '.join(parts)}"
+            found.setdefault(", ".join(parts), []).append(one.model)
+    return "; ".join([text, *(f"{', '.join(names)}: {what}" for what, names in found.items())])
 
 
 def misses(pairs: Sequence[Paired], n: int = 5) -> Answer:

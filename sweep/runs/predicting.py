@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from sweep.errors import PlanError
+from sweep.evaluation import limits
 from sweep.runs.execute import batch_size
 from sweep.runs.rates import Rates, Sample, clock_pairs
 from sweep.runs.run_size import Forecast, forecast
@@ -134,6 +135,9 @@ def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple
             notes.append(f"{name} was not calibrated: rates of {sample.kernel}")
         elif not 0.5 <= sample.clocks / clocks <= 2.0:
             notes.append(f"{name} was calibrated with {sample.clocks:,} pairs of clocks")
+        if sample.is_compiled != (kernel.n_points > limits.UNCOMPILED):
+            way = "with" if sample.is_compiled else "without"
+            notes.append(f"{name} was calibrated on {sample.points:,} points, {way} compilation")
         found.append(sample)
     if rates.load > BUSY:
         notes.append(f"calibrated while the machine was busy (load {rates.load:.1f})")

@@ -16,10 +16,11 @@ import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from sweep import __version__
 from sweep.disk_cache import cache_directory
 from sweep.errors import PlanError
+from sweep.evaluation import limits
 from sweep.space import KernelSpace, Plan
 
 NAME = "calibration.json"
-SCHEMA = 3
+SCHEMA = 4
 ADVICE = "run `sweep plan PLAN --calibrate`"
 
 
@@ -39,6 +40,8 @@ class Sample:
         Variant, precision, outputs and options of the plan, as text.
     clocks : int
         Pairs of clocks with which each launch is evaluated.
+    points : int
+        Configurations of the kernel in the plan: few are evaluated without compilation.
     first_s : float
         Time to load or compile the passes and to create the tables of a process [s].
     point_s : float
@@ -57,11 +60,17 @@ class Sample:
     models: tuple[str, ...]
     settings: str
     clocks: int
+    points: int
     first_s: float
     point_s: float
     process_bytes: float
     byte_s: float = 0.0
     stored: float = 0.0
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled passes evaluated it."""
+        return self.points > limits.UNCOMPILED
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,9 @@ class Rates:
 
         def difference(sample: Sample) -> tuple[Any, ...]:
             apart = abs(math.log(sample.clocks / clocks))
-            return sample.sha256 != kernel.kernel.sha256, apart, sample.settings != settings
+            is_other = sample.is_compiled != (kernel.n_points > limits.UNCOMPILED)
+            is_foreign = sample.sha256 != kernel.kernel.sha256
+            return is_other, is_foreign, apart, sample.settings != settings
 
         alike = (s for s in self.samples if (s.kind, set(s.models), s.clocks > 1) == wanted)
         return min(alike, key=difference, default=None)
@@ -152,7 +163,9 @@ def save_rates(rates: Rates) -> Path:
 
     def identity(sample: Sample) -> tuple[Any, ...]:
         """Return the values that a newer sample shares with the one that it replaces."""
-        return sample.kind, sample.kernel, {*sample.models}, sample.settings, sample.clocks
+        models = {*sample.models}
+        own = sample.kind, sample.kernel, models, sample.settings, sample.clocks
+        return *own, sample.is_compiled
 
     with suppress(PlanError):  # no rates, or those of another machine
         own = list(map(identity, rates.samples))

@@ -105,7 +105,8 @@ def _sample(kind: str, kernel: KernelSpace, plan: Plan, **numbers: float) -> Sam
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     key, sha256, clocks = kernel.kernel.key, kernel.kernel.sha256, clock_pairs(kernel)
     numbers["process_bytes"] = float(peak if sys.platform == "darwin" else peak * 1024)
-    return Sample(kind, key, sha256, plan.models, settings_of(plan), clocks, **numbers)
+    settings, points = settings_of(plan), kernel.n_points
+    return Sample(kind, key, sha256, plan.models, settings, clocks, points, **numbers)
 
 
 class _TimedJob(Job):

@@ -13,7 +13,7 @@ from typing import Any
 
 from sweep.errors import SweepError
 
-MUST_AGREE = ("sweep", "numba", "llvmlite", "numpy", "numcodecs")
+MUST_AGREE = ("kernel-sweep", "numba", "llvmlite", "numpy", "numcodecs")
 """Packages that affect the bits of results and the bytes of chunks."""
 
 # A terminal sends Ctrl-C to all its processes; only the command itself must react.

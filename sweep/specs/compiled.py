@@ -37,7 +37,7 @@ CAPABILITIES = "capabilities"
 """In the head: the capabilities compiled for; ``8.9 as 8.6`` has the same numbers, and no rows."""
 
 QUANTITIES: dict[str, str] = {
-    "exact": "1 if this variant was compiled, 0 if its numbers are those of the nearest that was",
+    "exact": "1 if this variant was compiled, 0 if its numbers follow from the nearest that was",
     "registers": "32-bit registers of a thread; on AMD's GPUs vector registers",
     "spill_store_bytes": "bytes that a thread spills to local memory, each instruction once; on"
     " AMD's GPUs as often as it is executed, if instructions are counted",

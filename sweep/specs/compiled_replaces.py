@@ -17,6 +17,10 @@ _REPLACED = {
 }
 
 
+FORMULAS = {name.removeprefix("compiled_"): path for path, name in (_REPLACED | _BY_CLASS).items()}
+"""The dotted path of a kernel file's own formula for each column that has one."""
+
+
 def replacements(
     table: CompiledTable, formulas: Mapping[str, str], read: Collection[str], is_staged: bool
 ) -> dict[str, str]:

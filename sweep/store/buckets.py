@@ -161,7 +161,7 @@ class BucketFiles:
         try:
             obstore, client = _client(scheme, rest.partition("/")[0])
         except ImportError:
-            extra = f"pip install 'sweep[{SCHEMES[scheme]}]'"
+            extra = f"pip install 'kernel-sweep[{SCHEMES[scheme]}]'"
             raise StoreError(f"'{self.root.url}': needs obstore: {extra}") from None
         from obstore.exceptions import BaseError
 

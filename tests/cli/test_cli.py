@@ -8,6 +8,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_version_and_help_of_every_command(capsys):
         main(["--version"])
     assert (stop.value.code, capsys.readouterr().out) == (0, f"sweep {sweep.__version__}\n")
     text = build_parser().format_help()
-    assert len(COMMANDS) == 26 and "sweep run quickstart" in text
+    assert len(COMMANDS) == 27 and "sweep run quickstart" in text
     for name in COMMANDS:
         assert f"\n    {name}" in text
 
@@ -257,6 +258,18 @@ def test_list(said):
         assert [line.split("  ")[0].strip() for line in lines] == list(names)
         assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
     assert "execution_time" in said("list", "fields")
+    everything = said("list")
+    for what in (*known, "recipes"):
+        assert f"{what}:\n{said('list', what)}" in everything
+
+
+def test_python_dash_m():
+    done = subprocess.run(
+        [sys.executable, "-m", "sweep", "list", "plans"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "") and "million" in done.stdout
+    script = "import sweep; assert sweep.plot.heatmap and sweep.query.best"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
 def test_show(said):

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.pages import shown_files
 from support.refusals import contents, refused
 from support.runs import ROOT
 
@@ -24,7 +25,9 @@ try:
     HAS_NVRTC = True
 except SweepError:
     HAS_NVRTC = False
-needs_nvrtc = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed: sweep[compile]")
+needs_nvrtc = pytest.mark.skipif(
+    not HAS_NVRTC, reason="NVRTC is not installed: kernel-sweep[compile]"
+)
 
 DATA = ROOT / "tests" / "data" / "cuda"
 CONVOLUTION = load_kernel("convolution")
@@ -100,7 +103,7 @@ class Pretended:
 @pytest.fixture
 def compiler(monkeypatch) -> Pretended:
     pretended = Pretended()
-    monkeypatch.setattr(compiling, "load", lambda library="": pretended)
+    monkeypatch.setattr(compiling, "load", lambda *_: pretended)
     return pretended
 
 
@@ -257,7 +260,7 @@ def test_plan_gives_values_and_capabilities(folder, compiler):
         (COMMAND[:2], "give --kernel NAME or --plan PLAN"),
         ((*COMMAND, "--compute-capability", "3.5"), "NVRTC 1.0 does not compile for 3.5, but for"),
         ((*ENTRY, "-o", "x.txt"), "x.txt: a table is named KEY.csv"),
-        ((*ENTRY, "--define", "tile"), "--define tile: no problem size of sums"),
+        ((*ENTRY, "--define", "tlie"), "--define tlie: no problem size or parameter of sums"),
         (
             (*ENTRY, "--entry", "third"),
             "no one kernel is 'third' (--entry NAME): there are _Z4sums",
@@ -275,8 +278,49 @@ def test_without_a_compiler(monkeypatch):
     with pytest.raises(SweepError, match="is no NVRTC"):
         nvrtc.load(str(Path(__file__)))
     monkeypatch.setattr(nvrtc, "_libraries", lambda wanted: iter(()))
-    with pytest.raises(SweepError, match=r"pip install sweep\[compile\]"):
+    with pytest.raises(SweepError, match=r"pip install kernel-sweep\[compile\]"):
         nvrtc.load.__wrapped__()
+
+
+class Library:
+    """Pretends to be a library of NVRTC; the options of its last compilation are in ``options``."""
+
+    def __init__(self, *capabilities: int) -> None:
+        self.own, self.options = capabilities, []
+
+    def __getattr__(self, name: str):
+        return {"nvrtcGetNumSupportedArchs": self.count, "nvrtcGetSupportedArchs": self.numbers,
+                "nvrtcCompileProgram": self.program}.get(name, lambda *_: 0)  # fmt: skip
+
+    def count(self, found) -> None:
+        found._obj.value = len(self.own)
+
+    def numbers(self, found) -> None:
+        found[:] = self.own
+
+    def program(self, program, count, words) -> None:
+        self.options = [word.decode() for word in words]
+
+
+def test_library__is_the_first_that_compiles_for_the_capability(monkeypatch):
+    libraries = {"new": Library(50, 86, 90), "old": Library(35, 86)}
+    monkeypatch.setattr(nvrtc, "_libraries", lambda wanted: ((name, name) for name in libraries))
+    monkeypatch.setattr(nvrtc.ctypes, "CDLL", libraries.get)
+    for capability, name in (("", "new"), ("8.6", "new"), ("3.5", "old"), ("3.0", "old"),
+                             ("9.9", "new")):  # fmt: skip
+        assert nvrtc.load.__wrapped__("", capability).version == f"NVRTC {name}"
+
+
+def test_capability_that_no_library_knows__is_compiled_for_the_next_with_fewer_registers():
+    library = Library(35, 86)
+    old = nvrtc.Compiler(library, "11.8")
+    assert old.capabilities == ("3.0", "3.5", "8.6")
+    old.compile("", "x.cu", "3.0", ["-Dtile=1"])
+    assert library.options[0] == "--gpu-architecture=sm_35"
+    assert library.options[2:] == ["--maxrregcount=63", "-Dtile=1"]
+    old.compile("", "x.cu", "3.5", [])
+    assert library.options == ["--gpu-architecture=sm_35", "--ptxas-options=-v"]
+    assert nvrtc.Compiler(Library(50, 86), "12.9").capabilities == ("5.0", "8.6")
 
 
 # ---------------------------------------------------------------------------- the real compiler
@@ -324,10 +368,10 @@ def test_real__convolution_as_recorded(folder):
 
 @needs_nvrtc
 def test_real__readme(folder, capsys):
-    """The source, the kernel file and the output that the README shows."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """The source, the kernel file and the output that the documentation shows."""
+    text = (ROOT / "docs/howto/own_files.md").read_text(encoding="utf-8")
     (folder / "saxpy.cu").write_text(re.search(r"```cuda\n(.*?)```", text, re.DOTALL)[1])
-    kernel = re.search(r'(schema = 1\nname = "saxpy".*?)```', text, re.DOTALL)[1]
+    kernel = shown_files()["saxpy.toml"]
     (folder / "saxpy.toml").write_text(kernel)
     shown = re.search(r"\$ (sweep compile [^\n]*)\n(.*?)```", text, re.DOTALL)
     assert main([*shown[1].split()[1:], "--processes", "1"]) == 0
@@ -335,7 +379,7 @@ def test_real__readme(folder, capsys):
     assert re.sub(r"NVRTC \S+", "", printed) == re.sub(r"NVRTC \S+", "", shown[2])
     table = (folder / "saxpy.compiled.csv").read_text()
     parsed = parse_table(table, "saxpy.compiled.csv", load_kernel("./saxpy.toml").parameters, {})
-    assert set(parsed.columns["registers"]) == {10}  # as the README's kernel file says
+    assert set(parsed.columns["registers"]) == {10}  # as the shown kernel file says
     assert "registers_per_thread = 10" in kernel
 
 

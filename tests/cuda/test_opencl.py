@@ -97,7 +97,7 @@ def test_not_taken_for_a_vector(source):
     assert source in as_cuda(source, "k.cl")
 
 
-@pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed: sweep[compile]")
+@pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed: kernel-sweep[compile]")
 def test_real__as_cuda():
     """The same registers and dynamic instructions as CUDA that says the same."""
     found = []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.launches import accesses_of, launched
 
+from sweep import evaluate
 from sweep.errors import SpecError
 from sweep.evaluation.launch import build_launch, build_workload
 from sweep.explanation.explaining import explain
@@ -76,9 +77,9 @@ def test_host__bytes_take_the_bandwidth_of_the_link(device):
     moved = 4 * work.warp_size.item()
     spec = load_device(device)
     link = link_bandwidth(DeviceFacts(spec.values, spec.compute_capability, spec.vendor, {}))
-    rate = found["dram_bandwidth"]
-    assert found["dram_sectors"] * 32 / rate == pytest.approx(moved / link)
+    assert found["link_time"] == pytest.approx(moved / link)
     assert found["l2_sectors"] == moved / 32
+    assert found["dram_sectors"] == 0
     assert found["dram_loads"] == 0
 
 
@@ -86,23 +87,44 @@ def test_host__a_load_waits_for_the_link_and_a_store_for_nobody():
     found, work = host()
     spec = load_device(NEW)
     latency = link_latency(DeviceFacts(spec.values, spec.compute_capability, spec.vendor, {}))
-    assert found["cache_wait"] > latency * work.clocks.core_nominal.item()
-    assert host(kind="store")[0]["cache_wait"] == 0
+    assert found["link_wait"] == pytest.approx(latency)
+    stored, _ = host(kind="store")
+    assert stored["cache_wait"] == stored["link_wait"] == 0
 
 
 def test_host__small_requests_waste_the_link():
     """256 reads under way: 32 bytes each are not enough for the bandwidth."""
     near, far = (host(f'pattern = "{p}"')[0] for p in ("coalesced", "uncoalesced"))
-    assert far["dram_sectors"] > 8 * near["dram_sectors"]
+    assert far["link_time"] > 8 * near["link_time"]
     lines = 'pattern = "affine"', "x = 2", "y = 0"
-    assert host(*lines)[0]["dram_sectors"] == pytest.approx(2 * near["dram_sectors"])
+    assert host(*lines)[0]["link_time"] == pytest.approx(2 * near["link_time"])
 
 
 def test_host__loads_and_stores_pass_side_by_side():
     more = ACCESS.format(table="global", kind="store", size=4).replace('"a"', '"b"')
     both = host('pattern = "coalesced"', more, 'memory = "host"', 'pattern = "coalesced"')[0]
-    assert both["dram_sectors"] == host()[0]["dram_sectors"]
+    assert both["link_time"] == host()[0]["link_time"]
     assert both["l2_sectors"] == 2 * host()[0]["l2_sectors"]
+
+
+def test_host__the_link_keeps_its_time_at_all_clocks(tmp_path):
+    path = tmp_path / "memories.toml"
+    path.write_text(text('memory = "host"', 'pattern = "coalesced"'))
+    clocks = {"core_clock": [595, 1075], "memory_clock": [810, 3505]}
+    plan = Plan((str(path),), ("gtx_titan_x",), ("combined",), axes=clocks, precision="float64")
+    times = evaluate(plan)["memories"]["execution_time"].values.ravel()
+    assert times == pytest.approx(4 * 1048576 / 12e9, rel=0.05)
+    slow, fast = (_traced(path, memory_clock=clock) for clock in clocks["memory_clock"])
+    assert slow["D_DRAM"] == fast["D_DRAM"] > 0
+    half = _traced(path, memory_clock=810, core_clock=595)
+    assert half["D_DRAM"] / 595 == pytest.approx(slow["D_DRAM"] / 1075)
+
+
+def _traced(path, **clocks):
+    """Return the values of the equations that `sweep explain` shows, by their symbols."""
+    where = {"kernel": str(path), "device": "gtx_titan_x", "model": "combined"}
+    told = explain(None, where | clocks).as_dict()
+    return {line["name"]: line["value"] for part in told["sections"] for line in part["lines"]}
 
 
 # --- Texture and local memory ---------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.launches import accesses_of, launched
 from support.profile_texts import FOLDER, INSTRUCTIONS, MATRIX, cases_of, made, of, path, text
 
 import sweep
@@ -128,7 +129,7 @@ def test_counters__give_values_sources_and_remarks(case):
         for name, value in vars(access).items()
     }
     for name, value in case["values"].items():
-        assert values[name] == pytest.approx(value)
+        assert values[name] == (value if isinstance(value, str) else pytest.approx(value))
     remarks = "\n".join(found.remarks)
     assert all(text in remarks for text in case.get("remarks", []))
     assert all(text in found.sources[path] for path, text in case.get("sources", {}).items())
@@ -151,6 +152,43 @@ def test_nvprof__classes_of_threads_and_barriers(tmp_path):
     assert kernel.expressions["synchronisation.barriers"].text == "7"
     assert str(kernel.source_of("instructions.fp64")).endswith(
         "inst_fp_64 / (32 warp_nonpred_execution_efficiency) / warps")  # fmt: skip
+
+
+NVPROF = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"'
+
+
+def nvprof(folder, **counters):
+    """Return the path of a profile of one launch with these counters."""
+    lines = [f'"GeForce GTX 980 (0)","k(int)",1,"{n}","",{v},{v},{v}' for n, v in counters.items()]
+    run = folder / "run.csv"
+    run.write_text("\n".join([NVPROF, *lines]), encoding="utf-8")
+    return run
+
+
+def test_nvprof__textures_share_the_unified_cache_with_loads(tmp_path):
+    run = nvprof(tmp_path, inst_executed=64 * 400, inst_executed_tex_ops=64 * 6,
+                 inst_executed_global_loads=64 * 2, tex_cache_transactions=64 * 64,
+                 tex_cache_hit_rate="75.000000%", l2_read_transactions=64 * 20)  # fmt: skip
+    found = sweep.read_profile([run], given=Given((32, 1, 1), (64, 1, 1)))
+    assert "tex_cache_transactions also counts loads: shared out by instructions" in found.remarks
+    textures, loads = parse_kernel(found.text, "k").global_accesses
+    assert (textures.memory, loads.memory) == ("texture", "global")
+    # 64 sectors for 8 instructions. L2 reads 20, of which 6 fetches miss 12.
+    texts = textures.count.text, textures.transactions.text, textures.l1_hit_rate.text
+    assert texts == ("6", "8", "0.75")
+    assert (loads.count.text, loads.transactions.text) == ("2", "4")
+
+
+@pytest.mark.parametrize("hit_rate", ["0.000000%", "100.000000%"])
+def test_textures__are_for_every_model_what_their_cache_passes_on(hit_rate, tmp_path):
+    run = nvprof(tmp_path, inst_executed=64 * 400, inst_executed_tex_ops=64 * 6,
+                 tex0_cache_sector_queries=64 * 48, tex_cache_hit_rate=hit_rate,
+                 l2_read_transactions=0)  # fmt: skip
+    text = sweep.read_profile([run], given=Given((32, 1, 1), (64, 1, 1))).text
+    (fetched,) = accesses_of(launched("k", "gtx_980", text=text)).values()
+    passed_on = 0 if hit_rate.startswith("1") else 8
+    assert fetched.sectors == fetched.transactions == fetched.moved_bytes / 32 == passed_on
+    assert fetched.wavefronts == 2  # eight texture units, of a fetch each a cycle
 
 
 @pytest.mark.parametrize(

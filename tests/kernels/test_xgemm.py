@@ -48,7 +48,7 @@ class Walk:
 
     ``seen`` are loads and stores by name, as rows of (bytes of the word, address of each lane).
     Words of 8 elements move as two of 4. Neighbours in local memory are joined where the source's
-    inner loop runs over them.
+    inner loop runs over them, loads where not one matrix alone is there or a step is long.
     """
 
     def __init__(self, p):
@@ -92,7 +92,8 @@ class Walk:
     def operand(self, name, at, wide, dim, vector, strided, size, is_local):
         along = wide // dim // vector
         joined = 1
-        if is_local and not strided:
+        is_short = self.p["SA"] != self.p["SB"] and self.mwi * self.nwi < 64
+        if is_local and not strided and not is_short:
             joined = max(j for j in (4, 2, 1) if along % j == 0 and j * vector <= max(4, vector))
         for k, i in itertools.product(range(self.p["KWG"]), range(along)):
             place = at + i * dim if strided else i + at * along

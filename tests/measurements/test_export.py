@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from support.pages import DOCS, TEXTS
 from support.refusals import contents, refused
 from support.tuning_files import CACHE, measured
 
@@ -100,12 +101,12 @@ def test_kernel_tuner_replays_a_space_with_and_without_our_pruning(predictions):
     # The prediction saves 95 % of the measurements; `validate` gives the cost.
     regret = query.validate(predictions, read_measured([CACHE]))[0]["regret_100"]
     assert min(timed(results)) <= min(timed(whole)) * (1 + regret)
-    # The README's claim about the kernel `convolution`, whose counts come from its source.
+    # The documentation's claim about the kernel `convolution`, whose counts come from its source.
     data = sweep.evaluate(Plan(("convolution",), ("rtx_a4000",), ("combined",), layout="stacked"))
     export(data, "kernel_tuner", "ten.py", n=10)
     ten = replayed(module(Path("ten.py")).restrictions)
     assert len(ten) == 10 and min(timed(ten)) == min(timed(whole))
-    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    text = TEXTS[DOCS / "howto" / "auto_tuner.md"]
     assert f"the optimum of all {len(whole):,} configurations, {min(timed(ten)):.2f} ms" in text
     row = query.validate(data, read_measured([CACHE], kernel="convolution"))[0]
     assert row["regret_10"] == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.pages import DOCS, TEXTS
 from support.refusals import refused
 
 import sweep
@@ -23,6 +24,7 @@ from sweep.measurements.clock_validation import (
     NO_CHANGE,
     ROOF_RULE,
     SUM_RULE,
+    _middles,
     predicted,
 )
 from sweep.specs import load_device, parse_device
@@ -87,11 +89,22 @@ def test_mix__that_made_the_times_is_found_again(model, tmp_path):
                       axes={"computation": [40], **clocks})  # fmt: skip
     times = sweep.evaluate(plan)["mix"]["execution_time"].squeeze().compute()
     measured = {(c, m): float(times.sel(core_clock=c, memory_clock=m)) for c, m in PAIRS}
-    found = predicted({"k": measured}, DEVICE, ANCHOR, [(975.0, 810.0)], [model])
-    (own,) = (one for one in found if one.by == model)
-    assert own.mape < 0.01
-    assert own.mix == (pytest.approx(40, rel=0.05), 0)
-    assert len(own.pairs) == len(PAIRS) - 2
+    wide, narrow = (
+        next(one for one in predicted({"k": measured}, DEVICE, ANCHOR, given, [model])
+             if one.by == model)
+        for given in ([(975.0, 810.0)], [(975.0, 810.0), (595.0, 3505.0), (595.0, 810.0)])
+    )  # fmt: skip
+    assert len(wide.pairs) == len(PAIRS) - 2
+    # One time leaves open which mix it is; three do not, but for what changes nothing.
+    assert narrow.mape < min(0.01, wide.mape) and wide.mape < 0.05
+    if model == "wang_chu":
+        assert narrow.mix == (pytest.approx(40, rel=0.1), pytest.approx(0, abs=0.05))
+
+
+def test_middles__of_each_row_that_has_any():
+    near = np.array([[0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1], [0, 1, 1, 0]], dtype=bool)
+    lines, columns = _middles(near)
+    assert lines.tolist() == [1, 2, 3] and columns.tolist() == [1, 3, 2]
 
 
 def mapes(name, given, models):
@@ -112,15 +125,15 @@ def test_measured__models_beat_the_rules_that_know_one_time(name, kernels):
     assert set(answer.column("predictions")) == {kernels * 30}
     for model in MODELS:
         assert mape[model] < 0.25 * min(mape[CORE_RULE], mape[NO_CHANGE])
-        # As good as a roofline fitted to the same pair.
-        assert mape[model] == pytest.approx(mape[ROOF_RULE], rel=0.2)
+        # Better than a roofline fitted to the same pair.
+        assert mape[model] < mape[ROOF_RULE]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [((975, 810), {"combined": 2.9, "hong_kim": 3.1, "wang_chu": 3.1}),
-     ((595, 810), {"combined": 7.4, "hong_kim": 9.3, "wang_chu": 9.2})],
+    [((975, 810), {"combined": 2.1, "hong_kim": 1.9, "wang_chu": 2.1}),
+     ((595, 810), {"combined": 3.3, "hong_kim": 4.7, "wang_chu": 3.5})],
 )  # fmt: skip
 def test_measured__from_one_pair_as_the_readme_says(given, expected):
     mape = mapes("applications.csv", [given], list(expected))[1]
@@ -130,12 +143,12 @@ def test_measured__from_one_pair_as_the_readme_says(given, expected):
 @pytest.mark.slow
 def test_measured__a_second_pair_helps_the_model_that_knows_l2():
     mape = mapes("applications.csv", [(975, 810), (595, 3505)], MODELS)[1]
-    assert mape["wang_chu"] < 0.02 < 0.03 < min(mape["hong_kim"], mape[SUM_RULE], mape[ROOF_RULE])
+    assert mape["wang_chu"] < 0.02 < 0.03 < min(mape[SUM_RULE], mape[ROOF_RULE])
 
 
 @pytest.mark.slow
 def test_measured__operations_without_any_fit():
-    """The README's claims about micro-benchmarks whose names contain the counts."""
+    """The documentation's claims about micro-benchmarks whose names contain the counts."""
     with gzip.open(FOLDER / "microbenchmarks.csv.gz", "rt") as file:
         assert file.readline().startswith("kernel,memF_MHz,coreF_MHz,time_ms")
     times = read_clock_times(read_source(FOLDER / "microbenchmarks.csv.gz"))
@@ -163,8 +176,8 @@ def test_measured__operations_without_any_fit():
 
 
 def table_in_readme():
-    """Return the README's errors without any fit, by kind of operations and model or rule."""
-    lines = (FOLDER.parents[2] / "README.md").read_text(encoding="utf-8").splitlines()
+    """Return the page's errors without any fit, by kind of operations and model or rule."""
+    lines = TEXTS[DOCS / "howto" / "other_clocks.md"].splitlines()
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
     start = next(i for i, row in enumerate(rows) if row[:2] == ["micro-benchmarks", "kernels"])
     names = [CORE_RULE, *rows[start][3:]]

@@ -21,6 +21,7 @@ STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
     "accesses": 0.0, "wavefronts": 0.0, "l1_sectors": 0.0, "l2_sectors": 0.0, "dram_sectors": 0.0,
     "chain": 100.0, "shared_loads": 0.0, "cache_wait": 0.0, "dram_loads": 0.0, "barriers": 0.0,
+    "link_time": 0.0, "link_wait": 0.0,
 }  # fmt: skip
 LAUNCH = {"blocks": 6800.0, "active_blocks": 4.0, "active_sm": 68.0, "warps_per_block": 8.0}
 

@@ -79,7 +79,8 @@ PICTURES = {
         lambda: plot.pareto_plot(DATA, (TIME, OCCUPANCY), ("min", "max")),
         ["gtx_280, hong_kim; knee: ", "gtx_980, wang_chu; knee: "]),
     "fronts of one device": (
-        lambda: plot.pareto_plot(DATA, colour="model"), ["no valid configuration for gtx_280"]),
+        lambda: plot.pareto_plot(DATA, colour="model"),
+        ["wang_chu on gtx_280 (power: missing_parameters)"]),
     "clocks": (
         lambda: plot.clocks_plot(DATA, select=ONE),
         ["smallest energy: here ", "% more", "within 5 % of the best"]),

@@ -8,6 +8,8 @@ import tomllib
 import pytest
 from support.runs import ROOT
 
+from sweep.space.plan import KEYS
+
 DOCS, README, CONTRIBUTING = ROOT / "docs", ROOT / "README.md", ROOT / ".github/CONTRIBUTING.md"
 PAGES = sorted(DOCS.rglob("*.md"))
 
@@ -42,3 +44,10 @@ def test_floors_are_those_that_are_kept():
     assert set().union(*named) <= order.keys()
     ranks = [[order[floor] for floor in floors] for floors in named]
     assert ranks == sorted(ranks), "from top to bottom"
+
+
+def test_the_page_on_plans_has_every_key():
+    page = (DOCS / "reference" / "plan.md").read_text(encoding="utf-8")
+    first = " ".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
+    named = re.findall(r"`\[?(\w+)(?:\.NAME)?\]?`", first)
+    assert sorted(named) == sorted(KEYS)

@@ -20,7 +20,7 @@ ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.pare
 
 # Lower these numbers when the package shrinks. Raise them only for what users can newly do, by the
 # lines that this needs.
-MOST_CODE, MOST_MODULES, MOST_TEST_LINES = 26_930, 187, 26_160
+MOST_CODE, MOST_MODULES, MOST_TEST_LINES = 28_560, 202, 27_500
 SMALL_ROOMS = {"importers", "recipes"}
 """A folder of three rooms, and scripts for users to copy."""
 
@@ -32,7 +32,8 @@ def test_package_stays_small():
 
 
 def test_tests_stay_small():
-    assert sum(size_of(path).lines for path in TESTS.rglob("*.py")) <= MOST_TEST_LINES
+    lines = [len(path.read_text("utf-8").splitlines()) for path in TESTS.rglob("*.py")]
+    assert sum(lines) <= MOST_TEST_LINES
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.relative_to(PACKAGE).as_posix())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -66,7 +67,7 @@ def test_wheel_holds_the_package_and_every_spec_and_nothing_else(wheel):
         shipped |= specs
     assert shipped <= names_in(wheel)
     roots = {name.split("/")[0] for name in names_in(wheel)}
-    assert roots == {"sweep", f"sweep-{PROJECT['version']}.dist-info"}
+    assert roots == {"sweep", f"kernel_sweep-{PROJECT['version']}.dist-info"}
 
 
 @pytest.mark.slow
@@ -99,7 +100,7 @@ def test_installed_wheel_lists_every_spec_and_its_command_answers(installed, tmp
 def test_version_is_written_once():
     import sweep
 
-    assert sweep.__version__ == importlib.metadata.version("sweep") == PROJECT["version"]
+    assert sweep.__version__ == importlib.metadata.version("kernel-sweep") == PROJECT["version"]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {PROJECT['version']}\n" in citation
 
@@ -112,7 +113,10 @@ def pins_of(name):
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("requirements.lock", ["editable"]), ("requirements-tests.lock", ["editable", "test"])],
+    [
+        ("requirements.lock", ["editable"]),
+        ("requirements-tests.lock", ["docs", "editable", "test"]),
+    ],
 )
 def test_lock_is_portable_and_holds_every_direct_dependency(name, extras):
     pins, optional = pins_of(name), PROJECT["optional-dependencies"]
@@ -124,3 +128,24 @@ def test_lock_is_portable_and_holds_every_direct_dependency(name, extras):
 
 def test_tests_run_with_the_versions_that_users_get():
     assert set(pins_of("requirements.lock")) <= set(pins_of("requirements-tests.lock"))
+
+
+def test_no_text_installs_the_other_project_of_this_name():
+    """On the package index ``sweep`` is somebody else's; ours is ``kernel-sweep``."""
+    command = re.compile(
+        r"\b(?:install|download|add|uvx|inject)\s+(?:-\S+\s+)*(?:\\?[\"'`])?sweep(?![\w./-])"
+    )
+    extras = "|".join(PROJECT["optional-dependencies"])
+    extra = re.compile(rf"(?<![\w-])sweep\\?\[(?:{extras})")
+    assert command.search("pip install -q 'sweep'") and extra.search("pip install 'sweep[s3]'")
+    assert not command.search("install kernel-sweep") and not extra.search("kernel-sweep[s3]")
+    kinds = {".py", ".md", ".toml", ".yml", ".yaml", ".ipynb", ".cff", ".lock", ".cfg", ".sh"}
+    folders = ("sweep", "docs", "notebooks", "benchmarks", ".github", "kernels_spec")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    for path in [*files, *ROOT.glob("*.*")]:
+        if path.suffix not in kinds or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8")
+        found = command.search(text) or extra.search(text)
+        assert not found, f"{path.relative_to(ROOT)}: {found[0]!r}"
+    assert PROJECT["name"] == "kernel-sweep"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.clusters import dask, end, free_address, scheduler, wait_for
+from support.pages import shown_files
 from support.runs import CHUNKS, ROOT, environment, journal, plan, sweep, write_plan
 from support.store_samples import digest
 
@@ -20,7 +21,7 @@ import sweep as package
 from sweep.runs.running import run
 
 RECIPES = Path(package.__file__).parent / "recipes"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "howto" / "build_server.md").read_text(encoding="utf-8")
 
 # Like SLURM, it kills the remaining processes at the end of a job, because a worker may still be
 # looking for its scheduler.
@@ -248,15 +249,14 @@ def repository(tmp_path):
             cwd=place, env=surroundings, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
 
-    found = re.search(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert found is not None
+    kernel = shown_files()["saxpy.toml"]
     (place / "plan.toml").write_text(PLAN)
-    (place / "saxpy.toml").write_text(found[1])
+    (place / "saxpy.toml").write_text(kernel)
     run("git init -q . && git add -A && git commit -qm before").check_returncode()
 
     def changed(old: str, new: str) -> None:
-        assert old in found[1]
-        (place / "saxpy.toml").write_text(found[1].replace(old, new))
+        assert old in kernel
+        (place / "saxpy.toml").write_text(kernel.replace(old, new))
         run("git add -A && git commit -q --allow-empty -m after").check_returncode()
 
     return run, changed, place
@@ -281,7 +281,7 @@ def test_slower_kernel_fails_the_build(repository):
     shown = re.search(
         r"^```text\n\$ sweep compare before.zarr after.zarr\n(.*?)"
         r"^\$ (sweep compare before.zarr after.zarr --list 1)\n(.*?)^\.\.\.\n```$",
-        README, re.MULTILINE | re.DOTALL,
+        PAGE, re.MULTILINE | re.DOTALL,
     )  # fmt: skip
     assert shown is not None
     listed = run(shown[2]).stdout

@@ -28,6 +28,7 @@ from sweep.compiler.source import Pass
 from sweep.errors import PlanError
 from sweep.evaluation import chunk, limits
 from sweep.evaluation import planned as planned_results
+from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.planned import Planned, evaluate
 from sweep.evaluation.variables import variables
 from sweep.space import Plan, resolve
@@ -152,19 +153,24 @@ def test_rows_are_complete_without_another_compilation(spaces, monkeypatch):
             assert [sweep.best(space).to_json(), sweep.pareto(space).to_json()] == answers
 
 
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
-def test_single_points_are_those_of_compiled_passes(monkeypatch, variant):
+@pytest.mark.parametrize("variant", ["corrected", "printed", "revised"])
+def test_without_compilation_results_are_the_same_to_the_bit(monkeypatch, variant):
     models = sorted(sweep.model_names())
     space = laid_out(models=models, variant=variant, precision="float64", axes={**OWN, **CLOCKS})
     for kernel in space.kernels:
         places = np.unravel_index(np.arange(0, kernel.n_points, 29), kernel.grid.shape)
         points = dict(zip(kernel.grid.names, places, strict=True))
-        wanted, found = variables(kernel, space.plan), []
-        for few in (10**9, 0):
-            monkeypatch.setattr(limits, "FEW_POINTS", few)
-            found.append(planned_results.evaluate_points(kernel, space.plan, points, wanted))
-        for name, values in found[0].items():
-            assert values.tobytes() == found[1][name].tobytes(), name
+        wanted, boxes = variables(kernel, space.plan), []
+        for most in (10**9, 0):
+            monkeypatch.setattr(limits, "UNCOMPILED", most)
+            boxes.append(evaluate_box(kernel, space.plan, kernel.grid.whole, wanted))
+        found = planned_results.evaluate_points(kernel, space.plan, points, wanted)
+        for variable in wanted:
+            compiled = boxes[1][variable.name]
+            assert boxes[0][variable.name].tobytes() == compiled.tobytes(), variable.name
+            index = tuple(points[d] for d in variable.dims if d != "model")
+            there = compiled[:, *index] if "model" in variable.dims else compiled[index]
+            assert found[variable.name].tobytes() == there.tobytes(), variable.name
 
 
 def test_progress_reaches_the_end(spaces):

@@ -10,7 +10,7 @@ import math
 import pytest
 from support import synthetic
 
-from sweep.query import Answer, Row, answer, best, pareto, summary, top
+from sweep.query import Answer, Row, best, pareto, summary, texts, top
 
 TREE = synthetic.three_kernels()
 ONE = synthetic.dataset()
@@ -23,24 +23,42 @@ def made_up(**columns: list) -> Answer:
 
 TABLE = """\
 smallest execution_time by kernel, device, model=hong_kim
-all rows: model=hong_kim, core_clock_ratio=1.1
+all rows: core_clock_ratio=1.1
+                                                      core_  memory_  execution_
+                                                      clock    clock        time    power   energy
+kernel           device   configuration               [MHz]    [MHz]        [µs]      [W]     [mJ]
+---------------  -------  -------------------------  ------  -------  ----------  -------  -------
+black_scholes    gtx_280  block_size=192              662.2    885.6     50.002*       -        -
+black_scholes    gtx_980  block_size=128             1238.6     3505     10.384   181.38*  1.8835*
+matrix_multiply  gtx_280  n=512 tile=16               662.2    885.6     333.35*       -        -
+matrix_multiply  gtx_980  n=512 tile=16              1238.6     3505     62.319   181.38*  11.303*
+transpose        gtx_280  block_size=128 layout=row   662.2    885.6      55.39*       -        -
+transpose        gtx_980  block_size=256 layout=row  1238.6     3505     10.364   181.38*  1.8797*
+* rests on assumed values (gtx_280: clocks.core_min; gtx_980: power.static_W, power.core_voltage)
+columns left out: memory_clock_ratio, occupancy, regime, bound, runner_up (all: to_table(wide=True))
+"""
+WIDE = """\
+smallest execution_time by kernel, device, model=hong_kim
+all rows: core_clock_ratio=1.1
                                                      memory_   core_  memory_  execution_
-                                                      clock_   clock    clock        time   power  energy
-kernel           device   configuration                ratio   [MHz]    [MHz]        [µs]     [W]    [mJ]  occupancy  regime         bound    runner_up
----------------  -------  -------------------------  -------  ------  -------  ----------  ------  ------  ---------  -------------  -------  ---------
-black_scholes    gtx_280  block_size=192                 0.8   662.2    885.6     50.002*       -       -     0.9375  hong_kim_eq22  compute    0.054 %
-black_scholes    gtx_980  block_size=128                   1  1238.6     3505      10.384  181.38  1.8835        0.5  hong_kim_eq24  memory     0.022 %
-matrix_multiply  gtx_280  n=512 tile=16                  0.8   662.2    885.6     333.35*       -       -          1  hong_kim_eq22  compute    0.054 %
-matrix_multiply  gtx_980  n=512 tile=16                    1  1238.6     3505      62.319  181.38  11.303        0.5  hong_kim_eq24  memory       5.1 %
-transpose        gtx_280  block_size=128 layout=row      0.8   662.2    885.6      55.39*       -       -          1  hong_kim_eq22  compute     0.62 %
-transpose        gtx_980  block_size=256 layout=row        1  1238.6     3505      10.364  181.38  1.8797        0.5  hong_kim_eq24  memory       0.2 %
-* rests on assumed values (gtx_280: clocks.core_min)
+                                                      clock_   clock    clock        time    power   energy
+kernel           device   configuration                ratio   [MHz]    [MHz]        [µs]      [W]     [mJ]  occupancy  regime         bound    runner_up
+---------------  -------  -------------------------  -------  ------  -------  ----------  -------  -------  ---------  -------------  -------  ---------
+black_scholes    gtx_280  block_size=192                 0.8   662.2    885.6     50.002*       -        -      0.9375  hong_kim_eq22  compute    0.054 %
+black_scholes    gtx_980  block_size=128                   1  1238.6     3505     10.384   181.38*  1.8835*        0.5  hong_kim_eq24  memory     0.022 %
+matrix_multiply  gtx_280  n=512 tile=16                  0.8   662.2    885.6     333.35*       -        -           1  hong_kim_eq22  compute    0.054 %
+matrix_multiply  gtx_980  n=512 tile=16                    1  1238.6     3505     62.319   181.38*  11.303*        0.5  hong_kim_eq24  memory       5.1 %
+transpose        gtx_280  block_size=128 layout=row      0.8   662.2    885.6      55.39*       -        -           1  hong_kim_eq22  compute     0.62 %
+transpose        gtx_980  block_size=256 layout=row        1  1238.6     3505     10.364   181.38*  1.8797*        0.5  hong_kim_eq24  memory       0.2 %
+* rests on assumed values (gtx_280: clocks.core_min; gtx_980: power.static_W, power.core_voltage)
 """  # noqa: E501
 
 
-def test_table__of_three_kernels():
+def test_table__of_three_kernels(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     found = best(TREE, by=("kernel", "device"), select={"model": "hong_kim"})
     assert repr(found) == found.to_table() == TABLE.rstrip("\n")
+    assert found.to_table(wide=True) == found.to_table(400) == WIDE.rstrip("\n")
 
 
 def test_table__prefixes_suit_a_column_or_are_left_out():
@@ -58,14 +76,14 @@ def test_table__prefixes_suit_a_column_or_are_left_out():
      ({"eq24": 0.125, "eq22": 3}, "eq24 12.5 %, eq22 3")],
 )  # fmt: skip
 def test_number__is_written_as_people_write_it(value, text):
-    assert answer.number(value) == text
+    assert texts.number(value) == text
 
 
 @pytest.mark.parametrize(
     ("distance", "text"), [(None, "-"), (0.0, "tie"), (0.123, "12 %"), (3.2, "320 %")]
 )
 def test_table__runner_up_is_a_percentage(distance, text):
-    table = made_up(execution_time=[1.0], runner_up=[distance], status=["invalid"]).to_table()
+    table = made_up(execution_time=[1.0], runner_up=[distance]).to_table()
     assert text in table.splitlines()[-1] or distance is None
 
 

@@ -168,6 +168,10 @@ def test_threads_of_a_worker_compile_once(local, tmp_path):
 
         from numba.core import event
 
+        from sweep.evaluation import limits
+
+        limits.UNCOMPILED = 0
+
         class Listener(event.Listener):
             def on_start(self, event):
                 name = event.data["dispatcher"].py_func.__name__
@@ -289,16 +293,16 @@ def test_last_worker_or_scheduler_killed_and_the_run_continued(
 
 def other_version(folder: Path, package: str) -> Path:
     """Return a path on which ``package`` appears to have version 0.0.9."""
-    info = folder / f"{package}-0.0.9.dist-info"
+    name = package.replace("-", "_")
+    info = folder / f"{name}-0.0.9.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.0.9\n", encoding="utf-8"
-    )
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.0.9\n"
+    (info / "METADATA").write_text(text, encoding="utf-8")
     return folder
 
 
 @slow
-@pytest.mark.parametrize("package", ["sweep", "numcodecs"])
+@pytest.mark.parametrize("package", ["kernel-sweep", "numcodecs"])
 def test_worker_with_another_version_is_refused(tmp_path, package):
     path = other_version(tmp_path / "other", package)
     message = (
@@ -313,13 +317,15 @@ def test_worker_with_another_version_is_refused(tmp_path, package):
 
 @slow
 def test_worker_with_another_version_that_joins_late(local, tmp_path):
-    path = other_version(tmp_path / "other", "sweep")
+    path = other_version(tmp_path / "other", "kernel-sweep")
 
     def join(address: str, processes: list) -> None:
         processes.append(worker(address, tmp_path, path=path))
 
     with slow_worker(tmp_path, at=3, then=join) as address:
-        with pytest.raises(SweepError, match=f"has sweep 0.0.9, this process has {__version__}"):
+        with pytest.raises(
+            SweepError, match=f"has kernel-sweep 0.0.9, this process has {__version__}"
+        ):
             run(plan(), tmp_path / "a.zarr", scheduler=address)
     run(plan(), tmp_path / "a.zarr")
     assert digest(tmp_path / "a.zarr") == local

@@ -229,6 +229,13 @@ def beside(place: str) -> dict[str, bytes]:
     return contents(str(extension_path(place_of(place))))
 
 
+def test_extension_by_a_model_says_so(folder, capsys):
+    run(plan(**FEW), "a.zarr")
+    write_plan(folder / "more.toml", **{**SMALL, **FEW, "models": ["hong_kim", "wang_chu"]})
+    for said in ("now 2 models for its 8 configurations, in ", "finished before, 8 configurations"):
+        assert main(["extend", "a.zarr", "more.toml"]) == 0 and said in capsys.readouterr().out
+
+
 def test_extension_by_command__is_that_of_the_whole_plan(tmp_path, capsys, place, large, evaluated):
     before = run(plan(**FEW), place)
     wanted = str(write_plan(tmp_path / "large.toml", **{**SMALL, **MORE}))

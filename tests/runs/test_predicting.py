@@ -228,7 +228,7 @@ def test_sample_that_fails_is_one_line(tmp_path, monkeypatch, capsys):
         ('"start_s": 1.0', '"start_s": NaN', "damaged"),
         ('"clocks": 1,', '"clocks": 0,', "damaged"),
         ('"kernel": "sepia"', '"kernel": []', "damaged"),
-        ('"schema": 3', '"schema": 2', "damaged or of another format"),
+        ('"schema": 4', '"schema": 3', "damaged or of another format"),
         ('"samples": [', '"samples": [3,', "damaged"),
         ("{", "[" * 100_000, "damaged"),
     ],

@@ -1,8 +1,8 @@
 """What a device does, and which variants of which models do not: with a counter-example for each.
 
-More bandwidth and a higher clock are never slower, a higher latency is never faster. README's table
-is made from what is listed here; ``tests/models/test_models_monotone.py`` holds every model to what
-is not listed, and every counter-example to failing.
+More bandwidth and a higher clock are never slower, a higher latency is never faster. A table of
+docs/models/index.md is made from this list; ``tests/models/test_models_monotone.py`` holds
+every model to what is not in it, and every counter-example to failing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ WIDER = {
     "luo_suda": {"gpu_bw": 1},
     "zhang_owens": {"peak_global": 1},
     "lemeire": {"memory_issue": -1},
-    "combined": {"dram_bandwidth": 1, "l2_cycles": -1, "l1_cycles": -1, "shared_cycles": -1},
+    "combined": {
+        "dram_bandwidth": 1,
+        "l2_cycles": -1,
+        "l1_cycles": -1,
+        "shared_cycles": -1,
+        "link_time": -1,
+    },
 }
 LATER = {
     "hong_kim": {"mem_ld": 1},
@@ -28,7 +34,13 @@ LATER = {
     "luo_suda": {"t_mem_cycles": 1, "m_i": 1, "m_previous": 1},
     "zhang_owens": {"global_latency": 1},
     "lemeire": {"memory_completion": 1},
-    "combined": {"dram_latency": 1, "cache_wait": 1, "shared_latency": 1, "alu_latency": 1},
+    "combined": {
+        "dram_latency": 1,
+        "cache_wait": 1,
+        "shared_latency": 1,
+        "alu_latency": 1,
+        "link_wait": 1,
+    },
 }
 # What a higher core clock raises: core cycles of DRAM's latency and service, and the clock itself.
 QUICKER = {

@@ -1,4 +1,4 @@
-"""The README's generated tables; ``python tests/support/readme_tables.py`` updates them."""
+"""Generated tables of docs/; ``python tests/support/readme_tables.py`` updates them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from sweep.space import missing_parameters
 from sweep.specs import list_devices, load_device
 
 ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
 
 RETURNED = {
     "Finished": "sweep.runs.running",
@@ -199,15 +198,16 @@ MARKED = re.compile(
 
 
 def tables_in(text: str) -> dict[str, str]:
-    """Return the current tables of a README by name."""
+    """Return the current tables of a page by name."""
     return {match[2]: match[3].strip() for match in MARKED.finditer(text)}
 
 
 def renewed(text: str) -> str:
-    """Return a README with up-to-date tables."""
+    """Return a page with up-to-date tables."""
     return MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n\n{match[4]}", text)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "tests"))
-    README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -11,7 +11,7 @@ from sweep.runs.rates import Rates, Sample
 def sample(**changes):
     found = Sample(
         kind="run", kernel="sepia", sha256="", models=("hong_kim",), settings="", clocks=1,
-        first_s=1.0, point_s=1e-8, byte_s=1e-9, stored=0.3, process_bytes=1e8,
+        points=10_000_000, first_s=1.0, point_s=1e-8, byte_s=1e-9, stored=0.3, process_bytes=1e8,
     )  # fmt: skip
     return replace(found, **changes)
 

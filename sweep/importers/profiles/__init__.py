@@ -8,6 +8,8 @@
 ... "0","axpy(float*)","(256, 1, 1)","(4096, 1, 1)","lts__t_sectors_op_read.sum","sector","262,144"
 ... ''')
 >>> inputs = inputs_of(chosen(launches))
->>> inputs.warps, inputs.computation, inputs.global_accesses
-(32768, 11.0, [Access(name='loads', kind='load', count=2.0, transactions=4.0)])
+>>> [(access.name, access.count, access.transactions) for access in inputs.global_accesses]
+[('loads', 2.0, 4.0)]
+>>> inputs.warps, inputs.computation
+(32768, 11.0)
 """

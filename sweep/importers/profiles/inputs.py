@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sweep.errors import ProfileError
 from sweep.importers.profiles.counters import QUANTITIES
 from sweep.importers.profiles.kernel_file import REGISTERS, WARP, Access, Inputs
 from sweep.importers.profiles.launches import Found, Launch, bare_name, find
-
-COALESCED = 4.0
-"""Sectors per access of a warp to consecutive words of 4 bytes."""
-
-DIRECTIONS = {"load": "read", "store": "write"}
-"""The word for each kind of access in the names of L2 and DRAM counters."""
 
 CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control")
 """Classes of instructions that profilers count, with the names of kernel files."""
@@ -27,7 +21,20 @@ OPERATIONS = ("flop_count_dp", "flops_dp")
 """Counters of operations in place of instructions; a multiply-add has two."""
 
 GIVEN = "assumed: given when the profile was read"
+COALESCED = 4.0
+"""Sectors per access of a warp to consecutive words of 4 bytes."""
+
+DIRECTIONS = {"load": "read", "store": "write"}
+"""The word for each kind of access in the names of L2 and DRAM counters."""
+
+UNIFIED = "tex_cache_transactions"
+"""A counter of textures and global loads where both have one cache. Those devices (compute
+capability 5.0 and later) are also those of which nvprof counts texture instructions."""
+
 NOT_IN_PROFILE = "assumed: not in the profile"
+WORDS = "assumed: coalesced words of 4 bytes"
+NO_WIDTH = "assumed: a profile does not tell the width of words"
+TEXTURES = ("texture_sectors", "texture_misses", "texture_hit_rate")
 UNEVEN = 0.05
 """Spread of a counter over launches above which a remark is added."""
 
@@ -79,6 +86,7 @@ class _Reader:
         device = next((launch.device for launch in launches if launch.device), "")
         block, grid = self._sides("block"), self._sides("grid")
         self.inputs = Inputs(launches[0].kernel, device, n_launches, block, grid)
+        self._remark = self.inputs.remarks.append
         self._check_warps()
         self._resources()
         self._instructions()
@@ -93,13 +101,13 @@ class _Reader:
         """Return a quantity; if there is none, add a remark with the reason and the consequence."""
         found = find(self.launches, name)
         if otherwise and not found:
-            self.inputs.remarks.append(f"{found.why}: {otherwise}")
+            self._remark(f"{found.why}: {otherwise}")
         return found
 
     def _check_spread(self, found: Found) -> None:
         """Add a remark if the launches differ."""
         if found.spread > UNEVEN:
-            self.inputs.remarks.append(
+            self._remark(
                 f"{found.words} differs by {100 * found.spread:.0f} % between the launches: the"
                 " mean is taken, or choose one with --launch"
             )
@@ -138,7 +146,7 @@ class _Reader:
         if counted and counted.value == 0:
             raise ProfileError(f"{counted.words} = 0: nothing ran")
         if counted and abs(counted.value / inputs.warps - 1) > UNEVEN:
-            inputs.remarks.append(
+            self._remark(
                 f"{counted.words} = {counted.value:.10g}, but block and grid make {inputs.warps}"
                 " warps: are the counters of this launch?"
             )
@@ -199,7 +207,7 @@ class _Reader:
                 inputs.classes[name] = 0.0
                 self._source(f"instructions.{name}", otherwise="assumed: no counter of its own")
         if counted + local > inputs.computation * (1.0 + UNEVEN):
-            inputs.remarks.append(
+            self._remark(
                 f"counters of classes make {counted + local:.6g} instructions of a warp, all of"
                 f" them are {inputs.computation:.6g}: are they of the same launch?"
             )
@@ -210,9 +218,14 @@ class _Reader:
             inputs.barriers = given
             self._source("synchronisation.barriers", otherwise=GIVEN)
         elif inputs.shared_accesses:
+            # Barriers, jumps and some loads of constants take one pipeline (Nsight Compute, Kernel
+            # Profiling Guide: "adu").
+            most = self._find("barrier_pipe")
+            at_most = f" up to {most.value / inputs.warps:.6g} ({most.words})" if most else ""
             self._source("synchronisation.barriers", otherwise="assumed: no counter tells them")
-            inputs.remarks.append(
+            self._remark(
                 "no counter of a profiler tells barriers: none are assumed, or give --barriers N"
+                + at_most
             )
 
     def _classes(self) -> None:
@@ -234,7 +247,7 @@ class _Reader:
                 inputs.classes[name] = found.value / threads / inputs.warps
                 self._source(f"instructions.{name}", words)
                 if found.words in OPERATIONS and found.value:
-                    inputs.remarks.append(
+                    self._remark(
                         f"{found.words} counts a multiply-add twice: {name} instructions are that"
                         " many, or down to half of it"
                     )
@@ -243,49 +256,66 @@ class _Reader:
                 missing += filter(None, (one.wanted(tool) for one in wanted if one))
         if missing:
             rest = next(name for name in UNCOUNTED if name not in inputs.classes)
-            inputs.remarks.append(
+            self._remark(
                 f"there is no {', '.join(missing)}: 0 of these instructions are assumed, and"
                 f" {rest} for what no counter tells"
             )
 
     def _global(self, kind: str) -> str:
-        """Read global loads or stores; return the counter of the instructions, if there is one."""
+        """Read global loads or stores; return the counters of the instructions, if any."""
         inputs, path, verb = self.inputs, f"global_access.{kind}s", DIRECTIONS[kind]
-        requests, sectors = self._requests(kind), self._find(f"l2_{verb}")
+        requests, sectors = self._find(f"global_{kind}"), self._find(f"l2_{verb}")
         no_sectors = sectors.why
+        textures = self._find("texture_load") if kind == "load" else Found()
+        if textures.value:
+            sectors = self._textures(textures, requests, sectors)
+            if not requests:
+                self._remark(f"{requests.why}: no loads beside textures are assumed")
+                return textures.words
         if not sectors and (sectors := self._find(f"l1_{verb}")):
-            inputs.remarks.append(
-                f"{no_sectors}: {sectors.words} stands for it, hits of L1 included"
-            )
+            self._remark(f"{no_sectors}: {sectors.words} stands for it, hits of L1 included")
         if not requests and not sectors:
-            inputs.remarks.append(f"{requests.why}: no {kind}s of global memory are assumed")
+            self._remark(f"{requests.why}: no {kind}s of global memory are assumed")
             return ""
         if not requests or not sectors:
             why = f"4 sectors a {kind} are assumed (coalesced words of 4 bytes)"
-            inputs.remarks.append(f"{requests.why or no_sectors}: {why}")
+            self._remark(f"{requests.why or no_sectors}: {why}")
         if (requests or sectors).value > 0:
             if requests and sectors:
                 self._check_spread(sectors)
-            why = "assumed: coalesced words of 4 bytes"
-            each = self._each(path, requests, sectors, COALESCED, why)
+            each = self._each(path, requests, sectors, COALESCED, WORDS)
             count = requests.value if requests else sectors.value / COALESCED
-            inputs.sources[f"{path}.count"] = (
-                f"derived: profile, {_term(requests.words)} / warps"
-                if requests
-                else f"assumed: profile, {sectors.words} / 4 / warps, coalesced words"
-            )
-            inputs.sources[f"{path}.bytes"] = "assumed: a profile does not tell the width of words"
+            why = f"assumed: profile, {sectors.words} / 4 / warps, coalesced words"
+            words = requests.words and f"{requests.words} / warps"
+            self._source(f"{path}.count", words, why)
+            self._source(f"{path}.bytes", otherwise=NO_WIDTH)
             inputs.global_accesses.append(Access(f"{kind}s", kind, count / inputs.warps, each))
-        return requests.words
+        return (requests + textures).words
 
-    def _requests(self, kind: str) -> Found:
-        """Return loads or stores of global memory; textures are loads that L2 and DRAM serve."""
-        found = self._find(f"global_{kind}")
-        textures = self._find("texture_load") if kind == "load" else Found()
-        if not textures.value:
-            return found
-        words = " + ".join(filter(None, (found.words, textures.words)))
-        return Found(found.value + textures.value, words)
+    def _textures(self, fetches: Found, loads: Found, sectors: Found) -> Found:
+        """Read the fetches of textures; return what they leave of the sectors that L2 reads."""
+        path = "global_access.textures"
+        asked, missed, rate = map(self._find, TEXTURES)
+        by, hit_rate, words = fetches, min(1.0, rate.value), rate.words
+        if missed and asked.value:
+            hit_rate = max(0.0, 1.0 - missed.value / asked.value)
+            words = f"1 - {_term(missed.words)} / {_term(asked.words)}"
+        if asked.words == UNIFIED and loads.value:
+            by = fetches + loads
+            self._remark(f"{UNIFIED} also counts loads: shared out by instructions")
+        if not asked.value or not words:
+            self._remark(f"{asked.why or rate.why}: the texture cache is assumed to serve nothing")
+            asked, by, hit_rate, words = sectors, fetches + loads, 0.0, ""
+        each = self._each(path, by, asked, COALESCED, WORDS)
+        self._source(f"{path}.count", f"{fetches.words} / warps")
+        self._source(f"{path}.l1_hit_rate", words)
+        self._source(f"{path}.bytes", otherwise=NO_WIDTH)
+        count = fetches.value / self.inputs.warps
+        access = Access("textures", "load", count, each, "texture", hit_rate)
+        self.inputs.global_accesses.append(access)
+        left = max(0.0, sectors.value - each * fetches.value * (1.0 - hit_rate))
+        words = sectors.words and f"{sectors.words} - those of textures"
+        return replace(sectors, value=left, words=words)
 
     def _shared(self, kind: str) -> None:
         """Read loads or stores of shared memory."""
@@ -305,7 +335,7 @@ class _Reader:
         if not requests or not passes:
             self._source(f"{path}.transactions", otherwise=why)
             return otherwise
-        self._source(f"{path}.transactions", f"{_term(passes.words)} / {requests.words}")
+        self._source(f"{path}.transactions", f"{_term(passes.words)} / {_term(requests.words)}")
         return passes.value / requests.value
 
     # Caches and loops
@@ -327,10 +357,10 @@ class _Reader:
         lacks = next((one.why for one in found if not one), "no sectors")
         if counted := self._find("l2_hit_rate"):
             inputs.l2_hit_rate = min(1.0, counted.value)
-            inputs.remarks.append(f"{lacks}: {counted.words} stands for what DRAM would tell")
+            self._remark(f"{lacks}: {counted.words} stands for what DRAM would tell")
             self._source(path, f"{counted.words}, writes of DRAM not counted")
         else:
-            inputs.remarks.append(f"{lacks}: the L2 cache is assumed to serve nothing")
+            self._remark(f"{lacks}: the L2 cache is assumed to serve nothing")
             self._source(path)
 
     def _loops(self) -> None:
@@ -340,12 +370,12 @@ class _Reader:
         if outer is not None:
             inputs.outer = outer
         elif inputs.shared_accesses:
-            inputs.remarks.append(
+            self._remark(
                 "a profile does not tell how often a kernel with shared memory loads and computes"
                 " in turn: one phase is assumed, or give --outer N for the models that read it"
             )
 
 
 def _term(words: str) -> str:
-    """Return a sum in parentheses, so that it can be divided."""
-    return f"({words})" if " + " in words else words
+    """Return a sum or a difference in parentheses, so that it can be divided."""
+    return f"({words})" if " + " in words or " - " in words else words

@@ -18,12 +18,17 @@ REGISTERS = 32
 
 @dataclass(frozen=True)
 class Access:
-    """Loads or stores of one memory: count per thread, and transactions per access of a warp."""
+    """Loads or stores of one memory: count per thread, and transactions per access of a warp.
+
+    Those of textures are at the texture cache, of which a share hits; all others at L2.
+    """
 
     name: str
     kind: str
     count: float
     transactions: float
+    memory: str = ""
+    hit_rate: float = 0.0
 
 
 @dataclass
@@ -142,7 +147,7 @@ def kernel_text(
             f"Written by `sweep profile` from {sources}: {mean}, {inputs.warps} warps.",
             "",
             "Counts are those of a warp, as the mean over all warps. Transactions are those that",
-            "the L1 cache passes on to L2.",
+            "the L1 cache passes on to L2; of textures, those that it is asked for.",
         ],
         sources=inputs.sources | {f"measured.{key}": text for key, text in measured_sources},
     )
@@ -159,8 +164,10 @@ def kernel_text(
     for access in (*inputs.global_accesses, *inputs.shared_accesses):
         is_global = access in inputs.global_accesses
         values = {"name": access.name, "kind": access.kind, "count": _rounded(access.count)}
+        values |= {"memory": access.memory} if access.memory else {}
         values |= {"bytes": WORD} if is_global else {}
         values |= {"pattern": "measured", "transactions": _rounded(access.transactions)}
+        values |= {"l1_hit_rate": _rounded(access.hit_rate)} if access.memory else {}
         file.table("[[global_access]]" if is_global else "[[shared_access]]", values)
     if inputs.shared_accesses or inputs.barriers:
         file.table("[synchronisation]", {"barriers": _rounded(inputs.barriers)})
@@ -172,12 +179,9 @@ def kernel_text(
     file.table("[loops]", loops, comment)
     file.table("[cache]", {"l2_hit_rate": _rounded(inputs.l2_hit_rate)})
     if measured is not None:
-        values = {
-            "time_ms": _rounded(measured.time * 1e3),
-            "device": measured.device,
-            "core_clock_MHz": _rounded(measured.core_clock),
-            "memory_clock_MHz": _rounded(measured.memory_clock),
-        }
+        values = {"time_ms": _rounded(measured.time * 1e3), "device": measured.device,
+                  "core_clock_MHz": _rounded(measured.core_clock),
+                  "memory_clock_MHz": _rounded(measured.memory_clock)}  # fmt: skip
         file.table("[measured]", values)
     try:
         return file.text()

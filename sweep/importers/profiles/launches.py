@@ -331,6 +331,11 @@ class Found:
     def __bool__(self) -> bool:
         return bool(self.words)
 
+    def __add__(self, other: Found) -> Found:
+        """Return the sum of two counts, of which one may be missing."""
+        words = filter(None, (self.words, other.words))
+        return Found(self.value + other.value, " + ".join(words))
+
 
 def find(launches: Sequence[Launch], name: str) -> Found:
     """Return a quantity as the mean over launches.

@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from sweep.errors import nearest
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
@@ -102,6 +103,7 @@ def analyse(
     branches: Mapping[str, float] | None = None,
     arguments: Mapping[str, float] | None = None,
     block: Sides | None = None,
+    grid: Sides | None = None,
     stages: str = "tasks",
 ) -> Analysis:
     """Return the analysis of a kernel's execution by one thread.
@@ -119,7 +121,10 @@ def analyse(
         Integers that the kernel is called with, by position (``"0"`` is the first). Loops and
         branches that depend on them alone are then known.
     block : tuple of int, optional
-        Width, height and depth of a block, if known.
+        Width, height and depth of a block, if known. A loop that starts at the thread's index has
+        the middle thread's trip count then.
+    grid : tuple of int, optional
+        Blocks in x, y and z, if known, for loops that start at the thread's index in the grid.
     stages : str
         How to divide the code: ``tasks`` (calculate periods), ``barriers`` or ``none``.
 
@@ -138,8 +143,10 @@ def analyse(
         block = (x, y, z)
     expanded, not_followed = expand_calls(function)
     graph = control_flow(expanded)
-    values = Values(expanded, outside, block, _positions(function, arguments or {}))
-    decided = find_trips(graph, values)
+    known = block, _positions(function, arguments or {}), grid
+    values = Values(expanded, outside, *known)
+    middle = partial(Values, expanded, outside, *known, middle=True)
+    decided = find_trips(graph, values, middle if block else None)
     taken = decided | _shares_of_branches(graph, branches or {})
     _set_shares(graph, taken)
     _complete_trips(graph, trips or {})

@@ -210,6 +210,11 @@ class Values:
         Width, height and depth of a block, if known.
     arguments : mapping of int to int
         Known arguments of the kernel by position.
+    grid : tuple of int, optional
+        Blocks of the grid in x, y and z, if known.
+    middle : bool
+        Whether these are the values of the middle thread of the middle block, in place of all
+        threads'.
     """
 
     def __init__(
@@ -218,6 +223,8 @@ class Values:
         variables: Iterable[Variable] = (),
         block: Sides | None = None,
         arguments: Mapping[int, int] | None = None,
+        grid: Sides | None = None,
+        middle: bool = False,
     ) -> None:
         self._parameters = {variable.name: variable for variable in function.parameters}
         names = list(self._parameters)
@@ -228,10 +235,12 @@ class Values:
             for variable in (*variables, *function.variables)
         }
         self._fixed["%ntid.x"] = Value(alignment=WARP)
-        if block:
-            sizes = zip("xyz", block, strict=True)
-            self._fixed |= {f"%ntid.{axis}": number(size) for axis, size in sizes}
         self._fixed |= _INDEX
+        for name, sides in (("%ntid", block), ("%nctaid", grid)):
+            for axis, size in zip("xyz", sides or (), strict=False):
+                self._fixed[f"{name}.{axis}"] = number(size)
+                if middle:
+                    self._fixed[f"{name.replace('n', '')}.{axis}"] = number(size // 2)
         self._settle(list(function.instructions()))
 
     def of(self, operand: Operand) -> Value:

@@ -19,6 +19,9 @@ from sweep.importers.ptx.registers import Values, combined, number
 MAX_STEPS = 128
 """Iterations that are evaluated one by one: enough for every loop that halves or doubles."""
 
+MIDDLE = "the middle thread's"
+"""Origin of a trip count that differs between threads."""
+
 MAX_CHAIN = 64
 """Largest number of instructions that an exit test may depend on."""
 
@@ -69,7 +72,9 @@ class _Test(NamedTuple):
     trips: int
 
 
-def find_trips(graph: Graph, values: Values) -> dict[Block, float]:
+def find_trips(
+    graph: Graph, values: Values, middle: Callable[[], Values] | None = None
+) -> dict[Block, float]:
     """Set the test and, if it is known, the trip count of every loop; return decided branches.
 
     A loop has the test in a block with a known count, else the one at the loop's end, else the one
@@ -81,6 +86,9 @@ def find_trips(graph: Graph, values: Values) -> dict[Block, float]:
         The control-flow graph.
     values : Values
         The values of the registers.
+    middle : callable, optional
+        Returns those of the middle thread. Its trip count stands for a loop that starts at the
+        thread's index, such as one that strides over the grid: another thread's differs by one.
 
     Returns
     -------
@@ -88,25 +96,32 @@ def find_trips(graph: Graph, values: Values) -> dict[Block, float]:
         Blocks to the share of their executions that branch: 0 or 1, because numbers decide it.
     """
     finder = _Finder(graph, values)
-    for loop in graph.loops:
+    _set_trips(finder, graph.loops)
+    if middle is not None and (unknown := [loop for loop in graph.loops if loop.trips is None]):
+        _set_trips(_Finder(graph, middle()), unknown, MIDDLE)
+    decided = {block: finder.takes(block) for block in graph.blocks}
+    return {block: float(taken) for block, taken in decided.items() if taken is not None}
+
+
+def _set_trips(finder: _Finder, loops: Iterable[Loop], origin: str = "constant") -> None:
+    """Set the test of each loop and, if it is known, the trip count."""
+    for loop in loops:
         leaving = (block for block in loop.exits if loop.executes_once(block))
         test = min((finder.test(loop, block) for block in leaving), default=None)
         if test is None:
             continue
         if test.is_late:
-            loop.test = graph.blocks[test.number]
+            loop.test = finder.graph.blocks[test.number]
         if not test.is_unknown:
             loop.trips = float(test.trips)
-            loop.origin = "most" if test.is_bound else "constant"
-    decided = {block: finder.takes(block) for block in graph.blocks}
-    return {block: float(taken) for block, taken in decided.items() if taken is not None}
+            loop.origin = "most" if test.is_bound else origin
 
 
 class _Finder:
     """Finds the tests of loops from the instructions that write each register."""
 
     def __init__(self, graph: Graph, values: Values) -> None:
-        self.values = values
+        self.graph, self.values = graph, values
         self._writes: dict[Operand, list[_Write]] = {}
         self._results: dict[tuple[int, ...], int | None] = {}  # of instructions, by place
         for block in graph.blocks:

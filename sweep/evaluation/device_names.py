@@ -1,0 +1,52 @@
+"""What expressions of kernel files may read of devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluation.counts import device_array
+from sweep.hardware.occupancy_limits import Limits, l1_bytes_of, local_l1_bytes_of
+from sweep.specs import Device
+from sweep.specs.compiled import TARGET, target_number
+
+
+def device_values(devices: tuple[Device, ...], path: str, ndim: int) -> Any:
+    """Return a number of device files along the first axis, NaN where a file has none."""
+    return device_array([d.values.get(path, np.nan) for d in devices], ndim)
+
+
+def device_names(
+    devices: tuple[Device, ...], limits: Limits, ndim: int
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the names that expressions may use.
+
+    Parameters
+    ----------
+    devices : tuple of Device
+        Along the first of ``ndim`` axes.
+    limits : Limits
+        What their multiprocessors offer.
+    ndim : int
+        Number of axes.
+    """
+    l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
+    local = [local_l1_bytes_of(d.compute_capability) for d in devices]
+    major_minor = [float(d.compute_capability or 0) for d in devices]
+    chip = {
+        name: device_values(devices, f"chip.{name}", ndim)
+        for name in ("warp_size", "sm_count", "lanes_per_sm")
+    }
+    return {
+        **chip,
+        "l1_bytes": device_array(l1_bytes, ndim),
+        "local_l1_bytes": device_array(local, ndim),
+        "l2_bytes": np.nan_to_num(device_values(devices, "chip.l2", ndim)),
+        "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
+        "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
+        "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
+        "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
+        "compute_capability": device_array(major_minor, ndim),
+        TARGET: device_array([target_number(d.target) for d in devices], ndim),
+    }

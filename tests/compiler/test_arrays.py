@@ -1,0 +1,35 @@
+"""Passes that NumPy evaluates: Python's meaning of an expression, for arrays of numbers."""
+
+from __future__ import annotations
+
+import ast
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sweep.compiler.arrays import NAMES, written
+
+NUMBERS = (-1.5, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["min(a, b)", "max(a, b, c)", "min(max(a, 1.0), b) / c", "a if a < b else b if b > c else c",
+     "1.0 if a < b <= c else 2.0", "1.0 if a < b and not b < c else 0.0",
+     "1.0 if a == 0.0 or b > c or c != c else 0.0", "abs(a) ** 2 - -b * c", "np.sqrt(abs(a)) + c",
+     "np.nan if a > 1.0 else np.inf", "np.ceil(a / 3.0) * (b - c)"],
+)  # fmt: skip
+def test_expressions_mean_what_python_says(text):
+    expression = ast.parse(text, mode="eval").body
+    line = written(expression, {"a": "_a", "b": "_b", "c": "_c"})
+    values = np.array(list(product(NUMBERS, repeat=3)))
+    with np.errstate(all="ignore"):
+        found = eval(line, {**NAMES, **dict(zip(("_a", "_b", "_c"), values.T, strict=True))})
+        single = [
+            eval(text, {"np": np, **dict(zip("abc", map(np.float64, row), strict=True))})
+            for row in values
+        ]
+    found = np.broadcast_to(np.asarray(found, float), len(values))
+    same = (found == single) & (np.signbit(found) == np.signbit(single))
+    assert (same | (np.isnan(found) & np.isnan(single))).all()
