@@ -24,6 +24,9 @@ that the attribute ``absent`` names."""
 FITTED = " (fitted)"
 """Ends the name of a value that was fitted, among the assumed ones that results rest on."""
 
+PLACEHOLDER = "placeholder"
+"""Begins the reference of an assumed value that stands for a count which nobody has made yet."""
+
 
 @dataclass(frozen=True)
 class Flags:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
-from sweep.fields import COMMON_FIELDS, FITTED, VARIANTS, Field, Flags
+from sweep.fields import COMMON_FIELDS, FITTED, PLACEHOLDER, VARIANTS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
@@ -232,11 +232,12 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     ``assumed(model, device)`` lists dotted paths of the device's file whose source is ``assumed``
     and that the model reads; ``power_assumed(device)`` the same for power and energy. Assumed
     values of the kernel's file are listed as ``kernel: path``, fitted ones as
-    ``kernel: path (fitted)``.
+    ``kernel: path (fitted)``, and counts that nobody has made as ``kernel: path (placeholder)``.
     """
     # Values to try and problem sizes are the question, not an assumption of the answer.
+    missing = space.kernel.placeholders()
     of_kernel = [
-        f"kernel: {path}{WEAK[source.kind]}"
+        f"kernel: {path}{f' ({PLACEHOLDER})' if path in missing else WEAK[source.kind]}"
         for path, source in space.kernel.sources.items()
         if source.kind in WEAK and not path.startswith(("parameters", "sizes"))
     ]

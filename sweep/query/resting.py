@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sweep.fields import COMMON_FIELDS, FITTED
+from sweep.fields import COMMON_FIELDS, FITTED, PLACEHOLDER
 from sweep.query.grid import POWER_VARIABLES
 
 OF_LAUNCH = ("kernel: launch", "kernel: resources", "kernel: compiled", "occupancy")
@@ -38,6 +38,19 @@ def names_in(texts: Sequence[Any]) -> list[str]:
     """Return the names listed in texts, each once."""
     names = (name.strip() for text in texts for name in re.split(r"[,;]", str(text)))
     return list(dict.fromkeys(name for name in names if name))
+
+
+def placeholders_in(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the paths of a kernel's values that stand for counts which nobody has made yet.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of an answer, with ``rests_on_assumed``.
+    """
+    ending = f" ({PLACEHOLDER})"
+    names = dict.fromkeys(name for row in rows for name in row["rests_on_assumed"])
+    return tuple(n.removesuffix(ending) for n in names if n.endswith(ending))
 
 
 def resting_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.expressions import Expression
+from sweep.fields import PLACEHOLDER
 from sweep.specs.check import Checked, Content, Source, check_sources
 from sweep.specs.compiled import CompiledTable, LookUp
 from sweep.specs.compiled_replaces import HIT_RATES, replacements, spills
@@ -131,6 +132,13 @@ class Kernel:
     def assumed(self) -> tuple[str, ...]:
         """Return the dotted paths of all assumed values."""
         return tuple(path for path, source in self.sources.items() if source.kind == "assumed")
+
+    def placeholders(self) -> tuple[str, ...]:
+        """Return the dotted paths of values that stand for counts which nobody has made yet.
+
+        Results name them ``kernel: PATH (placeholder)`` (:mod:`sweep.query.resting`).
+        """
+        return tuple(p for p in self.assumed() if self.sources[p].reference.startswith(PLACEHOLDER))
 
 
 # ---------------------------------------------------------------------------- reading

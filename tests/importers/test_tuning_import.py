@@ -31,6 +31,7 @@ from sweep.importers.files import read_source
 from sweep.importers.tuners.measurements import MEASURED
 from sweep.importers.tuners.search_space import MOST_VALUES, listed, read_t1
 from sweep.measurements.importing import device_keys, read_measured
+from sweep.query.resting import placeholders_in, resting_note
 from sweep.space import load_plan, resolve
 from sweep.specs import load_kernel
 from sweep.store import open_store
@@ -74,7 +75,8 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
         " * ceil(problem_size_y / (block_size_y * tile_size_y))"
     )
     assumed = {"resources.registers_per_thread", "instructions", "global_access"}
-    assert set(kernel.assumed()) == assumed
+    assert set(kernel.assumed()) == assumed == set(kernel.placeholders())
+    assert not load_kernel("convolution").placeholders()
     plan = load_plan("convolution_milo_plan.toml")
     assert [d.key for d in resolve(plan).devices] == ["rtx_a4000"]
     assert main(["lint", "convolution_milo.toml", "convolution_milo_plan.toml"]) == 0
@@ -83,6 +85,9 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
     times = evaluate(replace(plan, models=("combined",)))
     best = float(np.nanmin(times["convolution_milo"].execution_time))
     assert 8 * 4096**2 / 448e9 < best < 2 * 8 * 4096**2 / 448e9
+    rows = query.best(times).rows
+    assert set(placeholders_in(rows)) == {f"kernel: {path}" for path in assumed}
+    assert "kernel: instructions (placeholder)" in resting_note(rows)[0]
 
 
 def test_import_names_what_it_could_not_take_over(capsys):

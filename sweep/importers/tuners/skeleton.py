@@ -7,10 +7,11 @@ from typing import Any
 
 from sweep.errors import SpecError, TuningError
 from sweep.expressions import Expression, ExpressionError
+from sweep.fields import PLACEHOLDER
 from sweep.importers.tuners.search_space import SearchSpace
 from sweep.specs.kernel import KernelFile, key_of, toml
 
-NOT_IN_SPACE = "assumed: not in the search space"
+NOT_IN_SPACE = f"assumed: {PLACEHOLDER}: not in the search space"
 AXES = "XYZ"
 COMMENTS = """\
 Search space of SOURCE, taken over by `sweep import`.
