@@ -29,10 +29,9 @@ from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sweep.compiler import reductions
 from sweep.compiler.reductions import TILE
+from sweep.compiler.selections import NAMES
 from sweep.compiler.source import POWERED, Pass, Point
 from sweep.hardware.clocks import NO_TIME
 from sweep.jit import compile_pass
@@ -169,7 +168,7 @@ def endings(which: Pass, point: Point) -> tuple[list[str], list[Output]]:
         value, is_code = point.results[name], name in (*STATUSES, *CODES, *own)
         absent = "0.0" if is_code else "np.nan"
         if name not in STATUSES:
-            value = f"{value} if {'powered' if name in POWERED else 'timed'} else {absent}"
+            value = f"_select({'powered' if name in POWERED else 'timed'}, {value}, {absent})"
         outputs.append(Output(name, value, absent, is_code))
     return lines, outputs
 
@@ -197,7 +196,7 @@ def _function(source: str) -> Callable[..., Any]:
     """
     start = source.index("(")
     name = f"{source[len('def ') : start]}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
-    namespace: dict[str, Any] = {**vars(reductions), "np": np, "__name__": __name__}
+    namespace: dict[str, Any] = {**vars(reductions), **NAMES, "__name__": __name__}
     # The text is written from checked expressions of registered models, never from a file.
     exec(compile(f"def {name}{source[start:]}", f"<{name}>", "exec"), namespace)
     function: Callable[..., Any] = namespace[name]

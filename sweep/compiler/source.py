@@ -6,13 +6,13 @@ The same lines are the inner loop of a compiled pass, in Python, and that of the
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from sweep.compiler.lowering import lower, lowered
 from sweep.compiler.program import Assignment, Program, names_in, parts_of
+from sweep.compiler.selections import written
 from sweep.hardware.clocks import finish
 from sweep.models import get_model
 from sweep.models.base import Model
@@ -99,13 +99,6 @@ def finishing() -> Program:
 
 Write = Callable[[ast.expr, Mapping[str, str]], str]
 """Writes an expression as text; the mapping has texts to write in place of names."""
-
-_NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
-
-
-def written(expression: ast.expr, names: Mapping[str, str]) -> str:
-    """Write an expression in Python, with the texts of ``names`` in place of its names."""
-    return _NAME.sub(lambda word: names.get(word[0], word[0]), ast.unparse(expression))
 
 
 class Line(NamedTuple):

@@ -51,9 +51,9 @@ MOST_KEPT = 10_000
 
 UNCOMPILED = 1 << 22
 """Points of a kernel up to which NumPy evaluates the models, without compilation."""
-# A million points of xgemm take 1.4 s of CPU either way, most of it for launches, and compilation 4
-# to 8 s before; those of a kernel with one launch 0.4 s and not 0.15. The ten stages of
-# cyclic_reduction take 1.8 s, and their compilation 35 s.
+# A million points of xgemm take 1.4 s of CPU either way, most of it for launches, and compilation 1
+# to 2 s before; those of a kernel with one launch 0.4 s and not 0.15. The ten stages of
+# cyclic_reduction take 1.8 s, and their compilation 9 s.
 
 ARRAYS = 1 << 15
 """Points that NumPy evaluates at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import textwrap
 
@@ -13,7 +14,6 @@ from support.random_inputs import KERNELS
 
 from sweep.compiler.lowering import lower, lowered
 from sweep.compiler.program import names_in, parts_of
-from sweep.compiler.source import written
 from sweep.errors import ModelError
 from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
@@ -27,7 +27,7 @@ def evaluated(program, inputs):
     values = dict(inputs) | {"np": np, **program.constants}
     with np.errstate(all="ignore"):
         for made in program.assignments:
-            values[made.name] = eval(written(made.expression, {}), values)
+            values[made.name] = eval(ast.unparse(made.expression), values)
     return {name: values[at] for name, at in program.results.items()}
 
 

@@ -200,7 +200,8 @@ def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
         (kind, kernel) for kind in ("run", "question") for kernel in ("sepia", "mat_tiled")
     }
     for s in found.samples:
-        assert s.point_s > 0 and s.process_bytes > 0 and (s.byte_s > 0) == (s.kind == "run")
+        assert max(s.point_s, s.byte_s) > 0 and s.process_bytes > 0  # a busy machine may only write
+        assert (s.byte_s > 0) == (s.kind == "run")
     assert min(found.start_s, found.cluster_s, found.task_s, found.dask_s, found.store_s) > 0
     # Samples of another plan are added to the existing ones.
     save_rates(rates())

@@ -1,14 +1,15 @@
-"""Passes that NumPy evaluates: Python's meaning of an expression, for arrays of numbers."""
+"""Expressions without branches: Python's meaning, for arrays and in compiled code."""
 
 from __future__ import annotations
 
 import ast
 from itertools import product
 
+import numba
 import numpy as np
 import pytest
 
-from sweep.compiler.arrays import NAMES, written
+from sweep.compiler.selections import NAMES, written
 
 NUMBERS = (-1.5, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan)
 
@@ -23,13 +24,16 @@ NUMBERS = (-1.5, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan)
 def test_expressions_mean_what_python_says(text):
     expression = ast.parse(text, mode="eval").body
     line = written(expression, {"a": "_a", "b": "_b", "c": "_c"})
+    assert not {type(n) for n in ast.walk(ast.parse(line))} & {ast.IfExp, ast.BoolOp}
     values = np.array(list(product(NUMBERS, repeat=3)))
+    compiled = numba.njit(error_model="numpy")(eval(f"lambda _a, _b, _c: {line}", {**NAMES}))
     with np.errstate(all="ignore"):
         found = eval(line, {**NAMES, **dict(zip(("_a", "_b", "_c"), values.T, strict=True))})
         single = [
             eval(text, {"np": np, **dict(zip("abc", map(np.float64, row), strict=True))})
             for row in values
         ]
-    found = np.broadcast_to(np.asarray(found, float), len(values))
-    same = (found == single) & (np.signbit(found) == np.signbit(single))
-    assert (same | (np.isnan(found) & np.isnan(single))).all()
+        in_pass = np.array([compiled(*row) for row in values])
+    for result in (np.broadcast_to(np.asarray(found, float), len(values)), in_pass):
+        same = (result == single) & (np.signbit(result) == np.signbit(single))
+        assert (same | (np.isnan(result) & np.isnan(single))).all()
