@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,25 @@ from sweep import __version__
 from sweep.errors import TuningError, nearest
 from sweep.importers.files import Source, read_source, write_whole
 from sweep.importers.tuners.formats import read_measurements, recognise
+from sweep.importers.tuners.measured_space import measured_space
 from sweep.importers.tuners.measurements import Measurements, joined, measured_dataset
 from sweep.importers.tuners.search_space import SearchSpace, read_t1
 from sweep.importers.tuners.skeleton import kernel_text, plan_text
 from sweep.importers.tuners.table import Columns
 from sweep.models import model_names
-from sweep.specs import list_devices, load_device
+from sweep.specs import list_devices, load_device, load_kernel
 from sweep.specs.kernel import key_of
 from sweep.store.layout import GroupLayout, StoreLayout, static
 from sweep.store.writer import open_or_create
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+BOARD = r"\d+ ?gb\b|\b(?:sxm|hbm|g?ddr)\d*\b|\bpcie\b"
+"""What tells the memory and the board of a chip, in a device's name in lower case."""
+
+BRANDS = r"\b(?:nvidia|geforce|amd|radeon|tesla|instinct)\b"
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,9 @@ def import_files(
     overwrite: bool = False,
 ) -> Imported:
     """Read tuners' files and write kernel files, plans and stores of measured times.
+
+    Without a search space the measured configurations give kernel file and plan; a kernel file that
+    is there then stays, unless it has placeholders and is to be replaced.
 
     Parameters
     ----------
@@ -90,18 +100,29 @@ def import_files(
     space = spaces[0][1] if spaces else None
     name = kernel or (space.name if space is not None else None)
     measured = [s for s in sources if all(s is not own for own, _ in spaces)]
-    lines: list[str] = []
-    dataset = None
+    folder, lines, dataset, own = Path(folder), list[str](), None, space
     if measured:
-        dataset, lines = _labelled(measured, space, name, device, layout, columns)
-    key = key_of(name or str(dataset.attrs["kernel"] if dataset is not None else ""))
-    folder = Path(folder)
+        dataset, rows, lines = _labelled(measured, space, name, device, layout, columns)
+        name = name or rows.kernel
+        own = space or measured_space(rows)
+    key = key_of(name or "")
     texts: dict[Path, str] = {}
-    if space is not None:
-        devices = list(map(str, dataset.device.values)) if dataset is not None else [device or ""]
-        named = replace(space, name=name or space.name)
-        described, texts = _files(named, spaces[0][0], folder, key, devices)
-        lines = described + lines
+    if own is not None and not _stays(folder / f"{key}.toml", space, overwrite):
+        source = spaces[0][0] if spaces else measured[0]
+        devices = _of_plan(device, dataset)
+        try:
+            described, texts = _files(
+                replace(own, name=name or own.name), source, folder, key, devices
+            )
+            lines = described + lines
+        except TuningError as error:
+            if space is not None:
+                raise
+            lines.append(f"  note: neither kernel file nor plan: {error}")
+    elif own is not None:
+        lines.append(
+            f"  note: {folder / key}.toml is there already and stays, and so does its plan"
+        )
     stores = {} if dataset is None else {folder / f"{key}_measured.zarr": dataset}
     files = (*texts, *stores)
     for path in files:
@@ -116,20 +137,35 @@ def import_files(
     return Imported(files, tuple(lines))
 
 
+def _stays(path: Path, space: SearchSpace | None, overwrite: bool) -> bool:
+    """Return whether measured rows leave a kernel file as it is: one whose counts are made."""
+    if space is not None or not path.exists():
+        return False
+    return not overwrite or not load_kernel(path, compiled=False).placeholders()
+
+
+def _of_plan(device: str | None, dataset: xr.Dataset | None) -> list[str]:
+    """Return the devices of the plan: those that were measured, under the store's keys."""
+    if device is not None:
+        return [_key_or_path(device)]
+    keys = [] if dataset is None else list(map(str, dataset.device.values))
+    return [key for key in keys if key in list_devices()] or keys or [list_devices()[0]]
+
+
 def _files(
     space: SearchSpace, source: Source, folder: Path, key: str, devices: Sequence[str]
 ) -> tuple[list[str], dict[Path, str]]:
     """Return lines about a search space, and the texts of its kernel file and plan."""
     text, notes = kernel_text(space, source=source.path.name)
-    known = [name for name in devices if name in list_devices()]
     path = folder / f"{key}.toml"
-    usable = known or [list_devices()[0]]
-    plan = plan_text(space, kernel=str(path), devices=usable, models=model_names())
+    plan = plan_text(space, kernel=str(path), devices=devices, models=model_names())
     lines = [
         f"{source.path.name}: {len(space.parameters)} parameters, {space.cartesian:,} points,"
         f" {len(space.conditions)} conditions",
         *(f"  note: {note}" for note in notes),
+        *(() if space.conditions else ("  note: no conditions, the plan has all points",)),
         f"  next: replace in {path} what is marked 'assumed' (registers, instructions, accesses)",
+        f"  the plan's devices: {', '.join(devices)} (another: --device NAME)",
     ]
     return lines, {path: text, folder / f"{key}_plan.toml": plan}
 
@@ -167,7 +203,8 @@ def _labelled(
     device: str | None,
     layout: str,
     columns: Columns | None,
-) -> tuple[xr.Dataset, list[str]]:
+) -> tuple[xr.Dataset, Measurements, list[str]]:
+    """Return measured times as a dataset, their rows under the kernel's name, and a description."""
     parts = [_on_device(source, read_measurements(source, columns), device) for source in sources]
     names = sorted({kernel or part.kernel for part in parts})
     if len(names) > 1:
@@ -175,7 +212,7 @@ def _labelled(
             f"the files are of several kernels ({', '.join(names)}): import them one by"
             " one, or say that it is one kernel (--kernel)"
         )
-    measured = joined(parts)
+    measured = replace(joined(parts), kernel=names[0])
     attributes = {
         "title": f"{names[0]}: measured",
         "kernel": key_of(names[0]),
@@ -188,7 +225,12 @@ def _labelled(
     dataset = measured_dataset(
         measured, space=space, devices=devices, layout=layout, attributes=attributes
     )
-    return dataset, list(_description(sources, parts, dataset))
+    return dataset, measured, list(_description(sources, parts, dataset, devices))
+
+
+def _key_or_path(device: str) -> str:
+    """Return the path of a device file as it is, and of any other name the key."""
+    return device if device.endswith(".toml") else device_keys([device])[device]
 
 
 def _on_device(source: Source, part: Measurements, device: str | None) -> Measurements:
@@ -204,23 +246,44 @@ def _on_device(source: Source, part: Measurements, device: str | None) -> Measur
 def device_keys(names: Any) -> dict[str, str]:
     """Map each device name in a tuner's file to the key of a device file.
 
-    A name is known if it is a key, or the name in a device file without maker and brand. Other
-    names are converted to keys.
+    A name is known if it is a key, the path of a device file, or the name in one device file
+    without maker and brand; size and kind of the memory and the board may be missing in one of the
+    names. Other names are converted to keys.
     """
-    known = {_bare(load_device(key).name): key for key in list_devices()}
-    keys = {key: key for key in list_devices()}
+    every = list_devices()
     wanted = sorted({str(name) for name in np.unique(names) if str(name)})
-    return {name: keys.get(name) or known.get(_bare(name)) or key_of(name) for name in wanted}
+    if all(name in every for name in wanted):
+        return {name: name for name in wanted}
+    known = {key: _words(load_device(key).name) for key in every}
+    return {name: name if name in every else _key_of_name(name, known) for name in wanted}
 
 
-def _bare(name: str) -> str:
-    """Return a device's name without maker and brand."""
-    words = re.findall(r"[a-z]+|\d+", name.lower())
-    return " ".join(w for w in words if w not in ("nvidia", "geforce", "amd", "radeon", "tesla"))
+def _key_of_name(name: str, known: Mapping[str, tuple[list[str], set[str]]]) -> str:
+    if name.endswith(".toml"):
+        return load_device(name).key
+    chip, board = _words(name)
+    alike = [
+        key
+        for key, (own, parts) in known.items()
+        if own == chip and (board <= parts or parts <= board)
+    ]
+    exact = [key for key in alike if known[key][1] == board]
+    return next(iter(exact if len(alike) > 1 else alike), "") or key_of(name)
+
+
+def _words(name: str) -> tuple[list[str], set[str]]:
+    """Return the words of a device's name without maker and brand, and those of its board."""
+    plain = name.lower()
+    board = set(re.sub(r"\s", "", word) for word in re.findall(BOARD, plain))
+    rest = re.sub(rf"\(.*?\)|{BOARD}|{BRANDS}", " ", plain)
+    return re.findall(r"[a-z]+|\d+", rest), board
 
 
 def _description(
-    sources: Sequence[Source], parts: Sequence[Measurements], dataset: xr.Dataset
+    sources: Sequence[Source],
+    parts: Sequence[Measurements],
+    dataset: xr.Dataset,
+    devices: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield a description of what was read."""
     for source, part in zip(sources, parts, strict=True):
@@ -238,9 +301,15 @@ def _description(
             yield f"  {outside:,} of {kept:,} rows violate the search space's conditions; kept"
     shape = ", ".join(f"{name} {size:,}" for name, size in dataset.sizes.items())
     yield f"measured: {shape} (devices: {', '.join(map(str, dataset.device.values))})"
-    unknown = [str(d) for d in dataset.device.values if d not in list_devices()]
-    for name in unknown:
-        yield f"  note: no device file for '{name}'{nearest(name, list_devices())}"
+    for name, key in devices.items():
+        if key in list_devices() or name.endswith(".toml"):
+            if key != name:
+                yield f"  device: '{name}' is {key}"
+        else:
+            yield (
+                f"  note: no device file for '{key}' ('{name}'){nearest(key, list_devices())}:"
+                f" write {key}.toml, or say which file describes it: --device NAME"
+            )
 
 
 def measured_layout(dataset: xr.Dataset) -> StoreLayout:

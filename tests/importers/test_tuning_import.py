@@ -33,7 +33,7 @@ from sweep.importers.tuners.search_space import MOST_VALUES, listed, read_t1
 from sweep.measurements.importing import device_keys, read_measured
 from sweep.query.resting import placeholders_in, resting_note
 from sweep.space import load_plan, resolve
-from sweep.specs import load_kernel
+from sweep.specs import load_device, load_kernel
 from sweep.store import open_store
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -223,6 +223,95 @@ def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
     found = open_store("a_measured.zarr")["a"].data_vars
     assert {*found} == {"execution_time", "status", "n_2nd_run", "unnamed", "GFLOP_per_s"}
     assert main(["verify", "a_measured.zarr"]) == 0
+
+
+# ---------------------------------------------------------------------------- results alone
+
+
+def test_a_cache_alone_gives_kernel_file_plan_and_store(folder, capsys):
+    assert main(["import", str(CACHE)]) == 0
+    said = capsys.readouterr().out
+    assert "device: 'NVIDIA RTX A4000' is rtx_a4000" in said
+    kernel = load_kernel("convolution_kernel.toml")
+    declared = json.loads(unpacked(CACHE))["tune_params"]
+    assert {name: list(values) for name, values in kernel.parameters.items()} == declared
+    assert kernel.sizes == {"problem_size_x": 4096, "problem_size_y": 4096}
+    assert {"instructions", "global_access", "launch.blocks"} <= set(kernel.placeholders())
+    plan = resolve(load_plan("convolution_kernel_plan.toml"))
+    store = open_store("convolution_kernel_measured.zarr")["convolution_kernel"]
+    assert [device.key for device in plan.devices] == store["device"].values.tolist()
+    predicted = evaluate(replace(plan.plan, models=("combined",)))
+    (pairs,) = query.paired(predicted, "convolution_kernel_measured.zarr")
+    assert len(pairs.measured) == int(measured(CACHE).valid.sum()) and not pairs.outside
+
+
+def test_launches_of_ktt_become_expressions(folder):
+    assert main(["import", str(KTT)]) == 0
+    kernel, found = load_kernel("convolution.toml"), measured(KTT)
+    assert not {"launch.threads_per_block", "launch.blocks"} & set(kernel.placeholders())
+    columns = {**found.parameters, **kernel.sizes}
+    for path, words in (("threads_per_block", "block"), ("blocks", "grid")):
+        expression = kernel.expressions[f"launch.{path}"]
+        value, _ = expression.evaluate({name: columns[name] for name in expression.names})
+        counted = math.prod(found.further[f"{words}_{axis}"] for axis in "xyz")
+        np.testing.assert_array_equal(value[found.valid], counted[found.valid])
+    opencl = json.loads(unpacked(KTT))
+    opencl["Metadata"]["GlobalSizeType"] = "OpenCL"
+    for result in opencl["Results"]:
+        for part in result["ComputationResults"]:
+            for axis, threads in part["LocalSize"].items():
+                part["GlobalSize"][axis] *= threads
+    threads = measured(_file("opencl.json", json.dumps(opencl)))
+    np.testing.assert_array_equal(threads.further["grid_x"], found.further["grid_x"])
+
+
+def test_results_leave_a_kernel_file_that_was_counted(folder, capsys):
+    lines = ("x,y,time_ms", "1,2,3", "2,2,4")
+    _file("a.csv", *lines)
+    counted = _file("a.toml", Path(load_kernel("vector_add").path).read_text())
+    before = counted.read_text()
+    for more in ((), ("--overwrite",)):
+        assert main(["import", "a.csv", "--device", "gtx_980", *more]) == 0
+        assert "a.toml is there already and stays" in capsys.readouterr().out
+        assert counted.read_text() == before and not Path("a_plan.toml").exists()
+    counted.unlink()
+    for _ in range(2):  # one with placeholders is replaced if asked
+        assert main(["import", "a.csv", "--device", "gtx_980", "--overwrite"]) == 0
+        assert load_kernel("a.toml").parameters == {"x": (1, 2), "y": (2,)}
+
+
+def test_plan_and_store_name_a_device_alike(folder, capsys):
+    own = _file("mine.toml", Path(load_device("rtx_3080").path).read_text())
+    _file("a.csv", "x,device,time_ms", "1,NVIDIA GeForce RTX 3070,3")
+    for given, key in (((), "nvidia_geforce_rtx_3070"), (("--device", str(own)), "mine")):
+        assert main(["import", "a.csv", "--overwrite", *given]) == 0
+        assert ("no device file for 'nvidia_geforce_rtx_3070'" in capsys.readouterr().out) != bool(
+            given
+        )
+        store = open_store("a_measured.zarr")["a"]
+        assert store["device"].values.tolist() == [key]
+        assert load_plan("a_plan.toml").devices == (str(own) if given else key,)
+    assert resolve(load_plan("a_plan.toml")).devices[0].key == "mine"
+
+
+DRIVERS = {
+    "Tesla V100-SXM2-16GB": "v100",
+    "NVIDIA A100-SXM4-40GB": "a100_40gb",
+    "NVIDIA A100-SXM4-80GB": "a100_80gb",
+    "NVIDIA A100-PCIE-40GB": "nvidia_a100_pcie_40gb",
+    "NVIDIA A100": "nvidia_a100",
+    "NVIDIA H100 PCIe": "h100_pcie",
+    "Tesla P100-PCIE-16GB": "tesla_p100",
+    "NVIDIA TITAN RTX": "titan_rtx",
+    "NVIDIA GeForce RTX 2080 SUPER": "nvidia_geforce_rtx_2080_super",
+    "NVIDIA GeForce RTX 3080 Ti": "nvidia_geforce_rtx_3080_ti",
+    "AMD Instinct MI250X": "mi250x",
+    "AMD Radeon PRO W7800": "radeon_pro_w7800",
+}
+
+
+def test_devices_are_known_by_the_names_of_drivers():
+    assert device_keys([*DRIVERS]) == DRIVERS
 
 
 # ---------------------------------------------------------------------------- values as Python text

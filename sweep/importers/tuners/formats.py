@@ -13,12 +13,14 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 from sweep.importers.files import Source
 from sweep.importers.tuners.measurements import Measurements, Row, collected, plain_name
-from sweep.importers.tuners.search_space import Value
+from sweep.importers.tuners.search_space import LARGEST as LARGEST_SIZE
+from sweep.importers.tuners.search_space import Value, values_of
 from sweep.importers.tuners.table import Columns, read_table
 
 LARGEST = 1e300
@@ -143,7 +145,14 @@ def _read_cache(source: Source) -> Measurements:
     device = str(document.get("device_name") or "")
     rows = [_cache_row(source, key, entry, names, device) for key, entry in cache.items()]
     kernel = str(document.get("kernel_name") or source.name)
-    return collected(source, kernel, rows, CACHE_FURTHER, notes)
+    found = collected(source, kernel, rows, CACHE_FURTHER, notes)
+    tuned, size = _object(document.get("tune_params")), document.get("problem_size")
+    declared = {
+        n: values_of(f"{source.path}: tune_params.{n}", tuned[n]) for n in names if n in tuned
+    }
+    sizes: list[Any] = size if isinstance(size, list) else [size]
+    is_known = all(type(n) in (int, float) and 0 < n <= LARGEST_SIZE for n in sizes)
+    return replace(found, declared=declared, problem_size=tuple(sizes) if is_known else ())
 
 
 def _cache_document(source: Source) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -237,13 +246,18 @@ def _read_ktt(source: Source) -> Measurements:
     scale = _scale(source, "Metadata.TimeUnit", metadata.get("TimeUnit"))
     device = str(metadata.get("Device") or "")
     found = list(_configurations(source, "Results", "Configuration"))
-    rows = [_ktt_row(values, entry, scale, device) for _, values, entry in found]
+    in_threads = metadata.get("GlobalSizeType") == "OpenCL"
+    rows = [_ktt_row(values, entry, scale, device, in_threads) for _, values, entry in found]
     kernel = str(found[0][2].get("KernelName") or source.name)
     return collected(source, kernel, rows, {"shared_memory_bytes": "B"})
 
 
 def _ktt_row(
-    values: Mapping[str, Value], entry: Mapping[str, Any], scale: float, device: str
+    values: Mapping[str, Value],
+    entry: Mapping[str, Any],
+    scale: float,
+    device: str,
+    in_threads: bool,
 ) -> Row:
     results = entry.get("ComputationResults")
     parts = _members(results)
@@ -258,6 +272,9 @@ def _ktt_row(
         for key, name in (("GlobalSize", "grid"), ("LocalSize", "block")):
             sizes = _numbers(parts[0].get(key))
             further |= {f"{name}_{a.lower()}": sizes[a] for a in "XYZ" if a in sizes}
+        for axis in "xyz" if in_threads else "":  # OpenCL's global size is of threads
+            if f"grid_{axis}" in further:
+                further[f"grid_{axis}"] /= further.get(f"block_{axis}") or math.nan
         for counter in _members(_object(parts[0].get("ProfilingData")).get("Counters")):
             if "Value" in _numbers(counter):
                 further[plain_name(str(counter.get("Name")))] = _numbers(counter)["Value"]

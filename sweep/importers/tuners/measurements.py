@@ -74,6 +74,10 @@ class Measurements:
         Their units, if known.
     notes : tuple of str
         Remarks on how the file was read.
+    declared : mapping of str to tuple
+        Values of parameters that the file names, whether measured or not.
+    problem_size : tuple of float
+        The problem along each axis of the grid; empty if the file does not say.
     """
 
     kernel: str
@@ -84,6 +88,8 @@ class Measurements:
     further: Mapping[str, Array] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    declared: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    problem_size: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -197,6 +203,11 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
         {name: np.concatenate([columns[name] for columns in further]) for name in names},
         {name: unit for part in parts for name, unit in part.units.items()},
         tuple(note for part in parts for note in part.notes),
+        {
+            name: tuple(dict.fromkeys(v for part in parts for v in part.declared.get(name, ())))
+            for name in first.parameters
+        },
+        first.problem_size if len({part.problem_size for part in parts}) == 1 else (),
     )
 
 

@@ -110,7 +110,7 @@ def read_t1(source: Source) -> SearchSpace:
         name = check_name(name, "parameter", f"{where}.Name", TuningError)
         if name in parameters:
             raise TuningError(f"{where}.Name: '{name}' occurs twice")
-        parameters[name] = _values(f"{where}.Values", entry.get("Values"))
+        parameters[name] = values_of(f"{where}.Values", entry.get("Values"))
     parsed = tuple(_conditions(source, conditions, parameters))
     name = str(general.get("BenchmarkName") or source.name)
     if not is_word(name):
@@ -143,8 +143,14 @@ def _conditions(
         raise source.error(f"{where}: {error}") from None
 
 
-def _values(where: str, values: Any) -> tuple[Value, ...]:
-    """Return a parameter's values from a list or its text."""
+def values_of(where: str, values: Any) -> tuple[Value, ...]:
+    """Return a parameter's values from a list or its text.
+
+    Raises
+    ------
+    TuningError
+        They are no list of numbers, words and booleans, or one occurs twice.
+    """
     if isinstance(values, str):
         try:
             values = listed(values)

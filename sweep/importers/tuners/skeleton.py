@@ -11,7 +11,10 @@ from sweep.fields import PLACEHOLDER
 from sweep.importers.tuners.search_space import SearchSpace
 from sweep.specs.kernel import KernelFile, key_of, toml
 
-NOT_IN_SPACE = f"assumed: {PLACEHOLDER}: not in the search space"
+NOT_IN_SPACE = f"assumed: {PLACEHOLDER}: not in the tuner's files"
+TUNERS_DEFAULT = (
+    f"assumed: {PLACEHOLDER}: Kernel Tuner's default, what divides the grid is not in the file"
+)
 AXES = "XYZ"
 COMMENTS = """\
 Search space of SOURCE, taken over by `sweep import`.
@@ -152,6 +155,13 @@ class _Launch:
         is_cuda = specification.get("GlobalSizeType") == "CUDA"
         if not factors and is_cuda and isinstance(blocks, Mapping):
             factors = [self._readable(blocks[axis]) for axis in AXES if axis in blocks]
+        own = {axis: f"block_size_{axis.lower()}" for axis in AXES}
+        if not factors and self.sizes and own["X"] in self.names:
+            self.assumed["launch.blocks"] = TUNERS_DEFAULT
+            return _product([
+                f"ceil({size} / {own[axis]})" if own[axis] in self.names else size
+                for axis, size in zip(AXES, self.sizes, strict=False)
+            ])  # fmt: skip
         return self._product("blocks", factors, 1024)
 
 
