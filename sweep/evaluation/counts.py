@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,6 +88,15 @@ class Evaluator:
         self.devices, self.values, self.ndim, self.steps = devices, values, ndim, steps
         self.faults: dict[str, Any] = {}
         self.failed = self.constant(False)
+        self.beyond = self
+
+    def go_beyond(self, l2_bytes: Any, derived: Mapping[str, Expression]) -> None:
+        """Set ``beyond``: the same with what L2 and a memory-side cache hold as ``l2_bytes``."""
+        if l2_bytes is not self.values["l2_bytes"]:
+            values = {**self.values, "l2_bytes": l2_bytes}
+            self.beyond = Evaluator(self.devices, values, self.ndim, self.steps)
+            for name, expression in derived.items():
+                self.beyond.define(name, expression)
 
     def constant(self, value: Any) -> Any:
         """Return a constant as an array."""
@@ -110,13 +119,27 @@ class Evaluator:
         self.note(bad)
         return value
 
-    def share(self, expression: Expression | None, *, of_l2: bool = False) -> Array:
-        """Evaluate a number from 0 to 1; ``of_l2``: 0 where a device has no L2 cache."""
+    def share(self, expression: Expression | None) -> Array:
+        """Evaluate a number from 0 to 1."""
         value = self(expression)
-        if of_l2:
-            value = self.steps(_where_cached, self.values["l2_bytes"], value)
         self.note(value > 1.0)
         return value
+
+    def l2_hits(self, expression: Expression | None) -> tuple[Array, Array]:
+        """Evaluate the hit rate of L2, and of L2 with a memory-side cache, which is no smaller.
+
+        It is 0 where a device has no L2 cache. A memory-side cache holds what L2 would, if it were
+        that much larger.
+        """
+        found = []
+        for caches in (self, self.beyond):
+            value = self.steps(_where_cached, caches.values["l2_bytes"], caches(expression))
+            self.note(value > 1.0)
+            found.append(value)
+        if found[0] is found[1]:
+            return found[0], found[1]
+        self.note(self.beyond.failed)
+        return found[0], self.steps(np.maximum, *found)
 
     def of_hardware(self, value: Array, count: Array) -> Array:
         """Take the cost of an access; one that no hardware has (NaN) is flagged if it occurs."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sweep.evaluation.counts import device_array
+from sweep.hardware.derived import DeviceFacts
 from sweep.hardware.occupancy_limits import Limits, l1_bytes_of, local_l1_bytes_of
+from sweep.hardware.paths import memory_side_bandwidth, memory_side_latency
+from sweep.models.workload import Array
 from sweep.specs import Device
 from sweep.specs.compiled import TARGET, target_number
 
@@ -50,3 +54,26 @@ def device_names(
         "compute_capability": device_array(major_minor, ndim),
         TARGET: device_array([target_number(d.target) for d in devices], ndim),
     }
+
+
+def with_memory_side_cache(
+    devices: tuple[Device, ...], ndim: int, l2_bytes: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Return the bytes that L2 and a memory-side cache hold; the same array without any."""
+    beyond = np.nan_to_num(device_values(devices, "chip.memory_side_cache", ndim))
+    return l2_bytes + beyond if beyond.any() else l2_bytes
+
+
+def memory_side_cache(devices: tuple[Device, ...], ndim: int) -> tuple[Array, Array]:
+    """Return bandwidth [B/s] and latency [s] of each device's memory-side cache."""
+    bandwidth, latency = (
+        of_facts(devices, rule, ndim) for rule in (memory_side_bandwidth, memory_side_latency)
+    )
+    return bandwidth, np.nan_to_num(latency)
+
+
+def of_facts(devices: tuple[Device, ...], rule: Callable[..., Any], ndim: int) -> Array:
+    """Return a rule's number for each device."""
+    facts = [DeviceFacts(d.values, d.compute_capability, d.vendor, {}) for d in devices]
+    found: Array = device_array([rule(fact) or np.nan for fact in facts], ndim)
+    return found

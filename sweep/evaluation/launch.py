@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.counts import Evaluator, StepCache, device_array
-from sweep.evaluation.device_names import device_names, device_values
+from sweep.evaluation.device_names import (
+    device_names,
+    device_values,
+    memory_side_cache,
+    with_memory_side_cache,
+)
 from sweep.evaluation.stages import block_of, stages_of, summed
 from sweep.fields import STATUS
 from sweep.hardware.clocks import clock_ratio
@@ -96,9 +101,11 @@ def build_launch(
     shared_bytes = number("resources.shared_memory_bytes", 0.0)
     values.update(threads_per_block=threads, blocks=blocks, registers_per_thread=registers,
                   shared_memory_bytes=shared_bytes)  # fmt: skip
+    held = steps(with_memory_side_cache, devices, ndim, values["l2_bytes"])
+    evaluate.go_beyond(held, kernel.derived)
     n_sm, warp = values["sm_count"], values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
-    l2_hits = evaluate.share(kernel.expressions.get("cache.l2_hit_rate"), of_l2=True)
+    l2_hits = evaluate.l2_hits(kernel.expressions.get("cache.l2_hit_rate"))
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
     evaluate.note(parallel < 1.0)
@@ -112,6 +119,7 @@ def build_launch(
     launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
     conditions = [part for c in space.constraints for part in evaluate.evaluated(c)]
     status = steps(_launch_status, launched.status, evaluate.failed, *conditions)
+    side_bandwidth, side_latency = steps(memory_side_cache, devices, ndim)
     clocks, clock_status = steps(_clocks, devices, ndim, *columns[-2:])
     workload = Workload(
         threads_per_block=threads,
@@ -126,7 +134,7 @@ def build_launch(
         stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,
-        l2_hit_rate=l2_hits,
+        l2_hit_rate=l2_hits[0],
         instruction_parallelism=parallel,
         memory_parallelism=in_flight,
         global_accesses=accesses,
@@ -135,6 +143,8 @@ def build_launch(
         n_sm=n_sm,
         lanes_per_sm=values["lanes_per_sm"],
         memory_bandwidth=memory_bandwidth,
+        side_bandwidth=side_bandwidth,
+        side_latency=side_latency,
         dram_share=share,
         clocks=clocks,
         parameters={},

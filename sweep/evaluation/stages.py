@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweep.evaluation.counts import Evaluator, device_array
+from sweep.evaluation.device_names import of_facts
 from sweep.evaluation.first_cache import (
     SECTORS_OF_PASS,
     bank_passes,
@@ -25,7 +26,6 @@ from sweep.hardware.affine_accesses import (
     access_transactions,
     affine_transactions,
 )
-from sweep.hardware.derived import DeviceFacts
 from sweep.hardware.memory_rules import bank_conflict_degree
 from sweep.hardware.paths import (
     link_bandwidth,
@@ -100,11 +100,12 @@ def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Arr
 
 
 def stages_of(
-    kernel: Kernel, evaluate: Evaluator, block: Block, l2_hits: Array
+    kernel: Kernel, evaluate: Evaluator, block: Block, l2_hits: tuple[Array, Array]
 ) -> tuple[tuple[Stage, ...], tuple[GlobalAccess, ...], tuple[SharedAccess, ...]]:
     """Evaluate the kernel's stages, and its global and shared accesses in the file's order.
 
-    A file without stages is one stage. ``l2_hits`` is the kernel's own L2 hit rate.
+    A file without stages is one stage. ``l2_hits`` is the kernel's own L2 hit rate, and that
+    with a memory-side cache.
     """
     parts: dict[str | None, Block] = {None: block}
     for stage in kernel.stages:
@@ -171,7 +172,7 @@ def summed(arrays: Sequence[Array], evaluate: Evaluator) -> Array:
 
 
 def _global_access(
-    access: Access, evaluate: Evaluator, block: Block, l2_hits: Array
+    access: Access, evaluate: Evaluator, block: Block, l2_hits: tuple[Array, Array]
 ) -> GlobalAccess:
     """Evaluate an access to global memory, under each device's rule."""
     steps = evaluate.steps
@@ -205,18 +206,20 @@ def _global_access(
         passes = cache_passes(steps(Block.row, block, step), size, evaluate)
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
-        l2_hits = evaluate.share(access.l2_hit_rate, of_l2=True)
+        l2_hits = evaluate.l2_hits(access.l2_hit_rate)
     l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
-    l1_hits, l2_hits = steps(kept, l1_hits, l2_hits, cached(access, evaluate), l2_bytes)
+    may_keep, given = cached(access, evaluate), l1_hits
+    l1_hits, l2_hit_rate = steps(kept, given, l2_hits[0], may_keep, l2_bytes)
+    _, cached_hit_rate = steps(kept, given, l2_hits[1], may_keep, l2_bytes)
     is_coalesced = _coalesced(cost, aligned)
     if access.memory == "texture":
         passes = np.maximum(
-            passes, steps(_of_facts, evaluate.devices, texture_passes, evaluate.ndim)
+            passes, steps(of_facts, evaluate.devices, texture_passes, evaluate.ndim)
         )
         cost = Cost(*(steps(_beyond, part, l1_hits) for part in cost))
     link: dict[str, Any] = {}
     if access.memory == "host":
-        l2_hits = evaluate.constant(1.0)
+        l2_hit_rate = cached_hit_rate = evaluate.constant(1.0)
         link = _link(cost, _requests(access, evaluate, block, size, cost), evaluate)
     return GlobalAccess(
         name=access.name,
@@ -228,7 +231,8 @@ def _global_access(
         coalesced=is_coalesced,
         moved_bytes=cost.bytes,
         l1_hit_rate=l1_hits,
-        l2_hit_rate=l2_hits,
+        l2_hit_rate=l2_hit_rate,
+        cached_hit_rate=cached_hit_rate,
         wavefronts=evaluate.of_hardware(passes, count),
         memory=access.memory,
         **link,
@@ -261,7 +265,7 @@ def _link(cost: Cost, requests: Array, evaluate: Evaluator) -> dict[str, Array]:
     """
     rules = (link_bandwidth, link_latency, link_request_bytes)
     bandwidth, latency, least = (
-        evaluate.steps(_of_facts, evaluate.devices, rule, evaluate.ndim) for rule in rules
+        evaluate.steps(of_facts, evaluate.devices, rule, evaluate.ndim) for rule in rules
     )
     moved = np.maximum(cost.bytes, requests * least)
     return {"link_time": moved / bandwidth, "link_latency": latency}
@@ -308,13 +312,6 @@ def _addresses(access: Access, evaluate: Evaluator, block: Block) -> Affine:
 
 
 # Steps of an access
-
-
-def _of_facts(devices: tuple[Device, ...], rule: Callable[..., Any], ndim: int) -> Array:
-    """Return a rule's number for each device."""
-    facts = [DeviceFacts(d.values, d.compute_capability, d.vendor, {}) for d in devices]
-    found: Array = device_array([rule(fact) or np.nan for fact in facts], ndim)
-    return found
 
 
 def _tiled_sectors(block: Block, size: Array) -> Array:

@@ -113,8 +113,13 @@ def l2_latency(device: DeviceFacts) -> float | None:
 
 
 def l2_service(device: DeviceFacts) -> float | None:
-    """One sector a core cycle, as Wang & Chu take it for the GTX 980."""
-    return 1.0
+    """Sector at an SM's share of the measured L2 bandwidth, else one a core cycle (Wang & Chu).
+
+    Wang & Chu take that for the GTX 980. L2 runs at the core clock.
+    """
+    paths = ("chip.sm_count", "microbenchmark.core_clock", "microbenchmark.l2_read_bandwidth")
+    n_sm, core, bandwidth = (device.number(path) for path in paths)
+    return SECTOR * n_sm * core / bandwidth if n_sm and core and bandwidth else 1.0
 
 
 def dram_service_table(device: DeviceFacts) -> Value | None:

@@ -1,10 +1,12 @@
-"""Ways to memory beside that of global memory: the link to the host and the texture units.
+"""What lies on the way to memory: the link to the host, texture units, a cache beside DRAM.
 
 What the device file does not say follows from what chips of a compute capability have in common,
 by NVIDIA's programming guide and the white papers of its architectures.
 """
 
 from __future__ import annotations
+
+import math
 
 from sweep.hardware.derived import DeviceFacts, l1_cycles
 
@@ -48,6 +50,21 @@ def link_request_bytes(device: DeviceFacts) -> float:
     request takes at least a 256th of the latency, as if it had this many bytes.
     """
     return link_bandwidth(device) * link_latency(device) / _TAGS
+
+
+def memory_side_bandwidth(device: DeviceFacts) -> float:
+    """Bandwidth of a memory-side cache [B/s]; infinite without one.
+
+    Such a cache serves what L2 does not, at a clock of its own: AMD's Infinity Cache belongs to the
+    memory channels and runs at the clock of the Infinity Fabric.
+    """
+    return device.number("microbenchmark.memory_side_cache_bandwidth") or math.inf
+
+
+def memory_side_latency(device: DeviceFacts) -> float:
+    """Latency of a load that a memory-side cache serves [s]; 0 without one."""
+    cycles = device.number("microbenchmark.memory_side_cache_latency")
+    return (cycles or 0.0) / (device.number("microbenchmark.core_clock") or 1.0)
 
 
 def texture_passes(device: DeviceFacts) -> float | None:

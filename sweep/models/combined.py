@@ -53,7 +53,7 @@ from sweep.hardware import derived
 from sweep.hardware.clocks import bandwidth, latency, share_at
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
-from sweep.models.workload import Array, Stage, Workload, gathered, link_demand, total
+from sweep.models.workload import Array, Stage, Workload, demand_beside_dram, gathered, total
 
 INPUTS = (
     provided("blocks", "blocks", "thread blocks of the grid"),
@@ -87,10 +87,12 @@ INPUTS = (
           ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
     counted("dram_loads", "n_miss", "loads from DRAM that a warp waits for",
             "kernel loads, over those under way at once"),
-    Input("link_time", "t_link", "s", "time of a warp's accesses on the link to the host",
-          "kernel accesses to mapped memory, by the device's link", sequence=True),
-    Input("link_wait", "wait_link", "s", "what a warp waits for loads over that link",
-          "the same, over those under way at once", sequence=True),
+    Input("link_time", "t_link", "s", "time of a warp's accesses beside DRAM: link, or cache",
+          "kernel accesses to mapped memory, and what L2 does not serve, by the device's rates",
+          ("microbenchmark.memory_side_cache_bandwidth_GBps",), sequence=True),
+    Input("link_wait", "wait_link", "s", "what a warp waits for loads from there",
+          "the same, over those under way at once",
+          ("microbenchmark.memory_side_cache_latency_cycles",), sequence=True),
     counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
@@ -189,9 +191,9 @@ def dram_cycles(core_clock, active_sm, dram_bandwidth):
     return active_sm * (SECTOR_BYTES * core_clock / dram_bandwidth)
 
 
-@_equation("3a", "D_DRAM", "cycle", "demand of a warp on DRAM, or on the link to the host")
+@_equation("3a", "D_DRAM", "cycle", "demand of a warp on DRAM, or on what lies beside it")
 def through_dram(dram_sectors, dram_cycles, link_time, active_sm, core_clock):
-    """Longer of both, which work side by side. The link keeps its time at all clocks."""
+    """Longer of both: link and memory-side cache work beside DRAM, at rates of their own."""
     return max(dram_sectors * dram_cycles, link_time * (active_sm * core_clock))
 
 
@@ -421,17 +423,16 @@ def body(
     }
 
 
-def _traffic(stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return the sectors of a warp on each level of the memory, and its time on the link."""
+def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return the sectors of a warp on each level of the memory, and its time beside DRAM."""
     l1 = l2 = dram = zero
     for access in stage.global_accesses:
         moved = access.count * access.moved_bytes / SECTOR_BYTES
         beyond = moved * access.passed_on
         # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
-        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.l2_hit_rate)
-    on_link, _ = link_demand(zero, stage.global_accesses)
-    used = np.where(on_link > 0.0, on_link, 0.0)
+        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.cached_hit_rate)
+    used, _ = demand_beside_dram(work, zero, stage.global_accesses)
     return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": dram, "link_time": used}
 
 
@@ -449,14 +450,14 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
             loads = loads + access.count
             cached = cached + (access.count - beyond) * device["l1_latency_cycles"]
             cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
-            missed = missed + beyond * (1.0 - access.l2_hit_rate)
-    _, beyond_link = link_demand(zero, stage.global_accesses)
+            missed = missed + beyond * (1.0 - access.cached_hit_rate)
+    _, beside = demand_beside_dram(work, zero, stage.global_accesses)
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
     share = np.maximum(1.0 / work.memory_parallelism, least)
     return {
         "cache_wait": np.where(loads > 0, cached, 0.0) * share,
         "dram_loads": missed * share,
-        "link_wait": np.where(beyond_link > 0, beyond_link, 0.0) * share,
+        "link_wait": beside * share,
     }
 
 
@@ -485,7 +486,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "chain": chain,
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
-        **_traffic(stage, zero),
+        **_traffic(work, stage, zero),
         **_waiting(work, stage, zero),
     }
 

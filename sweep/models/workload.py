@@ -30,7 +30,8 @@ class GlobalAccess:
     that they move, ``sectors`` the 32-byte sectors that it touches; of a texture, which has a cache
     on every device, what that cache does not serve. ``l1_hit_rate`` is the share
     of the sectors that L1, texture or read-only cache serves, ``l2_hit_rate`` the share of the rest
-    that L2 does. ``wavefronts`` are the passes of one warp's access through the first-level cache,
+    that L2 does, ``cached_hit_rate`` what L2 and a memory-side cache do together (the same without
+    such a cache). ``wavefronts`` are the passes of one warp's access through the first-level cache,
     each of 128 bytes (see :func:`sweep.hardware.memory_rules.cache_rule_of`), or their equal in
     time of the texture units. ``memory`` is where the words lie. Accesses to mapped host memory
     (``host``) have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond
@@ -47,6 +48,7 @@ class GlobalAccess:
     moved_bytes: Array
     l1_hit_rate: Array
     l2_hit_rate: Array
+    cached_hit_rate: Array
     wavefronts: Array
     memory: str = "global"
     link_time: Array | None = None
@@ -158,6 +160,8 @@ class Workload:
         under way at once [1].
     memory_bandwidth : array
         DRAM bandwidth at the nominal memory clock [B/s].
+    side_bandwidth, side_latency : array
+        Bandwidth [B/s] of a memory-side cache, infinite without one, and latency of its loads [s].
     dram_share : array
         Share of a DRAM latency that belongs to DRAM (see
         :func:`sweep.hardware.clocks.dram_share`) [1].
@@ -190,6 +194,8 @@ class Workload:
     n_sm: Array
     lanes_per_sm: Array
     memory_bandwidth: Array
+    side_bandwidth: Array
+    side_latency: Array
     dram_share: Array
     clocks: Clocks
     parameters: Mapping[str, Array]
@@ -239,19 +245,34 @@ def total(zero: Array, accesses: Iterable[GlobalAccess | SharedAccess], *factors
     return sum(parts, start=zero)
 
 
-def link_demand(zero: Array, accesses: Iterable[GlobalAccess]) -> tuple[Array, Array]:
-    """Return a warp's time on the link to the host, and its latencies there [s].
+def demand_beside_dram(
+    work: Workload, zero: Array, accesses: Sequence[GlobalAccess]
+) -> tuple[Array, Array]:
+    """Return a warp's time on the link to the host or in a memory-side cache, and latencies [s].
 
-    The link is full duplex: loads and stores pass it side by side. A store is waited for by nobody.
+    The longer of both times: they work side by side. The link is full duplex: loads and stores
+    pass it side by side. All that L2 does not serve passes a memory-side cache. A store is waited
+    for by nobody.
     """
-    times, latency = {"load": zero, "store": zero}, zero
+    times, latency, side = {"load": zero, "store": zero}, zero, zero
     for access in accesses:
         if access.link_time is not None and access.link_latency is not None:
             count = access.count * (1.0 - access.l1_hit_rate)
             times[access.kind] = times[access.kind] + count * access.link_time
             if access.kind == "load":
                 latency = latency + count * access.link_latency
-    return np.maximum(times["load"], times["store"]), latency
+    time, latency = (
+        np.where(part > 0, part, 0.0) for part in (np.maximum(*times.values()), latency)
+    )
+    if not np.isfinite(work.side_bandwidth).any():
+        return time, latency
+    for access in accesses:
+        count = access.count * access.passed_on
+        side = side + count * access.moved_bytes * (1.0 - access.l2_hit_rate)
+        if access.kind == "load":
+            served = access.cached_hit_rate - access.l2_hit_rate
+            latency = latency + count * served * work.side_latency
+    return np.maximum(time, side / work.side_bandwidth), latency
 
 
 def mean(total: Array, count: Array, otherwise: Array | float) -> Array:

@@ -23,6 +23,7 @@ from sweep.hardware.affine_accesses import access_transactions
 from sweep.hardware.memory_rules import bank_rule_of, rule_of
 from sweep.hardware.occupancy import occupancy
 from sweep.hardware.occupancy_limits import Limits, limits_for
+from sweep.space import with_derived
 from sweep.specs.formats import LIMITS_OF_DEVICE
 
 DATA = Path(__file__).parents[1] / "data"
@@ -208,6 +209,17 @@ def test_amd__lines_of_64_bytes(pattern, stride, transactions, moved, sectors):
     assert (rule, bank_rule_of("")) == ("line64", "warp")
     found = access_transactions(pattern, 4, stride, 64, rule)
     assert tuple(float(x) for x in found) == (transactions, moved, sectors)
+
+
+@pytest.mark.parametrize(("key", "bytes_of_a_clock"), [  # of the whole L2, at most, by AMD's papers
+    ("mi50", 16 * 64), ("mi100", 32 * 64), ("mi210", 32 * 128), ("mi250x", 32 * 128),
+    ("radeon_pro_w6600", 8 * 128), ("radeon_pro_w7800", 24 * 128),
+])  # fmt: skip
+def test_amd__l2_serves_most_of_what_its_channels_could(key, bytes_of_a_clock):
+    device = with_derived(specs.load_device(key), ["combined"])
+    cycles = device.model_parameters["combined"]["l2_cycles"]
+    reached = 32 / cycles * device.values["chip.sm_count"]
+    assert 0.7 * bytes_of_a_clock < reached < bytes_of_a_clock
 
 
 OWN_LIMITS = (DATA / "specs" / "limits.toml").read_text("utf-8")

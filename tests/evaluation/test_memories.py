@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from support.launches import accesses_of, launched
@@ -231,3 +233,60 @@ def test_explained(tmp_path):
     assert "of host memory" in said
     assert "time of a warp's access on the link" in said
     assert "different words of a warp" in said
+
+
+# --- A cache between L2 and DRAM ------------------------------------------------------------------
+
+
+def beside(rate, **more):
+    lines = 'pattern = "coalesced"', f'l2_hit_rate = "{rate}"'
+    return demands(*lines, device="radeon_pro_w7800", **more)
+
+
+def test_memory_side_cache__serves_what_l2_does_not():
+    """A file names the size of L2; with a memory-side cache behind it, more stays out of DRAM."""
+    device = load_device("radeon_pro_w7800").values
+    held, side = device["chip.l2"], device["chip.memory_side_cache"]
+    bandwidth = device["microbenchmark.memory_side_cache_bandwidth"]
+    found, work = beside("min(1, l2_bytes / (1024 * n))")
+    whole = 1024 * 1048576
+    (a,) = work.global_accesses
+    assert a.l2_hit_rate.item() == pytest.approx(held / whole)
+    assert a.cached_hit_rate.item() == pytest.approx((held + side) / whole)
+    assert found["dram_sectors"] == pytest.approx(4 * (1 - (held + side) / whole))
+    assert found["link_time"] == pytest.approx(128 * (1 - held / whole) / bandwidth)
+    clock = device["microbenchmark.core_clock"]
+    latency = device["microbenchmark.memory_side_cache_latency"] / clock
+    assert found["link_wait"] == pytest.approx(side / whole * latency)
+
+
+def test_memory_side_cache__is_not_asked_for_what_l2_holds():
+    found, _ = beside("1 if l2_bytes >= 1048576 else 0")
+    assert found["link_time"] == found["link_wait"] == found["dram_sectors"] == 0
+
+
+def test_memory_side_cache__other_devices_have_none():
+    found, work = demands('pattern = "coalesced"', 'l2_hit_rate = "min(1, l2_bytes / (64 * n))"')
+    (a,) = work.global_accesses
+    assert a.cached_hit_rate is a.l2_hit_rate
+    assert found["link_time"] == found["link_wait"] == 0
+
+
+@pytest.mark.parametrize(("key", "factor"), [
+    ("memory_side_cache_KiB", 2.0), ("memory_side_cache_bandwidth_GBps", 2.0),
+    ("memory_side_cache_latency_cycles", 0.5), ("l2_read_bandwidth_GBps", 2.0), ("l2_KiB", 2.0),
+])  # fmt: skip
+def test_memory_side_cache__a_better_one_is_never_slower(tmp_path, key, factor):
+    given = load_device("radeon_pro_w6600").text
+    value = re.search(rf"\n{key} = (.*)", given)[1]
+    better = given.replace(f"\n{key} = {value}", f"\n{key} = {float(value) * factor}")
+    axes = {"image_width": [1024, 2048, 4096], "block_size_x": [32, 128], "use_shmem": [0, 1],
+            "tile_size_x": [1, 4]}  # fmt: skip
+    times = []
+    for name, content in (("given", given), ("better", better)):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(content)
+        plan = Plan(("convolution",), (str(path),), ("combined",), axes=axes, precision="float64")
+        times.append(evaluate(plan)["convolution"]["execution_time"].values)
+    assert (times[1] <= times[0])[np.isfinite(times[0])].all()
+    assert np.isfinite(times[0]).any()

@@ -79,7 +79,7 @@ def test_spilled_words_of_all_threads_fill_the_caches():
         "convolution", "radeon_pro_w7800", block_size_x=48, block_size_y=4, tile_size_x=3,
         tile_size_y=2, use_shmem=1, use_padding=0, read_only=0,
     )  # fmt: skip
-    hit = accesses_of(launch)["restored"].l2_hit_rate.item()
+    hit = accesses_of(launch)["restored"].cached_hit_rate.item()
     assert hit == pytest.approx(70 * 2**20 / (620 * 4 * 1024 * 35), rel=1e-2)
 
 
