@@ -1,4 +1,4 @@
-"""Measured times: ``sweep import | export | validate | validate-clocks | scale``."""
+"""Measured times: ``sweep import | export | validate | calibrate-kernel | scale | ...``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
-from sweep.cli.questions import open_data, show
+from sweep.cli.questions import open_data, selection_of, show
+from sweep.errors import SweepError
 
 
 def import_(arguments: argparse.Namespace) -> int:
@@ -51,6 +52,33 @@ def validate(arguments: argparse.Namespace) -> int:
         arguments.columns = None
         show(query.misses(pairs, arguments.misses), arguments)
     save_figure(plot.validation_plot(pairs), arguments.output, arguments.format)
+    return 0
+
+
+def calibrate_kernel(arguments: argparse.Namespace) -> int:
+    """Correct a kernel file by a few measured configurations; write it and say what that does."""
+    from sweep.importers.files import write_whole
+    from sweep.measurements.calibrating import calibrate_kernel
+    from sweep.store.buckets import is_store
+    from sweep.store.root import inspect
+
+    data = open_data(arguments.data)
+    source = inspect(data).record if is_store(arguments.data) else data.space
+    found = calibrate_kernel(
+        data,
+        source,
+        measured_times(arguments.measured, arguments.device),
+        arguments.few,
+        select=selection_of(arguments, data),
+        origin=Path(arguments.measured).name,
+    )
+    path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
+    if path.suffix != ".toml":
+        raise SweepError(f"{path}: a kernel file is named KEY.toml")
+    if path.exists():
+        raise SweepError(f"{path}: is there already; -o names another file")
+    write_whole(path, found.kernel.text)
+    print("\n".join([*found.lines(), f"wrote {path}"]))
     return 0
 
 

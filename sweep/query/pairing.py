@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class Paired:
         Configurations that were predicted, but failed when they were measured.
     resting : tuple of str
         Assumed and fitted values that the predictions rest on.
+    places : mapping of str to array
+        The index of each configuration along each dimension of the predictions.
     """
 
     kernel: str
@@ -59,6 +61,7 @@ class Paired:
     outside: int
     failed: int
     resting: tuple[str, ...] = ()
+    places: Mapping[str, Array] = field(default_factory=dict)
 
 
 def paired(
@@ -151,6 +154,10 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 outside=int(np.count_nonzero(valid & ~inside)),
                 failed=int(np.count_nonzero(np.isfinite(failed))),
                 resting=_resting(grid, one),
+                places={
+                    d: np.full(len(chosen), one[d]) if d in one else places[d][chosen]
+                    for d in grid.dims
+                },
             )
 
 
