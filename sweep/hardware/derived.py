@@ -251,6 +251,17 @@ def one_pipe(device: DeviceFacts) -> float | None:
     return 1.0 if device.vendor == "AMD" else 0.0
 
 
+def apart(device: DeviceFacts) -> float | None:
+    """AMD's local data share and vector cache are pipelines of their own, NVIDIA's share one.
+
+    "LDS" and "VMEM" are categories of instructions that a cycle issues side by side; the share has
+    ports of its own to the SIMD units (ROCm Compute Profiler, Pipeline descriptions, CDNA and GCN).
+    A SIMD unit of RDNA can receive 128 bytes a clock from each (AMD RDNA Architecture white paper).
+    So addresses of the share do not pass those of the vector cache.
+    """
+    return 1.0 if device.vendor == "AMD" else 0.0
+
+
 def special_conversions(device: DeviceFacts) -> float | None:
     """Conversions take the lanes of special functions on NVIDIA's GPUs, all lanes on AMD's."""
     return 0.0 if device.vendor == "AMD" else 1.0

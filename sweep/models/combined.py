@@ -34,8 +34,7 @@ CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes a
       warps of dependent instructions leave a third of the lanes idle.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
-Parameters are the device's own: data sheets and micro-benchmarks, by rules of
-`sweep.hardware.derived`.
+Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
 No number is fitted to the time of a kernel; CB-5 was added with the times of a convolution on an
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
@@ -424,7 +423,8 @@ def body(
 
 
 def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return the sectors of a warp on each level of the memory, and its time beside DRAM."""
+    """Return what a warp demands of memories. Of two side by side the faster takes no time."""
+    device, passes = work.parameters, total(zero, stage.shared_accesses, "count", "wavefronts")
     l1 = l2 = dram = zero
     for access in stage.global_accesses:
         moved = access.count * access.moved_bytes / SECTOR_BYTES
@@ -433,7 +433,10 @@ def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
         l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.cached_hit_rate)
     used, _ = demand_beside_dram(work, zero, stage.global_accesses)
-    return {"l1_sectors": l1, "l2_sectors": l2, "dram_sectors": dram, "link_time": used}
+    apart, in_l1 = device["apart"] > 0, l1 * device["l1_cycles"] > passes * device["shared_cycles"]
+    return {"wavefronts": np.where(apart & in_l1, 0.0, passes), "l2_sectors": l2,
+            "l1_sectors": np.where(apart & ~in_l1, 0.0, l1), "dram_sectors": dram,
+            "link_time": used}  # fmt: skip
 
 
 def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
@@ -481,8 +484,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "integer": count["integer"] + count["conversion"] - on_special + moves,
         "special": count["special"] + on_special,
         "fp64": count["fp64"],
-        "accesses": requests + local,
-        "wavefronts": total(zero, stage.shared_accesses, "count", "wavefronts"),
+        "accesses": requests + (1.0 - work.parameters["apart"]) * local,
         "chain": chain,
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
@@ -497,9 +499,9 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     device, clocks = work.parameters, work.clocks.seen_by(variant)
     # A device need not have what the kernel does not execute.
     has_fp64 = sum(inputs["fp64"]) > 0
-    share = work.per_device(share_at, "dram_share_table", clocks.memory,
-                            device["dram_share_fraction"])  # fmt: skip
-    rate = work.memory_bandwidth * share
+    rate = work.memory_bandwidth * work.per_device(
+        share_at, "dram_share_table", clocks.memory, device["dram_share_fraction"]
+    )
     return inputs | {
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
         "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
@@ -543,19 +545,18 @@ MODEL = Model(
                   required=False),
         parameter("unified", SYMBOLS["unified"], 0, 1, derived.unified_lanes),
         parameter("one_pipe", SYMBOLS["one_pipe"], 0, 1, derived.one_pipe),
-        parameter("special_conversions",
-                  ("w_conv", "1", "share of conversions that take the lanes of special functions;"
-                   " the others take those of integers"), 0, 1, derived.special_conversions),
+        parameter("apart", ("apart", "1", "whether L1 and shared memory are two (0 or 1)"),
+                  0, 1, derived.apart),
+        parameter("special_conversions", ("w_conv", "1", "share of conversions on special"
+                  " functions' lanes, others on integers'"), 0, 1, derived.special_conversions),
         parameter("alu_latency_cycles", SYMBOLS["alu_latency"], 0.1, 1e5,
                   derived.instruction_latency),
         parameter("shared_latency_cycles", SYMBOLS["shared_latency"], 0.1, 1e5,
                   derived.lookup_latency),
-        parameter("l1_latency_cycles",
-                  ("L_L1", "cycle", "latency of a load that the first-level cache serves"), 0.1,
+        parameter("l1_latency_cycles", ("L_L1", "cycle", "latency of a load that L1 serves"), 0.1,
                   1e5, derived.l1_latency),
-        parameter("l2_latency_cycles",
-                  ("L_L2", "cycle", "latency of a load that the L2 cache serves"), 0.1, 1e5,
-                  derived.cache_latency),
+        parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
+                  1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.memory_latency),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
