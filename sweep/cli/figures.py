@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def save_figure(figure: Figure, path: str, form: str) -> None:
+def save_figure(figure: Figure, arguments: argparse.Namespace) -> None:
     """Save a figure and print its path, on the error stream if the output is JSON or CSV."""
-    plots.save(figure, path)
-    print(f"figure: {path}", file=sys.stdout if form == "table" else sys.stderr)
+    plots.save(figure, arguments.output, overwrite=arguments.overwrite)
+    output = sys.stdout if arguments.format == "table" else sys.stderr
+    print(f"figure: {arguments.output}", file=output)
 
 
 def plot(arguments: argparse.Namespace) -> int:
@@ -36,7 +37,7 @@ def plot(arguments: argparse.Namespace) -> int:
         plots.show(figure)
         return 0
     output = arguments.output or f"{arguments.kind}.png"
-    plots.save(figure, output)
+    plots.save(figure, output, overwrite=arguments.overwrite)
     print(f"wrote {output}")
     return 0
 
@@ -50,7 +51,8 @@ def compare(arguments: argparse.Namespace) -> int:
         shown = query.changed_table(found, arguments.n, arguments.tolerance)
     show(shown, arguments)
     if arguments.output:
-        plots.save(call_with(plots.changes_plot, arguments, before, after), arguments.output)
+        figure = call_with(plots.changes_plot, arguments, before, after)
+        plots.save(figure, arguments.output, overwrite=arguments.overwrite)
         print(f"figure: {arguments.output}", file=sys.stderr)
     return 1 if any(row["verdict"] == "slower" for row in answer) else 0
 
@@ -61,7 +63,7 @@ def compare_models(arguments: argparse.Namespace) -> int:
     select = query.parse_selection(arguments.select, data)
     show(call_with(query.compare_models, arguments, data, select=select), arguments)
     figure = call_with(plots.models_plot, arguments, data, select=select)
-    save_figure(figure, arguments.output, arguments.format)
+    save_figure(figure, arguments)
     return 0
 
 
@@ -75,9 +77,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
     found = reproduce(arguments.paper)
     if arguments.format != "text":
         if arguments.output:
-            print(f"wrote {found.write(arguments.output)}", file=sys.stderr)
+            page = call_with(found.write, arguments, arguments.output)
+            print(f"wrote {page}", file=sys.stderr)
         return show(found.answer(), arguments)
-    page = found.write(arguments.output or arguments.paper)
+    page = call_with(found.write, arguments, arguments.output or arguments.paper)
     for text in found.summary().splitlines():
         say("\n".join(wrapped(text, terminal_width(), indent=4)))
     print(f"wrote {page} with {len(found.tables)} tables and {len(found.figures)} figures")

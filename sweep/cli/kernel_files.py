@@ -88,7 +88,7 @@ def compile_(arguments: argparse.Namespace) -> int:
 
     from sweep.cuda.compiling import Task, compile_all, table_text
     from sweep.cuda.variants import variants_of
-    from sweep.importers.files import read_source, write_whole
+    from sweep.importers.files import check_free, read_source, write_whole
     from sweep.specs.compiled import parse_table
     from sweep.specs.reading import LARGEST_FILE
 
@@ -97,8 +97,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     path = Path(arguments.output) if arguments.output else _table_of(kernel)
     if path.suffix != ".csv":
         raise SweepError(f"{path}: a table is named KEY.csv")
-    if path.exists() and not arguments.overwrite:
-        raise SweepError(f"{path}: is there already; --overwrite replaces it")
+    check_free(path, overwrite=arguments.overwrite)
     source = read_source(Path(arguments.file), LARGEST_FILE)
     task = Task(source.text, source.path.name, arguments.entry or "", tuple(arguments.options),
                 arguments.instructions, arguments.trips, arguments.arguments,
@@ -115,7 +114,7 @@ def compile_(arguments: argparse.Namespace) -> int:
         table = parse_table(text, path.name, kernel.parameters, kernel.sizes)
     except ValueError as error:
         raise SweepError(f"{path}: {error}") from None
-    write_whole(path, text)
+    write_whole(path, text, overwrite=arguments.overwrite)
     spilled = sum(row["spill_load_bytes"] > 0 for _, _, row in found.rows)
     print(f"{path}: {table.head['variants']}, for {', '.join(capabilities)}")
     print(f"{table.described}; {spilled:,} of {len(found.rows):,} rows spill registers")
@@ -192,6 +191,4 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
     if path.suffix != ".toml":
         raise SweepError(f"{path}: a kernel file is named KEY.toml")
     parse_kernel(text, path.stem, path)
-    if path.exists() and not overwrite:
-        raise SweepError(f"{path}: is there already; --overwrite replaces it")
-    write_whole(path, text)
+    write_whole(path, text, overwrite=overwrite)

@@ -51,7 +51,7 @@ def validate(arguments: argparse.Namespace) -> int:
         print()
         arguments.columns = None
         show(query.misses(pairs, arguments.misses), arguments)
-    save_figure(plot.validation_plot(pairs), arguments.output, arguments.format)
+    save_figure(plot.validation_plot(pairs), arguments)
     return 0
 
 
@@ -75,9 +75,7 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
     path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
     if path.suffix != ".toml":
         raise SweepError(f"{path}: a kernel file is named KEY.toml")
-    if path.exists():
-        raise SweepError(f"{path}: is there already; -o names another file")
-    write_whole(path, found.kernel.text)
+    write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
     print("\n".join([*found.lines(), f"wrote {path}"]))
     return 0
 

@@ -79,7 +79,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _call(function: str, arguments: argparse.Namespace) -> int:
-    """Run a command; import its module first."""
+    """Run a command; import its module first. It does not begin where it may not write."""
+    for output in (getattr(arguments, name, None) for name in ("output", "figure")):
+        if output and not Path(output).is_dir():
+            from sweep.importers.files import check_free
+
+            check_free(Path(output), overwrite=arguments.overwrite)
     module, _, name = function.partition(".")
     return getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)
 

@@ -165,7 +165,7 @@ def histogram(arguments: argparse.Namespace) -> int:
     if arguments.figure is not None:
         from sweep.plot import histogram_plot, save
 
-        save(histogram_plot(answer), arguments.figure)
+        save(histogram_plot(answer), arguments.figure, overwrite=arguments.overwrite)
     show(answer, arguments)
     if arguments.figure is not None and arguments.format == "table":
         print(f"figure: {arguments.figure}")

@@ -82,8 +82,11 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
 
         print()
         source = str(path) if path is not None else arguments.plan
+        figure = _figure_path(path or Path(f"{space.plan.name}.zarr"))
+        if arguments.overwrite:
+            figure.unlink(missing_ok=True)
         with planned(space, workers) if path is None else nullcontext(path) as results:
-            print(report(results, _figure_path(path or Path(f"{space.plan.name}.zarr")), source))
+            print(report(results, figure, source))
     return 0
 
 

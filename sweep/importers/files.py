@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,18 @@ MAX_RATIO = 200
 ALWAYS_UNPACKED = 1 << 22
 MAX_MESSAGE = 1000
 GZIP = b"\x1f\x8b"
+
+MARK = "written by sweep"
+"""Stands in figures, reports and exports, so that they are replaced when they are made again.
+
+Kernel files, plans and tables of a compiler do not have it: people edit them.
+"""
+
+SEARCHED = 1 << 16
+"""How much is searched for the mark at either end of a file [bytes]."""
+
+Content = str | bytes | Callable[[Path], None]
+"""What is written, or a function that writes it to a path."""
 
 
 @dataclass(frozen=True)
@@ -129,28 +141,75 @@ def _unpacked(path: Path, raw: bytes, most: int) -> bytes:
     return content
 
 
-def write_whole(path: Path, content: str | Callable[[Path], None]) -> None:
-    """Write a file completely or not at all.
+def check_free(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse a path where something is that `sweep` did not write, unless it may be replaced.
 
     Parameters
     ----------
     path : Path
-        The file.
-    content : str or callable
-        The text, or a function that writes the file to the temporary path that it receives.
+        The file that is about to be written.
+    overwrite : bool
+        Whether to replace whatever file is there.
 
     Raises
     ------
     SweepError
-        The file cannot be written.
+        There is a file without :data:`MARK`, or something else than a file.
     """
+    if not overwrite and os.path.lexists(path) and not is_own(path):
+        raise SweepError(f"{path}: is there already; --overwrite replaces it")
+
+
+def is_own(path: Path) -> bool:
+    """Return whether there is a file with :data:`MARK` near its beginning or its end."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(SEARCHED)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - SEARCHED))
+            return MARK.encode() in head + file.read(SEARCHED)
+    except (OSError, ValueError):
+        return False
+
+
+def write_whole(path: Path, content: Content, *, overwrite: bool = False) -> None:
+    """Write a file completely or not at all, see :func:`write_all`."""
+    write_all({path: content}, overwrite=overwrite)
+
+
+def write_all(contents: Mapping[Path, Content], *, overwrite: bool = False) -> None:
+    """Write files, each completely or not at all, and none where one may not be written.
+
+    Everything that writes files for users goes through here.
+
+    Parameters
+    ----------
+    contents : mapping of Path to str, bytes or callable
+        For each file its content, or a function that writes the file to the temporary path that it
+        receives.
+    overwrite : bool
+        Whether to replace files that are there. Those with :data:`MARK` are replaced in any case.
+
+    Raises
+    ------
+    SweepError
+        A file is there already, or cannot be written.
+    """
+    for path in contents:
+        check_free(path, overwrite=overwrite)
+    for path, content in contents.items():
+        _write(path, content)
+
+
+def _write(path: Path, content: Content) -> None:
     beside = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
         beside.touch(exist_ok=False)  # does not follow links
-        if isinstance(content, str):
-            beside.write_text(content, encoding="utf-8")
-        else:
+        if callable(content):
             content(beside)
+        else:
+            beside.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(beside, path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

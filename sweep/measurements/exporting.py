@@ -15,10 +15,11 @@ from sweep import query
 from sweep.errors import QueryError, nearest
 from sweep.expressions import MAX_LENGTH
 from sweep.fields import STACKED
-from sweep.importers.files import write_whole
+from sweep.importers.files import MARK, write_whole
 from sweep.importers.tuners.exporting import Chosen, kernel_tuner_text, t1_text, triton_text
 from sweep.query.filters import select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Grid, grids_of
+from sweep.query.resting import placeholder_notes
 from sweep.specs.names import check_name
 
 TEXTS = {"kernel_tuner": kernel_tuner_text, "t1": t1_text, "triton": triton_text}
@@ -52,6 +53,7 @@ def export(
     n: int = 100,
     select: Mapping[str, Any] | None = None,
     where: str | None = None,
+    overwrite: bool = False,
 ) -> Exported:
     """Write the N fastest configurations for an auto-tuner, or as a table.
 
@@ -69,12 +71,14 @@ def export(
         Largest number of configurations.
     select, where
         As in :func:`sweep.query.top`. A tuner's file is about one kernel, device and model.
+    overwrite : bool
+        Whether to replace a file that is there and was not exported.
 
     Raises
     ------
     SweepError
         The format is unknown, nothing is valid, several devices or models are selected, or the
-        file cannot be written.
+        file is there already or cannot be written.
     """
     if form not in FORMATS:
         raise QueryError(
@@ -85,17 +89,18 @@ def export(
         kernels = dict.fromkeys(answer.column("kernel"))
         kernel = "_".join(check_name(kernel, "kernel", error=QueryError) for kernel in kernels)
         target = Path(path or f"{kernel}.{form}")
-        write_whole(target, answer.to_csv() if form == "csv" else partial(_parquet, answer))
-        return Exported(target, len(answer), ())
+        content = answer.to_csv() if form == "csv" else partial(_parquet, answer)
+        write_whole(target, content, overwrite=overwrite)
+        return Exported(target, len(answer), tuple(placeholder_notes(answer.rows)))
     chosen = best_configurations(data, n, select=select, where=where)
-    notes = []
+    notes = list(chosen.notes)
     if form == "t1" and len(chosen.membership) > MAX_LENGTH:
         text = f"the condition has more than {MAX_LENGTH} characters: `sweep import` refuses it"
         notes.append(text)
     if len(chosen.rows) < n:
         notes.append(f"there are {len(chosen.rows)} valid configurations, not {n}")
     target = Path(path or chosen.kernel + (".T1.json" if form == "t1" else f"_{form}.py"))
-    write_whole(target, TEXTS[form](chosen))
+    write_whole(target, TEXTS[form](chosen), overwrite=overwrite)
     return Exported(target, len(chosen.rows), tuple(notes))
 
 
@@ -141,6 +146,7 @@ def best_configurations(
         axes={name: tuple(grid.axis_values(name).tolist()) for name in names},
         rows=list(found),
         seconds=list(found.values()),
+        notes=placeholder_notes(answer.rows),
     )
 
 
@@ -195,4 +201,5 @@ def _parquet(answer: query.Answer, path: Path) -> None:
         ) from None
     frame = answer.to_dataframe()
     frame["rests_on_assumed"] = [", ".join(names) for names in frame["rests_on_assumed"]]
+    frame.attrs["creator"] = MARK
     frame.to_parquet(path, index=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import TuningError, nearest
-from sweep.importers.files import Source, read_source, write_whole
+from sweep.importers.files import Source, check_free, read_source, write_all
 from sweep.importers.tuners.formats import read_measurements, recognise
 from sweep.importers.tuners.measured_space import measured_space
 from sweep.importers.tuners.measurements import Measurements, joined, measured_dataset
@@ -126,14 +126,12 @@ def import_files(
     stores = {} if dataset is None else {folder / f"{key}_measured.zarr": dataset}
     files = (*texts, *stores)
     for path in files:
-        if path.exists() and not overwrite:
-            raise TuningError(f"{path} exists: remove it, or replace it with --overwrite")
+        check_free(path, overwrite=overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     for path, found in stores.items():
         with open_or_create(path, measured_layout(found), overwrite=overwrite) as opened:
             opened.complete()
-    for path, text in texts.items():
-        write_whole(path, text)
+    write_all(texts, overwrite=overwrite)
     return Imported(files, tuple(lines))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from sweep.errors import SweepError
 from sweep.evaluation.launch import build_launch, build_workload
+from sweep.importers.files import MARK, is_own, write_all
 from sweep.models import get_model
 from sweep.models.workload import Workload
 from sweep.query import Answer
@@ -173,8 +174,15 @@ class Reproduction:
         notes = [self.reference, *self.remarks, *kinds]
         return Answer.of(self.title, rows, ("paper", "table", "quantity"), notes=notes)
 
-    def write(self, folder: str | os.PathLike[str]) -> Path:
+    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write CSV, figures and one self-contained HTML page into a folder.
+
+        Parameters
+        ----------
+        folder : path
+            The folder, which is made if necessary.
+        overwrite : bool
+            Whether to replace files that are there and do not belong to such a page.
 
         Returns
         -------
@@ -184,24 +192,27 @@ class Reproduction:
         Raises
         ------
         SweepError
-            The folder cannot be written.
+            A file is there already, or the folder cannot be written.
         """
         target = Path(folder)
+        page = target / "index.html"
+        contents: dict[Path, str | bytes] = {}
+        for table in self.tables:
+            text = io.StringIO()
+            csv.writer(text).writerows([table.columns, *table.cells()])
+            contents[target / f"{table.name}.csv"] = text.getvalue()
+        pictures = []
+        for figure in self.figures:
+            buffer = io.BytesIO()
+            figure.picture.savefig(buffer, format="png", dpi=130)
+            pictures.append(buffer.getvalue())
+            contents[target / f"{figure.name}.png"] = pictures[-1]
+        contents[page] = "\n".join(_page(self, pictures))
         try:
             target.mkdir(parents=True, exist_ok=True)
-            for table in self.tables:
-                with open(target / f"{table.name}.csv", "w", newline="", encoding="utf-8") as out:
-                    csv.writer(out).writerows([table.columns, *table.cells()])
-            pictures = []
-            for figure in self.figures:
-                buffer = io.BytesIO()
-                figure.picture.savefig(buffer, format="png", dpi=130)
-                pictures.append(buffer.getvalue())
-                (target / f"{figure.name}.png").write_bytes(pictures[-1])
-            page = target / "index.html"
-            page.write_text("\n".join(_page(self, pictures)), encoding="utf-8")
         except OSError as error:
             raise SweepError(f"cannot write '{target}': {error.strerror or error}") from None
+        write_all(contents, overwrite=overwrite or is_own(page))
         return page
 
 
@@ -313,7 +324,8 @@ img { max-width: 100% } figure { margin: 1.5em 0 } figcaption { color: #444 }
 
 def _page(found: Reproduction, pictures: Sequence[bytes]) -> Iterator[str]:
     """Yield the parts of the self-contained HTML page."""
-    yield f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(found.title)}"
+    yield "<!doctype html><html lang='en'><meta charset='utf-8'>"
+    yield f"<meta name='generator' content='{MARK}'><title>{escape(found.title)}"
     yield f"</title><style>{STYLE}</style><h1>{escape(found.title)}</h1>"
     yield f"<p>{escape(found.reference)}</p>"
     meanings = ". ".join(f"{kind.capitalize()}: {meaning}" for kind, meaning in KINDS.items())

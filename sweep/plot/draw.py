@@ -8,6 +8,7 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError
+from sweep.errors import QueryError, SweepError
+from sweep.importers.files import MARK, write_whole
 from sweep.query.texts import number, scaled
 
 Array = NDArray[Any]
@@ -238,7 +240,9 @@ def quantity(value: float, unit: str) -> str:
     return text if unit in ("", "1") else f"{text}{TIED}{unit}"
 
 
-def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160) -> Path:
+def save(
+    figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160, overwrite: bool = False
+) -> Path:
     """Write a picture to a file.
 
     Parameters
@@ -249,6 +253,8 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160) -> P
         Where to; the suffix gives the format (png, svg, pdf, ...).
     dpi : float
         Pixels per inch of a png.
+    overwrite : bool
+        Whether to replace a file that is there and is no picture by this function.
 
     Returns
     -------
@@ -258,19 +264,25 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: float = 160) -> P
     Raises
     ------
     QueryError
-        The format is unknown, or the file cannot be written.
+        The format is unknown, or the file is there already or cannot be written.
     """
     target = Path(path)
+    suffix = target.suffix.removeprefix(".").lower()
     known = sorted(figure.canvas.get_supported_filetypes())
-    if target.suffix.removeprefix(".").lower() not in known:
+    if suffix not in known:
         raise QueryError(f"cannot save '{target}': the suffix must be one of {', '.join(known)}")
     # Dates and versions would make two files of the same picture differ.
-    blank = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
+    facts = {
+        "svg": {"Date": None, "Creator": MARK},
+        "pdf": {"CreationDate": None, "Creator": MARK},
+        "png": {"Software": MARK},
+    }
+    write = partial(figure.savefig, format=suffix, dpi=dpi, metadata=facts.get(suffix))
     try:
         with style():
-            figure.savefig(target, dpi=dpi, metadata=blank.get(target.suffix.lower()))
-    except OSError as error:
-        raise QueryError(f"cannot save '{target}': {error.strerror or error}") from None
+            write_whole(target, write, overwrite=overwrite)
+    except SweepError as error:
+        raise QueryError(str(error)) from None
     return target
 
 

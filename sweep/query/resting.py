@@ -53,8 +53,25 @@ def placeholders_in(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(n.removesuffix(ending) for n in names if n.endswith(ending))
 
 
+def placeholder_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the warning that counts of a kernel are placeholders, if some are.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of an answer, with ``rests_on_assumed``.
+    """
+    names = [name.removeprefix("kernel: ") for name in placeholders_in(rows)]
+    if not names:
+        return []
+    return [
+        f"placeholders of an import stand for what nobody counted ({', '.join(names)}):"
+        " replace them in the kernel file before you trust these times"
+    ]
+
+
 def resting_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the note that says which assumed and fitted values are behind the rows of an answer.
+    """Return notes on placeholders, and on assumed and fitted values behind the rows of an answer.
 
     Parameters
     ----------
@@ -73,7 +90,8 @@ def resting_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for kind, names in (("assumed", assumed), ("fitted", fitted))
         if names
     ]
-    return [f"* rests on {' and on '.join(parts)}"] if parts else []
+    stars = [f"* rests on {' and on '.join(parts)}"] if parts else []
+    return placeholder_notes(rows) + stars
 
 
 def _device(row: Mapping[str, Any]) -> str:

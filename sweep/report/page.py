@@ -22,7 +22,7 @@ import numpy as np
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import QueryError, SweepError
 from sweep.fronts import spread
-from sweep.importers.files import write_whole
+from sweep.importers.files import check_free, write_whole
 from sweep.plot.draw import PALETTE
 from sweep.query import Answer
 from sweep.report import charts
@@ -152,7 +152,7 @@ def write_report(
     measured : optional
         Measured times, as :func:`sweep.query.validate` takes them.
     overwrite : bool
-        Whether to replace a file that is there.
+        Whether to replace a file that is there and is no such report.
 
     Returns
     -------
@@ -170,8 +170,7 @@ def write_report(
         raise QueryError(f"cannot write '{target}': a report's suffix is .html")
     if not target.absolute().parent.is_dir():
         raise QueryError(f"cannot write '{target}': there is no directory '{target.parent}'")
-    if target.exists() and not overwrite:
-        raise QueryError(f"'{target}' exists: name another file, or replace it with --overwrite")
+    check_free(target, overwrite=overwrite)
     run: Mapping[str, Any] = {}
     if record is None and isinstance(data, str | os.PathLike):
         info = inspect(data)
@@ -181,7 +180,7 @@ def write_report(
     share = 1.0
     while len((text := _document(found, record or {}, run, share)).encode()) > LARGEST:
         share /= 2
-    write_whole(target, text)
+    write_whole(target, text, overwrite=overwrite)
     return target
 
 

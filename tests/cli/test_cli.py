@@ -241,7 +241,10 @@ def test_plot_that_cannot_be(folder, capsys, store):
         (("heatmap", *HERE), "a heatmap needs two dimensions"),
         (("clocks",), "select one of"),
         (("clocks", *HERE, "-o", "picture.xyz"), "the suffix must be one of"),
-        (("clocks", *HERE, "-o", "nowhere/a.png"), "cannot save 'nowhere/a.png': No such file"),
+        (
+            ("clocks", *HERE, "-o", "nowhere/a.png"),
+            "nowhere/a.png: cannot be written: No such file",
+        ),
     ):
         assert message in refused(capsys, "plot", store, *words)
     assert os.listdir(folder) == []

@@ -76,13 +76,14 @@ def test_output__is_a_kernel_that_can_be_named(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_output__that_cannot_be_finished_leaves_the_old_file(capsys, tmp_path, monkeypatch, error):
-    def write_half(path, text, encoding):
-        path.write_bytes(text[:100].encode())
+    def write_half(path, content):
+        with path.open("wb") as file:
+            file.write(content[:100])
         raise error
 
     path = tmp_path / "loops.toml"
     path.write_text("old", encoding="utf-8")
-    monkeypatch.setattr("pathlib.Path.write_text", write_half)
+    monkeypatch.setattr("pathlib.Path.write_bytes", write_half)
     for command, *arguments in (
         ("ptx", LOOPS, "--entry", "nested_loops"),
         ("profile", profile("ncu_raw"), "--kernel", "vectorAdd"),

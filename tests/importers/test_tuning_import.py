@@ -87,7 +87,7 @@ def test_import_of_a_space_makes_a_kernel_file_and_a_plan_that_run(folder, capsy
     assert 8 * 4096**2 / 448e9 < best < 2 * 8 * 4096**2 / 448e9
     rows = query.best(times).rows
     assert set(placeholders_in(rows)) == {f"kernel: {path}" for path in assumed}
-    assert "kernel: instructions (placeholder)" in resting_note(rows)[0]
+    assert "kernel: instructions (placeholder)" in resting_note(rows)[1]
 
 
 def test_import_names_what_it_could_not_take_over(capsys):
@@ -209,7 +209,7 @@ def test_the_same_import_again_changes_nothing_unless_asked(folder, capsys):
     arguments = ["import", str(CONVOLUTION_T1), str(CACHE)]
     assert main(arguments) == 0
     before = contents(folder)
-    assert refused(capsys, *arguments).startswith("convolution_milo.toml exists: ")
+    assert refused(capsys, *arguments).startswith("convolution_milo.toml: is there already; ")
     assert contents(folder) == before
     assert main([*arguments, "--overwrite"]) == 0
 

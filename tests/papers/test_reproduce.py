@@ -100,4 +100,4 @@ def test_reproduce__unknown_paper_or_a_file_in_the_way(capsys, tmp_path):
     assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "x").exists()
     (tmp_path / "taken").write_text("")
     assert main(["reproduce", "luo_suda_2011", "-o", str(tmp_path / "taken")]) == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert "is there already" in capsys.readouterr().err

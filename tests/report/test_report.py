@@ -185,7 +185,11 @@ def test_no_text_ends_the_script_in_which_it_stands():
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("there.html", "exists"), ("x.pdf", "suffix is .html"), ("no/x.html", "no directory 'no'")],
+    [
+        ("there.html", "is there already; --overwrite"),
+        ("x.pdf", "suffix is .html"),
+        ("no/x.html", "no directory 'no'"),
+    ],
 )
 def test_file_that_cannot_be_written_is_refused(store, folder, capsys, name, says):
     (folder / "there.html").write_text("mine", encoding="utf-8")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sweep.errors import QueryError
+from sweep.importers.files import MARK
 from sweep.importers.tuners.search_space import Value
 from sweep.specs.names import check_name, is_word
 
@@ -34,6 +35,8 @@ class Chosen:
         The configurations, with a value for each parameter.
     seconds : sequence of float
         Their predicted times [s].
+    notes : sequence of str
+        Remarks for the reader.
 
     Raises
     ------
@@ -48,6 +51,7 @@ class Chosen:
     axes: Mapping[str, tuple[Value, ...]]
     rows: Sequence[tuple[Value, ...]]
     seconds: Sequence[float]
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for what in ("kernel", "device", "model"):
@@ -99,7 +103,7 @@ class Chosen:
         """Return the beginning of a Python module: a docstring and the names."""
         what = f"{len(self.rows)} fastest configurations of {self.kernel} on {self.device}"
         title = f"The {what}, as {self.model} predicts them."
-        return f'"""{title}\n\n{use}\n"""\n\nNAMES = {self.names!r}'
+        return f'"""{title}\n\n{use}\n\n({MARK})\n"""\n\nNAMES = {self.names!r}'
 
 
 def kernel_tuner_text(chosen: Chosen) -> str:
@@ -188,7 +192,7 @@ def t1_text(chosen: Chosen) -> str:
     ]
     conditions = [{"Expression": condition, "Parameters": chosen.varied}] if condition else []
     document = {
-        "General": {"BenchmarkName": chosen.kernel, "OutputFormat": "JSON"},
+        "General": {"BenchmarkName": chosen.kernel, "OutputFormat": "JSON", "Creator": MARK},
         "ConfigurationSpace": {"TuningParameters": parameters, "Conditions": conditions},
         "KernelSpecification": {"KernelName": chosen.kernel},
     }
