@@ -45,10 +45,12 @@ def plot(arguments: argparse.Namespace) -> int:
 def compare(arguments: argparse.Namespace) -> int:
     """Show what changed between two results; return 1 if a best configuration became slower."""
     before, after = open_data(arguments.before), open_data(arguments.after)
-    found = query.changes(before, after, arguments.objective)
-    answer = shown = query.changes_table(found, arguments.tolerance)
+    found = query.changes(
+        before, after, arguments.objective, tolerance=arguments.tolerance, n=arguments.n or 0
+    )
+    answer = shown = query.changes_table(found)
     if arguments.n is not None:
-        shown = query.changed_table(found, arguments.n, arguments.tolerance)
+        shown = query.changed_table(found)
     show(shown, arguments)
     if arguments.output:
         figure = call_with(plots.changes_plot, arguments, before, after)

@@ -167,16 +167,15 @@ def changes_plot(
         A row per kernel, device and model: a bar from the fastest-growing to the slowest-growing
         configuration, a mark at the change of the best value, red where it is a regression.
     """
-    found = changes(before, after, objective)
+    found = changes(before, after, objective, tolerance=tolerance)
     with draw.picture(9.0, min(1.6 + 0.24 * len(found), 16.0)) as (figure, panels):
         axes = panels[0, 0]
         for i, change in enumerate(found):
-            ratio = 100.0 * (change.ratio - 1.0)
-            if ratio.size:
-                axes.plot([ratio.min(), ratio.max()], [i, i], color="#bdbdbd", linewidth=4,
-                          solid_capstyle="butt")  # fmt: skip
+            ends = [100.0 * (float(end) - 1.0) for end in (change.smallest, change.largest)]
+            if np.isfinite(ends).all():
+                axes.plot(ends, [i, i], color="#bdbdbd", linewidth=4, solid_capstyle="butt")
             best = np.nan if change.optimum is None else 100.0 * change.optimum
-            fails = change.fails(tolerance)
+            fails = change.fails()
             axes.plot(best, i, "D" if fails else "o", color=draw.PALETTE[5 if fails else 0],
                       markersize=6)  # fmt: skip
         axes.axvspan(-100.0 * tolerance, 100.0 * tolerance, color=draw.PALETTE[2], alpha=0.15)

@@ -8,7 +8,7 @@ order, and padding up to the longest row.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -163,17 +163,35 @@ def blocks_of(part: KernelPart, codes: Sequence[str] = ()) -> list[Block]:
     if part.condition is not None:
         names = (*names, *part.condition.variables.values())
     cuts = part.grid.boundaries(names)
+    indices = {dim: part.selection.indices[dim] for dim in part.grid.dims}
+    return [Block(part, chosen) for chosen in boxes(indices, cuts, TARGET)]
+
+
+def boxes(
+    indices: Mapping[str, Array], cuts: Mapping[str, Array], target: int
+) -> Iterator[tuple[Range, ...]]:
+    """Yield boxes of whole chunks, merged up to a size, as ranges of the indices.
+
+    Parameters
+    ----------
+    indices : mapping
+        Ascending indices along every dimension.
+    cuts : mapping
+        Where chunks begin along every dimension, and where the last one ends.
+    target : int
+        Points of a box, if a chunk has no more.
+    """
     ranges: list[list[Range]] = []
-    for dim in part.grid.dims:
-        edges = np.searchsorted(part.selection.indices[dim], cuts[dim])
+    for dim, index in indices.items():
+        edges = np.searchsorted(index, cuts[dim])
         ranges.append([(int(a), int(b)) for a, b in pairwise(edges) if b > a])
     sizes = [max((b - a for a, b in of_dim), default=0) for of_dim in ranges]
     for axis in reversed(range(len(ranges))):
         others = math.prod(n for i, n in enumerate(sizes) if i != axis)
-        limit = max(sizes[axis], TARGET // max(others, 1))
+        limit = max(sizes[axis], target // max(others, 1))
         ranges[axis] = _joined(ranges[axis], limit)
         sizes[axis] = max((b - a for a, b in ranges[axis]), default=0)
-    return [Block(part, chosen) for chosen in product(*ranges)]
+    return product(*ranges)
 
 
 def _joined(ranges: Sequence[Range], limit: int) -> list[Range]:

@@ -1,28 +1,33 @@
-"""Changes between two results: configurations, optima, fronts and regimes."""
+"""Changes between two results: configurations, optima, fronts and regimes.
+
+Both results are read block by block, and what a block adds is kept in a few numbers for each
+kernel, device and model, so that memory does not grow with the results.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import QueryError
-from sweep.fronts import front
+from sweep.fronts import front, merge_fronts
 from sweep.query.agreement import or_none
 from sweep.query.answer import Answer
 from sweep.query.grid import Array, Grid, grids_of
-from sweep.query.pairing import labels_of, match
+from sweep.query.pairing import Common, common_labels
 
 OUTCOME = ("what", "before", "after", "change", "regime_before", "regime_after")
+NONE = np.iinfo(np.int64).max
+"""Stands for no configuration; larger than the number of any."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Change:
     """One kernel on one device by one model, before and after.
 
@@ -32,143 +37,190 @@ class Change:
         The kernel, the device and the model; measured times have no model.
     objective, units : str
         What is compared.
-    before, after : array
-        The objective of the configurations that both results have, NaN where invalid.
-    sides : pair of dict
-        As far as both results have them, the names of the ``regime`` and the ``energy``, before and
-        after.
+    tolerance : float
+        Relative change that counts.
+    n : int
+        How many changed configurations are kept.
     only_before, only_after : int
         Configurations that only one of the results has.
-    axes : tuple of dict
-        For each dimension besides model and device the labels, by name; the arrays above have
-        these dimensions, flattened.
+    common : Common
+        What is read of both results.
+    where : mapping
+        The model and the device among the common ones.
     """
 
     group: Mapping[str, str | None]
     objective: str
     units: str
-    before: Array
-    after: Array
-    sides: Sequence[Mapping[str, Array]]
+    tolerance: float
+    n: int
     only_before: int
     only_after: int
-    axes: tuple[dict[str, Array], ...]
+    common: Common
+    where: Mapping[str, slice]
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    smallest: Any = np.inf
+    largest: Any = -np.inf
+    worst: int = NONE
+    least: tuple[Any, Any] = (np.inf, np.inf)
+    firsts: tuple[int, int, int] = (NONE, NONE, NONE)
+    most: tuple[Array, Array] = (np.zeros(0), np.zeros(0, np.int64))
+    fronts: list[tuple[Array, Array, Array]] | None = None
 
-    @cached_property
-    def valid(self) -> tuple[Array, Array]:
-        """Which configurations were valid, and which are."""
-        return np.isfinite(self.before), np.isfinite(self.after)
+    def add(self, sides: Sequence[Mapping[str, Array]], numbers: Array) -> None:
+        """Add a block: the variables before and after, and its configurations' numbers."""
+        before, after = (side[self.common.names[0]] for side in sides)
+        was, now = np.isfinite(before), np.isfinite(after)
+        both = was & now
+        ratio = after[both] / before[both]
+        large = np.abs(ratio - 1.0) > self.tolerance
+        for name, value in (("compared", before.size), ("changed", large.sum()),
+                            ("became_invalid", (was & ~now).sum()),
+                            ("became_valid", (~was & now).sum()), ("valid", (was | now).sum()),
+                            ("was", was.sum()), ("now", now.sum())):  # fmt: skip
+            self.counts[name] += int(value)
+        if ratio.size:
+            self.smallest = min(self.smallest, ratio.min())
+            top = ratio.max()
+            first = int(numbers[both][np.argmax(ratio)])
+            if top > self.largest or (top == self.largest and first < self.worst):
+                self.largest, self.worst = top, first
+        self._add_best(before, after, numbers)
+        if self.n:
+            size = np.where(was ^ now, np.inf, 0.0)
+            size[both] = np.where(large, np.abs(np.log(ratio)), 0.0)
+            sizes = np.concatenate([self.most[0], size])
+            places = np.concatenate([self.most[1], numbers])
+            kept = np.lexsort((places, -sizes))[: self.n]
+            self.most = sizes[kept], places[kept]
+        if "energy" in sides[0]:
+            self._add_fronts([(before, sides[0]["energy"]), (after, sides[1]["energy"])], numbers)
 
-    @cached_property
-    def both(self) -> Array:
-        """Which configurations were valid and still are."""
-        return np.logical_and(*self.valid)
+    def _add_best(self, before: Array, after: Array, numbers: Array) -> None:
+        """Keep the least values, and the first configurations that have one, the other, or both."""
+        sides = (before, after)
+        with np.errstate(invalid="ignore"):
+            own = [np.nanmin(values, initial=np.inf) for values in sides]
+        least = [a if a < b else b for a, b in zip(own, self.least, strict=True)]
+        has = [values == low for values, low in zip(sides, least, strict=True)]
+        same = [bool(low == old) for low, old in zip(least, self.least, strict=True)]
+        found = []
+        for mask, is_same, old in zip((*has, has[0] & has[1]), (*same, all(same)), self.firsts,
+                                      strict=True):  # fmt: skip
+            own_first = int(numbers[mask].min()) if mask.any() else NONE
+            found.append(min(own_first, old) if is_same else own_first)
+        self.least, self.firsts = (least[0], least[1]), (found[0], found[1], found[2])
 
-    @cached_property
-    def ratio(self) -> Array:
-        """After over before where both are valid."""
-        return self.after[self.both] / self.before[self.both]
+    def _add_fronts(self, sides: Sequence[tuple[Array, Array]], numbers: Array) -> None:
+        """Merge the time-energy fronts of a block, before and after, into those so far."""
+        merged = []
+        for number, (values, energy) in enumerate(sides):
+            own = front([values, energy])
+            parts = [(values[own], energy[own], numbers[own])]
+            if self.fronts is not None:
+                parts.append(self.fronts[number])
+            x, y, places = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            kept = merge_fronts((x, y), places)
+            merged.append((x[kept], y[kept], places[kept]))
+        self.fronts = merged
 
     @property
     def optimum(self) -> float | None:
         """Relative change of the best value; ``None`` where either has none."""
-        if not all(valid.any() for valid in self.valid):
+        if not (self.counts["was"] and self.counts["now"]):
             return None
-        return float(np.nanmin(self.after) / np.nanmin(self.before) - 1.0)
+        return float(self.least[1] / self.least[0] - 1.0)
 
-    def best(self) -> tuple[Array, Array]:
-        """Return which configurations were best and which are; of several, those that are both."""
-        with np.errstate(invalid="ignore"):
-            was, now = (v == np.nanmin(v, initial=np.inf) for v in (self.before, self.after))
-        both = was & now
-        return (both, both) if both.any() else (was, now)
+    @property
+    def best(self) -> tuple[int, int]:
+        """The numbers of the best configurations before and after; of several, one that is both."""
+        was, now, both = self.firsts
+        return (both, both) if both != NONE else (was, now)
 
     @property
     def moved(self) -> bool:
         """Whether no configuration that was best is still best."""
-        was, now = (valid.any() for valid in self.valid)
-        return bool(was != now or (was and not np.logical_and(*self.best()).any()))
+        was, now = (self.counts[name] > 0 for name in ("was", "now"))
+        return was != now or (was and self.firsts[2] == NONE)
 
-    def fronts(self) -> tuple[set[int], set[int]] | None:
-        """Return the configurations on the time-energy fronts before and after."""
-        if "energy" not in self.sides[0]:
-            return None
-        both = zip((self.before, self.after), self.sides, strict=True)
-        was, now = (set(front([values, side["energy"]]).tolist()) for values, side in both)
-        return was, now
+    @property
+    def left_and_joined(self) -> tuple[set[int], set[int]]:
+        """The configurations that are on the time-energy front only before, and only after."""
+        if self.fronts is None:
+            return set(), set()
+        was, now = (set(places.tolist()) for *_, places in self.fronts)
+        return was - now, now - was
 
-    def configuration(self, number: int) -> dict[str, Any]:
-        """Return the coordinates of one of the compared configurations."""
-        shape = [len(next(iter(columns.values()))) for columns in self.axes]
-        places = np.unravel_index(number, shape)
-        pairs = zip(self.axes, places, strict=True)
-        return {name: column[i].item() for columns, i in pairs for name, column in columns.items()}
-
-    def regimes_of(self, number: int) -> tuple[str | None, str | None]:
-        """Return a configuration's regimes before and after."""
-        was, now = (side["regime"][number] if "regime" in side else None for side in self.sides)
-        return was, now
+    def outcome(self, number: int) -> tuple[list[float], list[str | None]]:
+        """Return a configuration's values and regimes, before and after."""
+        sides = self.common.read_one(number, self.where)
+        values = [float(side[self.common.names[0]]) for side in sides]
+        return values, [side.get("regime") for side in sides]
 
     def worst_regime(self) -> str | None:
         """Return the regimes (before > after) of the configuration that slowed down most."""
-        if not self.ratio.size:
+        if self.worst == NONE:
             return None
-        was, now = self.regimes_of(np.flatnonzero(self.both)[np.argmax(self.ratio)])
+        was, now = self.outcome(self.worst)[1]
         return was if was == now else f"{was} > {now}"
 
-    def fails(self, tolerance: float) -> bool:
+    def fails(self) -> bool:
         """Whether this is a regression: a slower optimum, or a best value lost."""
-        was, now = (valid.any() for valid in self.valid)
-        return bool(was and not now) or (self.optimum is not None and self.optimum > tolerance)
+        lost = self.counts["was"] and not self.counts["now"]
+        return bool(lost) or (self.optimum is not None and self.optimum > self.tolerance)
 
-    def row(self, tolerance: float) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """Return the change as a row of the answer."""
-        ratio, fronts, (was, now) = self.ratio, self.fronts(), self.valid
+        counts, has_ratio = self.counts, self.worst != NONE
+        left, joined = self.left_and_joined
         return {
             **self.group,
-            "compared": int(self.before.size),
-            "changed": int((np.abs(ratio - 1.0) > tolerance).sum()),
-            "became_invalid": int((was & ~now).sum()),
-            "became_valid": int((~was & now).sum()),
+            **{n: counts[n] for n in ("compared", "changed", "became_invalid", "became_valid")},
             "only_before": self.only_before,
             "only_after": self.only_after,
-            "largest_slowdown": max(float(ratio.max() - 1.0), 0.0) if ratio.size else None,
-            "largest_speedup": max(float(1.0 - ratio.min()), 0.0) if ratio.size else None,
+            "largest_slowdown": max(float(self.largest - 1.0), 0.0) if has_ratio else None,
+            "largest_speedup": max(float(1.0 - self.smallest), 0.0) if has_ratio else None,
             "optimum_change": self.optimum,
             "optimum_moved": "yes" if self.moved else "no",
-            "front_changes": None if fronts is None else len(fronts[0] ^ fronts[1]),
+            "front_changes": None if self.fronts is None else len(left | joined),
             "worst_regime": self.worst_regime(),
-            "verdict": "slower" if self.fails(tolerance) else "ok",
-            "valid": int((was | now).sum()),
+            "verdict": "slower" if self.fails() else "ok",
+            "valid": counts["valid"],
         }
 
-    def changed(self, n: int, tolerance: float) -> Iterator[dict[str, Any]]:
+    def changed(self) -> Iterator[dict[str, Any]]:
         """Yield rows of configurations: the optima, then what changed most, then the fronts."""
         events: dict[int, list[str]] = defaultdict(list)
-        for best, event in zip(self.best(), ("best before", "best after"), strict=True):
-            if best.any():
-                events[int(np.argmax(best))].append(event)
-        size = np.where(np.logical_xor(*self.valid), np.inf, 0.0)
-        size[self.both] = np.where(
-            np.abs(self.ratio - 1.0) > tolerance, np.abs(np.log(self.ratio)), 0.0
-        )
-        for number in np.argsort(-size, kind="stable")[:n].tolist():
-            if size[number] > 0.0:
-                of_both = "slower" if self.after[number] > self.before[number] else "faster"
-                of_one = "became valid" if self.valid[1][number] else "became invalid"
-                events[number].append(of_both if self.both[number] else of_one)
-        was, now = self.fronts() or (set(), set())
-        for number in sorted(was ^ now)[:n]:
-            events[number].append("left the front" if number in was else "joined the front")
+        for number, event in zip(self.best, ("best before", "best after"), strict=True):
+            if number != NONE:
+                events[number].append(event)
+        known = {}
+        for size, number in zip(*(values.tolist() for values in self.most), strict=True):
+            if size > 0.0:
+                known[number] = (was, now), _ = self.outcome(number)
+                of_one = "became valid" if np.isfinite(now) else "became invalid"
+                of_both = "slower" if now > was else "faster"
+                events[number].append(of_both if np.isfinite([was, now]).all() else of_one)
+        left, joined = self.left_and_joined
+        for number in sorted(left | joined)[: self.n]:
+            events[number].append("left the front" if number in left else "joined the front")
         for number, happened in events.items():
-            one, other = (or_none(float(side[number])) for side in (self.before, self.after))
+            values, regimes = known.get(number) or self.outcome(number)
+            one, other = map(or_none, values)
             change = None if one is None or other is None else other / one - 1.0
-            outcome = (", ".join(happened), one, other, change, *self.regimes_of(number))
-            known = dict(zip(OUTCOME, outcome, strict=True))
-            yield {**self.group, **self.configuration(number), **known}
+            outcome = (", ".join(happened), one, other, change, *regimes)
+            named = dict(zip(OUTCOME, outcome, strict=True))
+            yield {**self.group, **self.common.labels(number), **named}
 
 
-def changes(before: Any, after: Any, objective: str = "execution_time") -> list[Change]:
+def changes(
+    before: Any,
+    after: Any,
+    objective: str = "execution_time",
+    *,
+    tolerance: float = 0.01,
+    n: int = 0,
+) -> list[Change]:
     """Return what changed, per kernel, device and (in predictions) model that both results have.
 
     Parameters
@@ -177,21 +229,30 @@ def changes(before: Any, after: Any, objective: str = "execution_time") -> list[
         Results; configurations are matched by their labels.
     objective : str
         A variable of all models; smaller is better.
+    tolerance : float
+        Relative change that counts.
+    n : int
+        How many changed configurations to keep for :func:`changed_table`.
 
     Raises
     ------
     QueryError
-        The results have no kernel, device or model in common.
+        The results have no kernel, device or model in common, or a number is out of range.
     """
+    if not 0 <= tolerance < np.inf:
+        raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
+    if n < 0:
+        raise QueryError(f"n = {n}: a number of configurations from 0 on")
     old = {grid.kernel: grid for grid in grids_of(before)}
     new = {grid.kernel: grid for grid in grids_of(after)}
-    found = [c for k in old if k in new for c in _of_kernel(old[k], new[k], objective)]
+    settings = objective, tolerance, n
+    found = [c for k in old if k in new for c in _of_kernel(old[k], new[k], *settings)]
     if not found:
         raise QueryError("the two results have no kernel, device and model in common")
     return found
 
 
-def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
+def _of_kernel(old: Grid, new: Grid, objective: str, tolerance: float, n: int) -> list[Change]:
     name = old.resolve(objective)
     if name not in new.variables:
         raise QueryError(f"kernel '{new.kernel}' has no variable '{name}' in the later results")
@@ -200,15 +261,15 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
             f"kernel '{old.kernel}': other dimensions ({', '.join(old.dims)} before, "
             f"{', '.join(new.dims)} after)"
         )
-    places = {dim: _common(old, new, dim) for dim in old.dims}
+    places = {dim: common_labels(old, new, dim) for dim in old.dims}
     inner = [dim for dim in old.dims if dim not in ("model", "device")]
     compared = math.prod(len(places[dim][0]) for dim in inner)
     only_before, only_after = (
         int(np.prod([grid.sizes[dim] for dim in inner], dtype=object)) - compared
         for grid in (old, new)
     )
-    names = [n for n in (name, "regime", "energy") if n in old.variables and n in new.variables]
-    axes = tuple(labels_of(old, dim, places[dim][0]) for dim in inner)
+    names = [v for v in (name, "regime", "energy") if v in old.variables and v in new.variables]
+    common = Common((old, new), names, places, inner)
     groups = [
         # Measured times have no model.
         list(enumerate(old.coordinates[dim].values[places[dim][0]].tolist()))
@@ -216,29 +277,17 @@ def _of_kernel(old: Grid, new: Grid, objective: str) -> Iterator[Change]:
         else [(0, None)]
         for dim in ("model", "device")
     ]
-    for (m, model), (d, device) in product(*groups):
-        group = {"model": slice(m, m + 1), "device": slice(d, d + 1)}
-        read = [
-            grid.read_flat(
-                names,
-                {dim: of[side][group.get(dim, slice(None))] for dim, of in places.items()},
-                old.dims,
-            )
-            for side, grid in enumerate((old, new))
-        ]
-        before, after = (found[name] for found in read)
-        labels = {"kernel": old.kernel, "device": device, "model": model}
-        yield Change(
-            labels, objective, old.units(name), before, after, read, only_before, only_after, axes
-        )
-
-
-def _common(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
-    """Return the indices of a dimension's common labels, in the order of the earlier results."""
-    places, is_common = match(labels_of(old, dim), labels_of(new, dim))
-    if not is_common.any():
-        raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
-    return np.flatnonzero(is_common), places[is_common]
+    found = [
+        Change({"kernel": old.kernel, "device": device, "model": model}, objective, old.units(name),
+               tolerance, n, only_before, only_after, common,
+               {"model": slice(m, m + 1), "device": slice(d, d + 1)})
+        for (m, model), (d, device) in product(*groups)
+    ]  # fmt: skip
+    for where, numbers in common.blocks():
+        # All models of a device in turn: a plan evaluates them together.
+        for change in sorted(found, key=lambda change: change.where["device"].start):
+            change.add(common.read({**where, **change.where}), numbers)
+    return found
 
 
 def compare_results(
@@ -259,23 +308,17 @@ def compare_results(
     Answer
         One row per kernel, device and model.
     """
-    return changes_table(changes(before, after, objective), tolerance)
+    return changes_table(changes(before, after, objective, tolerance=tolerance))
 
 
-def changes_table(found: Sequence[Change], tolerance: float) -> Answer:
+def changes_table(found: Sequence[Change]) -> Answer:
     """Return the table of :func:`compare_results` for changes that were found before."""
-    _check_tolerance(tolerance)
-    rows = [change.row(tolerance) for change in found]
+    tolerance = found[0].tolerance
+    rows = [change.row() for change in found]
     worse = sum(row["verdict"] == "slower" for row in rows)
     note = f"{worse} of {len(rows)} groups are slower at their best by more than {tolerance:.3g}"
     title = f"changes of {found[0].objective}"
     return Answer.of(title, rows, ("kernel", "device", "model"), notes=(note,))
-
-
-def _check_tolerance(tolerance: float) -> None:
-    """Refuse a tolerance that is negative or not finite."""
-    if not 0 <= tolerance < np.inf:
-        raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
 
 
 def changed_configurations(
@@ -310,15 +353,12 @@ def changed_configurations(
     QueryError
         As :func:`compare_results`.
     """
-    return changed_table(changes(before, after, objective), n, tolerance)
+    return changed_table(changes(before, after, objective, tolerance=tolerance, n=n))
 
 
-def changed_table(found: Sequence[Change], n: int, tolerance: float) -> Answer:
+def changed_table(found: Sequence[Change]) -> Answer:
     """Return the table of :func:`changed_configurations` for changes that were found before."""
-    _check_tolerance(tolerance)
-    if n < 0:
-        raise QueryError(f"n = {n}: a number of configurations from 0 on")
-    rows = [row for change in found for row in change.changed(n, tolerance)]
+    rows = [row for change in found for row in change.changed()]
     names = dict.fromkeys(name for row in rows for name in row if name not in OUTCOME)
     title = f"changed configurations, {found[0].objective}"
     units = dict.fromkeys(("before", "after"), found[0].units)

@@ -10,11 +10,15 @@ import numpy as np
 
 from sweep.errors import QueryError, nearest
 from sweep.fields import STACKED
+from sweep.query.blocks import boxes
 from sweep.query.filters import Selection, select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Array, Grid, grids_of
 from sweep.query.resting import names_in
 
 NO_SELECTION = "select one with NAME=VALUE"
+
+POINTS = 1 << 18
+"""Configurations of a block: both results are evaluated for it by all models."""
 
 
 @dataclass(frozen=True)
@@ -307,3 +311,76 @@ def match(wanted: Mapping[str, Array], known: Mapping[str, Array]) -> tuple[Arra
     first[numbers[n:][::-1]] = np.arange(n_known)[::-1]
     places = first[numbers[:n]]
     return np.maximum(places, 0), places >= 0
+
+
+# ---------------------------------------------------------------------------- two results
+
+
+@dataclass(frozen=True)
+class Common:
+    """What two results of a kernel have in common.
+
+    Attributes
+    ----------
+    grids : pair of Grid
+        The results, before and after.
+    names : list of str
+        The variables to read.
+    places : mapping
+        For each dimension the indices of the common labels, before and after.
+    inner : list of str
+        The dimensions besides model and device; configurations are numbered in their order.
+    """
+
+    grids: tuple[Grid, Grid]
+    names: list[str]
+    places: Mapping[str, tuple[Array, Array]]
+    inner: list[str]
+
+    @property
+    def shape(self) -> list[int]:
+        """Common labels of each of the inner dimensions."""
+        return [len(self.places[dim][0]) for dim in self.inner]
+
+    def blocks(self) -> Iterator[tuple[dict[str, slice], Array]]:
+        """Yield ranges of the common labels, and the numbers of their configurations."""
+        indices = {dim: self.places[dim][0] for dim in self.inner}
+        for ranges in boxes(indices, self.grids[0].boundaries(self.names), POINTS):
+            where = {dim: slice(*r) for dim, r in zip(self.inner, ranges, strict=True)}
+            axes = np.ix_(*(np.arange(*r) for r in ranges))
+            numbers = np.ravel_multi_index(axes, self.shape) if axes else np.zeros(1, np.int64)
+            yield where, numbers.ravel()
+
+    def read(self, where: Mapping[str, slice]) -> list[dict[str, Array]]:
+        """Return the variables of a block before and after, flat."""
+        own = self.grids[0].dims
+        return [
+            grid.read_flat(
+                self.names,
+                {dim: of[side][where.get(dim, slice(None))] for dim, of in self.places.items()},
+                own,
+            )
+            for side, grid in enumerate(self.grids)
+        ]
+
+    def labels(self, number: int) -> dict[str, Any]:
+        """Return the coordinates of a configuration."""
+        found: dict[str, Any] = {}
+        for dim, i in zip(self.inner, np.unravel_index(number, self.shape), strict=True):
+            columns = labels_of(self.grids[0], dim, self.places[dim][0][[i]])
+            found |= {name: column[0].item() for name, column in columns.items()}
+        return found
+
+    def read_one(self, number: int, where: Mapping[str, slice]) -> list[dict[str, Any]]:
+        """Return the variables of one configuration before and after."""
+        at = np.unravel_index(number, self.shape) if self.inner else ()
+        ranges = {dim: slice(i, i + 1) for dim, i in zip(self.inner, map(int, at), strict=True)}
+        return [{n: v[0] for n, v in side.items()} for side in self.read({**where, **ranges})]
+
+
+def common_labels(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
+    """Return the indices of a dimension's common labels, in the order of the earlier results."""
+    places, is_common = match(labels_of(old, dim), labels_of(new, dim))
+    if not is_common.any():
+        raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
+    return np.flatnonzero(is_common), places[is_common]

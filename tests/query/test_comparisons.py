@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -139,6 +141,63 @@ def test_changed_configurations__are_the_largest_changes_of_brute_force():
 def test_changed_configurations__best_among_equals(before, after, expected):
     rows = changed_configurations(results(before), results(after), 0).rows
     assert [(row["tile"], row["what"]) for row in rows] == expected
+
+
+def _random(random: np.random.Generator, share: float) -> xr.DataTree:
+    """Return two models' results on two devices, with ties and a share of invalid ones."""
+    shape, dims = (2, 2, 5, 6, 7), ("model", "device", "x", "y", "z")
+    times, energies = np.round(random.uniform(1, 9, (2, *shape)) * 2).astype(np.float32) / 2
+    times[random.random(shape) < share] = NAN
+    data = {"execution_time": (dims, times, {"units": "s"}), "energy": (dims, energies),
+            "regime": (dims, random.integers(0, 5, shape).astype(np.uint8), FLAGS)}  # fmt: skip
+    coords = {"model": ["a", "b"], "device": ["d", "e"], "x": range(5), "y": range(6)}
+    dataset = xr.Dataset(data, coords | {"z": range(7)}).transpose(*random.permutation(dims))
+    return xr.DataTree.from_dict({"k": dataset})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.95, 1.0])
+def test_compared_by_blocks_as_at_once(share, monkeypatch):
+    random = np.random.default_rng(int(100 * share))
+    before, after = _random(random, share), _random(random, share)
+    answers = {}
+    for points in (1, 7, 50, 10**6):
+        monkeypatch.setattr("sweep.query.pairing.POINTS", points)
+        answers[points] = (compare_results(before, after, tolerance=0.2).to_json(),
+                           changed_configurations(before, after, 9).to_json())  # fmt: skip
+    assert len(set(answers.values())) == 1
+    both = [
+        results["k"]["execution_time"].sel(model="b", device="e") for results in (before, after)
+    ]
+    one, other = (times.transpose("x", "y", "z").values for times in both)
+    row = compare_results(before, after, tolerance=0.2).rows[-1]
+    ratio = (other / one)[np.isfinite(other / one)]
+    assert (row["model"], row["device"], row["compared"]) == ("b", "e", 210)
+    assert row["changed"] == (np.abs(ratio - 1) > 0.2).sum()
+    assert row["became_valid"] == (np.isnan(one) & np.isfinite(other)).sum()
+    assert row["largest_slowdown"] == (max(ratio.max() - 1, 0) if ratio.size else None)
+
+
+PEAK = """
+import resource
+from dataclasses import replace
+from sweep.evaluation.planned import Planned
+from sweep.query import compare_results
+from sweep.space import load_plan
+peaks = []
+for step in (12.0, 6.0, 3.0):
+    clocks = {"start": 400, "stop": 1000, "step": step}
+    axes = {"core_clock": clocks, "memory_clock": clocks}
+    plan = replace(load_plan("million"), axes=axes, models=("hong_kim",), store=False)
+    compare_results(*(Planned.of(replace(plan, variant=v)) for v in ("corrected", "revised")))
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peaks[2] / peaks[1])
+"""
+
+
+@pytest.mark.slow
+def test_compare_results__memory_does_not_grow_with_the_results():
+    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.25  # for four times as many, 5.7 million
 
 
 @pytest.mark.parametrize("wrong", [{"n": -1}, {"tolerance": NAN}])
