@@ -199,8 +199,8 @@ def sweep_rows(rounds: int) -> Iterator[Row]:
     axes = {"block_size": [64, 128, 256, 512], "elements_per_thread": [4], "vector_width": [4],
             "core_clock": list(range(500, 1000, 2)),
             "memory_clock": list(range(500, 1000, 2))}  # fmt: skip
-    plan = Plan(["vector_add"], ["gtx_980"], ["wang_chu"], axes=axes, outputs=["execution_time"],
-                precision="float64")  # fmt: skip
+    plan = Plan(["vector_add"], ["gtx_980_paper"], ["wang_chu"], axes=axes,
+                outputs=["execution_time"], precision="float64")  # fmt: skip
     one = whole_of(plan)  # compiles
     calls = dict(zip(product(*axes.values()), one.values.ravel().tolist(), strict=True))
 

@@ -4,7 +4,7 @@ The public interface is what this module lists in ``__all__``; everything else m
 Names are imported when they are first used, so that reading results never starts the compiler.
 
 >>> import sweep
->>> plan = sweep.Plan(kernels=["vector_add"], devices=["gtx_980"], models=["wang_chu"])
+>>> plan = sweep.Plan(kernels=["vector_add"], devices=["gtx_980_paper"], models=["wang_chu"])
 >>> sorted(sweep.evaluate(plan).children)
 ['vector_add']
 """

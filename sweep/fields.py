@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+PARAMETER = "tuning parameter"
+"""How the long name of a tuning parameter begins, in results."""
+
 STACKED = "configuration"
 """The dimension of results over a list of configurations. Its coordinate names the parameters that
 it stacks (attribute ``stacks``, in order); each is a coordinate over it, with the values that its

@@ -14,6 +14,7 @@ from typing import Any
 import sweep
 from sweep.cli import main
 
+PAPER = "gtx_980_paper"
 TABLES = ("grid", "stacked")
 MEASURED = "tile,block_rows,padding,tiles_per_block,time_ms\n" + "".join(
     f"{tile},{rows},{padding},1,{1 + (7 * tile + 5 * rows + 3 * padding) % 11}\n"
@@ -23,7 +24,7 @@ MEASURED = "tile,block_rows,padding,tiles_per_block,time_ms\n" + "".join(
 )
 PLAN: dict[str, Any] = {
     "kernels": ["matrixmul_shared", "transpose"],
-    "devices": ["gtx_980", "gtx_280"],
+    "devices": [PAPER, "gtx_280"],
     "models": ["hong_kim", "wang_chu"],
     "constraints": ["tile % unroll == 0", "tile / work_per_thread > 2", "tile % block_rows == 0"],
     "axes": {"core_clock_ratio": [0.8, 0.9, 1.0], "memory_clock_ratio": [0.7, 1.0]},
@@ -70,27 +71,27 @@ ASKED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "best energy": ("best", ("energy",), {"by": ["model", "kernel"]}),
     "largest occupancy": ("best", ("occupancy",), {"sense": "max", "by": ["kernel"]}),
     "best of a selection": (
-        "best", (), {"select": {"tile": [16, 32], "device": "gtx_980"}, "by": ["model"]}),
+        "best", (), {"select": {"tile": [16, 32], "device": PAPER}, "by": ["model"]}),
     "best of a range": ("best", (), {"select": {"tile": (16, 64)}, "by": ["device"]}),
     "best where": ("best", (), {"where": "occupancy > 0.3 and tile >= 16"}),
     "top": ("top", (4,), {}),
     "top by": ("top", (2,), {"by": ["tile", "model"]}),
     "top where": ("top", (3,), {"where": "bound == 'memory'", "by": ["kernel"]}),
     "pareto": ("pareto", (), {}),
-    "pareto of a device": ("pareto", (), {"select": {"device": "gtx_980"}, "by": ["kernel"]}),
+    "pareto of a device": ("pareto", (), {"select": {"device": PAPER}, "by": ["kernel"]}),
     "pareto with occupancy": (
         "pareto", (("execution_time", "occupancy"), ("min", "max")),
         {"by": ["kernel", "device", "model"]}),
     "pareto of three": (
         "pareto", (("execution_time", "energy", "occupancy"), ("min", "min", "max")),
-        {"select": {"device": "gtx_980", "kernel": "transpose"}}),
+        {"select": {"device": PAPER, "kernel": "transpose"}}),
     "summary": ("summary", (), {}),
-    "summary by": ("summary", (), {"by": ["kernel", "model"], "select": {"device": "gtx_980"}}),
+    "summary by": ("summary", (), {"by": ["kernel", "model"], "select": {"device": PAPER}}),
     "histogram": ("histogram", ("execution_time",), {"bins": 8, "log": True}),
     "histogram by": ("histogram", ("regime",), {"by": ["kernel", "model"]}),
 }  # fmt: skip
 
-ONE = ["kernel=transpose", "device=gtx_980", "model=wang_chu"]
+ONE = ["kernel=transpose", f"device={PAPER}", "model=wang_chu"]
 COMMANDS: dict[str, list[str]] = {
     "best store": ["best", "grid.zarr"],
     "best list json": ["best", "stacked.zarr", "--by", "device,model", "--format", "json"],
@@ -103,10 +104,11 @@ COMMANDS: dict[str, list[str]] = {
     "top list csv": ["top", "stacked.zarr", "3", *ONE, "--format", "csv"],
     "top plan json": ["top", "stacked.toml", "2", *ONE, "--format", "json"],
     "top where": ["top", "grid.zarr", "3", "--where", "tile < 64 and occupancy >= 0.5"],
-    "pareto store": ["pareto", "grid.zarr", "device=gtx_980"],
+    "pareto store": ["pareto", "grid.zarr", f"device={PAPER}"],
     "pareto list json": ["pareto", "stacked.zarr", *ONE, "--format", "json"],
     "pareto plan csv": ["pareto", "grid.toml", *ONE, "--format", "csv"],
-    "pareto max": ["pareto", "grid.zarr", "--objectives", "energy,occupancy:max", "device=gtx_980"],
+    "pareto max": [
+        "pareto", "grid.zarr", f"device={PAPER}", "--objectives", "energy,occupancy:max"],
     "info store": ["info", "grid.zarr"],
     "info list": ["info", "stacked.zarr"],
     "info by": ["info", "grid.zarr", "--by", "kernel,device", "--format", "csv"],
@@ -117,18 +119,18 @@ COMMANDS: dict[str, list[str]] = {
     "histogram range": ["histogram", "grid.zarr", "occupancy", "--range", "0:1", "--bins", "4",
                         "--by", "kernel", "--format", "csv"],
     "compare-models store": ["compare-models", "grid.zarr"],
-    "compare-models list": ["compare-models", "stacked.zarr", "device=gtx_980", "--format", "csv"],
+    "compare-models list": ["compare-models", "stacked.zarr", f"device={PAPER}", "--format", "csv"],
     "compare-models plan": ["compare-models", "grid.toml", "--objective", "energy",
-                            "device=gtx_980", "--format", "json"],
+                            f"device={PAPER}", "--format", "json"],
     "compare same": ["compare", "grid.zarr", "stacked.zarr"],
     "compare changed": ["compare", "grid.zarr", "after.toml"],
     "compare changed csv": ["compare", "grid.zarr", "after.toml", "--format", "csv"],
     "compare list": ["compare", "grid.zarr", "after.toml", "--list", "2"],
     "compare energy": ["compare", "grid.zarr", "after.toml", "--objective", "energy",
                        "--tolerance", "0.5", "--format", "json"],
-    "validate store": ["validate", "grid.zarr", "measured.csv", "--device", "gtx_980",
+    "validate store": ["validate", "grid.zarr", "measured.csv", "--device", PAPER,
                        "kernel=transpose", "core_clock_ratio=1", "memory_clock_ratio=1"],
-    "validate list json": ["validate", "stacked.zarr", "measured.csv", "--device", "gtx_980",
+    "validate list json": ["validate", "stacked.zarr", "measured.csv", "--device", PAPER,
                            "kernel=transpose", "core_clock_ratio=1", "memory_clock_ratio=1",
                            "--format", "json", "--misses", "2"],
     "explain row": ["explain", "stacked.zarr", "kernel=matrixmul_shared", "device=gtx_280",

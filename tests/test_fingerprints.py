@@ -41,7 +41,7 @@ RECORD = Path(__file__).parent / "data" / "fingerprints.json"
 ANSWERS = RECORD.with_name("answers.json")
 UPDATES = os.environ.get("SWEEP_UPDATE_FINGERPRINTS") == "1"
 
-PLANS = ("quickstart", "million", "billion", "hong_kim_2009", "wang_chu_2017")
+PLANS = ("quickstart", "papers", "million", "billion", "hong_kim_2009", "wang_chu_2017")
 WHOLE = ("hong_kim_2009", "wang_chu_2017")
 """Plans that are evaluated as they are shipped, too."""
 MODELS = ("hong_kim", "wang_chu", "luo_suda", "zhang_owens", "lemeire", "combined")
@@ -122,8 +122,8 @@ def all_cases() -> dict[str, Callable[[], Results]]:
     """Return what evaluates each case."""
     cases: dict[str, Callable[[], Results]] = {}
     for variant in VARIANTS:
-        derived = partial(of_plan, "quickstart", variant, derive=True)
-        cases[f"plan quickstart {variant} derived"] = derived
+        derived = partial(of_plan, "papers", variant, derive=True)
+        cases[f"plan papers {variant} derived"] = derived
         cases |= {f"plan {name} {variant}": partial(of_plan, name, variant) for name in PLANS}
         cases |= {
             f"kernel {kernel} {variant} {layout}": partial(of_kernel, kernel, variant, layout)

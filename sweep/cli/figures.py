@@ -30,8 +30,8 @@ def plot(arguments: argparse.Namespace) -> int:
     select = selection_of(arguments, data)
     if arguments.kind == "heatmap" and not (arguments.x and arguments.y):
         raise QueryError("a heatmap needs two dimensions: -x DIM -y DIM")
-    kinds = {"heatmap": plots.heatmap, "pareto": plots.pareto_plot,
-             "clocks": plots.clocks_plot, "occupancy": plots.occupancy_plot}  # fmt: skip
+    kinds = {"heatmap": plots.heatmap, "pareto": plots.pareto_plot, "clocks": plots.clocks_plot,
+             "occupancy": plots.occupancy_plot, "tuning": plots.tuning_plot}  # fmt: skip
     figure = call_with(kinds[arguments.kind], arguments, data, select=select)
     if arguments.show:
         plots.show(figure)

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import QueryError
+from sweep.fields import PARAMETER
 from sweep.query import Answer, Row, best, pareto
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.resting import resting_note
 from sweep.query.shown import NOTE_LINES, NOTES, absent_line
 from sweep.query.table import aligned
 from sweep.query.texts import number, quantity, terminal_width, wrapped
+from sweep.query.tuning import PREFERRED, conclusions, tunings
 
-MOST_ROWS = 48
-"""Most rows of a table; questions show the others."""
+MOST_ROWS, MOST_PAIRS = 48, 16
+"""Most rows of a table, and most results with a row each; questions show the others."""
 
 Key = tuple[str, str, str]
 """Kernel, device and model."""
@@ -35,15 +37,16 @@ def report(results: Any, figure: Path | None, source: str) -> str:
         Results of a run; the path of a store, whose index then answers what it can.
     figure : Path, optional
         Where to save the figure: time and energy over the clocks, or the Pareto front, of the
-        kernel, device and model with the largest saving of energy. None is drawn without energy.
+        kernel, device and model with the largest saving of energy; without energy, what tuning is
+        worth.
     source : str
         The store, or the plan without one, for the commands at the end.
 
     Returns
     -------
     str
-        Best configuration per kernel, device and model, fronts in three points each, the figure's
-        path, and further commands.
+        Best configuration per kernel, device and model, fronts in three points each or else what
+        tuning is worth, the figure's path, and further commands.
     """
     answer = best(results)
     grids = {grid.kernel: grid for grid in grids_of(results)}
@@ -61,6 +64,8 @@ def report(results: Any, figure: Path | None, source: str) -> str:
     lines = _commands(grids[shown[0]], source, shown, bool(fronts))
     if fronts and figure is not None:
         lines.insert(0, _figure_line(results, grids[shown[0]], figure, shown))
+    elif not fronts:
+        parts += _tuning_text(results, figure)
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -81,6 +86,8 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     forms = [(len(models) < 3, False), (False, False), (False, True)]
     for with_bound, is_short in forms:
         table = _by_place(grids, valid, with_bound=with_bound, is_short=is_short)
+        if PREFERRED in models and len(valid) > MOST_PAIRS:
+            table = _of_one_model(table)
         rows, titles = _rows_of(table, models)
         if max(map(len, aligned(rows))) <= terminal_width():
             break
@@ -90,8 +97,10 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     if len(table) > len(titles):
         lines.append(f"... and {len(table) - len(titles)} more kernels: sweep best")
     head = "Fastest configuration of each kernel on each device, as predicted"
-    return "\n".join([*_wrapped([f"{head} (clocks: core/memory MHz)"]), "", *lines,
-                      *_wrapped(notes)])  # fmt: skip
+    what = "clocks: core/memory MHz"
+    if PREFERRED in models and len(models) > 1 and len(valid) > MOST_PAIRS:
+        what += f"; configurations are {PREFERRED}'s, times those of each model's own best"
+    return "\n".join([*_wrapped([f"{head} ({what})"]), "", *lines, *_wrapped(notes)])
 
 
 def _of_times(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -126,6 +135,20 @@ def _by_place(
     return table
 
 
+def _of_one_model(table: Places) -> Places:
+    """Return a row per device: the configuration of the preferred model, the times of all."""
+    found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    for title, places in table.items():
+        chosen: dict[str, tuple[str, ...]] = {}
+        times: dict[str, dict[str, str]] = defaultdict(dict)
+        for place, own in places.items():
+            if PREFERRED in own or place[0] not in chosen:
+                chosen[place[0]] = place
+            times[place[0]] |= own
+        found[title] = {place: times[device] for device, place in chosen.items()}
+    return found
+
+
 def _rows_of(table: Places, models: Sequence[str]) -> tuple[list[tuple[str, ...]], dict[int, str]]:
     """Return the rows, the first of them the header, and the titles above some of them."""
     rows: list[tuple[str, ...]] = [("device", "configuration", "clocks", *models)]
@@ -143,10 +166,11 @@ def _rows_of(table: Places, models: Sequence[str]) -> tuple[list[tuple[str, ...]
 
 
 def _title(grid: Grid) -> str:
-    """Return a kernel's name with the sizes and parameters that have one value."""
+    """Return a kernel's name with the problem sizes that have one value."""
     fixed = {n: c.values.item() for n, c in sorted(grid.coordinates.items()) if c.values.size == 1}
     fixed |= {name: grid.axis_values(name).tolist()[0] for name in grid.axes}
     left_out = {*_swept(grid), *CLOCKS, "model", "device"}
+    left_out |= {name for name in fixed if grid.long_name(name).startswith(PARAMETER)}
     values = [
         f"{name}={number(value, 15)}" for name, value in fixed.items() if name not in left_out
     ]
@@ -269,6 +293,22 @@ def _figure_line(results: Any, grid: Grid, path: Path, shown: Key) -> str:
     except QueryError as error:
         return f"No figure: {error}"
     return "\n".join(_wrapped([f"Figure: {path} ({picture.get_suptitle()})"]))
+
+
+def _tuning_text(results: Any, path: Path | None) -> list[str]:
+    """Return what tuning is worth, with the figure's path; nothing without choices."""
+    try:
+        found = tunings(results)
+    except QueryError:
+        return []
+    lines = [f"What to conclude, if {found[0].model} is right:"]
+    lines += [f"- {sentence}" for sentence in conclusions(found)]
+    if path is not None:
+        from sweep.plot import save, tuning_plot
+
+        save(tuning_plot(results), path)
+        lines.append(f"Figure: {path} (the same for each kernel and device)")
+    return ["\n".join(_wrapped(lines))]
 
 
 def _commands(grid: Grid, source: str, shown: Key, has_energy: bool) -> list[str]:

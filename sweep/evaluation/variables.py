@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
-from sweep.fields import COMMON_FIELDS, FITTED, PLACEHOLDER, VARIANTS, Field, Flags
+from sweep.fields import COMMON_FIELDS, FITTED, PARAMETER, PLACEHOLDER, VARIANTS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
@@ -160,7 +160,7 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
             found += _stacked(dimension)
             continue
         name, values = dimension.name, list(dimension.values)
-        attributes = _attributes(f"tuning parameter {name}")
+        attributes = _attributes(f"{PARAMETER} {name}")
         if dimension.kind == "device":
             names = ", ".join(d.name for d in space.devices)
             attributes = _attributes("device") | {"device_names": names}
@@ -196,7 +196,7 @@ def _stacked(dimension: Dimension) -> list[Labelled]:
     found = [Labelled(name, (name,), np.arange(len(configurations)), attributes)]
     for parameter, values in configurations.axes.items():
         column = configurations.column(parameter)
-        attributes = _attributes(f"tuning parameter {parameter}") | {"axis_values": list(values)}
+        attributes = _attributes(f"{PARAMETER} {parameter}") | {"axis_values": list(values)}
         shown: Any = column.tolist() if column.dtype.kind == "U" else column
         found.append(Labelled(parameter, (name,), shown, attributes))
     return found

@@ -16,6 +16,7 @@ _NAMES = {
     "fronts": ("pareto_plot",),
     "maps": ("clocks_plot", "heatmap"),
     "occupancy": ("occupancy_plot",),
+    "tuning": ("tuning_plot",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

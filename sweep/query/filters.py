@@ -300,8 +300,8 @@ def parse_selection(words: Sequence[str], data: Any = None) -> dict[str, Any]:
 
     Examples
     --------
-    >>> parse_selection(["device=gtx_980", "tile=8,16", "core_clock=400:700"])
-    {'device': 'gtx_980', 'tile': [8, 16], 'core_clock': (400, 700)}
+    >>> parse_selection(["device=gtx_980_paper", "tile=8,16", "core_clock=400:700"])
+    {'device': 'gtx_980_paper', 'tile': [8, 16], 'core_clock': (400, 700)}
     """
     grids = [] if data is None else grids_of(data)
     texts = {n for g in grids for n, c in g.coordinates.items() if c.values.dtype.kind == "U"}

@@ -98,7 +98,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     Parameters
     ----------
     name : str or path
-        A key (``gtx_980``) is looked up in the directories of ``$SWEEP_PATH``, then among the
+        A key (``gtx_980_paper``) is looked up in the directories of ``$SWEEP_PATH``, then among the
         shipped files. A name that ends in ``.toml`` or contains a directory is a path.
 
     Raises

@@ -30,7 +30,7 @@ from sweep.store.root import inspect
 
 (_COMMANDS,) = (a.choices for a in build_parser()._actions if isinstance(a.choices, dict))
 COMMANDS = tuple(_COMMANDS)
-HERE = ("kernel=sepia", "device=gtx_980", "model=hong_kim")
+HERE = ("kernel=sepia", "device=gtx_980_paper", "model=hong_kim")
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +154,9 @@ def test_interrupt(folder, capsys, monkeypatch, flags, hint):
     [
         ("best", "DATA", "--where", "occupancy > 0.5 and block_size % 64 == 0", "kernel=sepia"),
         ("best", "DATA", *HERE, "--by", "block_size", "--include", "cycles_per_instruction"),
-        ("best", "DATA", "--objective", "energy", "--max", "device=gtx_980"),
+        ("best", "DATA", "--objective", "energy", "--max", "device=gtx_980_paper"),
         ("best", "DATA", "--by", "", "block_size=64:128"),
-        ("top", "DATA", "3", "device=gtx_280,gtx_980", "--by", "kernel"),
+        ("top", "DATA", "3", "device=gtx_280,gtx_980_paper", "--by", "kernel"),
         ("pareto", "DATA", "--objectives", "execution_time,energy", *HERE),
         ("pareto", "DATA", *HERE, "--objectives", "execution_time,occupancy:max,energy"),
         ("info", "DATA"),
@@ -190,7 +190,7 @@ def test_explain(folder, said, store):
     words = (*HERE, "block_size=128", "core_clock_ratio=1.1", "memory_clock_ratio=1")
     text = said("explain", store, *words)
     assert "Sepia" in text and "(22)" in text and "regime" in text
-    assert text == said("explain", "small.toml", "--kernel", "sepia", "--device", "gtx_980",
+    assert text == said("explain", "small.toml", "--kernel", "sepia", "--device", "gtx_980_paper",
                         "--model", "hong_kim", *words[3:])  # fmt: skip
     best = json.loads(said("top", store, "2", *HERE, "--format", "json"))["rows"]
     for row, expected in enumerate(best, 1):
@@ -276,7 +276,7 @@ def test_python_dash_m():
 
 
 def test_show(said):
-    assert 'name = "GeForce GTX 980"' in said("show", "gtx_980")
+    assert 'name = "GeForce GTX 980 (as in Wang & Chu 2017)"' in said("show", "gtx_980_paper")
     assert "[launch]" in said("show", "vector_add")
     assert 'name = "quickstart"' in said("show", "quickstart")
     model = said("show", "hong_kim")

@@ -15,6 +15,8 @@ from sweep.cli.run_report import best_text, fronts_of, fronts_text, knee, report
 from sweep.evaluation.planned import evaluate
 from sweep.query import best, pareto
 from sweep.query.grid import grids_of
+from sweep.query.texts import quantity
+from sweep.query.tuning import conclusions, tunings
 
 WIDTH = 100
 
@@ -45,10 +47,10 @@ def test_best_configurations(results):
     assert (empty, head.split()) == ("", ["device", "configuration", "clocks", "hong_kim"])
     assert lines[0] == "mat_tiled (n=2000)"
     assert "sepia (height=7000, width=7000)" in lines
-    row = best(results, select={"kernel": "sepia", "device": "gtx_980"})[0]
+    row = best(results, select={"kernel": "sepia", "device": "gtx_980_paper"})[0]
     shown = next(line for line in lines[lines.index("sepia (height=7000, width=7000)") :]
-                 if "gtx_980" in line)  # fmt: skip
-    assert shown.split()[:3] == ["gtx_980", f"block_size={row['block_size']}", "770/700"]
+                 if "gtx_980_paper" in line)  # fmt: skip
+    assert shown.split()[:3] == ["gtx_980_paper", f"block_size={row['block_size']}", "770/700"]
     assert shown.split()[3:] == [f"{1e3 * row['execution_time']:.4g}", "ms", row["bound"]]
 
 
@@ -64,15 +66,15 @@ def test_models_that_choose_the_same_share_a_row():
 
 def test_fronts(results):
     fronts, notes = fronts_of(results)
-    answer = pareto(results, select={"kernel": "sepia", "device": "gtx_980"})
-    front = fronts["sepia", "gtx_980", "hong_kim"]
+    answer = pareto(results, select={"kernel": "sepia", "device": "gtx_980_paper"})
+    front = fronts["sepia", "gtx_980_paper", "hong_kim"]
     times = answer.column("execution_time")
     assert [row["execution_time"] for row in front] == times
     assert knee(front) in front
     assert saving(front) == pytest.approx(1 - answer[-1]["energy"] / answer[0]["energy"])
     text = fronts_text(fronts, notes)
     assert max(map(len, text.splitlines())) <= WIDTH
-    assert "Time against energy on gtx_980" in text
+    assert "Time against energy on gtx_980_paper" in text
     assert f"{-100 * saving(front):+.1f} %" in text
     assert "* rests on assumed values (power.static_W" in text
 
@@ -109,24 +111,49 @@ def test_without_any_time():
     text = report(none, None, "a.zarr")
     assert text == (
         "No configuration has a time.\n"
-        "no result for 2 of 2 groups: hong_kim on gtx_280, gtx_980 (block_too_large)"
+        "no result for 2 of 2 groups: hong_kim on gtx_280, gtx_980_paper (block_too_large)"
     )
+
+
+@pytest.mark.slow
+def test_papers(tmp_path):
+    done = sweep("run", "papers", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.partition("\nNext:\n")[0].splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert done.stdout.count("\n") < 80
+    for device in ("gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980_paper"):
+        assert len(re.findall(rf"^  {device} ", done.stdout, re.MULTILINE)) == 6
+    again = sweep("run", "papers", cwd=tmp_path)
+    assert again.stdout.splitlines()[2:] == done.stdout.splitlines()[2:]
+    assert again.stdout.splitlines()[1].startswith("papers.zarr: finished before, ")
+    for words in commands(done.stdout):
+        assert sweep(*words, cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.slow
 def test_quickstart(tmp_path):
     done = sweep("run", "quickstart", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.partition("\nNext:\n")[0].splitlines()
-    assert max(map(len, lines)) <= WIDTH
-    assert done.stdout.count("\n") < 80
-    configurations = int(re.search(r"([\d,]+) configurations", done.stdout)[1].replace(",", ""))
+    before, _, after = done.stdout.partition("\nNext:\n")
+    assert max(map(len, before.splitlines())) <= WIDTH
+    assert done.stdout.count("\n") <= 40  # one and a half screens
+    configurations = int(re.search(r"([\d,]+) configurations", before)[1].replace(",", ""))
     assert configurations > 1_000_000
-    for device in ("gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980"):
-        assert len(re.findall(rf"^  {device} ", done.stdout, re.MULTILINE)) == 6
+    for device in ("a100_40gb", "rtx_4090", "rtx_3090", "radeon_pro_w7800"):
+        assert len(re.findall(rf"^  {device} ", before, re.MULTILINE)) == 3
+    # In a row: the configuration that combined chooses, and the best time of each model.
+    store = tmp_path / "quickstart.zarr"
+    for row in best(store):
+        (line,) = re.findall(rf"^{row['kernel']} .*?^  {row['device']} (.*?)$", before,
+                             re.MULTILINE | re.DOTALL)  # fmt: skip
+        shown = line.split()
+        assert quantity(row["execution_time"], "s") in line.replace("*", "")
+        if row["model"] == "combined" and row["kernel"] == "transpose":
+            names = ("tile", "block_rows", "padding", "tiles_per_block")
+            assert shown[0] == "/".join(f"{row[name]}" for name in names)
+    for sentence in conclusions(tunings(store)):
+        assert sentence in " ".join(before.split())
     assert matplotlib.image.imread(tmp_path / "quickstart.png").shape[0] > 500
-    again = sweep("run", "quickstart", cwd=tmp_path)
-    assert again.stdout.splitlines()[2:] == done.stdout.splitlines()[2:]
-    assert again.stdout.splitlines()[1].startswith("quickstart.zarr: finished before, ")
-    for words in commands(done.stdout):
+    for words in commands("\nNext:\n" + after):
         assert sweep(*words, cwd=tmp_path).returncode == 0

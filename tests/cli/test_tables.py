@@ -60,7 +60,7 @@ def test_wide_and_columns(store, said, monkeypatch):
 
 
 def test_top_folds_the_same_at_other_clocks(store, said):
-    here = ("kernel=sepia", "device=gtx_980", "model=wang_chu")
+    here = ("kernel=sepia", "device=gtx_980_paper", "model=wang_chu")
     text = said("top", store, "6", *here)
     assert re.search(r"[1-5] of 6 rows folded: ", text) and "--distinct" in text
     assert re.findall(r"^ +6 ", said("top", store, "6", *here, "--wide"), re.MULTILINE)

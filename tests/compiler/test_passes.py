@@ -26,7 +26,7 @@ FEW = [0.9, 1.0, 1.1]
 def laid_out(clocks, **options) -> tuple[KernelSpace, Plan]:
     plan = Plan(
         kernels=["matrixmul_shared"],
-        devices=["gtx_280", "gtx_980"],
+        devices=["gtx_280", "gtx_980_paper"],
         models=["hong_kim", "wang_chu"],
         axes={"tile": [16, 64], "work_per_thread": [1, 8], "unroll": [1, 16], **clocks},
         **options,

@@ -129,9 +129,9 @@ def test_variants__are_distinct_sources(folder):
 
     kernel = parse_kernel(KERNEL, "sums")
     text = {"devices": {}, "kernels": {"sums": kernel.text}}
-    plan = Plan(("sums",), ("gtx_980",), ("hong_kim",), layout="stacked")
-    text["devices"]["gtx_980"] = (
-        resolve(Plan(("sepia",), ("gtx_980",), ("hong_kim",))).devices[0].text
+    plan = Plan(("sums",), ("gtx_980_paper",), ("hong_kim",), layout="stacked")
+    text["devices"]["gtx_980_paper"] = (
+        resolve(Plan(("sepia",), ("gtx_980_paper",), ("hong_kim",))).devices[0].text
     )
     (space,) = resolve(plan, text).kernels
     variants = variants_of(SOURCE, space)

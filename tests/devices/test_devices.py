@@ -76,7 +76,7 @@ def test_tesla__clock_ranges_are_assumed_and_there_is_no_power(key):
 
 @pytest.fixture(scope="module")
 def gtx_980():
-    return specs.load_device("gtx_980")
+    return specs.load_device("gtx_980_paper")
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def device(request):
 
 
 def test_all_are_shipped():
-    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980", "gtx_titan_x"}
+    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980_paper", "gtx_titan_x"}
     files = {path.stem for path in specs.data_root("device").glob("*.toml")}
     assert files == {*DATASHEETS, *PAPERS, *others} <= set(specs.list_devices())
 
@@ -59,7 +59,7 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
     lanes = values["chip.sm_count"] * values["chip.lanes_per_sm"]
     assert lanes == 3072 and 2 * lanes * 1.075e9 == pytest.approx(6.6e12, rel=1e-2)  # at boost
     assert values["chip.memory_bandwidth"] == pytest.approx(336.5e9, rel=1e-3)
-    assert device.limits == specs.load_device("gtx_980").limits
+    assert device.limits == specs.load_device("gtx_980_paper").limits
     # Wang & Chu's (4) at 1075/3505 MHz; a sector's service takes 4 bytes a memory clock and SM.
     wang_chu = device.model_parameters["wang_chu"]
     ratio = 1075 / 3505

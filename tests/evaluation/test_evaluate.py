@@ -131,7 +131,7 @@ def test_dimensions(results):
         assert sepia[name].dims == ("device", "block_size", *CLOCKS)
         assert sepia[name].attrs["model"] == "hong_kim"
     assert sepia["model"].values.tolist() == ["hong_kim"]
-    assert sepia["device"].values.tolist() == ["gtx_280", "gtx_980"]
+    assert sepia["device"].values.tolist() == ["gtx_280", "gtx_980_paper"]
 
 
 def test_texts_leave_arithmetic_alone(results):
@@ -172,7 +172,7 @@ def test_power_that_is_missing_does_not_disqualify_a_time(results):
     """The GTX 280 has no table of power, the GTX 980 has one."""
     assert "power.static" not in load_device("gtx_280").values
     valid = results["sepia"].sel(block_size=128)
-    without, having = valid.sel(device="gtx_280"), valid.sel(device="gtx_980")
+    without, having = valid.sel(device="gtx_280"), valid.sel(device="gtx_980_paper")
     assert (without["status"] == 0).all() and without["execution_time"].notnull().all()
     assert (without["power_status"] == POWER_STATUS["missing_parameters"]).all()
     assert without["power"].isnull().all() and without["energy"].isnull().all()
@@ -194,7 +194,7 @@ def test_status_of_each_cause():
 
 
 def test_time_says_on_which_assumptions_it_rests(results):
-    power = results["sepia"]["power_assumed"].sel(device="gtx_980").item()
+    power = results["sepia"]["power_assumed"].sel(device="gtx_980_paper").item()
     assert "power.static_W" in power
     assert results["sepia"]["power_assumed"].sel(device="gtx_280").item() == ""
     assumed = sweep.evaluate(plan(kernels=["micro_coalesced"], axes={}))["micro_coalesced/assumed"]
@@ -207,7 +207,7 @@ def test_time_says_on_which_assumptions_it_rests(results):
 def test_results_lie_as_chunks_are_stored():
     """Any other order would be copied by whatever encodes or summarises them."""
     axes = {"n": [2**24, 2**25, 2**26], "block_size": [64, 128, 256]}
-    space = resolve(Plan(["vector_add"], ["gtx_980"], ["hong_kim"], axes=axes))
+    space = resolve(Plan(["vector_add"], ["gtx_980_paper"], ["hong_kim"], axes=axes))
     arrays = evaluate_box(space.kernels[0], space.plan, space.kernels[0].grid.whole)
     assert np.ptp(arrays["occupancy_limiter"], axis=1).max() == 0
     assert all(array.flags.c_contiguous for array in arrays.values())

@@ -25,7 +25,7 @@ OUTPUTS = ["execution_time", "cycles_per_instruction", "core_activity", "energy"
 
 def laid_out(model="hong_kim", kernel="vector_add", **more):
     # The first device has no blocks of 1024 threads.
-    named = {"kernels": [kernel], "devices": ["gtx_280", "gtx_980"], "models": [model]}
+    named = {"kernels": [kernel], "devices": ["gtx_280", "gtx_980_paper"], "models": [model]}
     return resolve(Plan(**{**named, "outputs": OUTPUTS, "axes": AXES, **more}))
 
 

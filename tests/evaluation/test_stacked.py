@@ -19,9 +19,11 @@ from sweep.runs.running import run
 from sweep.space import Plan, parse_plan, resolve
 from sweep.specs.names import why_not_a_name
 
+PAPER = "gtx_980_paper"
+
 PLAN: dict[str, Any] = {
     "kernels": ["matrixmul_shared", "transpose"],
-    "devices": ["gtx_980", "gtx_280"],
+    "devices": [PAPER, "gtx_280"],
     "models": ["hong_kim", "wang_chu"],
     "axes": {"core_clock_ratio": [0.8, 1.0], "memory_clock_ratio": [0.7, 1.0]},
     "kernel_axes": {"matrixmul_shared": {"n": [960, 1024]}},
@@ -71,7 +73,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "best by a clock": ("best", {"by": ["core_clock_ratio", "work_per_thread"]}),
     "best by all parameters": ("best", {"by": ["kernel", "unroll", "work_per_thread", "tile"]}),
     "largest": ("best", {"sense": "max", "by": ["work_per_thread"]}),
-    "selected": ("best", {"select": {"tile": [8, 32], "device": "gtx_980"}, "by": ["unroll"]}),
+    "selected": ("best", {"select": {"tile": [8, 32], "device": PAPER}, "by": ["unroll"]}),
     "range": ("best", {"select": {"unroll": (2, 16)}, "by": ["tile", "kernel"]}),
     "nothing is valid": ("best", {"select": {"tile": 8, "work_per_thread": 16}}),
     "groups without any": ("best", {"by": ["tile", "work_per_thread"], "select": {"unroll": 64}}),
@@ -80,7 +82,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "own variable": ("best", {"objective": "hong_kim_rounds", "sense": "max", "by": ["tile"]}),
     "top": ("top", {"n": 7}),
     "top by": ("top", {"n": 3, "by": ["tile", "model"]}),
-    "top of everything": ("top", {"n": 5000, "select": {"device": "gtx_980"}}),
+    "top of everything": ("top", {"n": 5000, "select": {"device": PAPER}}),
     "pareto": ("pareto", {}),
     "pareto by": ("pareto", {"by": ["tile", "device"]}),
     "pareto by clocks": ("pareto", {"by": ["memory_clock_ratio", "unroll"]}),
@@ -108,7 +110,7 @@ def test_answers_are_the_same(name, both):
 def test_results_are_compared_configuration_by_configuration(both):
     fewer = plan("stacked", constraints=[*PLAN["constraints"], "tile > 8"])
     answer = query.compare_results(both["stacked"], sweep.evaluate(fewer))
-    row = next(r for r in answer if r["kernel"] == "matrixmul_shared" and r["device"] == "gtx_980")
+    row = next(r for r in answer if r["kernel"] == "matrixmul_shared" and r["device"] == PAPER)
     assert (row["changed"], row["only_after"]) == (0, 0)
     assert row["only_before"] > 0 and row["compared"] > 0
 
@@ -119,7 +121,12 @@ def test_results_are_compared_configuration_by_configuration(both):
      ("occupancy_plot", {"x": "occupancy"}), ("clocks_plot", {}), ("pareto_plot", {})],
 )  # fmt: skip
 def test_figures_show_the_same(kind, options, both):
-    select = {"kernel": "matrixmul_shared", "device": "gtx_980", "model": "hong_kim", "n": 1024}
+    select = {
+        "kernel": "matrixmul_shared",
+        "device": PAPER,
+        "model": "hong_kim",
+        "n": 1024,
+    }
     shown = []
     for layout in ("grid", "stacked"):
         figure = getattr(plot, kind)(both[layout], select=select, **options)
@@ -166,7 +173,7 @@ def test_the_layout_is_part_of_the_plan():
 def test_a_space_without_a_valid_configuration_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("none.toml").write_text(
-        'schema = 1\nkernels = ["transpose"]\ndevices = ["gtx_980"]\nmodels = ["hong_kim"]\n'
+        'schema = 1\nkernels = ["transpose"]\ndevices = ["gtx_980_paper"]\nmodels = ["hong_kim"]\n'
         'layout = "stacked"\nconstraints = ["tile > 100"]\n'
     )
     assert "no configuration satisfies all constraints" in refused(capsys, "run", "none.toml")

@@ -30,7 +30,7 @@ from sweep.specs import list_devices, load_device, load_kernel
 CLOCKS = {"core_clock_ratio": [0.8, 0.9, 1.0, 1.1, 1.3], "memory_clock_ratio": [0.85, 1.0, 1.15]}
 # Without global accesses, with and without shared memory, many registers, few blocks.
 KERNELS = ("sepia", "matrixmul_shared", "transpose", "vector_add", "micro_uncoalesced", "svm")
-DEVICES = ("gtx_280", "gtx_980")
+DEVICES = ("gtx_280", "gtx_980_paper")
 CASES = tomllib.loads(Path(__file__).with_name("cases.toml").read_text(encoding="utf-8"))
 
 
@@ -109,7 +109,7 @@ def test_without_the_compiler_the_text_is_the_same():
 
 
 def test_an_answers_row_is_explained_with_the_same_numbers():
-    plan = Plan(("matrixmul_shared",), ("gtx_980", "gtx_280"), ("hong_kim", "wang_chu"),
+    plan = Plan(("matrixmul_shared",), ("gtx_980_paper", "gtx_280"), ("hong_kim", "wang_chu"),
                 axes=CLOCKS)  # fmt: skip
     space = resolve(plan)
     rows = [r for r in best(evaluate(space), by=("device", "model")) if r["execution_time"]]
@@ -173,8 +173,8 @@ def test_conditions_have_both_sides_and_their_truth():
 
 @pytest.mark.parametrize(
     ("model", "kernel", "device"),
-    [("hong_kim", "sepia", "gtx_280"), ("wang_chu", "transpose", "gtx_980"),
-     ("wang_chu", "mat_tiled", "gtx_980"), ("luo_suda", "transpose", "gtx_260")],
+    [("hong_kim", "sepia", "gtx_280"), ("wang_chu", "transpose", "gtx_980_paper"),
+     ("wang_chu", "mat_tiled", "gtx_980_paper"), ("luo_suda", "transpose", "gtx_260")],
 )  # fmt: skip
 def test_only_errata_that_act_in_the_variant_are_named(model, kernel, device):
     declared = get_model(model)
@@ -224,7 +224,7 @@ def test_what_a_device_or_a_model_lacks_is_named():
     sources = [found.source for found in derived["Parameters"].lines]
     assert all(source.startswith("derived: ") for source in sources)
     # Outside of the model's domain: the number that failed.
-    plan = Plan(("micro_coalesced",), ("gtx_980",), ("wang_chu",), variant="printed")
+    plan = Plan(("micro_coalesced",), ("gtx_980_paper",), ("wang_chu",), variant="printed")
     (kernel,) = resolve(plan).kernels
     status = evaluate_box(kernel, plan, kernel.grid.whole)["status"][0]
     index = np.argwhere(status == STATUS["model_domain"])[0]
@@ -245,14 +245,14 @@ def test_a_plan_with_several_needs_a_choice():
     for configuration, message in (
         ({}, "explain: kernel is missing: one of sepia, svm"),
         ({"kernel": "svm"}, "device is missing: one of gtx_8800, gtx_280"),
-        ({"kernel": "svm", "device": "gtx_980"}, "no device 'gtx_980'"),
+        ({"kernel": "svm", "device": "gtx_980_paper"}, "no device 'gtx_980_paper'"),
     ):
         with pytest.raises(QueryError, match=message):
             explain(plan, configuration)
 
 
 def test_values_outside_the_plan_are_answered_with_a_note_and_clocks_in_either_form():
-    plan = Plan(("sepia",), ("gtx_980",), ("hong_kim",), axes={"block_size": [64, 128]})
+    plan = Plan(("sepia",), ("gtx_980_paper",), ("hong_kim",), axes={"block_size": [64, 128]})
     found = explain(plan, {"block_size": 72, "width": 100, "core_clock": 800})
     notes = found["Result"].notes
     assert "block_size = 72 is not among the plan's values (64, 128)" in notes
@@ -261,7 +261,7 @@ def test_values_outside_the_plan_are_answered_with_a_note_and_clocks_in_either_f
     assert found.configuration["width"] == 100
     assert "not among" not in str(explain(plan, {"block_size": 64, "core_clock": 700}))
     axes = {"block_size": 64, "core_clock_ratio": [0.9, 1.1], "memory_clock": 600}
-    plan = Plan(("sepia",), ("gtx_980",), ("hong_kim",), axes=axes)
+    plan = Plan(("sepia",), ("gtx_980_paper",), ("hong_kim",), axes=axes)
     both = {"core_clock": 770.0, "core_clock_ratio": 1.1}
     of_ratio, of_clock = ({name: both[name]} for name in ("core_clock_ratio", "core_clock"))
     first, *others = (explain(plan, clocks).results for clocks in (of_ratio, of_clock, both))
@@ -271,7 +271,7 @@ def test_values_outside_the_plan_are_answered_with_a_note_and_clocks_in_either_f
 
 
 @pytest.mark.parametrize("model", model_names())
-@pytest.mark.parametrize("device", ["gtx_8800", "gtx_980"])
+@pytest.mark.parametrize("device", ["gtx_8800", "gtx_980_paper"])
 def test_the_text_is_aligned_and_fits_the_page(model, device):
     for kernel in resolve(Plan(KERNELS, (device,), (model,))).kernels:
         spec = kernel.kernel

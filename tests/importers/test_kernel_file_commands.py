@@ -131,8 +131,8 @@ def test_profile__writes_a_file(capsys, tmp_path):
     target = tmp_path / "matmul.toml"
     out, err = run(
         capsys, "profile", profile("ncu_details"), "--kernel", "matrixMul", "--launch", "2",
-        "--device", "gtx_980", "--core-clock", "900", "--memory-clock", "800", "--measured-time",
-        "2.5ms", "--outer", "32", "-o", str(target),
+        "--device", "gtx_980_paper", "--core-clock", "900", "--memory-clock", "800",
+        "--measured-time", "2.5ms", "--outer", "32", "-o", str(target),
     )  # fmt: skip
     assert out == ""
     barriers, classes = err.splitlines()

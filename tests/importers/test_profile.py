@@ -185,7 +185,7 @@ def test_textures__are_for_every_model_what_their_cache_passes_on(hit_rate, tmp_
                  tex0_cache_sector_queries=64 * 48, tex_cache_hit_rate=hit_rate,
                  l2_read_transactions=0)  # fmt: skip
     text = sweep.read_profile([run], given=Given((32, 1, 1), (64, 1, 1))).text
-    (fetched,) = accesses_of(launched("k", "gtx_980", text=text)).values()
+    (fetched,) = accesses_of(launched("k", "gtx_980_paper", text=text)).values()
     passed_on = 0 if hit_rate.startswith("1") else 8
     assert fetched.sectors == fetched.transactions == fetched.moved_bytes / 32 == passed_on
     assert fetched.wavefronts == 2  # eight texture units, of a fetch each a cycle
@@ -212,9 +212,13 @@ def test_nvprof__double_precision_from_operations(counters, remark, tmp_path):
 
 def test_occupancy__that_was_not_achieved_is_told():
     given = Given(registers=25)
-    found = sweep.read_profile([path("ncu_raw")], kernel=MATRIX, device="gtx_980", given=given)
+    found = sweep.read_profile(
+        [path("ncu_raw")], kernel=MATRIX, device="gtx_980_paper", given=given
+    )
     (told,) = (text for text in found.remarks if "occupancy" in text)
-    assert told.startswith("the achieved occupancy is 0.66, the launch allows 1.00 on gtx_980")
+    assert told.startswith(
+        "the achieved occupancy is 0.66, the launch allows 1.00 on gtx_980_paper"
+    )
     found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
     assert not any("occupancy" in text for text in found.remarks)
 
@@ -252,13 +256,13 @@ def test_means_of_the_profiler__stand_behind_single_launches():
 @pytest.mark.slow
 @pytest.mark.parametrize("names", FORMS.values(), ids=FORMS)
 def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
-    found = sweep.read_profile([path(name) for name in names], kernel=MATRIX, device="gtx_980",
-                               core_clock=700)  # fmt: skip
+    found = sweep.read_profile([path(name) for name in names], kernel=MATRIX,
+                               device="gtx_980_paper", core_clock=700)  # fmt: skip
     target = saved(tmp_path, found.key, found.text)
     assert lint([target]) == []
     measured = parse_kernel(found.text, found.key).measured
-    assert (measured.device, measured.core_clock) == ("gtx_980", 700)
-    plan = sweep.Plan((target,), ("gtx_980",), sweep.model_names(), precision="float64")
+    assert (measured.device, measured.core_clock) == ("gtx_980_paper", 700)
+    plan = sweep.Plan((target,), ("gtx_980_paper",), sweep.model_names(), precision="float64")
     assert len(sweep.best(plan, by=["model"])) == len(sweep.model_names())
 
 
@@ -281,7 +285,7 @@ def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
     run.write_text(made(*rows, grid="(4096, 1, 1)", block="(256, 1, 1)"), encoding="utf-8")
     kernels = [saved(tmp_path, "profiled", sweep.read_profile([run]).text), FOLDER / "by_hand.toml"]
     clocks = {"core_clock": [400, 700, 1000], "memory_clock": [400, 1000]}
-    plan = sweep.Plan([*map(str, kernels)], ["gtx_980"], sweep.model_names(), axes=clocks,
+    plan = sweep.Plan([*map(str, kernels)], ["gtx_980_paper"], sweep.model_names(), axes=clocks,
                       precision="float64")  # fmt: skip
     tree = sweep.evaluate(plan)
     profiled, by_hand = (tree[name]["execution_time"].values for name in ("profiled", "by_hand"))
@@ -291,7 +295,7 @@ def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
 
 def test_file__gives_wang_chu_its_inputs(tmp_path):
     found = sweep.read_profile([path("nvprof_metrics"), path("nvprof_trace")])
-    where = {"kernel": saved(tmp_path, found.key, found.text), "device": "gtx_980"}
+    where = {"kernel": saved(tmp_path, found.key, found.text), "device": "gtx_980_paper"}
     told = sweep.explain(None, where | {"model": "wang_chu"}).as_dict()
     lines = [line for part in told["sections"] for line in part.get("lines", [])]
     symbols = {line["name"]: line["value"] for line in lines}

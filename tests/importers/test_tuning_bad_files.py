@@ -42,7 +42,7 @@ def test_a_cache_without_an_end_is_read_up_to_the_last_whole_entry():
 
 def with_time(*times) -> str:
     cache = {f"{i}": {"x": i, "time": time} for i, time in enumerate(times)}
-    head = {"device_name": "gtx_980", "kernel_name": "k", "tune_params_keys": ["x"]}
+    head = {"device_name": "gtx_980_paper", "kernel_name": "k", "tune_params_keys": ["x"]}
     return json.dumps({**head, "tune_params": {"x": [0]}, "cache": cache})
 
 
@@ -93,7 +93,7 @@ SPOILT: dict[str, tuple[str | bytes, str]] = {
     "half a character in a name": (parameter("[1]", "x\ud800"), "x.ud800"),
     "half a character in a word": (parameter(["\ud800"]), "neither a number"),
     "half a character in the name of a device": (
-        with_time(1.0).replace("gtx_980", "\\ud800"), "cannot be the name of a kernel"),
+        with_time(1.0).replace("gtx_980_paper", "\\ud800"), "cannot be the name of a kernel"),
     "number of 5,000 digits": (parameter([10**4000]), "beyond 2"),
     "no parameters": (t1(TuningParameters=[]), "TuningParameters is empty"),
     "cache without a value": (with_time(1.0).replace('"x": 0', '"y": 0'),
@@ -114,9 +114,9 @@ def test_spoilt_files_are_refused_in_one_line(name, folder, capsys):
 
 @pytest.mark.parametrize(
     ("files", "arguments", "message"),
-    [({"t.json": t1(), "t.csv": "x,yy,time_ms\n1,2,3\n"}, ["--device", "gtx_980"],
+    [({"t.json": t1(), "t.csv": "x,yy,time_ms\n1,2,3\n"}, ["--device", "gtx_980_paper"],
       "has no parameter 'yy'; did you mean 'y'?"),
-     ({"m.csv": "device,x,time_ms\na,1,2\nb,1,3\n"}, ["--device", "gtx_980"],
+     ({"m.csv": "device,x,time_ms\na,1,2\nb,1,3\n"}, ["--device", "gtx_980_paper"],
       "rows of several devices (a, b)"),
      ({}, ["nowhere.json"], "nowhere.json: cannot be read")],
 )  # fmt: skip

@@ -156,16 +156,16 @@ def test_both_layouts_hold_the_same_and_answer_alike():
 
 def test_full_spaces_become_grids_and_devices_a_dimension():
     lines = ["x,y,time_us", *(f"{x},{y},{x * y + 1}" for x in (1, 2, 4) for y in (3, 5))]
-    results = read_measured([_file("full.csv", *lines)], device="gtx_980")
+    results = read_measured([_file("full.csv", *lines)], device="gtx_980_paper")
     assert results.execution_time.dims == ("device", "x", "y")
     assert results.execution_time.sel(x=4, y=5).item() == pytest.approx(21e-6)
     expected = {"NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti", "NVIDIA RTX A4000": "rtx_a4000",
-                "gtx_980": "gtx_980", "Other 9": "other_9"}  # fmt: skip
+                "gtx_980_paper": "gtx_980_paper", "Other 9": "other_9"}  # fmt: skip
     assert device_keys([*expected]) == expected
-    lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980,1,4", "gtx_980,2,5"]
+    lines = ["device,x,time_ms", "NVIDIA RTX A4000,1,2", "gtx_980_paper,1,4", "gtx_980_paper,2,5"]
     results = read_measured([_file("mixed.csv", *lines)])
-    assert sorted(results.device.values.tolist()) == ["gtx_980", "rtx_a4000"]
-    assert results.execution_time.sel(device="gtx_980").values.tolist() == [4e-3, 5e-3]
+    assert sorted(results.device.values.tolist()) == ["gtx_980_paper", "rtx_a4000"]
+    assert results.execution_time.sel(device="gtx_980_paper").values.tolist() == [4e-3, 5e-3]
     missing = results.sel(device="rtx_a4000")
     assert missing.status.values.tolist() == [0, MEASURED["not_measured"]]
     assert math.isnan(missing.execution_time.values[1])
@@ -195,7 +195,7 @@ def test_t4_units_and_invalidity():
 
 def test_a_measured_store_has_the_mean_of_repeated_rows_and_answers_some_questions(capsys):
     _file("twice.csv", "x,time_ms", "1,2", "1,4", "2,nan", "2,8")
-    assert main(["import", "twice.csv", "--device", "gtx_980"]) == 0
+    assert main(["import", "twice.csv", "--device", "gtx_980_paper"]) == 0
     assert "2 rows repeat a configuration" in capsys.readouterr().out
     results = xr.open_datatree("twice_measured.zarr", engine="zarr")["twice"]
     assert results["execution_time"].values.tolist() == [[3e-3, 8e-3]]
@@ -219,7 +219,7 @@ def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
     counters = open_store("convolution_measured.zarr")["convolution"].data_vars
     assert "dram__throughput.avg.pct_of_peak_sustained_elapsed" in counters
     _file("a.csv", "x,time_ms,2nd run,kernel,..,GFLOP/s", "1,2,3,4,5,6")
-    assert main(["import", "a.csv", "--device", "gtx_980"]) == 0
+    assert main(["import", "a.csv", "--device", "gtx_980_paper"]) == 0
     found = open_store("a_measured.zarr")["a"].data_vars
     assert {*found} == {"execution_time", "status", "n_2nd_run", "unnamed", "GFLOP_per_s"}
     assert main(["verify", "a_measured.zarr"]) == 0

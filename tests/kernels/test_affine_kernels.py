@@ -18,7 +18,7 @@ from sweep.hardware.affine_accesses import Affine, affine_transactions, distinct
 from sweep.hardware.memory_rules import LINE_BYTES, bank_rule_of, rule_of
 from sweep.space import Box, Plan
 
-DEVICES = ("gtx_8800", "gtx_280", "gtx_980")
+DEVICES = ("gtx_8800", "gtx_280", "gtx_980_paper")
 CAPABILITIES = ("1.0", "1.3", "5.2")
 
 FLAT = 'pattern = "affine"\nx = 1\ny = "width"'

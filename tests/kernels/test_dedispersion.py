@@ -89,7 +89,8 @@ def test_caches__hold_what_they_can():
     # every load of a warp goes there.
     several, single = (16, 64, 2, 4, 0, 1), (32, 32, 1, 1, 0, 0)
     turing, maxwell = (
-        accesses_of(launch_of(several, device))["samples"] for device in ("rtx_2080_ti", "gtx_980")
+        accesses_of(launch_of(several, device))["samples"]
+        for device in ("rtx_2080_ti", "gtx_980_paper")
     )
     assert maxwell.l1_hit_rate.item() == 0 < turing.l1_hit_rate.item()
     # Whatever the tiles, a byte comes from DRAM once for each row of blocks at least.

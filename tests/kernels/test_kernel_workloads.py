@@ -15,12 +15,12 @@ BAD = STATUS["kernel_expression"]
 LAST_OF_LOAD = """stride = "1 if layout == 'row' else n"\n"""
 
 
-def launch_of(text, device="gtx_980"):
+def launch_of(text, device="gtx_980_paper"):
     return launched("kernel", device, text=text)
 
 
 def accesses_of(text, *devices):
-    work = launched("kernel", *(devices or ("gtx_980",)), text=text).workload
+    work = launched("kernel", *(devices or ("gtx_980_paper",)), text=text).workload
     return work.global_accesses, work.shared_accesses
 
 
@@ -76,7 +76,7 @@ def test_more_threads_than_the_block_has_are_flagged():
 # Bytes of a word to passes of a warp: a request is a warp, half a warp for 8 bytes, a quarter
 # for 16; on 3.x, whose banks are 8 bytes wide, half a warp for 16; on 1.x always half a warp.
 @pytest.mark.parametrize(("device", "expected"), [
-    ("gtx_980", {4: 1, 8: 2, 16: 4}), ("gt_640", {4: 1, 8: 1, 16: 2}),
+    ("gtx_980_paper", {4: 1, 8: 2, 16: 4}), ("gt_640", {4: 1, 8: 1, 16: 2}),
     ("gtx_280", {4: 2, 8: 4, 16: 8}),
 ])  # fmt: skip
 @pytest.mark.parametrize("pattern", ["", 'pattern = "affine"\nx = 1\n'])
@@ -111,7 +111,7 @@ def test_global_loads__meet_the_banks_of_l1_from_7_0_on(pattern, passes):
     (load, _), _ = accesses_of(text, "rtx_2080_ti")
     assert set(np.ravel(load.wavefronts)[1:]) <= {passes}  # of whole warps
     # On Maxwell four requests in the time of one pass, on Kepler as many passes as lines.
-    (load, _), _ = accesses_of(text, "gtx_980")
+    (load, _), _ = accesses_of(text, "gtx_980_paper")
     assert set(np.ravel(load.wavefronts)[1:]) <= {{"uncoalesced": 2, "measured": 3}.get(pattern, 1)}
     (load, _), _ = accesses_of(text, "gt_640")
     lines = {"uncoalesced": 32, "strided": 4, "affine": 4, "measured": 3}.get(pattern, 1)
@@ -119,7 +119,7 @@ def test_global_loads__meet_the_banks_of_l1_from_7_0_on(pattern, passes):
 
 
 def test_passes__of_devices_with_different_rules_are_each_ones_own():
-    devices = ("gtx_285", "gt_640", "gtx_980", "rtx_2080_ti", "mi210")
+    devices = ("gtx_285", "gt_640", "gtx_980_paper", "rtx_2080_ti", "mi210")
     text = spoilt(
         KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, 'pattern = "strided"\nstride = 4\n'
     )
@@ -131,14 +131,21 @@ def test_passes__of_devices_with_different_rules_are_each_ones_own():
 
 @pytest.mark.parametrize(("keys", "kept"), [
     ("", {"rtx_2080_ti", "tesla_p100"}),
-    ("read_only = 1\n", {"rtx_2080_ti", "tesla_p100", "gtx_1080", "gtx_980", "tesla_k20"}),
+    ("read_only = 1\n", {"rtx_2080_ti", "tesla_p100", "gtx_1080", "gtx_980_paper", "tesla_k20"}),
     ('memory = "local"\n', {"rtx_2080_ti", "tesla_p100", "gtx_1080", "tesla_k20", "gtx_680"}),
 ])  # fmt: skip
 def test_hits_of_l1__only_of_what_the_device_keeps_there(keys, kept):
     rates = "l1_hit_rate = 0.75\nl2_hit_rate = 0.5\n"
     told = f'pattern = "coalesced"\n{keys}{rates}'
     text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, told)
-    for device in ("rtx_2080_ti", "tesla_p100", "gtx_1080", "gtx_980", "tesla_k20", "gtx_680"):
+    for device in (
+        "rtx_2080_ti",
+        "tesla_p100",
+        "gtx_1080",
+        "gtx_980_paper",
+        "tesla_k20",
+        "gtx_680",
+    ):
         (load, _), _ = accesses_of(text, device)
         # What L1 does not keep L2 serves; DRAM is read as often.
         rates = (0.75, 0.5) if device in kept else (0, 0.875)
@@ -149,7 +156,7 @@ def test_hits_of_l1__only_of_what_the_device_keeps_there(keys, kept):
 
 def test_hits_of_l1__of_a_share_of_loads():
     text = with_rates('read_only = "tile / 16"\nl1_hit_rate = 0.5\nl2_hit_rate = 0\n')
-    (load, _), _ = accesses_of(text, "gtx_980")
+    (load, _), _ = accesses_of(text, "gtx_980_paper")
     assert list(np.ravel(load.l1_hit_rate)) == [0.125, 0.25, 0.5]
     missed = (1 - load.l1_hit_rate) * (1 - load.l2_hit_rate)
     np.testing.assert_allclose(missed, 0.5)
@@ -182,7 +189,7 @@ def test_out_of_range__is_flagged_where_it_occurs():
 
 def test_l1__of_every_capability_and_in_expressions():
     text = with_rates('read_only = 1\nl1_hit_rate = "min(1, l1_bytes / 2 ** 18)"\n')
-    for device, share in (("gtx_980", 3 / 16), ("rtx_a4000", 0.5), ("gtx_280", 0)):
+    for device, share in (("gtx_980_paper", 3 / 16), ("rtx_a4000", 0.5), ("gtx_280", 0)):
         (load, _), _ = accesses_of(text, device)
         assert np.max(load.l1_hit_rate) == share
     sizes = {name: l1_bytes_of(name) for name in compute_capabilities()}
@@ -206,7 +213,7 @@ def served(key, device, **chosen):
 )
 def test_transpose__bank_conflicts(tile, padding, store, load):
     chosen = {"tile": tile, "padding": padding, "block_rows": 8, "tiles_per_block": 1}
-    accesses = served("transpose", "gtx_980", **chosen)
+    accesses = served("transpose", "gtx_980_paper", **chosen)
     assert (accesses["tile_store"].degree, accesses["tile_load"].degree) == (store, load)
     # 16 banks serve half a warp at a time: there 16 lanes of a column meet, or none.
     old = served("transpose", "gtx_280", **chosen)
@@ -225,10 +232,10 @@ def test_matrixmul_shared__short_rows_are_not_aligned():
         assert transactions(device, 16) == transactions(device, 32) == (2, 4, True)
     assert transactions("quadro_fx_5600", 8) == (32, 4, False)
     assert transactions("gtx_280", 8) == (4, 4, False)
-    assert {transactions("gtx_980", tile) for tile in (8, 16, 32)} == {(4, 4, True)}
+    assert {transactions("gtx_980_paper", tile) for tile in (8, 16, 32)} == {(4, 4, True)}
 
 
-@pytest.mark.parametrize("device", ["quadro_fx_5600", "gtx_280", "gtx_980"])
+@pytest.mark.parametrize("device", ["quadro_fx_5600", "gtx_280", "gtx_980_paper"])
 @pytest.mark.parametrize("tile", [8, 16, 32])
 def test_matrixmul_shared__no_bank_conflicts(device, tile):
     for unroll in (1, 2, 8):

@@ -18,7 +18,7 @@ MICRO = ("micro_coalesced", "micro_uncoalesced")
 SAMPLES = ("vector_add", "transpose", "blackscholes", "matrixmul_global", "matrixmul_shared")
 ALL = (*MERGE, "figure12_tiled", *MICRO, *SAMPLES)
 
-DEVICES = ("quadro_fx_5600", "gtx_280", "gtx_980")
+DEVICES = ("quadro_fx_5600", "gtx_280", "gtx_980_paper")
 
 
 class Counts:
@@ -27,7 +27,7 @@ class Counts:
     A parameter that is not chosen has all its values. ``valid`` says where the constraints hold.
     """
 
-    def __init__(self, key, device="gtx_980", **chosen):
+    def __init__(self, key, device="gtx_980_paper", **chosen):
         self.kernel = load_kernel(key)
         self.launch = launched(key, device, **chosen)
         self.work, self.active = self.launch.workload, self.launch.workload.occupancy
@@ -58,7 +58,7 @@ class Counts:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kernel']} {case.get('chosen')}")
 def test_counts__are_those_printed(case):
-    counts = Counts(case["kernel"], case.get("device", "gtx_980"), **case.get("chosen", {}))
+    counts = Counts(case["kernel"], case.get("device", "gtx_980_paper"), **case.get("chosen", {}))
     for path, expected in case["expected"].items():
         assert np.all(counts[path] == expected), path
 

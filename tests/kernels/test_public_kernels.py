@@ -9,7 +9,7 @@ from support.launches import accesses_of, launched, numbers_of
 import sweep
 from sweep.space import Plan
 
-DEVICES = ("gtx_980", "rtx_2080_ti", "rtx_3090", "a100_40gb")
+DEVICES = ("gtx_980_paper", "rtx_2080_ti", "rtx_3090", "a100_40gb")
 CHOSEN = {
     "reduction": {"block_size_x": 256, "use_shuffle": 1, "vector": 4, "num_blocks": 1024},
     "scan": {"THREADBLOCK_SIZE": 256},

@@ -166,7 +166,7 @@ REGISTERS = [  # NVRTC 11.8, the same algorithm in CUDA C++ with declared blocks
 
 def test_registers__near_those_of_a_compiler_and_bounded_by_the_block():
     for change, *compiled in REGISTERS:
-        for device, registers in zip(("gtx_980", "rtx_2080_ti"), compiled, strict=True):
+        for device, registers in zip(("gtx_980_paper", "rtx_2080_ti"), compiled, strict=True):
             launch = launch_of(device, **(SQUARE | change))
             assert launch.values["registers_per_thread"].item() == pytest.approx(registers, rel=0.3)
     wide = {"MWG": 128, "NWG": 128, "MDIMC": 32, "NDIMC": 32, "MDIMA": 32, "NDIMB": 32, "VWN": 4}

@@ -202,7 +202,7 @@ CODE = "__import__('os').system('touch gone') or a"
 LABEL = 'x"""\nimport os\nos.mkdir("gone")\n"""'
 
 
-def results(dim: str = "a", device: str = "gtx_980", model: str = "hong_kim") -> xr.Dataset:
+def results(dim: str = "a", device: str = "gtx_980_paper", model: str = "hong_kim") -> xr.Dataset:
     """Return results as they may be in an untrusted store."""
     axes = {"model": [model], "device": [device], dim: [1, 2]}
     time, status = np.array([[[1.0, 2.0]]]), np.zeros((1, 1, 2), np.uint8)

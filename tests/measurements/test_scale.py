@@ -26,7 +26,7 @@ ONE["block_size"] = 256
 MEASURED = """
 [measured]
 time_ms = {time}
-device = "gtx_980"
+device = "gtx_980_paper"
 core_clock_MHz = {core}
 memory_clock_MHz = {memory}
 """
@@ -43,7 +43,10 @@ def profiled(tmp_path):
     """Return the path of a kernel file created from a profile."""
     paths = [str(FOLDER / f"nvprof_{name}.csv") for name in ("metrics", "trace")]
     target = tmp_path / "matmul.toml"
-    assert main(["profile", *paths, "--outer", "32", "-o", str(target)]) == 0
+    assert (
+        main(["profile", *paths, "--device", "gtx_980_paper", "--outer", "32", "-o", str(target)])
+        == 0
+    )
     return target
 
 
@@ -61,7 +64,7 @@ def test_scale__predicts_at_the_clock_at_which_it_meets_the_measured_time(
     name, time, base, tmp_path
 ):
     """The effective clock is found here on fine lines of clocks."""
-    text = sweep.load_device("gtx_980").text
+    text = sweep.load_device("gtx_980_paper").text
     text = re.sub(r"(core|memory)_min_MHz = 400", r"\1_min_MHz = 50", text)
     text = re.sub(r"(core|memory)_max_MHz = 1000", r"\1_max_MHz = 5000", text)
     device = tmp_path / "wide.toml"
@@ -156,8 +159,8 @@ def test_several_kernels__are_rows_of_one_answer(tmp_path, capsys):
     assert any(note.startswith("other: of the measured time, taken as") for note in answer.notes)
     folder = tmp_path / "kernels"
     folder.mkdir()
-    main(["profile", str(FOLDER / "ncu_raw.csv"), "--device", "gtx_980", "--core-clock", "700",
-          "-o", str(folder)])  # fmt: skip
+    main(["profile", str(FOLDER / "ncu_raw.csv"), "--device", "gtx_980_paper",
+          "--core-clock", "700", "-o", str(folder)])  # fmt: skip
     files = sorted(folder.glob("*.toml"))
     assert [file.stem for file in files] == ["matrixmulcuda", "vectoradd"]
     capsys.readouterr()
@@ -189,7 +192,7 @@ def test_passes__are_compiled_once_for_kernels_of_any_counters(tmp_path, monkeyp
         rows = [f'"0","k{n}","(256, 1, 1)","(512, 1, 1)","{c}","","{COUNTERS[c]}"' for c in names]
         path = tmp_path / f"k{n}.csv"
         path.write_text(head + "\n".join(rows), encoding="utf-8")
-        found = sweep.read_profile([path], device="gtx_980", time=2e-3)
+        found = sweep.read_profile([path], device="gtx_980_paper", time=2e-3)
         kernel = parse_kernel(found.text, found.key)
         clocks = {"core_clock": [700.0] if n % 4 else None, "memory_clock": [700.0]}
         sweep.scale(kernel, models=["luo_suda", "lemeire"], **clocks)
@@ -222,7 +225,7 @@ def test_energy_and_notes__of_a_single_model_and_of_what_is_assumed(profiled):
     assert any("power.static_W" in note for note in answer.notes)
     several = sweep.scale(profiled, models=["wang_chu", "hong_kim"], core_clock=[500])
     assert "power" not in several.columns
-    text = profiled.read_text(encoding="utf-8").replace('"gtx_980"', '"gtx_260"')
+    text = profiled.read_text(encoding="utf-8").replace('"gtx_980_paper"', '"gtx_260"')
     text = text.replace("core_clock_MHz = 700", "core_clock_MHz = 1242")
     text = text.replace("memory_clock_MHz = 700", "memory_clock_MHz = 999")
     with pytest.raises(QueryError, match=r"no predicted time on gtx_260 .* block too large"):
@@ -248,7 +251,9 @@ def test_command__prints_a_table_or_data(capsys, profiled):
     assert main(["scale", *command]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("matrixMulCUDA on gtx_980: 2.2102 ms at 700/700 MHz, scaled by each")
+    assert out.startswith(
+        "matrixMulCUDA on gtx_980_paper: 2.2102 ms at 700/700 MHz, scaled by each"
+    )
     assert main(["scale", *command, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     pairs = [(m, c) for m in (700, 800) for c in (500, 700, 900)]
@@ -277,5 +282,5 @@ def test_bad_input__a_parameter_is_open():
     with pytest.raises(QueryError, match="which block_size was measured is open: block_size=VALUE"):
         sweep.scale(anchored("vector_add"))
     with pytest.raises(SpecError, match="no device 'gtx_981'"):
-        text = anchored("vector_add").text.replace('"gtx_980"', '"gtx_981"')
+        text = anchored("vector_add").text.replace('"gtx_980_paper"', '"gtx_981"')
         sweep.scale(parse_kernel(text, "vector_add"))

@@ -75,7 +75,7 @@ def test_dram_share__by_what_the_models_tables_state(hong_kim, wang_chu, share):
 def test_dram_bandwidth__is_that_of_the_paper_s_service_times():
     """Wang & Chu 2017, Table III: cycles of a sector of one of 16 SMs at equal clocks."""
     clocks = [400, 700, 1000]
-    plan = Plan(["vector_add"], ["gtx_980"], ["combined"], outputs=("execution_time",),
+    plan = Plan(["vector_add"], ["gtx_980_paper"], ["combined"], outputs=("execution_time",),
                       axes={"memory_clock": clocks})  # fmt: skip
     device = resolve(plan).kernels[0].devices[0]
     table = device.model_parameters["combined"]["dram_share_table"]
@@ -116,15 +116,15 @@ def test_clk__hong_kim_inputs(variant):
 
 
 def test_clk__hong_kim_latency_with_the_devices_fit():
-    values = inputs_of("hong_kim", "gtx_980", "corrected", 1.25, 1.0)
+    values = inputs_of("hong_kim", "gtx_980_paper", "corrected", 1.25, 1.0)
     assert values["mem_ld"] == exact(222.78 * 1.25 + 277.32)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_clk__wang_chu_inputs(variant):
     # The clocks are in the paper's own equations: the same in all variants.
-    nominal = inputs_of("wang_chu", "gtx_980", variant, 1.0, 1.0)
-    values = inputs_of("wang_chu", "gtx_980", variant, 900 / 700, 600 / 700)
+    nominal = inputs_of("wang_chu", "gtx_980_paper", variant, 1.0, 1.0)
+    values = inputs_of("wang_chu", "gtx_980_paper", variant, 900 / 700, 600 / 700)
     assert (nominal["frequency_ratio"], nominal["dm_del"]) == (1, 9.31)
     assert values["frequency_ratio"] == exact(1.5)
     assert values["dm_del"] == exact(9.54)  # Table III at 600 MHz
@@ -168,22 +168,25 @@ CLOCKS = {"core_clock": list(range(400, 1001, 50)), "memory_clock": [400, 700, 1
 
 
 @pytest.fixture(scope="module")
-def gtx_980():
+def gtx_980_paper():
     """Return a compute-bound and a memory-bound kernel's results: (kernel, model) to values."""
     found = {}
     for kernel in ("svm", "sepia"):
         text = load_kernel(kernel).text.replace("= 10871", f"= {10871 * 50}")  # svm's computation
-        texts = {"kernels": {kernel: text}, "devices": {"gtx_980": load_device("gtx_980").text}}
+        texts = {
+            "kernels": {kernel: text},
+            "devices": {"gtx_980_paper": load_device("gtx_980_paper").text},
+        }
         for model in ("hong_kim", "wang_chu"):
-            found[kernel, model] = evaluated(kernel, "gtx_980", model, texts, outputs=OUTPUTS,
+            found[kernel, model] = evaluated(kernel, "gtx_980_paper", model, texts, outputs=OUTPUTS,
                                              axes={"block_size": [128], **CLOCKS})  # fmt: skip
     return found
 
 
 @pytest.mark.parametrize("model", ["hong_kim", "wang_chu"])
 @pytest.mark.parametrize("kernel", ["svm", "sepia"])
-def test_power__static_and_both_domains(gtx_980, kernel, model):
-    found, device = gtx_980[kernel, model], load_device("gtx_980")
+def test_power__static_and_both_domains(gtx_980_paper, kernel, model):
+    found, device = gtx_980_paper[kernel, model], load_device("gtx_980_paper")
     watts = {}
     for domain in ("core", "memory"):
         clock = np.array(CLOCKS[f"{domain}_clock"]) * 1e6
@@ -198,16 +201,18 @@ def test_power__static_and_both_domains(gtx_980, kernel, model):
         assert found[activity].max() <= 1
 
 
-def test_power__at_full_activity(gtx_980):
+def test_power__at_full_activity(gtx_980_paper):
     # It computes all the time: 30 W static, 65 W a V^2 GHz at 1.02 V and 1 GHz.
-    assert gtx_980["svm", "wang_chu"]["core_activity"][-1, 0] > 0.99
-    assert gtx_980["svm", "wang_chu"]["power"][-1, 0] == pytest.approx(30 + 65 * 1.02**2, rel=0.02)
+    assert gtx_980_paper["svm", "wang_chu"]["core_activity"][-1, 0] > 0.99
+    assert gtx_980_paper["svm", "wang_chu"]["power"][-1, 0] == pytest.approx(
+        30 + 65 * 1.02**2, rel=0.02
+    )
 
 
 @pytest.mark.parametrize("model", ["hong_kim", "wang_chu"])
-def test_energy__optimum_inside_the_clock_range(gtx_980, model):
+def test_energy__optimum_inside_the_clock_range(gtx_980_paper, model):
     # Below 600 MHz the voltage no longer falls, so that static power for longer costs more.
-    energy = gtx_980["svm", model]["energy"][:, 0]
+    energy = gtx_980_paper["svm", model]["energy"][:, 0]
     best = CLOCKS["core_clock"][int(energy.argmin())]
     assert 400 < best < 1000
 
@@ -215,7 +220,7 @@ def test_energy__optimum_inside_the_clock_range(gtx_980, model):
 def test_power__none_without_a_time():
     axes = {"core_clock": [300, 700], "block_size": [2048, 256],
             "elements_per_thread": [1], "vector_width": [1]}  # fmt: skip
-    found = evaluated("vector_add", "gtx_980", "hong_kim", axes=axes, outputs=OUTPUTS)
+    found = evaluated("vector_add", "gtx_980_paper", "hong_kim", axes=axes, outputs=OUTPUTS)
     out, inside = found["status"].T
     assert out.tolist() == [STATUS["block_too_large"], STATUS["clock_out_of_range"]]
     assert inside.tolist() == [STATUS["block_too_large"], STATUS["valid"]]

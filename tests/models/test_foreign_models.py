@@ -69,7 +69,7 @@ MODEL = Model(
 COMMAND = "import sys; from sweep.cli import main; sys.exit(main())"
 RUN = """
 import sweep
-plan = sweep.Plan(["vector_add"], ["gtx_980"], ["roofline"], precision="float64",
+plan = sweep.Plan(["vector_add"], ["gtx_980_paper"], ["roofline"], precision="float64",
                   axes={"core_clock_ratio": [1.0]}, outputs=("execution_cycles", "transfer_cycles"),
                   kernel_axes={"vector_add": {"block_size": [256], "elements_per_thread": [1],
                                               "vector_width": [1]}})
@@ -121,7 +121,9 @@ def test_evaluated_and_explained(tmp_path):
 def test_refused_in_one_line(tmp_path, changes, words):
     environment = installed(tmp_path, **changes)
     plan = tmp_path / "plan.toml"
-    plan.write_text('schema = 1\nkernels = ["svm"]\ndevices = ["gtx_980"]\nmodels = ["roofline"]\n')
+    plan.write_text(
+        'schema = 1\nkernels = ["svm"]\ndevices = ["gtx_980_paper"]\nmodels = ["roofline"]\n'
+    )
     done = subprocess.run([sys.executable, "-c", COMMAND, "explain", str(plan), "block_size=64"],
                           env=environment, text=True, capture_output=True, check=False)  # fmt: skip
     assert done.returncode == 2, done.stderr

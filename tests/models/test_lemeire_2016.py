@@ -197,7 +197,7 @@ def test_erratum_le3__from_the_files_of_the_quadro_k620(tmp_path):
 
 # --- The run model of Section V-B as printed, from files to results ------------------------------
 
-DEVICES = ("gtx_280", "gtx_680", "quadro_k620", "gtx_980", "v100", "a100_40gb")
+DEVICES = ("gtx_280", "gtx_680", "quadro_k620", "gtx_980_paper", "v100", "a100_40gb")
 WALK = """\
 schema = 1
 name = "walk"

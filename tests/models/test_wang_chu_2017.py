@@ -19,7 +19,7 @@ from sweep.specs import load_device
 
 GOLDEN = golden.columns("wang_chu_2017")
 WORDS = {code: word.removeprefix("wang_chu_") for word, code in wc.REGIMES.items()}
-PARAMETERS = load_device("gtx_980").model_parameters["wang_chu"]
+PARAMETERS = load_device("gtx_980_paper").model_parameters["wang_chu"]
 
 
 def run(variant, inputs, **changed):

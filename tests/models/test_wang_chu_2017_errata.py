@@ -226,12 +226,12 @@ SAMPLES = {
 
 def sample(kernel, clocks, *, variant="corrected", latency="auto", lost=()):
     """Return a sample's results on the GTX 980, which may lose parameters, over both clocks."""
-    text, own = load_device("gtx_980").text, "|".join(lost)
+    text, own = load_device("gtx_980_paper").text, "|".join(lost)
     lines = (line for line in text.splitlines() if not re.search(rf"\b({own})\b", line))
     texts = {"kernels": {kernel: load_kernel(kernel).text},
-             "devices": {"gtx_980": "\n".join(lines) if lost else text}}  # fmt: skip
+             "devices": {"gtx_980_paper": "\n".join(lines) if lost else text}}  # fmt: skip
     return evaluated(
-        kernel, "gtx_980", "wang_chu", texts, variant=variant, axes=SAMPLES[kernel] | clocks,
+        kernel, "gtx_980_paper", "wang_chu", texts, variant=variant, axes=SAMPLES[kernel] | clocks,
         options={"wang_chu": {"dram_latency": latency}}, derive=False,
     )  # fmt: skip
 

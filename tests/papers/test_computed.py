@@ -26,8 +26,8 @@ from sweep.specs.reading import data_root
 FILES = {
     ("luo_suda_2011", "proportions"): ("devices/gtx_260",),
     ("luo_suda_2011", "table_2"): ("devices/gtx_260",),
-    ("wang_chu_2017", "table_2"): ("devices/gtx_980",),
-    ("wang_chu_2017", "table_3"): ("devices/gtx_980",),
+    ("wang_chu_2017", "table_2"): ("devices/gtx_980_paper",),
+    ("wang_chu_2017", "table_3"): ("devices/gtx_980_paper",),
     ("wang_chu_2017", "l2"): ("kernels_spec/matrixmul_global",),
     ("zhang_owens_2011", "rates"): ("devices/gtx_285",),
     ("zhang_owens_2011", "matrix_multiply"): ("kernels_spec/dense_matmul", "devices/gtx_285"),

@@ -170,8 +170,14 @@ def place(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def quickstart(place) -> str:
-    """Return the output of the quickstart; the other commands use its store."""
+    """Return the output of the quickstart."""
     return printed_by(["run", "quickstart"], place)
+
+
+@pytest.fixture(scope="module")
+def papers(place) -> str:
+    """Return the output of the plan whose store the other commands use."""
+    return printed_by(["run", "papers"], place)
 
 
 def abridged(printed: str, like: str) -> str:
@@ -209,7 +215,7 @@ def test_quickstart_prints_what_is_shown(quickstart, place):
     all_blocks("console"),
     ids=[f"{path.stem}-{block.split()[2]}" for path, block in all_blocks("console")],
 )
-def test_command_prints_what_is_shown(page, block, quickstart, place):
+def test_command_prints_what_is_shown(page, block, papers, place):
     (arguments,) = commands(block)
     check(page, block.partition("\n")[2], printed_by(arguments, place))
 

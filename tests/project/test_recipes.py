@@ -213,7 +213,7 @@ PLAN = """
 schema = 1
 name = "guard"
 kernels = ["./saxpy.toml"]
-devices = ["gtx_280", "gtx_980"]
+devices = ["gtx_280", "gtx_980_paper"]
 models = ["hong_kim", "wang_chu"]
 
 [axes]

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("spaces")
 SELECTIONS = st.fixed_dictionaries(
     {},
     optional={
-        "device": st.sampled_from(["gtx_280", ["gtx_980", "gtx_280"]]),
+        "device": st.sampled_from(["gtx_280", ["gtx_980_paper", "gtx_280"]]),
         "model": st.sampled_from(["hong_kim", ["wang_chu"]]),
         "memory_clock_ratio": st.sampled_from([[1.0], (0.95, 1.15)]),
     },
@@ -132,8 +132,8 @@ def test_ties_between_models(monkeypatch, by):
     monkeypatch.setattr(limits, "PIECE", 50)
     outputs = ["memory_activity", "execution_time"]
     space = laid_out(
-        kernels=["sepia"], devices=["gtx_980"], models=["luo_suda", "lemeire"], outputs=outputs,
-        axes=CLOCKS,
+        kernels=["sepia"], devices=["gtx_980_paper"], models=["luo_suda", "lemeire"],
+        outputs=outputs, axes=CLOCKS,
     )  # fmt: skip
     results, planned = evaluate(space).compute(), Planned(space, threads=1)
     assert_same(query.best, planned, results, "memory_activity", by=by, sense="max")

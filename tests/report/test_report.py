@@ -172,7 +172,7 @@ def test_validation_compares_with_measured_times(store, tmp_path):
     path = write_report(store, tmp_path / "a.html", select=select, measured=measured)
     rows = rows_of(data_of(path)["tables"]["validation"])
     errors = {(row["device"], row["ranking"]): float(row["mape"]) for row in rows if row["mape"]}
-    assert errors["gtx_980", "wang_chu"] == 0.0 < errors["gtx_980", "hong_kim"]
+    assert errors["gtx_980_paper", "wang_chu"] == 0.0 < errors["gtx_980_paper", "hong_kim"]
     assert 'href="#validation"' in path.read_text(encoding="utf-8")
 
 

@@ -33,11 +33,11 @@ def axes(**changes) -> dict:
     return {key: value for key, value in {**SMALL["axes"], **changes}.items() if value is not None}
 
 
-A_DEVICE = {"devices": ["gtx_280", "gtx_980", "gt_8800"]}
+A_DEVICE = {"devices": ["gtx_280", "gtx_980_paper", "gt_8800"]}
 CLOCKS_BETWEEN = {"axes": axes(core_clock_ratio=[0.9, 0.95, 1.0, 1.05, 1.1])}
 A_KERNEL = {"kernels": ["sepia", "mat_tiled", "vector_add"]}
 EVERYTHING = {
-    "devices": ["gtx_980", "gtx_280", "gt_8800"],
+    "devices": ["gtx_980_paper", "gtx_280", "gt_8800"],
     "kernels": ["mat_tiled", "vector_add", "sepia"],
     "axes": axes(block_size=[64, 96, 128, 192, 256, 2000], core_clock_ratio=[0.9, 1.0, 1.1, 1.2]),
 }
@@ -46,7 +46,7 @@ STACKED = {"layout": "stacked", "constraints": ["block_size != 128"]}
 TWO = {"derive": True, "outputs": ["execution_time", "occupancy"]}
 GROWTHS = {
     "a device": ({}, A_DEVICE, 2),
-    "a device in front": ({}, {"devices": ["gt_8800", "gtx_280", "gtx_980"]}, 7),
+    "a device in front": ({}, {"devices": ["gt_8800", "gtx_280", "gtx_980_paper"]}, 7),
     "a kernel": ({}, A_KERNEL, 5),
     "clocks between": ({}, CLOCKS_BETWEEN, None),
     "clocks around": ({}, {"axes": axes(memory_clock_ratio=[0.9, 0.95, 1.0, 1.05])}, 11),
@@ -131,7 +131,7 @@ def test_history__is_kept_and_rerun_works(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"devices": ["gtx_280"]}, "has device = 'gtx_980', which plan lacks"),
+        ({"devices": ["gtx_280"]}, "has device = 'gtx_980_paper', which plan lacks"),
         ({"kernels": ["sepia"], "axes": axes(tile=None)}, "has kernel = 'mat_tiled', which plan l"),
         ({"axes": axes(tile=[8, 32])}, "has tile = 16, which plan lacks"),
         ({"axes": axes(core_clock_ratio=None)}, "has core_clock_ratio = 0.9, which plan lacks"),

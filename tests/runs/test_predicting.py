@@ -43,7 +43,7 @@ def calibrated(cache):
 
 WIDE = {
     "kernels": ["matrixmul_shared", "sepia"],
-    "devices": ["gtx_280", "gtx_980"],
+    "devices": ["gtx_280", "gtx_980_paper"],
     "models": ["hong_kim", "wang_chu"],
     "axes": {"core_clock": {"start": 400, "stop": 1000, "step": 5},
              "memory_clock": {"start": 400, "stop": 1000, "step": 5}},
@@ -106,7 +106,7 @@ PLANS = {
     "tiny": plan(),
     "wide": Plan(**WIDE),
     "nominal": Plan(
-        kernels=["vector_add"], devices=["gtx_980"], models=["hong_kim"],
+        kernels=["vector_add"], devices=["gtx_980_paper"], models=["hong_kim"],
         axes={"n": {"start": 65536, "stop": 65536 * 5000, "step": 65536},
               "block_size": {"start": 32, "stop": 1024, "step": 32}},
     ),
@@ -179,7 +179,9 @@ def test_the_most_similar_sample_is_used():
     assert predict(space, few, Workers(threads=1))["notes"][0] == (
         "matrixmul_shared was calibrated with 100 pairs of clocks"
     )
-    nominal = resolve(Plan(kernels=["sepia"], devices=["gtx_980"], models=["wang_chu", "hong_kim"]))
+    nominal = resolve(
+        Plan(kernels=["sepia"], devices=["gtx_980_paper"], models=["wang_chu", "hong_kim"])
+    )
     with pytest.raises(PlanError, match="sepia: wang_chu, hong_kim without clocks is not calibr"):
         predict(nominal, few, Workers(threads=1))
 

@@ -20,7 +20,7 @@ from sweep.runs.run_size import check_fits, forecast, human_bytes
 from sweep.space import Dimension, Grid, cut_box, list_plans, load_plan, parse_plan, resolve
 from sweep.space.plan import axis_values
 
-SHIPPED = ("hong_kim_2009", "million", "quickstart", "wang_chu_2017")
+SHIPPED = ("hong_kim_2009", "million", "papers", "quickstart", "wang_chu_2017")
 
 
 # ---------------------------------------------------------------------------- two forms
@@ -49,7 +49,7 @@ def test_name_is_the_file_s_if_the_plan_has_none(tmp_path):
 def test_digest_is_of_what_is_computed():
     assert plan().digest() == plan(name="other", description="words", store=False).digest()
     for change in ({"variant": "printed"}, {"precision": "float64"}, {"outputs": ["energy"]},
-                   {"devices": ["gtx_980", "gtx_280"]}, {"derive": True}):  # fmt: skip
+                   {"devices": ["gtx_980_paper", "gtx_280"]}, {"derive": True}):  # fmt: skip
         assert plan().digest() != plan(**change).digest()
 
 
@@ -71,9 +71,9 @@ def test_shipped_plan(name):
     assert resolve(found).n_points > 0
 
 
-def test_quickstart_and_million_have_a_million_configurations():
+def test_first_plans_have_a_million_configurations():
     assert set(SHIPPED) <= set(list_plans())
-    for name in ("quickstart", "million"):
+    for name in ("quickstart", "papers", "million"):
         assert resolve(load_plan(name)).n_points >= 1_000_000
 
 

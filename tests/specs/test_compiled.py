@@ -21,7 +21,7 @@ from sweep.specs import lint, load_kernel, parse_kernel
 from sweep.specs.compiled import MOST_COLUMNS, own_text
 
 DATA = Path(__file__).parents[1] / "data" / "specs"
-DEVICES = ("gtx_980", "rtx_3090", "gtx_680", "rtx_4090")  # 5.2, 8.6, 3.0, 8.9
+DEVICES = ("gtx_980_paper", "rtx_3090", "gtx_680", "rtx_4090")  # 5.2, 8.6, 3.0, 8.9
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_rows_replace_formulas__and_only_where_they_are(folder):
 def test_spilled_registers_share_the_caches(folder):
     """800 bytes of each of 65536 / 255 threads; Maxwell caches local memory in L2 only."""
     change(folder / "compiled.csv", "5.2,8,fast,255,800,1600,0", "1.0,8,fast,255,800,1600,16384")
-    devices = ("gtx_680", "gtx_980", "gtx_1080", "v100")
+    devices = ("gtx_680", "gtx_980_paper", "gtx_1080", "v100")
     text = (folder / "compiled.csv").read_text()
     (folder / "compiled.csv").write_text(text.replace("\n5.2", "\n1.0").replace("\n8.6", "\n12.1"))
     (space,) = resolve(replace(plan(folder), devices=devices)).kernels
@@ -126,7 +126,7 @@ def test_answers_and_explanations_say_so(folder):
     )
     answer = best(evaluate(plan(folder)), by=("device",))
     assert not any("compiled for" in note for note in answer.notes)
-    text = explain(plan(folder), {"device": "gtx_980", "tile": 8, "mode": "fast"}).to_text()
+    text = explain(plan(folder), {"device": "gtx_980_paper", "tile": 8, "mode": "fast"}).to_text()
     assert "compiled by NVRTC 12.9.86 from tiled.cu (SHA-256 0123456789ab...)" in text
     assert "compiled_registers" in text and "spilled_loads.count" in text
     assert "spilled_loads.l2_hit_rate" in text

@@ -161,9 +161,13 @@ def test_search__own_directories_come_first(own):
     assert specs.load_device("test_gpu").path == own / "devices" / "test_gpu.toml"
     assert specs.load_device("gtx_280").name == "Test GPU"
     assert specs.load_kernel("test_kernel").key == "test_kernel"
-    assert specs.load_device("gtx_980").path == specs.data_root("device") / "gtx_980.toml"
+    assert (
+        specs.load_device("gtx_980_paper").path == specs.data_root("device") / "gtx_980_paper.toml"
+    )
     devices = specs.list_devices()
-    assert {"test_gpu", "gtx_280", "gtx_980"} <= set(devices) and len(set(devices)) == len(devices)
+    assert {"test_gpu", "gtx_280", "gtx_980_paper"} <= set(devices) and len(set(devices)) == len(
+        devices
+    )
     assert "test_kernel" in specs.list_kernels()
 
 

@@ -35,7 +35,7 @@ SMALL = {
     "outputs": ["execution_time"],
     "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
 }
-LARGE = SMALL | {"devices": ["gt_8800", "gtx_280", "gtx_980"]}
+LARGE = SMALL | {"devices": ["gt_8800", "gtx_280", "gtx_980_paper"]}
 
 
 def make_container(address: str, name):

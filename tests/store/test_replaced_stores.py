@@ -68,7 +68,7 @@ def test_reader_of_another_store(place, how):
     run(plan(), place)
     tree = open_store(place)
     if how == "extended":
-        extend(place, plan(devices=["gt_8800", "gtx_280", "gtx_980"]))
+        extend(place, plan(devices=["gt_8800", "gtx_280", "gtx_980_paper"]))
     else:
         files_of(place).remove([*files_of(place).keys()])
         shutil.rmtree(place, ignore_errors=True)

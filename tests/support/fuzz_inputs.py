@@ -75,7 +75,7 @@ def kernel(case: Case) -> None:
         case.run("scale", "mine.toml", "--model", "hong_kim", "--core-clock", "900,1000",
                  "--memory-clock", "1753")  # fmt: skip
     elif case.chance.random() < 0.4:
-        asking(case, kernels=["./mine.toml"], devices=["gtx_980"])
+        asking(case, kernels=["./mine.toml"], devices=["gtx_980_paper"])
 
 
 def compiled(case: Case) -> None:
@@ -87,7 +87,7 @@ def compiled(case: Case) -> None:
         Path(name).write_bytes(mutated(sound, chance) if is_mutated else sound)
     case.run("lint", "compiled.toml")
     if chance.random() < 0.4:
-        asking(case, kernels=["./compiled.toml"], devices=["gtx_980"])
+        asking(case, kernels=["./compiled.toml"], devices=["gtx_980_paper"])
 
 
 @cache
@@ -122,7 +122,7 @@ def importing(kind: str) -> Callable[[Case], None]:
         if guarded:  # names of outputs come from the file: none that is there is overwritten
             guarded.parent.mkdir()
             guarded.write_text("the only copy")
-        words = ["--device", "gtx_980"] if case.chance.random() < 0.8 else []
+        words = ["--device", "gtx_980_paper"] if case.chance.random() < 0.8 else []
         words += case.chance.choice([[], ["--layout", "stacked"], ["--kernel", "k"]])
         spaces = [str(CONVOLUTION_T1)] if kind != "t1" and case.chance.random() < 0.1 else []
         case.run("import", *spaces, name, "-o", "out", *words, targets=["out"])
@@ -133,10 +133,10 @@ def importing(kind: str) -> Callable[[Case], None]:
 
 
 def measured(case: Case) -> None:
-    write_plan(Path("plan.toml"), kernels=["sepia"], devices=["gtx_980"])
+    write_plan(Path("plan.toml"), kernels=["sepia"], devices=["gtx_980_paper"])
     sound = b"block_size,time_ms\n64,3.5\n128,2.5\n192,2.75\n256,error\n"
     Path("mine.csv").write_bytes(mutated(sound, case.chance))
-    case.run("validate", "plan.toml", "mine.csv", "--device", "gtx_980", "--format", "json",
+    case.run("validate", "plan.toml", "mine.csv", "--device", "gtx_980_paper", "--format", "json",
              "core_clock_ratio=1", "memory_clock_ratio=1", "-o", "figure.png",
              targets=["figure.png"])  # fmt: skip
 
@@ -164,7 +164,7 @@ def profile(case: Case) -> None:
         other = "nvprof_trace" if path.stem != "nvprof_trace" else "nvprof_metrics"
         words = [*words, str(PROFILES / f"{other}.csv")]
     if case.chance.random() < 0.5:
-        words = [*words, "--block", "32,32", "--grid", "8,8", "--device", "gtx_980"]
+        words = [*words, "--block", "32,32", "--grid", "8,8", "--device", "gtx_980_paper"]
     case.run("profile", "mine.csv", *words, "-o", "k.toml", targets=["k.toml"])
 
 
@@ -173,7 +173,7 @@ def ptx(case: Case) -> None:
     Path("mine.ptx").write_bytes(mutated(path.read_bytes(), case.chance))
     words = ["--stages", case.chance.choice(["tasks", "barriers", "none"])]
     if case.chance.random() < 0.2:
-        words += ["--device", "gtx_980", "--block", "16,16"]
+        words += ["--device", "gtx_980_paper", "--block", "16,16"]
     case.run("ptx", "mine.ptx", *words, "-o", "k.toml", targets=["k.toml"])
 
 

@@ -22,7 +22,7 @@ def laid_out(**changes):
     """Return the space of two kernels, two devices and two models, with changes of the plan."""
     plan = {
         "kernels": ["matrixmul_shared", "sepia"],
-        "devices": ["gtx_280", "gtx_980"],
+        "devices": ["gtx_280", "gtx_980_paper"],
         "models": ["hong_kim", "wang_chu"],
     }
     return resolve(Plan(**{**plan, **changes}))

@@ -17,7 +17,7 @@ SMALL: dict[str, Any] = {
     "schema": 1,
     "name": "small",
     "kernels": ["sepia", "mat_tiled"],
-    "devices": ["gtx_280", "gtx_980"],
+    "devices": ["gtx_280", "gtx_980_paper"],
     "models": ["hong_kim"],
     "derive": False,
     # 60 configurations of sepia in 30 chunks, 24 of mat_tiled in 12.

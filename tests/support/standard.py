@@ -15,7 +15,7 @@ from sweep.space import KernelSpace, Plan, resolve
 from sweep.specs import list_devices, load_device
 
 # The oldest and the newest device of the papers and one between: three rules of coalescing.
-PREFERRED = {"quadro_fx_5600": 0, "gtx_280": 1, "gtx_980": 2}
+PREFERRED = {"quadro_fx_5600": 0, "gtx_280": 1, "gtx_980_paper": 2}
 
 AXES: dict[str, dict[str, list[int]]] = {
     "svm": {"block_size": [4, 100, 513, 1025]},
