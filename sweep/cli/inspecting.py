@@ -61,9 +61,18 @@ def _recipe_line(name: str) -> str:
 
 
 def _model_line(name: str) -> str:
+    """Return what a model is for, how accurate it was seen to be, and its paper."""
     model = get_model(name)
-    own = ", ".join(model.revisions)
-    return model.reference + (f" (predict with variant revised: {own})" if own else "")
+    parts = [model.purpose] if model.purpose else []
+    if model.accuracy:
+        convolution, xgemm, clocks = model.accuracy
+        parts.append(
+            f"best of its first ten {convolution:g} and {xgemm:g} % slower than the optimum"
+            f" (convolution, SGEMM), {clocks:.1f} % off at other clocks"
+        )
+    if model.revisions:
+        parts.append(f"predict with variant revised ({', '.join(model.revisions)})")
+    return "; ".join([*parts, model.reference])
 
 
 def _model_text(name: str) -> str:

@@ -244,6 +244,12 @@ class Model:
         Contradictions and undefined cases that ``corrected`` mends, by code.
     revisions : mapping
         What ``revised`` changes beyond that, by code; without any, ``revised`` is ``corrected``.
+    purpose : str
+        What to use the model for, in half a sentence.
+    accuracy : tuple of float, optional
+        How far off ``revised`` was seen to be, in per cent: how much slower than the optimum the
+        best of its first ten is, for a convolution on an RTX A4000 and an SGEMM on an RTX 2080 Ti,
+        and its mean error at other clocks on a GTX Titan X.
     findings : callable
         ``findings(workload, variant, results, write)`` returns what the model says of a
         configuration beyond its results, for ``sweep explain``: ``results`` are numbers by name,
@@ -265,6 +271,8 @@ class Model:
     revisions: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda own: {}
+    purpose: str = ""
+    accuracy: tuple[float, float, float] | None = None
     findings: Findings = lambda work, variant, results, write: ()
 
     def __post_init__(self) -> None:

@@ -521,6 +521,8 @@ MODEL = Model(
         "Instruction-level and Thread-level Parallelism Awareness, IPSJ SIG Technical Report, 2011"
     ),
     doi="",
+    purpose="GPUs of 2008: kernels that compute and wait in turn, period by period",
+    accuracy=(61, 9.7, 2.6),
     symbols=SYMBOLS,
     inputs=INPUTS,
     fields=(

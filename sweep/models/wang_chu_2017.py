@@ -487,6 +487,8 @@ MODEL = Model(
         "Scaling, arXiv:1701.05308, 2017"
     ),
     doi="10.1109/TPDS.2020.3004623",
+    purpose="other core and memory clocks of GPUs with an L2 cache",
+    accuracy=(61, 30, 2.0),
     symbols=SYMBOLS,
     inputs=INPUTS,
     fields=(

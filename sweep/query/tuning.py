@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -109,7 +110,7 @@ def _can_be_tuned(part: KernelPart) -> bool:
         n for n in lengths if n not in free and not part.grid.long_name(n).startswith(PARAMETER)
     ]
     is_one = all(lengths[name] == 1 for name in sizes)
-    return is_one and np.prod([float(n) for n in lengths.values()]) <= MOST_POINTS
+    return is_one and math.prod(lengths.values()) <= MOST_POINTS
 
 
 def _tuning(part: KernelPart, model: str | None) -> Tuning | None:

@@ -51,7 +51,7 @@ class Plan:
     kernels, devices : sequence of str
         Names of shipped files, of files on ``$SWEEP_PATH``, or paths of TOML files.
     models : sequence of str
-        Registered models.
+        Registered models; by default ``combined``, the one for GPUs with caches.
     name, description : str
         For people; the name is also the default store, ``./NAME.zarr``.
     variant : str
@@ -97,7 +97,7 @@ class Plan:
 
     kernels: tuple[str, ...]
     devices: tuple[str, ...]
-    models: tuple[str, ...]
+    models: tuple[str, ...] = ("combined",)
     name: str = "sweep"
     description: str = ""
     variant: str = "corrected"
@@ -229,9 +229,9 @@ def parse_plan(data: Mapping[str, Any], *, name: str = "sweep", origin: str = "p
             raise PlanError(f"{origin}: {key}: unknown key{nearest(key, KEYS)}")
     if data.get("schema") != 1:
         raise PlanError(f"{origin}: schema = {data.get('schema')!r}: this version reads schema = 1")
-    for key in ("kernels", "devices", "models"):
+    for key in ("kernels", "devices"):
         if key not in data:
-            raise PlanError(f"{origin}: {key} is missing: a plan names kernels, devices and models")
+            raise PlanError(f"{origin}: {key} is missing: a plan names kernels and devices")
     given = {key: value for key, value in data.items() if key not in ("schema", "kernel")}
     given.setdefault("name", name)
     return Plan(**given, kernel_axes=data.get("kernel", {}), origin=origin)

@@ -22,7 +22,7 @@ from sweep import plot
 from sweep.cli import main
 from sweep.cli.parser import build_parser
 from sweep.fields import VARIANTS
-from sweep.models import model_names
+from sweep.models import get_model, model_names
 from sweep.runs.running import run
 from sweep.space import list_plans
 from sweep.specs import list_devices, list_kernels
@@ -260,6 +260,11 @@ def test_list(said):
         lines = said("list", what).splitlines()
         assert [line.split("  ")[0].strip() for line in lines] == list(names)
         assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
+    models = dict(line.split(maxsplit=1) for line in said("list", "models").splitlines())
+    for name, text in models.items():
+        convolution, xgemm, clocks = get_model(name).accuracy
+        assert f"{convolution:g} and {xgemm:g} % slower" in text and f"{clocks:.1f} % off" in text
+        assert text.startswith(get_model(name).purpose) and get_model(name).reference in text
     assert "execution_time" in said("list", "fields")
     everything = said("list")
     for what in (*known, "recipes"):

@@ -46,6 +46,11 @@ def test_name_is_the_file_s_if_the_plan_has_none(tmp_path):
     assert load_plan(write_plan(tmp_path / "mine.toml", name=None)).name == "mine"
 
 
+def test_model_is_combined_unless_a_plan_names_others():
+    given = {key: value for key, value in SMALL.items() if key != "models"}
+    assert parse_plan(given).models == Plan(["sepia"], ["gtx_280"]).models == ("combined",)
+
+
 def test_digest_is_of_what_is_computed():
     assert plan().digest() == plan(name="other", description="words", store=False).digest()
     for change in ({"variant": "printed"}, {"precision": "float64"}, {"outputs": ["energy"]},

@@ -129,6 +129,20 @@ def models() -> str:
     return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
 
 
+def choice() -> str:
+    """Return what each model is for, and how accurate it was seen to be."""
+    rows = []
+    for name in ("combined", *(n for n in sweep.model_names() if n != "combined")):
+        model = sweep.get_model(name)
+        assert model.accuracy is not None
+        convolution, xgemm, clocks = model.accuracy
+        rows.append(row(f"[`{name}`](docs/models/{name}.md)", model.purpose,
+                        f"{convolution:g} / {xgemm:g} %", f"{clocks:.1f} %"))  # fmt: skip
+    head = ("model", "use it for", "best of its first ten, slower than the optimum",
+            "error at other clocks")  # fmt: skip
+    return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
+
+
 def errata() -> str:
     """Return how the variants of each model differ from the paper, and which do."""
     rows = []
@@ -183,6 +197,7 @@ def codes() -> str:
 # ---------------------------------------------------------------------------- the file
 
 TABLES: dict[str, Callable[[], str]] = {
+    "choice": choice,
     "models": models,
     "errata": errata,
     "promises": promises,
