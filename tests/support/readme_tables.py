@@ -224,5 +224,5 @@ def renewed(text: str) -> str:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "tests"))
-    for page in (ROOT / "docs").rglob("*.md"):
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
