@@ -15,12 +15,11 @@ from sweep.fields import STACKED
 from sweep.fronts import spread
 from sweep.query.answer import Answer, Row
 from sweep.query.counts import UNMET, why_empty
-from sweep.query.distinct import distinct_best
 from sweep.query.filters import those_that_fit
 from sweep.query.grid import CLOCKS, POWER_VARIABLES, Array, Grid
 from sweep.query.pictures import folded
 from sweep.query.question import KernelPart, Question, ask, check_rows
-from sweep.query.reduce import reduce
+from sweep.query.reduce import distinct_best, reduce
 from sweep.query.reduce import sample as sampled
 from sweep.query.resting import names_in, resting_note, starred
 from sweep.query.shown import absent_line, models_apart

@@ -11,17 +11,19 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
+from sweep.errors import QueryError
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
 from sweep.query.grid import Array
-from sweep.query.question import KernelPart, Question
+from sweep.query.question import MAX_ROWS, KernelPart, Question
 from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
 
 T = TypeVar("T")
@@ -243,3 +245,45 @@ def _thinned(share: int, block: Block) -> list[Kept]:
         positions = block.positions(np.full(chosen.size, row), chosen)
         found.append(Kept(np.full(chosen.size, group), values, positions))
     return found
+
+
+# ---------------------------------------------------------------------------- combinations
+
+
+def distinct_best(question: Question, by: Sequence[str], n: int) -> tuple[Question, Kept]:
+    """Return the best configuration of each of the ``n`` best combinations.
+
+    Parameters
+    ----------
+    question : Question
+        Asked by the groups' dimensions and, after them, those that must differ.
+    by : sequence of str
+        The groups' dimensions alone.
+    n : int
+        How many combinations of each group.
+
+    Returns
+    -------
+    question : Question
+        Asked by the groups' dimensions alone.
+    kept : Kept
+        As :func:`sweep.query.reduce.reduce` for it: of equal combinations, and of equal
+        configurations of one, the first in dimension order.
+
+    Raises
+    ------
+    QueryError
+        There are more combinations than :data:`sweep.query.question.MAX_ROWS`.
+    """
+    combinations = sum(part.size for part in question.parts)
+    if combinations > MAX_ROWS:
+        raise QueryError(
+            f"{combinations:,} combinations of {', '.join(question.by)} are too many to compare:"
+            " name fewer dimensions, or select some values"
+        )
+    parts = [replace(p, by=tuple(name for name in p.by if name in by)) for p in question.parts]
+    outer = replace(question, parts=parts, by=tuple(by))
+    found = reduce(question, Keep("smallest", 1))
+    groups = np.array([outer.groups[key[: len(by)]] for key in question.groups], np.int64)
+    keep = Keep("smallest", n)
+    return outer, keep.merged([found._replace(groups=groups[found.groups])])

@@ -72,7 +72,7 @@ def test_distinct__over_several_kernels(distinct):
 
 
 def test_distinct__refuses_too_many_combinations(monkeypatch):
-    monkeypatch.setattr("sweep.query.distinct.MAX_ROWS", 2)
+    monkeypatch.setattr("sweep.query.reduce.MAX_ROWS", 2)
     with pytest.raises(QueryError, match="combinations of .* are too many to compare"):
         top(ONE, 2, distinct=["device", "block_size"])
 
