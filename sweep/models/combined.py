@@ -39,8 +39,7 @@ No number is fitted to the time of a kernel; CB-5 was added with the times of a 
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 The time never falls with more of any demand, latency, block or warp of a block.
-Instruction caches, bank conflicts of registers, the order of instructions, power limits and TLBs
-are not in the model.
+Instruction caches, bank conflicts of registers, power limits and TLBs are not in the model.
 """
 
 from __future__ import annotations
@@ -514,9 +513,8 @@ MODEL = Model(
     name="combined",
     title="throughput, latency and barriers of a queueing network of warps, with caches",
     reference=(
-        "no paper: components of Zhang & Owens, latencies of Lemeire et al., rounds of Hong & "
-        "Kim and clocks of Wang & Chu, joined by Schweitzer's approximate mean value analysis "
-        "of closed queueing networks"
+        "no paper: components of Zhang & Owens, Lemeire et al., Hong & Kim and Wang & Chu, joined"
+        " by Schweitzer's approximate mean value analysis of closed queueing networks"
     ),
     doi="",
     purpose="tuned kernels on GPUs with caches, NVIDIA's from Kepler on and AMD's: begin with it",
