@@ -41,7 +41,7 @@ def test_error__is_one_line_and_crosses_processes():
         ("RTX 4090", ["rtx_4090"], "rtx_4090"),
         ("time", ["tile", "execution_time"], "execution_time"),
         ("setp", ["stop", "step"], "step"),
-        ("gtx_908", ["gtx_980_paper", "gtx_280"], "gtx_980_paper"),
+        ("gtx_908", ["gtx_980", "gtx_280"], "gtx_980"),
     ],
 )
 def test_nearest__knows_parts_of_names(word, known, meant):
