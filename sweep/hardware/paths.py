@@ -17,8 +17,11 @@ _LINKS = (("", 8e9), ("3.5", 15.75e9), ("8.0", 31.5e9), ("9.0", 63e9))
 _SUSTAINED = 12.0 / 15.75
 _LATENCY = 1e-6
 _TAGS = 256.0
-_TEXTURE_UNITS = (("", 8.0), ("2.0", 4.0), ("2.1", 8.0), ("3.0", 16.0), ("5.0", 8.0),
-                  ("6.0", 4.0), ("6.1", 8.0), ("7.0", 4.0))  # fmt: skip
+# Texture units of a multiprocessor, by NVIDIA's white papers: GeForce 8800 and GTX 200 (8 for a
+# cluster of two, from 1.2 on of three), Fermi (4), GF104 (8), Kepler GK110 (16), GTX 980 (8),
+# Tesla P100 (4), GeForce GTX 1080 (8), Tesla V100, Turing, A100 and later (4).
+_TEXTURE_UNITS = (("", 4.0), ("1.2", 8.0 / 3.0), ("2.0", 4.0), ("2.1", 8.0), ("3.0", 16.0),
+                  ("5.0", 8.0), ("6.0", 4.0), ("6.1", 8.0), ("7.0", 4.0))  # fmt: skip
 
 
 def _since(table: tuple[tuple[str, float], ...], capability: str) -> float:
@@ -30,7 +33,7 @@ def _since(table: tuple[tuple[str, float], ...], capability: str) -> float:
 def link_bandwidth(device: DeviceFacts) -> float:
     """Bandwidth to the host that is sustained in one direction [B/s].
 
-    12 of 15.75 GB/s, as the CUDA C++ Best Practices Guide has it for pinned memory over PCIe 3.0.
+    12 of 15.75 GB/s, as the CUDA C++ Best Practices Guide (9.1.1, pinned memory) has it for PCIe 3.
     Without an entry in the file the link is 16 lanes of PCIe: 2.0 before compute capability 3.5,
     3.0 before 8.0 and on AMD's GPUs, 4.0 before 9.0, then 5.0.
     """
@@ -70,9 +73,9 @@ def memory_side_latency(device: DeviceFacts) -> float:
 def texture_passes(device: DeviceFacts) -> float | None:
     """Time of a warp's fetch in the texture units, in passes of four sectors through L1.
 
-    A unit serves a thread a cycle. A multiprocessor has 4 units on 2.0, 6.0 and from 7.0 on, 16 on
-    3.x, else 8 (white papers of the architectures; on 1.x the multiprocessors of a cluster share
-    them, which is not modelled); 4 on AMD's GPUs.
+    A unit serves a thread a cycle. Without an entry in the file a multiprocessor has the units of
+    its architecture's white paper, on 1.x its part of those that a cluster shares, as if all
+    multiprocessors fetched at once; 4 are assumed of AMD's GPUs.
     """
     units = device.number("chip.texture_units_per_sm")
     if not units:
