@@ -124,6 +124,9 @@ def plan(arguments: argparse.Namespace) -> int:
         save_rates(calibrate(space))
     stores = space.plan.store is not False and not arguments.no_store
     cost = call_with(predict, arguments, space, load_rates(), workers, stores=stores)
+    if space.plan.store is False:
+        many = "`sweep run` of a plan that keeps no store asks several such questions"
+        cost["notes"] = (*cost["notes"], many)
     if arguments.format == "json":
         print(json.dumps(cost, indent=1))
     else:
@@ -136,7 +139,7 @@ def _cost_table(cost: dict[str, Any], on_workers: bool) -> str:
     stores = cost["kind"] == "run"
     threads = counted(cost["slots"] // cost["processes"], "thread")
     who = f"{counted(cost['processes'], 'worker')} of {threads}" if on_workers else threads
-    what = "a run" if stores else "a question that stores nothing"
+    what = "sweep run, without its report," if stores else "sweep best, which stores nothing,"
     models = counted(cost["evaluations"] // max(cost["configurations"], 1), "model")
     size = f"{cost['configurations']:,} configurations x {models}"
     lines = [f"plan {cost['plan']}: {size}; {what} on {who}", ""]

@@ -314,7 +314,7 @@ class _Reader:
             ranges = ((int(index[0]), int(index[-1]) + 1) for index in indices.values())
             box = Box(*zip(*ranges, strict=True))
             return evaluate_box(self.space, self.plan, box, self.wanted)
-        part = self.space.restricted({name: index.tolist() for name, index in indices.items()})
+        part = self.space.restricted(indices)
         return evaluate_box(part, self.plan, part.grid.whole, self.wanted)
 
     def _check(self, points: int) -> None:

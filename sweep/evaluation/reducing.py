@@ -101,7 +101,7 @@ class Task:
     def selected(self) -> KernelSpace:
         """The kernel's grid with only what is selected."""
         indices = self.reduction.indices
-        return self.whole.restricted({n: indices[n].tolist() for n in self.whole.grid.names})
+        return self.whole.restricted({n: indices[n] for n in self.whole.grid.names})
 
     def _group(self, chosen: Sequence[int]) -> Box:
         """Return the box of the selected grid that belongs to one group, from its places."""

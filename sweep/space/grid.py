@@ -50,7 +50,9 @@ class Configurations:
 
     def taken(self, numbers: Sequence[int]) -> Configurations:
         """Return some of the configurations."""
-        chosen = np.asarray(numbers, np.int64)
+        chosen: Any = numbers if isinstance(numbers, range) else np.asarray(numbers, np.int64)
+        if isinstance(numbers, range) and numbers.step > 0:
+            chosen = slice(numbers.start, numbers.stop, numbers.step)  # a view needs no memory
         return Configurations(self.axes, {n: i[chosen] for n, i in self.indices.items()})
 
     def __getitem__(self, number: int) -> dict[str, Any]:
@@ -84,9 +86,17 @@ class Dimension:
             return (self,)
         return tuple(Dimension(n, v, "parameter") for n, v in self.stacked.axes.items())
 
-    def taken(self, numbers: Sequence[int]) -> Dimension:
+    def taken(self, numbers: Sequence[int] | Array) -> Dimension:
         """Return the same dimension with some of its values."""
-        values = tuple(self.values[i] for i in numbers)
+        if isinstance(numbers, np.ndarray):
+            is_range = len(numbers) > 0 and bool((np.diff(numbers) == 1).all())
+            first = int(numbers[0]) if is_range else 0
+            numbers = range(first, first + len(numbers)) if is_range else numbers.tolist()
+        values: Any = self.values
+        if isinstance(values, range) and isinstance(numbers, range) and numbers.step > 0:
+            values = values[numbers.start : numbers.stop : numbers.step]
+        else:
+            values = tuple(values[i] for i in numbers)
         stacked = None if self.stacked is None else self.stacked.taken(numbers)
         return replace(self, values=values, stacked=stacked)
 

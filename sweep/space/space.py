@@ -92,7 +92,9 @@ class KernelSpace:
         ranges = dict(zip(self.grid.names, zip(box.start, box.stop, strict=True), strict=True))
         return Box(*zip(*(ranges.get(name, (0, 1)) for name in self.clocked.names), strict=True))
 
-    def restricted(self, indices: Mapping[str, Sequence[int]]) -> KernelSpace:
+    def restricted(
+        self, indices: Mapping[str, Sequence[int] | np.ndarray[Any, Any]]
+    ) -> KernelSpace:
         """Return the same kernel over some of the values of some dimensions.
 
         Parameters

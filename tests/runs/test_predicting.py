@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from support.round_rates import rates, sample
 from support.runs import CHUNKS, POINTS, plan, write_plan
@@ -214,6 +217,29 @@ def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "small.toml"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_is_the_process_s_own():
+    """What getrusage tells begins with the peak of the process that started this one."""
+    large = np.ones(1 << 27)
+    ask = "from sweep.runs.sampling import _peak_bytes; print(_peak_bytes())"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert 1e7 < int(done.stdout) < large.nbytes / 2 < sampling._peak_bytes()
+
+
+def test_part_of_a_list_takes_no_memory():
+    """Tables of numbers were most of what a sample of a long list held."""
+    (space,) = resolve(Plan(("xgemm",), ("rtx_3080",), ("combined",), layout="stacked")).kernels
+    (whole,) = (d for d in space.grid.dimensions if d.stacked is not None)
+    for numbers in (range(10, 5_000, 3), np.arange(10, 5_000), np.array([3, 1, 4])):
+        part = whole.taken(numbers)
+        assert list(part.values) == list(numbers)
+        for name, column in part.stacked.indices.items():
+            np.testing.assert_array_equal(column, whole.stacked.indices[name][np.asarray(numbers)])
+            is_long = len(numbers) > 3
+            assert np.shares_memory(column, whole.stacked.indices[name]) == is_long
+        assert isinstance(part.values, range) == is_long
+
+
 def test_sample_that_fails_is_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no memory')\n")
@@ -267,7 +293,9 @@ def test_table_tells_the_whole(calibrated, capsys):
                  "rates of sepia", "while computing", "bottleneck: ", "together"):  # fmt: skip
         assert part in text
     assert main(["plan", "billion"]) == 0
-    assert "a question that stores nothing" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "sweep best, which stores nothing, on" in text
+    assert "note: `sweep run` of a plan that keeps no store asks several such questions" in text
 
 
 BAD_BANDWIDTH = "--bandwidth '{}': a number above 0 with its unit, such as 10GB/s, 500MiB/s or 10"
