@@ -16,6 +16,7 @@ import gc
 import hashlib
 import pickle
 import platform
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,15 @@ COMPILED_MODULES = ("jit.py", "compiler/**/*.py", "hardware/**/*.py")
 HEADER = b"sweep compiled function 1\n"
 
 
+_COMPILED: list[tuple[float, float]] = []
+"""When this process began to compile each pass, and when it had done [s]."""
+
+
+def compile_seconds(since: float) -> float:
+    """Return for how long this process compiled passes since a time of ``perf_counter`` [s]."""
+    return sum(end - start for start, end in _COMPILED if start >= since)
+
+
 class _NoAliasCompiler(CompilerBase):
     """Numba's default pipeline with array arguments declared not to overlap.
 
@@ -51,11 +61,12 @@ class _NoAliasCompiler(CompilerBase):
         All that a compiler makes is alive until it has done, and to look through it again and again
         was an eighth of the first run's time. Numba's own lock lets one thread compile at a time.
         """
-        was_on = gc.isenabled()
+        was_on, started = gc.isenabled(), time.perf_counter()
         gc.disable()
         try:
             return super().compile_extra(func)
         finally:
+            _COMPILED.append((started, time.perf_counter()))
             if was_on:
                 gc.enable()
 

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,18 @@ def test_collector_rests_while_a_pass_is_compiled(is_on, monkeypatch):
         gc.set_threshold(*threshold)
         gc.enable()
     assert numbers.tolist() == [0, 2, 4]
+
+
+def test_time_of_compilation_is_told(monkeypatch):
+    monkeypatch.setenv("SWEEP_CACHE_DIR", "")
+    before = time.perf_counter()
+    compiled = compile_pass(double, "double")
+    compiled(np.arange(3.0))
+    told, taken = jit.compile_seconds(before), time.perf_counter() - before
+    assert 0.0 < told < taken
+    compiled(np.arange(3.0))
+    assert jit.compile_seconds(before) == told
+    assert jit.compile_seconds(time.perf_counter()) == 0.0
 
 
 def test_collector_goes_on_after_what_cannot_be_compiled():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, TextIO, cast
 
@@ -16,6 +17,9 @@ from sweep.cli.parser import parse
 from sweep.errors import SweepError, printable
 
 __all__ = ["main"]
+
+STARTED = time.perf_counter()
+"""When this module was loaded, first of all that a command loads [s]."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupts.install()
     try:
         with contextlib.redirect_stdout(cast(TextIO, _PrintableStream(sys.stdout))):
+            arguments.started = STARTED if argv is None else time.perf_counter()
             code: int = arguments.command(arguments)
             sys.stdout.flush()
         return code

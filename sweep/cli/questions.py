@@ -35,8 +35,10 @@ class ProgressBar:
     Without a total it appears with the first progress, and anew for each question to a plan.
     """
 
-    def __init__(self, unit: str, total: int | None = None) -> None:
-        self._unit = unit
+    def __init__(
+        self, unit: str, total: int | None = None, first: str = "compiling the models"
+    ) -> None:
+        self._unit, self._first = unit, first
         self._bar = None if total is None else self._appeared(total)
 
     def __call__(self, done: int, total: int, before: int = 0) -> None:
@@ -54,7 +56,7 @@ class ProgressBar:
     def _appeared(self, total: int) -> Any:
         return tqdm(
             total=total,
-            desc="compiling the models",
+            desc=self._first,
             unit=f" {self._unit}",
             unit_scale=True,
             disable=None,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 
 from sweep import query
 from sweep.cli.measurements import measured_times
-from sweep.cli.questions import open_data
+from sweep.cli.questions import ProgressBar, open_data
 from sweep.store.buckets import is_store
 
 
@@ -23,13 +24,16 @@ def report(arguments: argparse.Namespace) -> int:
     measured = None
     if arguments.measured is not None:
         measured = measured_times(arguments.measured, arguments.device)
-    path = write_report(
-        data,
-        arguments.output,
-        record=record,
-        select=query.parse_selection(arguments.select, data),
-        measured=measured,
-        overwrite=arguments.overwrite,
-    )
+    select = query.parse_selection(arguments.select, data)
+    with closing(ProgressBar("questions", first="reading the results")) as progress:
+        path = write_report(
+            data,
+            arguments.output,
+            record=record,
+            select=select,
+            measured=measured,
+            overwrite=arguments.overwrite,
+            progress=progress if is_store(arguments.data) else None,  # a plan shows its own
+        )
     print(f"wrote {path}: {path.stat().st_size / 1e6:.2f} MB, open it in any browser")
     return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -52,9 +54,9 @@ def extend(arguments: argparse.Namespace) -> int:
     if finished.seconds and not finished.computed:
         models = counted(len(space.plan.models), "model")
         kept = f"its {finished.resumed:,} configurations"
-        print(f"{finished.path}: now {models} for {kept}, in {finished.seconds:.1f} s")
+        print(f"{finished.path}: now {models} for {kept}, in {_taken(arguments.started)}")
     else:
-        print(_outcome(finished))
+        print(_outcome(finished, arguments.started))
     arguments.interrupted = ""
     return 0
 
@@ -75,7 +77,7 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     with closing(ProgressBar("configurations", space.n_points)) as progress:
         unstored = {} if path is not None else dict.fromkeys(COMPUTING)
         finished = call_with(running.run, arguments, space, path, progress=progress, **unstored)
-    print(_outcome(finished))
+    print(_outcome(finished, arguments.started))
     arguments.interrupted = ""
     if not arguments.no_report:
         from sweep.cli.run_report import report
@@ -90,7 +92,15 @@ def _run(arguments: argparse.Namespace, space: Space, path: Path | None) -> int:
     return 0
 
 
-def _outcome(finished: running.Finished) -> str:
+def _taken(started: float) -> str:
+    """Return the seconds since the command began, its start and compilation included."""
+    jit = sys.modules.get("sweep.jit")  # what was never imported has compiled nothing
+    compiling = jit.compile_seconds(started) if jit else 0.0
+    taken = f"{time.perf_counter() - started:.1f} s"
+    return f"{taken}, of which {compiling:.1f} s compiling" if compiling >= 0.1 else taken
+
+
+def _outcome(finished: running.Finished, started: float) -> str:
     models = counted(len(finished.space.plan.models), "model")
     if finished.path is None:
         return (
@@ -102,7 +112,7 @@ def _outcome(finished: running.Finished) -> str:
     resumed = f", {finished.resumed:,} kept from an earlier run" if finished.resumed else ""
     return (
         f"{finished.path}: {finished.computed:,} configurations x {models} in "
-        f"{finished.seconds:.1f} s{resumed}; {human_bytes(size)} on disk"
+        f"{_taken(started)}{resumed}; {human_bytes(size)} on disk"
     )
 
 

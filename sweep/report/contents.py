@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,7 +53,12 @@ class Contents:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def gather(data: Any, select: Mapping[str, Any] | None = None, measured: Any = None) -> Contents:
+def gather(
+    data: Any,
+    select: Mapping[str, Any] | None = None,
+    measured: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Contents:
     """Ask results all that a report says.
 
     Parameters
@@ -64,6 +69,8 @@ def gather(data: Any, select: Mapping[str, Any] | None = None, measured: Any = N
         As in :func:`sweep.query.best`.
     measured : optional
         Measured times, as :func:`sweep.query.validate` takes them.
+    progress : callable, optional
+        Receives how many questions are answered, of how many.
 
     Raises
     ------
@@ -72,11 +79,19 @@ def gather(data: Any, select: Mapping[str, Any] | None = None, measured: Any = N
     """
     best = query.best(data, select=select)
     subjects = _subjects(data, best, select)
-    rows = [row for subject in subjects for row in _sensitivity(subject)]
+    done, total = count(1), 5 + 2 * len(subjects) + (measured is not None)
+
+    def said(answer: T) -> T:
+        if progress is not None:
+            progress(next(done), total)
+        return answer
+
+    said(best)
+    rows = [row for subject in subjects for row in said(_sensitivity(subject))]
     found = Contents(
         best,
-        query.summary(data, select=select),
-        sample(data, SAMPLE, select=select),
+        said(query.summary(data, select=select)),
+        said(sample(data, SAMPLE, select=select)),
         Answer.of(
             "smallest execution_time at each value of one axis, over all others",
             rows,
@@ -86,15 +101,15 @@ def gather(data: Any, select: Mapping[str, Any] | None = None, measured: Any = N
                      "cost_of_median", "cost_of_worst"),
         ),
     )  # fmt: skip
-    found.fronts = _unless(found, "fronts", lambda: query.pareto(data, select=select))
-    found.agreement = _unless(found, "agreement", lambda: _agreement(data, best, select))
-    maps = [_maps(subject, rows) for subject in subjects]
+    found.fronts = said(_unless(found, "fronts", lambda: query.pareto(data, select=select)))
+    found.agreement = said(_unless(found, "agreement", lambda: _agreement(data, best, select)))
+    maps = [said(_maps(subject, rows)) for subject in subjects]
     # Where there is no room for all, each kernel keeps its first one.
     found.maps = [shown for turn in zip_longest(*maps) for shown in turn if shown is not None]
     if measured is not None:
         found.pairs = query.paired(data, measured, select=select)
         found.validation = query.validation(found.pairs)
-        found.misses = query.misses(found.pairs)
+        found.misses = said(query.misses(found.pairs))
     return found
 
 

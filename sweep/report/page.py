@@ -11,7 +11,7 @@ import html
 import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -136,6 +136,7 @@ def write_report(
     select: Mapping[str, Any] | None = None,
     measured: Any = None,
     overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Write a report of results: one HTML file of at most 2 MB that needs no network.
 
@@ -153,6 +154,8 @@ def write_report(
         Measured times, as :func:`sweep.query.validate` takes them.
     overwrite : bool
         Whether to replace a file that is there and is no such report.
+    progress : callable, optional
+        Receives how many questions are answered, of how many.
 
     Returns
     -------
@@ -176,7 +179,7 @@ def write_report(
         info = inspect(data)
         record, run = info.record, info.run
     library()  # what is missing is said before anything is computed
-    found = gather(data, select, measured)
+    found = gather(data, select, measured, progress)
     share = 1.0
     while len((text := _document(found, record or {}, run, share)).encode()) > LARGEST:
         share /= 2

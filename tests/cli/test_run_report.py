@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib.image
@@ -157,3 +159,21 @@ def test_quickstart(tmp_path):
     assert matplotlib.image.imread(tmp_path / "quickstart.png").shape[0] > 500
     for words in commands("\nNext:\n" + after):
         assert sweep(*words, cwd=tmp_path).returncode == 0
+
+
+RUN = """
+from sweep.evaluation import limits
+limits.UNCOMPILED = 0
+from sweep.cli import main
+main(["run", "plan.toml", "--store", "a.zarr", "--no-report"])
+"""
+
+
+@pytest.mark.slow
+def test_a_run_tells_how_long_it_compiled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWEEP_CACHE_DIR", "")
+    write_plan(Path("plan.toml"))
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
+    found = re.search(r" in ([\d.]+) s, of which ([\d.]+) s compiling; ", done.stdout)
+    assert found is not None and 0 < float(found[2]) < float(found[1])

@@ -159,6 +159,13 @@ def test_large_results_give_a_small_file_that_says_what_is_left_out(store, repor
     assert len(data_of(path)["tables"]["points"]) < len(data_of(report)["tables"]["points"])
 
 
+def test_progress_counts_the_questions_to_the_last(store, tmp_path):
+    said = []
+    write_report(store, tmp_path / "a.html", progress=lambda *numbers: said.append(numbers))
+    total = said[-1][1]
+    assert said == [(number, total) for number in range(1, total + 1)] and total > 5
+
+
 def test_same_results_give_the_same_file(store, tmp_path):
     one, other = (write_report(store, tmp_path / name) for name in ("a.html", "b.html"))
     assert one.read_bytes() == other.read_bytes()
