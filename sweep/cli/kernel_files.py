@@ -28,11 +28,15 @@ def ptx(arguments: argparse.Namespace) -> int:
     from sweep.importers.ptx.kernel_file import kernel_text
     from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
     from sweep.importers.ptx.stages import instruction_costs
+    from sweep.models import model_names
+    from sweep.space import with_derived
     from sweep.specs import load_device
 
     path = Path(arguments.file)
     text = read_source(path, LARGEST_TEXT).text
-    costs = instruction_costs(load_device(arguments.device)) if arguments.device else None
+    costs = None
+    if arguments.device:
+        costs = instruction_costs(with_derived(load_device(arguments.device), model_names()))
     try:
         analysis = call_with(analyse, arguments, read_ptx(text).entry(arguments.entry))
     except SweepError as error:

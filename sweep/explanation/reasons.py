@@ -10,6 +10,7 @@ from sweep.explanation.inputs import TEXTS, file_of, launch_texts, one_line, val
 from sweep.explanation.sections import literal
 from sweep.expressions import Expression
 from sweep.models import get_model
+from sweep.space import keys_that_give
 
 POWER = ("static_W", "core_W_per_V2GHz", "memory_W_per_V2GHz", "core_voltage", "memory_voltage")
 
@@ -107,9 +108,12 @@ def _missing(case: Case) -> Iterator[str]:
     wanted = [key for key, p in described.items() if key in keys or p.required]
     lacking = [key for key in (*wanted, *sorted(keys - described.keys())) if key not in sources]
     if lacking:
-        texts = [
-            f"{key} ({described[key].long_name})" if key in described else key for key in lacking
-        ]
+        texts = []
+        for key in lacking:
+            words = [described[key].long_name] if key in described else []
+            if others := keys_that_give(case.device, described.get(key)):
+                words.append(f"which follows from {' and '.join(others)}")
+            texts.append(f"{key} ({', '.join(words)})" if words else key)
         yield f"{file_of(case.device)} lacks what {model.name} needs: {', '.join(texts)}."
     else:
         names = ", ".join(model.symbols[i.symbol].symbol for i in lacking_inputs)

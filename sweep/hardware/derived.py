@@ -10,8 +10,8 @@ whitepapers of its architectures say it of all chips of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Value = float | tuple[tuple[float | str, ...], ...]
@@ -315,15 +315,7 @@ def lookup_latency(device: DeviceFacts) -> float | None:
 
 def launch_cycles(device: DeviceFacts) -> float | None:
     """Launch of a block by micro-benchmark, else a DRAM latency, which it is near to."""
-    return device.number("microbenchmark.block_launch") or memory_latency(device)
-
-
-def memory_latency(device: DeviceFacts) -> float:
-    """DRAM latency by micro-benchmark or paper, else the middle of the 400 to 800 cycles of guides.
-
-    NVIDIA's programming guides state that range for compute capabilities 1.x to 3.x.
-    """
-    return dram_latency(device) or 600.0
+    return device.number("microbenchmark.block_launch") or dram_latency(device)
 
 
 def cache_latency(device: DeviceFacts) -> float | None:
@@ -332,4 +324,75 @@ def cache_latency(device: DeviceFacts) -> float | None:
     GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
     """
     found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
-    return found or memory_latency(device) * (0.45 if device.number("chip.l2") else 1.0)
+    dram = dram_latency(device)
+    share = 0.45 if device.number("chip.l2") else 1.0
+    return found or (None if dram is None else dram * share)
+
+
+# ---------------------------------------------------------------------------- a data sheet alone
+
+_ARITHMETIC = {"2": 22.0, "3": 11.0, "5": 6.0, "6": 6.0}
+"""Latency of dependent instructions by major compute capability, where it is not 4."""
+
+
+def _usual_dram_latency(device: DeviceFacts) -> float:
+    """DRAM latency: 600 cycles, the middle of the 400 to 800 of NVIDIA's programming guides."""
+    return 600.0
+
+
+def _usual_instruction_latency(device: DeviceFacts) -> float:
+    """Instruction latency: 22 cycles on 2.x, 11 on 3.x, 6 on 5.x and 6.x, 4 after; 4 or 5 on AMD's.
+
+    The first two by the CUDA C Programming Guide; the others as devices here of that capability
+    have them. AMD's wavefronts of 64 take four cycles, by LLVM's back end those of 32 take 5. GPUs
+    of neither are given 22, the most.
+    """
+    if device.vendor == "AMD":
+        return 4.0 if device.number("chip.warp_size") == 64.0 else 5.0
+    major = device.compute_capability.partition(".")[0]
+    return _ARITHMETIC.get(major, 4.0) if major else 22.0
+
+
+ASSUMPTIONS: Mapping[str, tuple[Rule, Callable[[DeviceFacts], float | None]]] = {
+    "dram_latency": (dram_latency, _usual_dram_latency),
+    "instruction_latency": (instruction_latency, _usual_instruction_latency),
+    "shared_latency": (shared_latency, lookup_latency),
+}
+"""Facts that no data sheet states: what finds each in a device's file, and what is assumed of a
+device without it. What follows from the second is recorded as assumed."""
+
+
+def with_assumptions(device: DeviceFacts) -> Iterator[tuple[DeviceFacts, str]]:
+    """Yield a device with each further fact that it lacks, and the assumption in words."""
+    for fact, (known, usual) in ASSUMPTIONS.items():
+        if known(device) is None and (value := usual(device)) is not None:
+            device = replace(device, stated={**device.stated, fact: value})
+            yield device, in_words(usual)
+
+
+def in_words(rule: Callable[[DeviceFacts], Value | None]) -> str:
+    """Return a rule as sources quote it: the first line of its docstring."""
+    return (rule.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+def lacked_by(rule: Rule, device: DeviceFacts) -> tuple[str, ...]:
+    """Return the paths that a device's file would need for a rule to give a value."""
+    asked: dict[str, float] = {}
+
+    class Asking(DeviceFacts):
+        def number(self, *paths: str) -> float | None:
+            found = super().number(*paths)
+            if found is None:
+                asked[paths[0]] = 1.0
+            return found
+
+    def given(values: Mapping[str, float], kind: type[DeviceFacts] = DeviceFacts) -> Value | None:
+        facts = {**device.values, **values}
+        return rule(kind(facts, device.compute_capability, device.vendor, device.stated))
+
+    supplied: dict[str, float] = {}
+    while given(supplied, Asking) is None and asked.keys() - supplied.keys():
+        supplied = dict(asked)
+    return tuple(
+        path for path in supplied if given({p: 1.0 for p in supplied if p != path}) is None
+    )

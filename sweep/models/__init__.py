@@ -100,8 +100,11 @@ def derived_parameters(
     device: DeviceFacts,
     models: Iterable[str],
     given: Mapping[str, Mapping[str, object]],
-) -> Iterator[tuple[str, str, Value, str]]:
-    """Yield model, parameter, value and the rule in words for what a device lacks.
+) -> Iterator[tuple[str, str, Value, tuple[str, str]]]:
+    """Yield model, parameter, value and source for what a device's file lacks.
+
+    A source is a kind and the rule in words: ``derived`` where the value follows from the file,
+    ``assumed`` where it also takes a fact that no data sheet states.
 
     Parameters
     ----------
@@ -112,12 +115,24 @@ def derived_parameters(
     given : mapping
         By model the parameters that the file has.
     """
-    for name in models:
-        for parameter in get_model(name).parameters:
-            rule = None if parameter.key in given.get(name, {}) else parameter.rule
-            if rule is not None and (value := rule(device)) is not None:
-                words = (rule.__doc__ or "").strip().splitlines()[0]
-                yield name, parameter.key, value, words.rstrip(".")
+    from sweep.hardware.derived import in_words, with_assumptions
+
+    rules = [
+        (name, parameter.key, parameter.rule)
+        for name in models
+        for parameter in get_model(name).parameters
+        if parameter.rule is not None and parameter.key not in given.get(name, {})
+    ]
+    found = set()
+    for facts, assumption in ((device, ""), *with_assumptions(device)):
+        for name, key, rule in rules:
+            if (name, key) not in found and (value := rule(facts)) is not None:
+                found.add((name, key))
+                words = in_words(rule)
+                if assumption:
+                    yield name, key, value, ("assumed", f"{words}; {assumption}")
+                else:
+                    yield name, key, value, ("derived", words)
 
 
 def _check(model: Any, name: str, where: str) -> None:

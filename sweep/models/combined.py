@@ -557,7 +557,7 @@ MODEL = Model(
                   1e5, derived.l1_latency),
         parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
                   1e5, derived.cache_latency),
-        parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.memory_latency),
+        parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
         parameter("dram_share_fraction",

@@ -2,7 +2,14 @@
 
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
-from sweep.space.space import KernelSpace, Space, missing_parameters, resolve, with_derived
+from sweep.space.space import (
+    KernelSpace,
+    Space,
+    keys_that_give,
+    missing_parameters,
+    resolve,
+    with_derived,
+)
 from sweep.space.valid import valid_configurations
 
 __all__ = [
@@ -16,6 +23,7 @@ __all__ = [
     "cut_box",
     "list_plans",
     "load_plan",
+    "keys_that_give",
     "missing_parameters",
     "parse_plan",
     "resolve",

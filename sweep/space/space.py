@@ -12,8 +12,8 @@ import numpy as np
 
 from sweep.errors import PlanError, SpecError, nearest
 from sweep.expressions import Expression
-from sweep.fields import STACKED
-from sweep.hardware.derived import DeviceFacts
+from sweep.fields import STACKED, Parameter
+from sweep.hardware.derived import DeviceFacts, lacked_by
 from sweep.models import derived_parameters, get_model, model_names, stated_facts
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid
 from sweep.space.plan import Plan
@@ -29,6 +29,7 @@ from sweep.specs import (
     parse_device,
     parse_kernel,
 )
+from sweep.specs.formats import DEVICE
 from sweep.specs.names import LAUNCH_NAMES
 
 Spec = TypeVar("Spec", Device, Kernel)
@@ -191,28 +192,42 @@ def with_derived(device: Device, models: Iterable[str]) -> Device:
     Returns
     -------
     Device
-        The same device with further ``model_parameters``, each with a source of kind ``derived``.
+        The same device with further ``model_parameters``, each with a source of kind ``derived``,
+        or ``assumed`` where it takes a fact that no data sheet states.
     """
     own = device.model_parameters
     parameters = {name: dict(values) for name, values in own.items()}
     sources = dict(device.sources)
+    for name, key, value, source in derived_parameters(_facts_of(device), models, own):
+        parameters.setdefault(name, {})[key] = value
+        sources[f"model.{name}.{key}"] = Source(*source)
+    return replace(device, model_parameters=parameters, sources=sources)
+
+
+def _facts_of(device: Device) -> DeviceFacts:
+    """Return what rules read of a device."""
     assumed = set(device.assumed(("model",)))
+    own = device.model_parameters
     measured = {
         name: {key: value for key, value in values.items() if f"model.{name}.{key}" not in assumed}
         for name, values in own.items()
     }
-    facts = DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own),
-                        stated_facts(measured))  # fmt: skip
-    for name, key, value, words in derived_parameters(facts, models, own):
-        parameters.setdefault(name, {})[key] = value
-        sources[f"model.{name}.{key}"] = Source("derived", words)
-    return replace(device, model_parameters=parameters, sources=sources)
+    return DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own),
+                       stated_facts(measured))  # fmt: skip
 
 
 def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
     """Return the required parameters of a model that a device lacks."""
     own = device.model_parameters.get(model, {})
     return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in own)
+
+
+def keys_that_give(device: Device, parameter: Parameter | None) -> tuple[str, ...]:
+    """Return the keys that a device's file lacks for the rule of a model's parameter, if any."""
+    if parameter is None or parameter.rule is None:
+        return ()
+    keys = {f"{table}.{key.stem}": key.path for table, s in DEVICE.items() for key in s.keys}
+    return tuple(keys[path] for path in lacked_by(parameter.rule, _facts_of(device)))
 
 
 def _specs(

@@ -38,6 +38,8 @@ def test_ptx__prints_the_file_and_remarks_to_the_error_stream(capsys):
     )
     out, _ = run(capsys, "ptx", LOOPS, "--entry", "fixed_loop", "--device", "gtx_260")
     assert out.count("# On gtx_260, in cycles of one execution: computation ") == 3
+    out, _ = run(capsys, "ptx", LOOPS, "--entry", "fixed_loop", "--device", "a100_40gb")
+    assert "computation 48, memory 521." in out  # costs that are derived
 
 
 def test_ptx__choices_are_those_of_the_package():

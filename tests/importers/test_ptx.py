@@ -22,6 +22,7 @@ from support.ptx_texts import (
 )
 
 import sweep
+from sweep.errors import SweepError
 from sweep.fields import STATUS
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.kernel_file import kernel_text
@@ -254,3 +255,8 @@ def test_required_block__is_the_launch():
 def test_keys__of_any_name():
     keys = {"_Z10vector_addPKf": "z10vector_addpkf", "$123": "kernel_123", "Sum": "sum"}
     assert {name: key_of(name) for name in keys} == keys
+
+
+def test_instruction_costs__keys_that_a_device_needs_for_them():
+    with pytest.raises(SweepError, match="needs dram_latency_cycles and fp32_latency_cycles in"):
+        instruction_costs(load_device("gtx_980_paper"))

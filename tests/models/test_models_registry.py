@@ -270,7 +270,7 @@ def test_derived_values__are_plausible_and_say_so(key):
                 assert value == own[parameter]
                 continue
             source = device.sources[f"model.{name}.{parameter}"]
-            assert source.kind == "derived" and len(source.reference) > 20
+            assert source.kind in ("derived", "assumed") and len(source.reference) > 20
             numbers = [v for row in value for v in row] if isinstance(value, tuple) else [value]
             assert all(np.isfinite(v) for v in numbers if not isinstance(v, str))
         # In the range that the model declares, like values of a file.

@@ -5,7 +5,7 @@ task that follows it (Luo & Suda 2011, Section 3.2). Stages also end where a loo
 The rest of a loop's body after its last memory task belongs to the first period of the next
 iteration, the code after a kernel's last memory task to the last period.
 
-Costs of tasks come from a model's table in the device file that states them
+Costs of tasks come from a model's table that states them, that of the device file or derived
 (:func:`sweep.models.stated_facts`): by opcode, kind of number and whether an operand is a constant
 (``add.int_reg``), by class for instructions without a row, and for an access to global memory.
 """
@@ -291,20 +291,21 @@ def instruction_costs(device: Device) -> InstructionCosts:
     Parameters
     ----------
     device : Device
-        A device with a model's table that states instruction costs.
+        A device with a model's table that states instruction costs; one that is derived will do.
 
     Raises
     ------
     SweepError
-        The device file has no such table.
+        The device has no such table.
     """
     facts = stated_facts(device.model_parameters)
     memory = facts.get("memory_cost")
     rows, classes = (_rows(facts.get(name)) for name in ("opcode_costs", "class_costs"))
     if memory is None or not (classes or rows):
         raise SweepError(
-            f"device {device.key} has no table of instruction costs: its file needs the costs of an"
-            " access to memory and of opcodes or classes, as [model.luo_suda] has them"
+            f"device {device.key} has no table of instruction costs: its file needs"
+            " dram_latency_cycles and fp32_latency_cycles in [microbenchmark], from which costs are"
+            " derived, or the costs themselves as [model.luo_suda] has them"
         )
     return InstructionCosts(device.key, rows, classes, memory)
 
