@@ -27,6 +27,7 @@ COUNTS = ("lowest", "highest", "count", "share")
 
 POINTS = 20_000  # of a panel: more only blacken it
 FIRST = 10
+MOST_LEVEL = 6  # pairs of models whose names stand beside each other; those of more are turned
 
 
 def line_plot(
@@ -210,7 +211,10 @@ def models_plot(
     rows = list(dict.fromkeys((pair.kernel, pair.device) for pair in pairs))
     height = min(3.0 + 0.22 * len(rows), 14.0)
     title = f"Agreement of the models on {draw.words(objective)}"
-    with draw.picture(11.0, height, 1, 2, title, width_ratios=(1.0, 1.1)) as (figure, panels):
+    n_pairs = len({pair.models for pair in pairs})
+    left_width = max(5.2, 2.4 + 0.36 * n_pairs)
+    shape = {"width_ratios": (left_width, 5.8)}
+    with draw.picture(left_width + 5.8, height, 1, 2, title, **shape) as (figure, panels):
         left, right = panels[0]
         _draw_correlations(left, pairs, rows)
         varied = [pair for pair in pairs if np.isfinite(pair.correlation)]
@@ -235,15 +239,19 @@ def _draw_correlations(
     axes.set_facecolor(draw.INVALID["facecolor"])
     image = axes.imshow(table, cmap="RdBu", norm=TwoSlopeNorm(0, -1, 1), aspect="auto",
                         interpolation="none")  # fmt: skip
-    axes.set_xticks(range(len(columns)), [f"{a}\n{b}" for a, b in columns], fontsize=7)
+    look: dict[str, Any] = {"rotation": 90} if len(columns) > MOST_LEVEL else {}
+    axes.set_xticks(range(len(columns)), [f"{a}\n{b}" for a, b in columns], fontsize=7, **look)
     axes.set_yticks(range(len(rows)), [f"{k}, {d}" for k, d in rows], fontsize=7)
     axes.set_title("rank correlation; dot: same best configuration")
-    axes.figure.colorbar(image, ax=axes, label="Spearman's rank correlation [1]", shrink=0.8)
+    axes.figure.colorbar(image, ax=axes, label="Spearman's rank correlation", shrink=0.8)
 
 
 def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
     """Draw one model's predictions over another's."""
-    x, y = pair.values
+    factor, unit = scaled(
+        pair.values.ravel().tolist(), "s" if objective == "execution_time" else "1"
+    )
+    x, y = pair.values / factor
     _draw_points(axes, x, y, pair.regimes[0])
     both = np.array([max(x.min(), y.min()), min(x.max(), y.max())])
     if both[0] < both[1]:
@@ -252,10 +260,9 @@ def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
     axes.ticklabel_format(style="sci", scilimits=(-3, 4))
     draw.scale_axis(axes, "x", x)
     draw.scale_axis(axes, "y", y)
-    unit = "s" if objective == "execution_time" else "1"
     axes.set(
-        xlabel=f"{draw.words(objective)}, {pair.models[0]} [{unit}]",
-        ylabel=f"{draw.words(objective)}, {pair.models[1]} [{unit}]",
+        xlabel=draw.label(f"{draw.words(objective)}, {pair.models[0]}", unit),
+        ylabel=draw.label(f"{draw.words(objective)}, {pair.models[1]}", unit),
         title=f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})",
     )
     axes.legend(markerscale=4)

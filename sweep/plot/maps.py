@@ -23,6 +23,7 @@ Array = NDArray[Any]
 MAX_CELLS = 200_000
 POINTS_PER_CHARACTER = 5.6  # of a label's text, its box included
 BEST = draw.STAR | {"mec": "black"}
+LARGER_IS_BETTER = ("occupancy", "active_blocks_per_sm", "active_warps_per_sm")
 CLOSE = 1.05  # what lies within 5 % of the best is framed
 FRAME: dict[str, Any] = {"color": "#D0104C", "linewidth": 1.8, "linestyle": (0, (3, 1.5))}
 OTHER: dict[str, Any] = {"marker": "D", "mfc": "none", "mec": "black", "mew": 1.4, "ms": 8}
@@ -35,7 +36,7 @@ def heatmap(
     y: str,
     *,
     variable: str = "execution_time",
-    sense: str = "min",
+    sense: str | None = None,
     select: Mapping[str, Any] | None = None,
     where: str | None = None,
 ) -> draw.Picture:
@@ -49,8 +50,8 @@ def heatmap(
         Two dimensions; ``core_clock`` and ``memory_clock`` also where these are ratios.
     variable : str
         What is shown; each cell holds its best value over all other dimensions.
-    sense : str
-        ``"min"`` or ``"max"``.
+    sense : str, optional
+        ``"min"`` or ``"max"``; by default ``"max"`` for occupancy and what is resident with it.
     select, where
         As in :func:`sweep.query.best`; one kernel, device and model must remain.
 
@@ -66,6 +67,7 @@ def heatmap(
         The question does not fit the results, or several kernels, devices or models remain.
     """
     single = [dim for dim in ("device", "model") if dim not in (x, y)]
+    sense = sense or ("max" if variable in LARGER_IS_BETTER else "min")
     subject = Subject(data, "a heat map", [variable], [sense], select, where, single)
     shown = Map(subject, x, y, variable, sense)
     title = f"{draw.words(shown.variable).capitalize()} of {subject.place((x, y))}"

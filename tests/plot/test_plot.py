@@ -191,6 +191,8 @@ def test_heatmap__of_nothing_valid_and_of_the_largest_value():
     (largest, _) = heat("layout", "block_size", TREE, **options).axes
     assert words(largest.get_xticklabels()) == ["row", "column"]
     assert "largest over" in largest.get_title()
+    (by_default, _) = heat("layout", "block_size", TREE, **{**options, "sense": None}).axes
+    assert star(by_default) == star(largest)
     text = draw.label("active warps over the most that a multiprocessor holds", "1")
     assert min(map(len, text.split("\n"))) > 15
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from sweep import Plan, plot
 from sweep.cli import main
 from sweep.errors import QueryError
+from sweep.plot import draw
 from sweep.query import changed_configurations, compare_models, compare_results
 from sweep.query.agreement import average_ranks, model_pairs, spearman
 from sweep.runs.running import run
@@ -22,6 +24,9 @@ from sweep.specs import load_device
 
 FLAGS = {"flag_values": [0, 1, 2, 3, 4], "flag_meanings": "none a_1 a_2 b_1 b_2"}
 NAN = np.nan
+
+
+MODELS = ["a", "b", "luo_suda", "zhang_owens", "hong_kim", "combined"]
 
 
 def results(times, tiles=None, energies=None, regimes=None):
@@ -39,7 +44,7 @@ def results(times, tiles=None, energies=None, regimes=None):
     if regimes is not None:
         data["regime"] = (dims, numbers(regimes, np.uint8), FLAGS)
     tiles = np.arange(times.shape[-1]) if tiles is None else tiles
-    coords = {"model": ["a", "b"][: len(times)], "device": ["d"], "tile": tiles}
+    coords = {"model": MODELS[: len(times)], "device": ["d"], "tile": tiles}
     return xr.DataTree.from_dict({"k": xr.Dataset(data, coords)})
 
 
@@ -293,5 +298,16 @@ def test_models_plot__marks_shared_optima_and_names_the_worst(tmp_path):
     left, right = figure.axes[:2]
     assert len(left.lines) == 1
     assert "least agreement: k, d" in right.get_title()
-    assert "execution time, a [s]" == right.get_xlabel()
+    assert right.get_xlabel() == draw.label("execution time, a", "s")
     assert plot.save(figure, tmp_path / "models.png").stat().st_size > 5000
+
+
+def test_models_plot__names_of_fifteen_pairs_do_not_overlap():
+    times = 1e-4 * np.random.default_rng(1).uniform(1, 9, (6, 4))
+    figure = plot.models_plot(results(times, regimes=np.ones((6, 4))))
+    left, right = figure.axes[:2]
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in left.get_xticklabels()]
+    assert len(boxes) == 15
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+    assert "[µs]" in right.get_xlabel()
