@@ -14,20 +14,18 @@ from sweep.cli.parser import call_with
 from sweep.errors import SweepError, nearest
 
 if TYPE_CHECKING:
-    from sweep.importers.ptx.analysis import Analysis
     from sweep.space import KernelSpace
     from sweep.specs import Kernel
 
-MOST_REMARKS = 100
-
 
 def ptx(arguments: argparse.Namespace) -> int:
-    """Read PTX and print the kernel file, or write it; remarks go to the error stream."""
+    """Read PTX and print the kernel file, or write it; a summary goes to the error stream."""
     from sweep.importers.files import read_source
     from sweep.importers.ptx.analysis import analyse
     from sweep.importers.ptx.kernel_file import kernel_text
     from sweep.importers.ptx.parser import LARGEST_TEXT, read_ptx
     from sweep.importers.ptx.stages import instruction_costs
+    from sweep.importers.ptx.summary import check_complete, summary
     from sweep.models import model_names
     from sweep.space import with_derived
     from sweep.specs import load_device
@@ -39,26 +37,12 @@ def ptx(arguments: argparse.Namespace) -> int:
         costs = instruction_costs(with_derived(load_device(arguments.device), model_names()))
     try:
         analysis = call_with(analyse, arguments, read_ptx(text).entry(arguments.entry))
+        check_complete(analysis, text)
+        kernel = call_with(kernel_text, arguments, analysis, source=path.name, costs=costs)
     except SweepError as error:
         raise SweepError(f"{path}: {error}") from None
-    kernel = call_with(kernel_text, arguments, analysis, source=path.name, costs=costs)
-    return _deliver(arguments, kernel, path.name, _remarks(analysis))
-
-
-def _remarks(analysis: Analysis) -> list[str]:
-    """Return reservations about the kernel file, one per line."""
-    remarks = [unknown.remark() for unknown in analysis.unknown[:MOST_REMARKS]]
-    if len(analysis.unknown) > MOST_REMARKS:
-        remarks.append(f"{len(analysis.unknown) - MOST_REMARKS} more opcodes are unknown")
-    remarks += analysis.notes
-    for loop in analysis.graph.loops:
-        if loop.trips is None:
-            label = loop.label.name
-            remarks.append(
-                f"the loop at {label} (line {loop.label.line}) has no constant trip count:"
-                f" {loop.size} = 1, or give --trip '{label}=N'"
-            )
-    return remarks
+    return _deliver(arguments, kernel, path.name,
+                    ["\n  ".join(summary(analysis, arguments.registers))])  # fmt: skip
 
 
 def profile(arguments: argparse.Namespace) -> int:

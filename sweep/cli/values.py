@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from sweep.errors import PlanError, QueryError, SweepError
+from sweep.expressions import Expression
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40, "PI": 2**50}  # fmt: skip
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 BANDWIDTH = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([kMGT]i?)?(B|bit)/s")
 
@@ -111,6 +113,17 @@ def labelled(words: Sequence[str], option: str) -> dict[str, float]:
         if not label:
             raise SweepError(f"{option} {word}: must be LABEL=NUMBER")
     return found
+
+
+def trip_counts(words: Sequence[str], option: str) -> dict[str, float | str]:
+    """Return trip counts by label: numbers, and expressions over sizes as they are."""
+    parts = [word.partition("=") for word in words]
+    texts = {label: text for label, _, text in parts if text and not _NUMBER.fullmatch(text)}
+    for text in texts.values():
+        Expression.parse(text)
+    # A number for each, so that labels are checked in one place.
+    checked = [f"{label}{equals}{0 if label in texts else text}" for label, equals, text in parts]
+    return {label: texts.get(label, n) for label, n in labelled(checked, option).items()}
 
 
 def ends(text: str, option: str) -> tuple[float, ...]:

@@ -75,7 +75,12 @@ class Analysis:
     @property
     def sizes(self) -> dict[str, float]:
         """Unknown trip counts by name, each with its default of one iteration."""
-        return {loop.size: 1.0 for loop in self.graph.loops if loop.trips is None}
+        return {loop.size: 1.0 for loop in self.open_loops}
+
+    @property
+    def open_loops(self) -> list[Loop]:
+        """The loops whose trip counts neither the text nor the user tells."""
+        return [x for x in self.graph.loops if x.trips is None and not x.formula]
 
     def instructions(self, sizes: Mapping[str, float] | None = None) -> dict[str, float]:
         """Return dynamic instructions per thread by class, including ``barrier``.
@@ -99,7 +104,7 @@ class Analysis:
 def analyse(
     function: Function,
     *,
-    trips: Mapping[str, float] | None = None,
+    trips: Mapping[str, float | str] | None = None,
     branches: Mapping[str, float] | None = None,
     arguments: Mapping[str, float] | None = None,
     block: Sides | None = None,
@@ -112,8 +117,9 @@ def analyse(
     ----------
     function : Function
         A kernel.
-    trips : mapping of str to float, optional
-        Iterations per entry of a loop, by the label of its header, with or without ``$``.
+    trips : mapping of str to float or str, optional
+        Iterations per entry of a loop, by the label of its header, with or without ``$``: a number,
+        or an expression over sizes.
     branches : mapping of str to float, optional
         The share of conditional branches to a label that are taken, by label. Without it, both
         sides are counted in full.
@@ -160,9 +166,11 @@ def analyse(
     return Analysis(function, graph, parts, how, registers, *memory, block, unknown, tuple(notes))
 
 
-def _check(trips: Mapping[str, float], branches: Mapping[str, float], block: Sides | None) -> None:
+def _check(
+    trips: Mapping[str, float | str], branches: Mapping[str, float], block: Sides | None
+) -> None:
     for label, trip in trips.items():
-        if not 0 <= trip <= 2**53:
+        if not isinstance(trip, str) and not 0 <= trip <= 2**53:
             raise PtxError(f"trip count {label} = {trip:g}: outside the range 0 to 2**53")
     for label, share in branches.items():
         if not 0 <= share <= 1:
@@ -260,7 +268,7 @@ def _refuse_unused(wanted: Iterable[str], place: str, blocks: Iterable[Block]) -
             raise PtxError(f"no {place} '{name}'{nearest(name, listed)}{there_are}")
 
 
-def _complete_trips(graph: Graph, trips: Mapping[str, float]) -> None:
+def _complete_trips(graph: Graph, trips: Mapping[str, float | str]) -> None:
     """Set the user's trip counts, and name those that are unknown."""
     _refuse_unused(trips, "loop at", (loop.header for loop in graph.loops))
     by_label = {_key(name): value for name, value in trips.items()}
@@ -268,8 +276,11 @@ def _complete_trips(graph: Graph, trips: Mapping[str, float]) -> None:
     for loop in graph.loops:
         labels = [_key(label.name) for label in loop.header.labels]
         found = [by_label[label] for label in labels if label in by_label]
-        if found:
-            loop.trips, loop.origin = found[-1], "given"
+        if found and isinstance(found[-1], str):
+            loop.trips, loop.formula, loop.origin = None, found[-1], "given"
+            loop.size = _size_name(loop, names)
+        elif found:
+            loop.trips, loop.origin = float(found[-1]), "given"
         elif loop.header.share == 0:
             loop.trips, loop.origin = 0.0, "constant"
         elif loop.trips is None:

@@ -105,6 +105,8 @@ class Loop:
         other exits), ``given`` (by the user) or ``open`` (unknown).
     size : str
         The name of an unknown trip count in the kernel file, else ``""``.
+    formula : str
+        What the user says of an unknown trip count: an expression over sizes.
     """
 
     header: Block
@@ -116,6 +118,7 @@ class Loop:
     trips: float | None = None
     origin: str = "open"
     size: str = ""
+    formula: str = ""
 
     def __contains__(self, block: Block) -> bool:
         return 0 <= block.number - self.header.number < self.length

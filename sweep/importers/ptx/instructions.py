@@ -17,10 +17,12 @@ The classes are those of kernel files. Some rules:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from sweep.importers.ptx.lanes import Numbers, sectors_of, wavefronts_of
 from sweep.importers.ptx.module import ISA, Instruction
 from sweep.importers.ptx.registers import UNKNOWN, WARP, Sides, Value, Values
 
@@ -81,6 +83,8 @@ class Shape(NamedTuple):
         Why the pattern is assumed; ``""`` if it follows from the addresses.
     origin : str
         A special kind of memory: ``local memory``, ``texture``, ``atomic``; else ``""``.
+    transactions : float
+        Sectors, or passes through the banks, of a warp's word where no pattern says it; else 0.
     """
 
     space: str
@@ -93,6 +97,7 @@ class Shape(NamedTuple):
     z: int = 0
     assumed: str = ""
     origin: str = ""
+    transactions: float = 0.0
 
 
 _CLASS_OF = {opcode: kind for kind, opcodes in ISA["classes"].items() for opcode in opcodes}
@@ -265,12 +270,13 @@ def shapes_of(
         Width, height and depth of a block, if known.
     """
     found = [values.of(address) for address in instruction.addresses]
+    lanes = [values.lanes and values.lanes.of(address) for address in instruction.addresses]
     direction, size = meaning.direction, meaning.bytes
     if meaning.also_shared:
         to, source = (*found, UNKNOWN, UNKNOWN)[:2]
         return (
-            _shape(_plain("global", direction, size), source, size, block),
-            _shape(_plain("shared", meaning.also_shared, size), to, size, block),
+            _shape(_plain("global", direction, size), source, size, block, lanes[1:2]),
+            _shape(_plain("shared", meaning.also_shared, size), to, size, block, lanes[:1]),
         )
     value = found[0] if found else UNKNOWN
     space = meaning.kind
@@ -290,7 +296,7 @@ def shapes_of(
         shape = _shape(shape, value._replace(x=None), size, block)
         pattern = "strided" if space == "shared" else "coalesced"
         return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
-    return (_shape(shape, value, size, block),)
+    return (_shape(shape, value, size, block, lanes[:1]),)
 
 
 def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
@@ -300,8 +306,12 @@ def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
     return Shape(space, direction, word, -(-(size or 4) // word), pattern, x, origin=origin)
 
 
-def _shape(shape: Shape, value: Value, size: int, block: Sides | None) -> Shape:
+def _shape(
+    shape: Shape, value: Value, size: int, block: Sides | None, lanes: Sequence[Any] = ()
+) -> Shape:
     """Return an access with the pattern that follows from its address."""
+    if not value.is_affine and size and lanes and lanes[0] is not None:
+        return _by_lanes(shape, lanes[0], size)
     if not value.is_affine:
         return shape._replace(assumed="the address is no linear function of the thread's index")
     if not size:
@@ -317,6 +327,17 @@ def _shape(shape: Shape, value: Value, size: int, block: Sides | None) -> Shape:
     if has_short_rows and None in (value.y, value.z) and not found.assumed:
         return found._replace(assumed=_SHORT_ROWS)
     return found
+
+
+def _by_lanes(shape: Shape, addresses: Numbers, size: int) -> Shape:
+    """Return an access with the transactions that its threads' addresses make."""
+    if shape.space == "shared":
+        found, least = wavefronts_of(addresses, size), max(size / 4.0, 1.0)
+    else:
+        found, least = sectors_of(addresses, size), float(size)
+        if (addresses == addresses[0]).all():
+            return shape._replace(pattern="broadcast")
+    return shape if found <= least else shape._replace(transactions=found / shape.words)
 
 
 def _along_x(shape: Shape, value: Value, size: int) -> Shape:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
+from sweep.expressions import Expression
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
 from sweep.importers.ptx.instructions import Shape
+from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.stages import InstructionCosts, Stage, added
 from sweep.specs.kernel import KernelFile, Value, toml
 
@@ -35,6 +37,7 @@ def kernel_text(
     registers: int | None = None,
     grid: tuple[int, ...] | None = None,
     dynamic_shared: int | None = None,
+    sizes: Mapping[str, float] | None = None,
     costs: InstructionCosts | None = None,
 ) -> str:
     """Return the kernel file of an analysed kernel.
@@ -51,6 +54,8 @@ def kernel_text(
         Blocks in the grid in x, y, z.
     dynamic_shared : int, optional
         Dynamic shared memory per block [bytes].
+    sizes : mapping of str to float, optional
+        Values of the problem sizes that trip counts name.
     costs : InstructionCosts, optional
         A device's instruction table; if given, comments state the costs of tasks and P.
 
@@ -58,6 +63,11 @@ def kernel_text(
     -------
     str
         The text, which :func:`sweep.specs.parse_kernel` accepts.
+
+    Raises
+    ------
+    PtxError
+        A trip count names a size that has no value.
     """
     name, module = analysis.function.name, analysis.function.module
     file = KernelFile(
@@ -71,12 +81,13 @@ def kernel_text(
     # The launch and the resources add sizes, the code adds derived names: their tables come first.
     for table in ("sizes", "parameters", "derived", "launch", "resources"):
         file.table(f"[{table}]", writer.tables[table])
+    writer.trip_counts(sizes or {})
     writer.code()
     writer.loops()
     writer.launch(grid)
     writer.resources(registers, dynamic_shared)
-    for loop in analysis.graph.loops:
-        if loop.trips is None:
+    for loop in analysis.open_loops:
+        if loop.size not in writer.tables["sizes"]:
             why = f"one iteration of the loop at {loop.label.name}: the text does not tell"
             writer.assume("sizes", loop.size, 1, why)
     file.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
@@ -178,6 +189,8 @@ class _Writer:
         yield "share was given; instructions under a predicate count as executed."
         for loop in loops[:MOST_LOOPS]:
             trips = f"open, {loop.size} below"
+            if loop.formula:
+                trips = f"{loop.formula} iterations, given"
             if loop.trips is not None:
                 how = "the most that the text allows" if loop.origin == "most" else loop.origin
                 trips = f"{toml(loop.trips)} iterations, {how}"
@@ -197,6 +210,18 @@ class _Writer:
                 share = computation / (computation + memory)
                 proportion = f"computation instruction proportion P = {share:.4f}"
                 yield f"On {self.costs.device}: {proportion}."
+
+    def trip_counts(self, sizes: Mapping[str, float]) -> None:
+        """Add the trip counts that are expressions, and the sizes that they name."""
+        known = {"block_size"} if self.analysis.block is None else set()
+        for loop in (loop for loop in self.analysis.graph.loops if loop.formula):
+            for name in sorted(Expression.parse(loop.formula).names - known):
+                if name not in sizes:
+                    label = loop.label.name
+                    raise PtxError(f"--trip '{label}={loop.formula}': give the size {name}, "
+                                   f"--size {name}=N")  # fmt: skip
+                self.assume("sizes", name, sizes[name], _GIVEN)
+            self.tables["derived"][loop.size] = loop.formula
 
     def launch(self, grid: tuple[int, ...] | None) -> None:
         """Fill in the launch, and add the sizes and parameters that it needs."""
@@ -295,9 +320,13 @@ class _Writer:
             comments.append(f"{size} in one instruction, counted each.")
         if is_global or shape.bytes != 4:
             values["bytes"] = shape.bytes
-        if is_global or shape.pattern != "strided" or shape.assumed:
+        if shape.transactions:
+            values |= {"pattern": "measured", "transactions": shape.transactions}
+        elif is_global or shape.pattern != "strided" or shape.assumed:
             values["pattern"] = shape.pattern
-        if shape.pattern == "affine":
+        if shape.transactions:
+            comments.append("Transactions of a warp, by the addresses of the block's threads.")
+        elif shape.pattern == "affine":
             values |= {"x": shape.x, "y": shape.y} | ({"z": shape.z} if shape.z else {})
         elif shape.pattern == "strided":
             values["stride"] = shape.x

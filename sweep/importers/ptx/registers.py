@@ -15,9 +15,11 @@ place, and reserves some registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from sweep.importers.ptx.control_flow import Block, Graph
+from sweep.importers.ptx.lanes import Lanes
 from sweep.importers.ptx.module import Address, Function, Instruction, Operand, Register, Variable
 from sweep.importers.ptx.tokens import integer_of
 
@@ -234,6 +236,7 @@ class Values:
             variable.name: Value(alignment=variable.alignment, space=variable.space)
             for variable in (*variables, *function.variables)
         }
+        self._function, self._block = function, block
         self._fixed["%ntid.x"] = Value(alignment=WARP)
         self._fixed |= _INDEX
         for name, sides in (("%ntid", block), ("%nctaid", grid)):
@@ -258,6 +261,13 @@ class Values:
         if literal is not None:
             return number(literal)
         return UNKNOWN if operand.startswith(("%tid", "%lane")) else Value()
+
+    @cached_property
+    def lanes(self) -> Lanes | None:
+        """The registers thread by thread, if the block is known."""
+        if self._block is None:
+            return None
+        return Lanes(self._function, self._block, self._arguments)
 
     def result(self, instruction: Instruction) -> Value:
         """Return the value that an instruction writes."""

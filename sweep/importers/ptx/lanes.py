@@ -1,0 +1,161 @@
+"""Addresses that are no linear function of the thread's index, worked out thread by thread.
+
+Compilers of tensor languages compute addresses with masks, shifts and exclusive ors of the thread's
+index. Where the size of the block is known, each register gets the number that every thread of the
+first block has in it when it is first written: pointers are 0 (they are aligned), integer arguments
+that nobody gave are :data:`WIDE`, so that the rows of a matrix lie apart.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.importers.ptx.module import Address, Function, Instruction, Operand, Register
+from sweep.importers.ptx.tokens import integer_of
+
+Numbers = NDArray[np.int64]
+
+WIDE = 4096
+"""An integer argument that is not known, such as the width of a matrix."""
+
+WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
+
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+    "gt": operator.gt, "ge": operator.ge, "lo": operator.lt, "ls": operator.le,
+    "hi": operator.gt, "hs": operator.ge,
+}  # fmt: skip
+_TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "mul24": operator.mul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+    "min": np.minimum, "max": np.maximum,
+    "shl": lambda a, b: a << np.clip(b, 0, 63), "shr": lambda a, b: a >> np.clip(b, 0, 63),
+    "div": lambda a, b: a // np.where(b == 0, 1, b), "rem": lambda a, b: a % np.where(b == 0, 1, b),
+}  # fmt: skip
+_FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f64"}
+
+
+class Lanes:
+    """The integer registers of the threads of one block.
+
+    Parameters
+    ----------
+    function : Function
+        A function with its calls inlined.
+    block : tuple of int
+        Width, height and depth of a block.
+    arguments : mapping of str to int
+        Known arguments by name.
+    """
+
+    def __init__(
+        self, function: Function, block: tuple[int, int, int], arguments: Mapping[str, int]
+    ) -> None:
+        x, y, z = block
+        linear = np.arange(-(-x * y * z // WARP) * WARP)
+        self._fixed = {f"%ntid.{axis}": np.full_like(linear, n)
+                       for axis, n in zip("xyz", block, strict=True)}  # fmt: skip
+        self._fixed |= {
+            "%tid.x": linear % x, "%tid.y": linear // x % y, "%tid.z": linear // (x * y) % z,
+            "%laneid": linear % WARP, "%warpid": linear // WARP,
+        }  # fmt: skip
+        self._parameters = {p.name: p for p in function.parameters}
+        self._arguments = arguments
+        self._zero = np.zeros_like(linear)
+        self._found: dict[Register, Numbers | None] = {}
+        with np.errstate(all="ignore"):
+            for instruction in function.instructions():
+                self._write(instruction)
+
+    def of(self, operand: Operand) -> Numbers | None:
+        """Return the numbers of an operand, ``None`` if they are not known."""
+        if isinstance(operand, Address):
+            base = self.of(operand.base) if operand.base else self._zero
+            return None if base is None else base + operand.offset
+        if isinstance(operand, Register):
+            return self._found.get(operand)
+        if isinstance(operand, tuple):
+            return None
+        if operand in self._fixed:
+            return self._fixed[operand]
+        literal = integer_of(operand)
+        if literal is not None:
+            return self._zero + literal if abs(literal) < 2**62 else None
+        return self._zero  # variables, and what is the same for all threads of a block
+
+    def _write(self, instruction: Instruction) -> None:
+        """Set the registers that an instruction is the first to write."""
+        _, written = instruction.reads_and_writes
+        new = [register for register in written if register not in self._found]
+        if new:
+            value = self._result(instruction) if len(written) == 1 else None
+            self._found |= dict.fromkeys(new, value)
+
+    def _result(self, instruction: Instruction) -> Numbers | None:
+        opcode, modifiers = instruction.opcode, instruction.modifiers
+        if not _FLOATS.isdisjoint(modifiers):
+            return None
+        if opcode in ("ld", "ldu"):
+            return self._parameter(instruction)
+        values = [self.of(operand) for operand in instruction.operands[1:]]
+        known = [value for value in values if value is not None]
+        if not values or len(known) < len(values) or "hi" in modifiers:
+            return None
+        return _computed(opcode, modifiers, known)
+
+    def _parameter(self, instruction: Instruction) -> Numbers | None:
+        address = next(iter(instruction.addresses), None)
+        name = str(address.base) if address is not None else ""
+        if name not in self._parameters or address is None or address.offset:
+            return None
+        is_pointer = (self._parameters[name].bytes or 0) >= 8
+        return self._zero + self._arguments.get(name, 0 if is_pointer else WIDE)
+
+
+def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) -> Numbers | None:
+    """Return the result of an integer instruction, ``None`` of one that is not followed."""
+    first = values[0]
+    if opcode in ("mov", "cvt", "cvta") and len(values) == 1:
+        return first
+    if opcode in _TWO and len(values) == 2:
+        return np.asarray(_TWO[opcode](*values))
+    if opcode in ("mad", "mad24") and len(values) == 3:
+        return first * values[1] + values[2]
+    if opcode == "neg":
+        return -first
+    if opcode == "setp" and modifiers and modifiers[0] in _COMPARED and len(values) == 2:
+        return np.asarray(_COMPARED[modifiers[0]](*values)).astype(np.int64)
+    if opcode == "selp" and len(values) == 3:
+        return np.where(values[2] != 0, first, values[1])
+    if opcode == "bfe" and len(values) == 3:
+        return (first >> values[1]) & ((1 << np.clip(values[2], 0, 62)) - 1)
+    return None
+
+
+def sectors_of(addresses: Numbers, size: int) -> float:
+    """Return the 32-byte sectors that a warp's access touches, as the mean over the warps."""
+    first, last = addresses // SECTOR, (addresses + size - 1) // SECTOR
+    counts = [
+        len({sector for a, b in zip(low, high, strict=True) for sector in range(a, b + 1)})
+        for low, high in zip(first.reshape(-1, WARP), last.reshape(-1, WARP), strict=True)
+    ]
+    return float(np.mean(counts))
+
+
+def wavefronts_of(addresses: Numbers, size: int) -> float:
+    """Return the passes through 32 banks of a warp's access, as the mean over the warps.
+
+    Words of 8 bytes are served for half a warp at a time, those of 16 for a quarter; lanes that
+    access the same word share a pass.
+    """
+    served = WARP * BANK // max(size, BANK)
+    counts = []
+    for lanes in addresses.reshape(-1, served):
+        words = np.unique(lanes[:, np.newaxis] // BANK + np.arange(max(size // BANK, 1)))
+        counts.append(np.bincount(words % BANKS).max())
+    return float(np.sum(counts)) * WARP / len(addresses)

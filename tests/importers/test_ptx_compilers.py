@@ -1,0 +1,120 @@
+"""Five kernels as three compilers write them: from PTX to a predicted time."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from sweep.cli import main
+from sweep.importers.ptx.analysis import analyse
+from sweep.importers.ptx.parser import read_ptx
+
+FOLDER = Path(__file__).parents[1] / "data" / "ptx" / "compilers"
+N = 4096.0
+OPEN = {"c": N, "n": N}
+
+# What is known of the launch, and trip counts of loops in their order; the remainder of a loop that
+# the compiler unrolled by four has none.
+STRIDED = [0, "c / 1024"] * 3
+GIVEN = {
+    ("cuda", "saxpy"): ({}, []),
+    ("numba", "saxpy"): ({}, []),
+    ("triton", "saxpy"): ({}, []),
+    ("cuda", "stencil"): ({"block": (32, 8, 1)}, []),
+    ("numba", "stencil"): ({"block": (32, 8, 1)}, []),
+    ("triton", "stencil"): ({}, []),
+    ("cuda", "reduction"): ({"block": (256, 1, 1)}, ["n / 64"]),
+    ("numba", "reduction"): ({"block": (256, 1, 1)}, [0, "n / 256"]),
+    ("triton", "reduction"): ({}, []),
+    ("cuda", "matmul"): ({"block": (16, 16, 1)}, ["n / 16"]),
+    ("numba", "matmul"): ({"block": (16, 16, 1)}, ["n / 16"]),
+    ("triton", "matmul"): ({}, ["n / 32"]),
+    ("cuda", "softmax"): ({"block": (256, 1, 1)}, STRIDED),
+    ("numba", "softmax"): ({"block": (256, 1, 1)}, STRIDED),
+    ("triton", "softmax"): ({}, []),
+}
+
+# Bytes that a thread loads from and stores to global memory, and its single-precision or matrix
+# instructions where they can be counted by hand. Triton's threads have eight elements of saxpy, and
+# two of the stencil. Its loop of matmul has two steps before it; 64 x 64 x 32 are 16 products of
+# 16 x 8 x 16 for each of four warps. Triton's reduction and softmax have eight elements a thread.
+EXPECTED = {
+    ("cuda", "saxpy"): (8, 4, 1), ("numba", "saxpy"): (8, 4, 1), ("triton", "saxpy"): (64, 32, 8),
+    ("cuda", "stencil"): (20, 4, 5), ("numba", "stencil"): (20, 4, 5),
+    ("triton", "stencil"): (40, 8, 10),
+    ("cuda", "reduction"): (4 * N / 64 + 4, 0, N / 64 + 8),
+    ("numba", "reduction"): (4 * N / 64 + 4, 0, None), ("triton", "reduction"): (32 + 4, 0, None),
+    ("cuda", "matmul"): (8 * N / 16, 4, N), ("numba", "matmul"): (8 * N / 16, 4, N),
+    ("triton", "matmul"): (64 * (N / 32 + 2), 128, 16 * N / 32),
+    ("cuda", "softmax"): (3 * 4 * N / 256, 4 * N / 256, None),
+    ("numba", "softmax"): (3 * 4 * N / 256, 4 * N / 256, None),
+    ("triton", "softmax"): (32, 32, None),
+}  # fmt: skip
+
+
+def trips_of(function, given, counts):
+    loops = list(dict.fromkeys(x.label.name for x in analyse(function, **given).open_loops))
+    assert len(loops) == len(counts), loops
+    return dict(zip(loops, counts, strict=True))
+
+
+def check(text, case):
+    """Check counts and patterns of one kernel's PTX."""
+    given, counts = GIVEN[case]
+    function = read_ptx(text).entry(None)
+    found = analyse(function, trips=trips_of(function, given, counts), **given)
+    assert not found.open_loops and not found.unknown
+    sizes = {x.size: eval(x.formula, {}, OPEN) for x in found.graph.loops if x.formula}
+    moved = defaultdict(float)
+    for shape, n in found.accesses(sizes).items():
+        assert not shape.assumed or "matrix together" in shape.assumed or given, shape
+        moved[shape.space, shape.direction] += n * shape.bytes * shape.words
+    loads, stores, floats = EXPECTED[case]
+    assert (moved["global", "load"], moved["global", "store"]) == (loads, stores)
+    assert floats in (None, found.instructions(sizes)["fp32"])
+    return found
+
+
+@pytest.mark.parametrize("case", EXPECTED, ids=" ".join)
+def test_counts_are_those_of_the_source(case):
+    found = check((FOLDER / f"{'_'.join(case)}.ptx").read_text(encoding="utf-8"), case)
+    if case == ("triton", "softmax"):  # lanes exchange their sums, and no bank is asked twice
+        assert not any(s.transactions for s in found.accesses() if s.space == "shared")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EXPECTED, ids=" ".join)
+def test_two_commands_from_ptx_to_a_time(case, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = FOLDER / f"{'_'.join(case)}.ptx"
+    given, counts = GIVEN[case]
+    trips = trips_of(read_ptx(path.read_text(encoding="utf-8")).entry(None), given, counts)
+    words = [f"--trip={label}={count}" for label, count in trips.items()]
+    words += [f"--block={','.join(map(str, sides))}" for sides in given.values()]
+    words += [f"--size={name}={N}" for name in "cn" if any(name in str(n) for n in counts)]
+    assert main(["ptx", str(path), *words, "-o", "kernel.toml"]) == 0
+    assert len(capsys.readouterr().err.splitlines()) <= 10
+    plan = 'schema = 1\nkernels = ["./kernel.toml"]\ndevices = ["a100_40gb"]\n'
+    Path("plan.toml").write_text(plan, encoding="utf-8")
+    assert main(["best", "plan.toml", "--format", "csv", "--columns", "execution_time"]) == 0
+    time = float(capsys.readouterr().out.split()[1])
+    assert 1e-6 < time < 0.1
+
+
+COMPILERS = {"triton": "triton", "numba": "numba_cuda"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILERS)
+def test_real__compilers_write_what_is_on_record(name, monkeypatch):
+    """With ``pip install -e '.[compilers]'``."""
+    if importlib.util.find_spec(COMPILERS[name]) is None:
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    texts = importlib.import_module(f"kernels_{name}").all_texts()
+    for kernel, text in texts.items():
+        check(text, (name, kernel))
