@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sweep.errors import PlanError, QueryError, SweepError
-from sweep.expressions import Expression
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
          "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40, "PI": 2**50}  # fmt: skip
@@ -117,6 +116,8 @@ def labelled(words: Sequence[str], option: str) -> dict[str, float]:
 
 def trip_counts(words: Sequence[str], option: str) -> dict[str, float | str]:
     """Return trip counts by label: numbers, and expressions over sizes as they are."""
+    from sweep.expressions import Expression  # NumPy, which `sweep --help` need not load
+
     parts = [word.partition("=") for word in words]
     texts = {label: text for label, _, text in parts if text and not _NUMBER.fullmatch(text)}
     for text in texts.values():
