@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.compiler.passes import endings
+from sweep.compiler.passes import BUILDING, endings
 from sweep.compiler.selections import NAMES
 from sweep.compiler.source import Pass, Point
 
@@ -48,9 +48,14 @@ def _releasing(lines: Sequence[str]) -> list[str]:
     ]
 
 
-@cache
 def get_arrays_pass(which: Pass) -> Callable[[Inputs], dict[str, Array]]:
     """Return a function from a pass's inputs to its outputs, in shapes that broadcast."""
+    with BUILDING:
+        return _built(which)
+
+
+@cache
+def _built(which: Pass) -> Callable[[Inputs], dict[str, Array]]:
     namespace: dict[str, Any] = {**NAMES, "__name__": __name__}
     # The text is written from checked expressions of registered models, never from a file.
     exec(compile(arrays_source(which), f"<arrays of {which.model}>", "exec"), namespace)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple
 
 from sweep.compiler import reductions
@@ -173,12 +173,13 @@ def endings(which: Pass, point: Point) -> tuple[list[str], list[Output]]:
     return lines, outputs
 
 
-_COMPILING = Lock()
+BUILDING = RLock()
+"""One thread at a time writes a pass: CPython's ``ast`` module fails in two at once."""
 
 
 def get_pass(which: Pass) -> Callable[..., Any]:
     """Return a compiled pass, built once per process."""
-    with _COMPILING:
+    with BUILDING:
         return _built(which)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numba
 import numpy as np
 import pytest
 
+from sweep.compiler import arrays
 from sweep.compiler.selections import NAMES, written
+from sweep.compiler.source import Pass
 
 NUMBERS = (-1.5, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan)
 
@@ -37,3 +41,21 @@ def test_expressions_mean_what_python_says(text):
     for result in (np.broadcast_to(np.asarray(found, float), len(values)), in_pass):
         same = (result == single) & (np.signbit(result) == np.signbit(single))
         assert (same | (np.isnan(result) & np.isnan(single))).all()
+
+
+def test_one_thread_at_a_time_writes_a_pass(monkeypatch):
+    """The ``ast`` module of CPython 3.11 fails where two threads use it at once."""
+    inside, most = [], []
+
+    def slow_source(which):
+        inside.append(which)
+        most.append(len(inside))
+        time.sleep(0.02)
+        inside.remove(which)
+        return "def evaluate(given):\n    return {}"
+
+    monkeypatch.setattr(arrays, "arrays_source", slow_source)
+    passes = [Pass("hong_kim", "corrected", "rows", (f"never_{i}",)) for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(arrays.get_arrays_pass, passes))
+    assert most == [1, 1, 1, 1]
