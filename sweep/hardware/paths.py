@@ -17,11 +17,12 @@ _LINKS = (("", 8e9), ("3.5", 15.75e9), ("8.0", 31.5e9), ("9.0", 63e9))
 _SUSTAINED = 12.0 / 15.75
 _LATENCY = 1e-6
 _TAGS = 256.0
-# Texture units of a multiprocessor, by NVIDIA's white papers: GeForce 8800 and GTX 200 (8 for a
-# cluster of two, from 1.2 on of three), Fermi (4), GF104 (8), Kepler GK110 (16), GTX 980 (8),
-# Tesla P100 (4), GeForce GTX 1080 (8), Tesla V100, Turing, A100 and later (4).
-_TEXTURE_UNITS = (("", 4.0), ("1.2", 8.0 / 3.0), ("2.0", 4.0), ("2.1", 8.0), ("3.0", 16.0),
-                  ("5.0", 8.0), ("6.0", 4.0), ("6.1", 8.0), ("7.0", 4.0))  # fmt: skip
+# Texture units of a multiprocessor, NVIDIA's white papers as recalled: GeForce 8800 (4 addresses a
+# clock for a cluster of two), its successors (8 for two), GTX 200 (8 for three), Fermi (4), GF104
+# (8), Kepler GK110 (16), GTX 980 (8), Tesla P100 (4), GeForce GTX 1080 (8), later ones (4).
+_TEXTURE_UNITS = (("", 2.0), ("1.1", 4.0), ("1.2", 8.0 / 3.0), ("2.0", 4.0), ("2.1", 8.0),
+                  ("3.0", 16.0), ("5.0", 8.0), ("6.0", 4.0), ("6.1", 8.0),
+                  ("7.0", 4.0))  # fmt: skip
 
 
 def _since(table: tuple[tuple[str, float], ...], capability: str) -> float:

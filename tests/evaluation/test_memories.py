@@ -158,6 +158,10 @@ def test_texture_units__of_the_file_or_the_capability():
         return texture_passes(DeviceFacts({"chip.warp_size": 32} | values, capability, vendor, {}))
 
     assert [passes(c) for c in ("3.5", "5.2", "6.1", "7.5", "8.6")] == [2, 2, 2, 4, 8]
+    # GPUs of 2008 share the units of a cluster: 4 addresses for two, 8 for two or three processors.
+    times = [passes(c, **{"chip.texture_units_per_sm": n})
+             for c, n in (("1.0", 2), ("1.1", 4), ("1.3", 8 / 3))]  # fmt: skip
+    assert [passes(c) for c in ("1.0", "1.1", "1.3")] == times and times[2] == 1.5 * times[1]
     assert passes("8.6", **{"chip.texture_units_per_sm": 8}) == 4
     assert passes("", "AMD") == 4
     assert texture_passes(DeviceFacts({}, "8.6", "NVIDIA", {})) is None
