@@ -160,11 +160,51 @@ def test_dedispersion_as_compiled(device, x, y, loads, waits, integers):
     )
 
 
-def test_pairs_of_rdna_3():
-    """0.75 instructions a multiply-add on average of what clang makes of xgemm for gfx1100."""
+PAIRED = [  # MWG, NWG, MDIMC, NDIMC; instructions a multiply-add in machine code of gfx1100
+    (16, 32, 8, 16, 0.82), (32, 32, 8, 8, 0.64), (64, 64, 8, 16, 0.51), (64, 128, 16, 8, 0.5),
+    (128, 64, 8, 8, 0.52),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "n", "x", "y", "share"), PAIRED)
+def test_pairs_of_rdna_3(m, n, x, y, share):
     counts = [
-        launched("xgemm", device, MWG=64, NWG=64, KWG=16, MDIMC=8, NDIMC=16, MDIMA=8, NDIMB=16,
-                 VWM=2, VWN=2, STRM=0, STRN=0, SA=1, SB=1).workload.instructions["fp32"].item()
+        launched("xgemm", device, MWG=m, NWG=n, KWG=32, MDIMC=x, NDIMC=y, MDIMA=8, NDIMB=8,
+                 VWM=2, VWN=2, STRM=0, STRN=0, SA=0, SB=0).workload.instructions["fp32"].item()
         for device in ("radeon_pro_w6600", "radeon_pro_w7800")
     ]  # fmt: skip
-    assert counts[1] / counts[0] == pytest.approx(0.75, abs=1e-3)
+    assert counts[1] / counts[0] == pytest.approx(share, abs=0.06)
+
+
+# Target, MWG, NWG, KWG, MDIMC, NDIMC, MDIMA, NDIMB, VWM, VWN, STRM, STRN, SA, SB; of machine code
+# with k = 256: vector instructions, words spilled, loads and stores of global memory.
+XGEMM = [
+    (("gfx90a", 64, 128, 16, 16, 8, 32, 8, 1, 2, 1, 1, 1, 1), 16979, 0, 417),
+    (("gfx90a", 128, 64, 32, 8, 8, 32, 16, 2, 2, 0, 1, 0, 1), 22864, 9284, 1225),
+    (("gfx90a", 32, 64, 16, 8, 8, 8, 16, 1, 2, 0, 1, 0, 0), 10838, 0, 1296),
+    (("gfx1100", 128, 64, 16, 16, 8, 16, 32, 2, 1, 0, 1, 0, 0), 11240, 0, 2592),
+    (("gfx1100", 32, 128, 32, 16, 8, 16, 16, 2, 8, 1, 0, 1, 0), 6288, 0, 1113),
+    (("gfx1100", 128, 128, 32, 8, 16, 8, 32, 8, 1, 1, 0, 0, 0), 21301, 0, 1600),
+    (("gfx906", 64, 128, 16, 16, 8, 32, 8, 1, 2, 1, 1, 1, 1), 18553, 8086, 417),
+    (("gfx906", 128, 64, 32, 32, 8, 32, 16, 4, 4, 1, 0, 0, 0), 11319, 0, 784),
+    (("gfx906", 64, 128, 32, 8, 8, 16, 8, 4, 2, 1, 1, 0, 0), 36512, 28467, 2624),
+    (("gfx1032", 64, 64, 32, 8, 16, 16, 8, 2, 2, 1, 0, 1, 1), 9316, 0, 177),
+]  # fmt: skip
+XGEMM_NAMES = "MWG NWG KWG MDIMC NDIMC MDIMA NDIMB VWM VWN STRM STRN SA SB".split()
+
+
+@pytest.mark.parametrize("case", XGEMM, ids=lambda case: "-".join(map(str, case[0])))
+def test_xgemm_as_compiled(case):
+    (target, *chosen), vector, spilled, moved = case
+    launch = launched(
+        "xgemm", DEVICES[target], k=256, **dict(zip(XGEMM_NAMES, chosen, strict=True))
+    )
+    counted = launch.workload.instructions
+    found = sum(counted[name].item() for name in ("fp32", "integer", "move"))
+    assert found == pytest.approx(vector, rel=0.17)
+    counts = {name: access.count.item() for name, access in accesses_of(launch).items()}
+    assert counts.pop("spilled") == pytest.approx(spilled, rel=0.25)
+    counts.pop("restored")
+    in_shared = {"a_store", "b_store", "a_load", "b_load"}
+    total = sum(count for name, count in counts.items() if name not in in_shared)
+    assert total == pytest.approx(moved, rel=0.3)
