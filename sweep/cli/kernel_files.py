@@ -41,8 +41,7 @@ def ptx(arguments: argparse.Namespace) -> int:
         kernel = call_with(kernel_text, arguments, analysis, source=path.name, costs=costs)
     except SweepError as error:
         raise SweepError(f"{path}: {error}") from None
-    return _deliver(arguments, kernel, path.name,
-                    ["\n  ".join(summary(analysis, arguments.registers))])  # fmt: skip
+    return _deliver(arguments, kernel, path.name, summary(analysis, arguments.registers))
 
 
 def profile(arguments: argparse.Namespace) -> int:

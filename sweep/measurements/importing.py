@@ -109,7 +109,7 @@ def import_files(
     texts: dict[Path, str] = {}
     if own is not None and not _stays(folder / f"{key}.toml", space, overwrite):
         source = spaces[0][0] if spaces else measured[0]
-        devices = _of_plan(device, dataset)
+        devices = _of_plan(device, dataset, folder)
         try:
             described, texts = _files(
                 replace(own, name=name or own.name), source, folder, key, devices
@@ -142,10 +142,11 @@ def _stays(path: Path, space: SearchSpace | None, overwrite: bool) -> bool:
     return not overwrite or not load_kernel(path, compiled=False).placeholders()
 
 
-def _of_plan(device: str | None, dataset: xr.Dataset | None) -> list[str]:
+def _of_plan(device: str | None, dataset: xr.Dataset | None, folder: Path) -> list[str]:
     """Return the devices of the plan: those that were measured, under the store's keys."""
     if device is not None:
-        return [_key_or_path(device)]
+        found = _key_or_path(device)
+        return [os.path.relpath(found, folder) if found.endswith(".toml") else found]
     keys = [] if dataset is None else list(map(str, dataset.device.values))
     return [key for key in keys if key in list_devices()] or keys or [list_devices()[0]]
 
@@ -156,7 +157,7 @@ def _files(
     """Return lines about a search space, and the texts of its kernel file and plan."""
     text, notes = kernel_text(space, source=source.path.name)
     path = folder / f"{key}.toml"
-    plan = plan_text(space, kernel=str(path), devices=devices, models=model_names())
+    plan = plan_text(space, kernel=f"./{path.name}", devices=devices, models=model_names())
     lines = [
         f"{source.path.name}: {len(space.parameters)} parameters, {space.cartesian:,} points,"
         f" {len(space.conditions)} conditions",

@@ -25,14 +25,12 @@ from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.fields import VARIANTS
 from sweep.models import model_names
 from sweep.space.grid import CLOCK_AXES, Values
+from sweep.specs.formats import PLAN
 from sweep.specs.reading import load_toml
 
 PRECISIONS = ("float32", "float64")
 LAYOUTS = (None, "grid", "stacked")
-KEYS = (
-    "schema", "name", "description", "kernels", "devices", "models", "variant", "precision", "axes",
-    "kernel", "constraints", "options", "derive", "outputs", "store", "chunk_points", "layout",
-)  # fmt: skip
+KEYS = (*(key.name for key in PLAN[""].keys), *(name for name in PLAN if name))
 MAX_BYTES = 1 << 20
 
 MAX_AXIS = 10_000_000
@@ -49,7 +47,7 @@ class Plan:
     Parameters
     ----------
     kernels, devices : sequence of str
-        Names of shipped files, of files on ``$SWEEP_PATH``, or paths of TOML files.
+        Names of shipped files, of files on ``$SWEEP_PATH``, or paths (from ``folder``).
     models : sequence of str
         Registered models; by default ``combined``, the one for GPUs with caches.
     name, description : str
@@ -60,9 +58,9 @@ class Plan:
     axes : mapping
         Axis name to its values: tuning parameters and problem sizes of the kernels, and
         ``core_clock``, ``memory_clock`` [MHz] or ``core_clock_ratio``, ``memory_clock_ratio``
-        [relative to each device's nominal clock]. Values are a list, one value, or
-        ``{start, stop, step}``; ``"nominal"`` for a clock is the same as leaving it out. Parameters
-        that are left out take the kernel file's values.
+        [of each device's nominal clock]. Values are a list, a range, a NumPy array, one value, or
+        ``{start, stop, step}``; ``"nominal"`` for a clock is the same as leaving it out.
+        Parameters that are left out take the kernel file's values.
     kernel_axes : mapping
         Kernel name (file stem) to axes that hold for this kernel only.
     constraints : sequence of str
@@ -84,10 +82,11 @@ class Plan:
         Configurations per chunk; chosen by the planner if left out.
     origin : str
         Where the plan came from, for messages.
+    folder : path
+        Where relative paths of kernels and devices begin; for a file, its own folder.
     layout : str, optional
-        ``"grid"``: a dimension per tuning parameter; ``"stacked"``: one dimension
-        ``configuration`` with the valid ones, over which the parameters are coordinates. By default
-        a grid, unless it is large and less than half of it is valid.
+        ``"grid"``: a dimension per tuning parameter; ``"stacked"``: one dimension of valid ones. By
+        default a grid, unless it is large and less than half of it is valid.
 
     Raises
     ------
@@ -112,6 +111,7 @@ class Plan:
     chunk_points: int | None = None
     origin: str = "plan"
     layout: str | None = None
+    folder: str | os.PathLike[str] = ""
 
     def __post_init__(self) -> None:
         """Normalise sequences to tuples and check every key."""
@@ -203,6 +203,13 @@ class Plan:
                 raise self._error(f"{where}: give {clock} or {clock}_ratio, not both")
         return axes
 
+    def place_of(self, name: str) -> str:
+        """Return the name of a kernel or device, or its path, which begins in the plan's folder."""
+        is_path = name.endswith(".toml") or os.sep in name
+        if not is_path or name.startswith("~") or os.fspath(self.folder) in ("", "."):
+            return name
+        return os.path.join(self.folder, name)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain data; ``parse_plan`` takes it back."""
         values = {"schema": 1, **self.__dict__, "kernel": self.kernel_axes}
@@ -216,8 +223,14 @@ class Plan:
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def parse_plan(data: Mapping[str, Any], *, name: str = "sweep", origin: str = "plan") -> Plan:
-    """Return the plan of a parsed TOML table.
+def parse_plan(
+    data: Mapping[str, Any],
+    *,
+    name: str = "sweep",
+    origin: str = "plan",
+    folder: str | os.PathLike[str] = "",
+) -> Plan:
+    """Return the plan of a parsed TOML table, whose paths begin in a folder.
 
     Raises
     ------
@@ -234,7 +247,7 @@ def parse_plan(data: Mapping[str, Any], *, name: str = "sweep", origin: str = "p
             raise PlanError(f"{origin}: {key} is missing: a plan names kernels and devices")
     given = {key: value for key, value in data.items() if key not in ("schema", "kernel")}
     given.setdefault("name", name)
-    return Plan(**given, kernel_axes=data.get("kernel", {}), origin=origin)
+    return Plan(**given, kernel_axes=data.get("kernel", {}), origin=origin, folder=folder)
 
 
 def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
@@ -263,7 +276,7 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
         raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise PlanError(f"{path}: not valid TOML: {error}") from None
-    return parse_plan(data, name=path.stem, origin=str(path))
+    return parse_plan(data, name=path.stem, origin=str(path), folder=path.parent)
 
 
 def _plain(value: Any) -> Any:
@@ -289,9 +302,9 @@ def axis_values(where: str, axis: Any) -> Values:
     ----------
     where : str
         File and key, for messages.
-    axis : list, mapping or scalar
-        A list of numbers, strings or booleans; ``{start, stop, step}`` with ``stop`` included; or
-        one value.
+    axis : sequence, array, mapping or scalar
+        A list, range or array of numbers, strings or booleans; ``{start, stop, step}`` with
+        ``stop`` included; or one value. NumPy's numbers become Python's.
 
     Raises
     ------
@@ -300,10 +313,12 @@ def axis_values(where: str, axis: Any) -> Values:
     """
     if isinstance(axis, Mapping):
         values = _range(where, axis)
-    elif isinstance(axis, (list, tuple, np.ndarray)):
-        values = tuple(v.item() if isinstance(v, np.generic) else v for v in axis)
+    elif isinstance(axis, (list, tuple, range)) or np.ndim(axis):
+        if len(axis) > MAX_AXIS:
+            raise PlanError(f"{where}: {len(axis):,} values, more than {MAX_AXIS:,}")
+        values = tuple(map(_python, axis))
     else:
-        values = (axis,)
+        values = (_python(axis),)
     if not values:
         raise PlanError(f"{where}: the axis is empty; it needs at least one value")
     kinds = {_kind(where, value) for value in values}
@@ -313,6 +328,11 @@ def axis_values(where: str, axis: Any) -> Values:
         twice = Counter(values).most_common(1)[0][0]
         raise PlanError(f"{where}: the value {twice!r} stands twice")
     return values
+
+
+def _python(value: Any) -> Any:
+    """Return a number of NumPy, or an array of one, as Python's."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.size == 1 else value
 
 
 def _kind(where: str, value: Any) -> str:
@@ -333,6 +353,7 @@ def _kind(where: str, value: Any) -> str:
 
 def _range(where: str, axis: Mapping[str, Any]) -> Values:
     allowed = ("start", "stop", "step")
+    axis = {key: _python(value) for key, value in axis.items()}
     for key in axis:
         if key not in allowed:
             hint = nearest(key, allowed)

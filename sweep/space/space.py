@@ -242,7 +242,7 @@ def _specs(
         found = tuple(parse(text, key) for key, text in texts[kind].items())
     else:
         try:
-            found = tuple(map(load, getattr(plan, kind)))
+            found = tuple(load(plan.place_of(name)) for name in getattr(plan, kind))
         except SpecError as error:
             raise SpecError(f"{plan.origin}: {kind}: {error}") from None
     if len({spec.key for spec in found}) < len(found):

@@ -27,7 +27,10 @@ SOURCE_KINDS = (
 LARGEST_NUMBER = 2.0**53
 """Largest number in a kernel file: float64 represents integers up to it exactly."""
 
-_TYPES = ("number", "integer", "text", "choice", "expression", "conditions", "rows")
+_TYPES = (
+    "number", "integer", "text", "choice", "expression", "conditions", "rows", "names",
+    "switch", "place",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------- units
@@ -105,7 +108,8 @@ class Key:
     type : str
         ``number``, ``integer``, ``text``, ``choice`` (a word of ``choices``), ``expression``
         (a number or an expression), ``conditions`` (a list of expressions), ``rows`` (a list of
-        rows with ``columns``).
+        rows with ``columns``), ``names`` (a list of words), ``switch``, ``place`` (a path or
+        false).
     meaning : str
         Meaning of the value, as a phrase.
     minimum, maximum : float
@@ -205,8 +209,8 @@ class Section:
 
     ``repeated`` marks an array of tables (``[[global_access]]``). ``values`` is set if the author
     of the file chooses the names of the keys: ``size``, ``values``, ``expression``, ``model`` (a
-    table per model) or ``source``. ``whole`` is the entry of ``[source]`` that is not the path of a
-    value, and ``whole_meaning`` its meaning.
+    table per model), ``source``, or a plan's ``axis``, ``axes`` or ``options``. ``whole`` is the
+    entry of ``[source]`` that is not the path of a value, and ``whole_meaning`` its meaning.
     """
 
     name: str
@@ -263,7 +267,10 @@ DEVICE, _device_definition = _read("device")
 KERNEL, _kernel_definition = _read("kernel")
 
 FORMATS: dict[str, Format] = {"device": DEVICE, "kernel": KERNEL}
-"""The formats by kind of file."""
+"""The formats of specs by kind of file."""
+
+PLAN = _read("plan")[0]
+"""The format of a plan."""
 
 DEVICE_NAMES: dict[str, str] = _kernel_definition["device_names"]
 """Device attributes that expressions of kernel files may use, with their meaning."""

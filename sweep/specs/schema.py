@@ -1,4 +1,4 @@
-"""JSON Schema and a printed table of both file formats.
+"""JSON Schema and a printed table of the file formats.
 
 Editors with a TOML language server use the schema to explain keys and mark errors. Loading a file
 also checks what a schema cannot express: cycles, names in expressions, sums over tables.
@@ -17,6 +17,7 @@ from sweep.specs.formats import (
     DEVICE_NAMES,
     FORMATS,
     LARGEST_NUMBER,
+    PLAN,
     SCHEMA_VERSION,
     SOURCE_KINDS,
     Format,
@@ -42,18 +43,37 @@ _FREE: dict[str, Schema] = {
     "values": {**_LIST, "uniqueItems": True, "anyOf": _VALUES},
     "expression": {"type": ["number", "string"]},
 }
+_AXIS: Schema = {
+    "anyOf": [
+        _FREE["values"],
+        _NUMBER,
+        _WORD,
+        {"type": "boolean"},
+        {
+            "type": "object",
+            "properties": dict.fromkeys(("start", "stop", "step"), _NUMBER),
+            "required": ["start", "stop", "step"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_OF_PLAN: dict[str, Schema] = {
+    "axis": _AXIS,
+    "axes": {"type": "object", "additionalProperties": _AXIS},
+    "options": {"type": "object", "additionalProperties": _WORD},
+}
 _MODEL_VALUE: Schema = {"anyOf": [{"type": "number"}, _WORD, _LIST]}
 
 
 def json_schema(
     kind: str, model_parameters: Mapping[str, Sequence[Parameter]] | None = None
 ) -> Schema:
-    """Return the JSON Schema of device or kernel files.
+    """Return the JSON Schema of device files, kernel files or plans.
 
     Parameters
     ----------
     kind : str
-        ``device`` or ``kernel``.
+        ``device``, ``kernel`` or ``plan``.
     model_parameters : mapping of str to sequence of Parameter, optional
         The declared parameters of each model. If given, the schema describes the ``[model.NAME]``
         tables in full and refuses other models.
@@ -85,9 +105,10 @@ def json_schema(
 
 
 def _format(kind: str) -> Format:
-    if kind not in FORMATS:
-        raise SpecError(f"no kind of file '{kind}'{nearest(kind, FORMATS)}: device or kernel")
-    return FORMATS[kind]
+    formats = {**FORMATS, "plan": PLAN}
+    if kind not in formats:
+        raise SpecError(f"no kind of file '{kind}'{nearest(kind, formats)}: {', '.join(formats)}")
+    return formats[kind]
 
 
 def _object(keys: Iterable[Key]) -> Schema:
@@ -111,6 +132,8 @@ def _section(
         body = _sources(section, sections)
     elif section.values == "model":
         body = _models(model_parameters)
+    elif section.values in _OF_PLAN:
+        body = _mapping(_OF_PLAN[section.values])
     elif section.values:
         dimension = frozenset() if section.values == "expression" else RESERVED_DIMENSIONS
         taken = {"enum": sorted(RESERVED_NAMES | dimension)}
@@ -196,9 +219,13 @@ def _value(key: Key) -> Schema:
     if key.type == "choice":
         return described | {"enum": list(key.choices)}
     if key.type != "rows":
-        return described | (
-            {"type": "array", "items": _WORD} if key.type == "conditions" else _WORD
-        )
+        kinds: dict[str, Schema] = {
+            "conditions": {"type": "array", "items": _WORD},
+            "names": _LIST | {"items": _WORD, "uniqueItems": True},
+            "switch": {"type": "boolean"},
+            "place": {"anyOf": [_WORD, {"const": False}]},
+        }
+        return described | kinds.get(key.type, _WORD)
     cells = [
         {"type": "string"}
         if column.type == "text"
@@ -222,18 +249,29 @@ _CHOSEN = {
     "values": "names of your choice, each with a list of numbers, words or booleans",
     "expression": "names of your choice, each with a number or an expression",
     "model": "one table [model.NAME] per model; see the models' parameters",
+    "axis": "names of the kernels' sizes and parameters, and clocks, each with a list, one value or"
+    " { start, stop, step } with both ends",
+    "axes": "a table of axes by the kernel's name",
+    "options": "a table of options by the model's name",
     "source": f'"KIND: REFERENCE" with KIND one of {", ".join(SOURCE_KINDS)}',
 }
-_TYPES = {"integer": "whole number", "choice": "word", "conditions": "list of conditions"}
+_TYPES = {
+    "integer": "whole number",
+    "choice": "word",
+    "conditions": "list of conditions",
+    "names": "list of words",
+    "switch": "true or false",
+    "place": "path or false",
+}
 
 
 def format_table(kind: str) -> str:
-    """Return a Markdown table of all keys of device or kernel files.
+    """Return a Markdown table of all keys of device files, kernel files or plans.
 
     Parameters
     ----------
     kind : str
-        ``device`` or ``kernel``.
+        ``device``, ``kernel`` or ``plan``.
 
     Raises
     ------

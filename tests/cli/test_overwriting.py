@@ -51,12 +51,8 @@ CASES = [
     ("profile", ["k.csv"], "f.toml", True),
     ("compile", ["k.cu", "--kernel", "mat_tiled", "--compute-capability", "8.0"], "f.csv", True),
     ("reproduce", ["lemeire_2016"], "index.html", True),
-    (
-        "import",
-        ["vector_add.csv", "--device", "gtx_980_paper", "--time", "time_ms"],
-        "f.toml",
-        True,
-    ),
+    ("import", ["vector_add.csv", "--device=gtx_980_paper", "--time", "time_ms"], "f.toml", True),
+    ("new", ["plan", "--kernel", "sepia", "--device", "rtx_4090"], "f.toml", True),
 ]
 KEPT = {"f.csv", "f.toml"}
 """Have no place for a mark, or are for people to edit: replaced only if asked."""
