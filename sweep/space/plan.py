@@ -82,11 +82,11 @@ class Plan:
         Configurations per chunk; chosen by the planner if left out.
     origin : str
         Where the plan came from, for messages.
-    folder : path
-        Where relative paths of kernels and devices begin; for a file, its own folder.
     layout : str, optional
         ``"grid"``: a dimension per tuning parameter; ``"stacked"``: one dimension of valid ones. By
         default a grid, unless it is large and less than half of it is valid.
+    folder : path
+        Where relative paths of kernels and devices begin; for a file, its own folder.
 
     Raises
     ------
