@@ -18,7 +18,7 @@ from sweep.space import Plan, list_plans, load_plan, resolve
 from sweep.space.plan import KEYS, LAYOUTS, MAX_AXIS, PRECISIONS
 from sweep.specs import json_schema, list_kernels, load_device, load_kernel
 from sweep.specs.formats import PLAN
-from tests.support.refusals import refused
+from support.refusals import refused
 
 
 @pytest.mark.parametrize("kernel", list_kernels())
