@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from support.refusals import refused
 
 import sweep
 from sweep.cli import main
@@ -18,7 +19,6 @@ from sweep.space import Plan, list_plans, load_plan, resolve
 from sweep.space.plan import KEYS, LAYOUTS, MAX_AXIS, PRECISIONS
 from sweep.specs import json_schema, list_kernels, load_device, load_kernel
 from sweep.specs.formats import PLAN
-from support.refusals import refused
 
 
 @pytest.mark.parametrize("kernel", list_kernels())
