@@ -24,6 +24,7 @@ from sweep.store.root import inspect
 if TYPE_CHECKING:
     from sweep.runs.record import Source
     from sweep.runs.workers import Workers
+    from sweep.space import Space
 
 COMPUTING = ("scheduler", "scheduler_file", "workers", "threads")
 """The arguments of :class:`sweep.runs.workers.Workers`, in order."""
@@ -187,12 +188,30 @@ def explain(arguments: argparse.Namespace) -> int:
         configuration = answer[arguments.row - 1].configuration
     elif len(answer):
         raise QueryError(f"--row {arguments.row}: the selection has {len(answer)} rows")
+    else:  # none has a time: an explanation of any says why
+        configuration = _first_of(space, configuration)
     if arguments.variant:
         space = replace(space, plan=replace(space.plan, variant=arguments.variant))
     explanation = explain_configuration(space, configuration)
     width = min(terminal_width(), PIPE_WIDTH)
     say(explanation.to_json() if arguments.format == "json" else explanation.to_text(width))
     return 0
+
+
+def _first_of(space: Space, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return a selection with the first value of what it leaves open in its kernel."""
+    kernels = [k for k in space.kernels if wanted.get("kernel") in (None, k.kernel.key)]
+    if len(kernels) != 1:
+        return wanted
+    first: dict[str, Any] = {}
+    for dimension in kernels[0].grid.dimensions:
+        if dimension.stacked is not None:
+            first |= dimension.stacked[0]
+        elif dimension.kind != "device" and not (  # a clock may be given in MHz or as a ratio
+            dimension.is_clock and any(name.startswith(dimension.kind) for name in wanted)
+        ):
+            first[dimension.name] = dimension.values[0]
+    return first | wanted
 
 
 def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:

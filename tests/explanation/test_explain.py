@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sweep.cli import main
 from sweep.compiler.program import OPERATORS
 from sweep.errors import QueryError, SweepError
 from sweep.evaluation.chunk import evaluate_box
@@ -284,3 +285,18 @@ def test_the_text_is_aligned_and_fits_the_page(model, device):
         data = json.loads(found.to_json())
         assert [s["title"] for s in data["sections"]] == [s.title for s in found.sections]
         assert "<script" not in found._repr_html_()
+
+
+@pytest.mark.parametrize("layout", ["grid", "stacked"])
+def test_command_explains_why_no_configuration_has_a_time(tmp_path, capsys, layout):
+    plan = tmp_path / "p.toml"
+    plan.write_text(
+        'schema = 1\nkernels = ["sepia", "transpose"]\ndevices = ["gtx_8800"]\nderive = false\n'
+        f'models = ["wang_chu"]\nlayout = "{layout}"\n[axes]\ncore_clock_ratio = [0.9, 1.0]\n'
+    )
+    for kernel in ("sepia", "transpose"):
+        assert main(["explain", str(plan), f"kernel={kernel}", "core_clock=1350"]) == 0
+        text = capsys.readouterr().out
+        assert "No time: missing_parameters" in text and "model.wang_chu.issue_cycles" in text
+    assert main(["explain", str(plan)]) == 2
+    assert "kernel is missing: one of sepia, transpose" in capsys.readouterr().err
