@@ -54,7 +54,7 @@ def build() -> Iterator[tuple[Any, ...]]:
     warp_bw = ls.warp_bw(32.0, 4.0, 2.0, float(device["t_mem_cycles"]) / 1.242e9)
     degrees = {
         variant: (WARPS, np.array([mpd(n, 111.9e9, 24.0, warp_bw) for n in WARPS]))
-        for variant, mpd in (("printed", ls.mpd_printed), ("corrected", ls.mpd))
+        for variant, mpd in (("corrected", ls.mpd), ("printed", ls.mpd_printed))
     }
     zero = WARPS[degrees["printed"][1] == 0].min()
     words = {"zero": f"{zero:g}", "settled": f"{degrees['corrected'][1][-1]:g}"}

@@ -27,6 +27,7 @@ COUNTS = ("lowest", "highest", "count", "share")
 
 POINTS = 20_000  # of a panel: more only blacken it
 FIRST = 10
+BESIDE = 0.14  # of the distance of two positions, between marks of one position
 MOST_LEVEL = 6  # pairs of models whose names stand beside each other; those of more are turned
 
 
@@ -58,12 +59,18 @@ def line_plot(
     """
     rows = math.ceil(len(panels) / columns)
     size = max(4.2 * columns, 6.0), 3.0 * rows + 0.4
+    is_shared = len({tuple(curves) for _, curves in panels}) == 1  # one legend, not over the data
     with draw.picture(*size, rows, columns) as (figure, grid):
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         for axes, (name, curves) in zip(grid.flat, panels, strict=False):
             for i, (curve, (x, y)) in enumerate(curves.items()):
-                axes.plot(x, y, "o" if marks else "-", color=draw.colour_of(i), label=curve, ms=5)
+                # Equal values must not hide each other: marks stand side by side, and lines that
+                # lie below others are wider.
+                below = len(curves) - 1 - i
+                place = np.asarray(x, float) - (below - i) * BESIDE / 2 if marks else x
+                axes.plot(place, y, "o" if marks else "-", color=draw.colour_of(i), label=curve,
+                          ms=5, linewidth=1.5 + 1.2 * below)  # fmt: skip
             x, y = (
                 np.concatenate(values).astype(float)
                 for values in zip(*curves.values(), strict=True)
@@ -75,7 +82,11 @@ def line_plot(
                 axes.set_xticks(range(len(marks)), list(marks), rotation=35, ha="right")
             else:
                 draw.scale_axis(axes, "x", x)
-            axes.legend()
+            if not is_shared:
+                axes.legend()
+        if is_shared:
+            handles, labels = grid.flat[0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
     return figure
 
 
