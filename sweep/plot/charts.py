@@ -310,14 +310,15 @@ def validation_plot(pairs: Sequence[Paired]) -> draw.Picture:
 
 def _draw_validation(axes: Axes, pair: Paired) -> None:
     """Draw one model's predictions over the measured times of a kernel on a device."""
+    factor, unit = scaled(pair.measured.tolist(), "s")
     axes.set(title=f"{pair.kernel} on {pair.device} ({pair.model})",
-             xlabel="measured execution time [s]",
-             ylabel="predicted execution time [s]")  # fmt: skip
+             xlabel=f"measured execution time [{unit}]",
+             ylabel=f"predicted execution time [{unit}]")  # fmt: skip
     timed = np.isfinite(pair.predicted)
     if not timed.any():
         axes.text(0.5, 0.5, "no predicted time", ha="center", transform=axes.transAxes)
         return
-    x, y = pair.measured[timed], pair.predicted[timed]
+    x, y = pair.measured[timed] / factor, pair.predicted[timed] / factor
     regimes = np.full(len(timed), "") if pair.regimes is None else pair.regimes
     _draw_points(axes, x, y, regimes[timed], pair.model)
     ends = np.array([x.min(), x.max()])
