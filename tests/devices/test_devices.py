@@ -30,6 +30,23 @@ def test_values__are_those_printed(key):
     assert found == PRINTED[key]
 
 
+MAKERS = "nvidia.com amd.com llvm.org github.com"
+PRESS = """tomshardware.com tomshw.it overclock3d.net hothardware.com vortez.net guru3d.com
+techpowerup.com hardwareluxx.de fudzilla.com anandtech.com technic3d.com tweaktown.com
+fanaticosdelhardware.com computerbase.de chipsandcheese.com"""
+BOARD_SPECIFICATIONS = "manualmachine.com"
+"""Keeps NVIDIA's board specifications of the K20 and K40."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_sources__are_makers_manuals_papers_tools_and_the_press(path):
+    hosts = set(re.findall(r"https?://(?:www\.)?([^/\" ]+)", path.read_text("utf-8")))
+    known = tuple(f"{MAKERS} {PRESS} {BOARD_SPECIFICATIONS}".split())
+    assert {
+        host for host in hosts if not f".{host}".endswith(tuple(f".{k}" for k in known))
+    } == set()
+
+
 def numbers(table, path=""):
     """Yield the dotted path of every value below the tables of a device file."""
     for key, value in table.items():
