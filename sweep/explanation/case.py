@@ -270,7 +270,7 @@ class _Selection:
             raise QueryError(f"explain: {name} is missing: one of {_listed(values)}")
         value = asked = self.wanted[name]
         if like is None or not isinstance(like[0], (bool, str)):
-            value = self.number(name, positive=like is None)
+            value = self.number(name, positive=like is None and asked not in values)
         elif isinstance(like[0], bool):
             value = {"true": True, "false": False}.get(str(asked).lower())
             if value is None:

@@ -2,13 +2,15 @@
 
 Compilers of tensor languages compute addresses with masks, shifts and exclusive ors of the thread's
 index. Where the size of the block is known, each register gets the number that every thread of the
-first block has in it when it is first written: pointers are 0 (they are aligned), integer arguments
-that nobody gave are :data:`WIDE`, so that the rows of a matrix lie apart.
+first block has in it when it is first written. Arguments that nobody gave and the number of blocks
+are :data:`WIDE`: pointers are aligned, rows of a matrix lie apart, loops have something to do. A
+selection by a number that changes while the kernel runs, as a loop's counter does, is not followed.
 """
 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +23,7 @@ from sweep.importers.ptx.tokens import integer_of
 Numbers = NDArray[np.int64]
 
 WIDE = 4096
-"""An integer argument that is not known, such as the width of a matrix."""
+"""An argument that is not known, such as a matrix's width, and the blocks in each direction."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
 
@@ -60,6 +62,7 @@ class Lanes:
         linear = np.arange(-(-x * y * z // WARP) * WARP)
         self._fixed = {f"%ntid.{axis}": np.full_like(linear, n)
                        for axis, n in zip("xyz", block, strict=True)}  # fmt: skip
+        self._fixed |= {f"%nctaid.{axis}": np.full_like(linear, WIDE) for axis in "xyz"}
         self._fixed |= {
             "%tid.x": linear % x, "%tid.y": linear // x % y, "%tid.z": linear // (x * y) % z,
             "%laneid": linear % WARP, "%warpid": linear // WARP,
@@ -68,6 +71,8 @@ class Lanes:
         self._arguments = arguments
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
+        writes = Counter(r for i in function.instructions() for r in i.reads_and_writes[1])
+        self._changing = {register for register, n in writes.items() if n > 1}
         with np.errstate(all="ignore"):
             for instruction in function.instructions():
                 self._write(instruction)
@@ -90,7 +95,9 @@ class Lanes:
 
     def _write(self, instruction: Instruction) -> None:
         """Set the registers that an instruction is the first to write."""
-        _, written = instruction.reads_and_writes
+        read, written = instruction.reads_and_writes
+        if not self._changing.isdisjoint(read):
+            self._changing.update(written)
         new = [register for register in written if register not in self._found]
         if new:
             value = self._result(instruction) if len(written) == 1 else None
@@ -102,6 +109,8 @@ class Lanes:
             return None
         if opcode in ("ld", "ldu"):
             return self._parameter(instruction)
+        if opcode == "selp" and self._changing.intersection(instruction.operands[3:]):
+            return None
         values = [self.of(operand) for operand in instruction.operands[1:]]
         known = [value for value in values if value is not None]
         if not values or len(known) < len(values) or "hi" in modifiers:
@@ -113,8 +122,7 @@ class Lanes:
         name = str(address.base) if address is not None else ""
         if name not in self._parameters or address is None or address.offset:
             return None
-        is_pointer = (self._parameters[name].bytes or 0) >= 8
-        return self._zero + self._arguments.get(name, 0 if is_pointer else WIDE)
+        return self._zero + self._arguments.get(name, WIDE)
 
 
 def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) -> Numbers | None:
