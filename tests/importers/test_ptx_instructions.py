@@ -37,25 +37,73 @@ def test_accesses__have_space_direction_and_width(name):
     assert found.is_known and found.direction
 
 
-@pytest.mark.parametrize("size", [4, 16])
+@pytest.mark.parametrize("size", [4, 16, "0x8"])
 def test_asynchronous_copies__access_both_memories(size):
     copy = f"cp.async.ca.shared.global [%r1], [%rd1], {size}, %r2;"
     found = kernel(f"{copy} cp.async.wait_all;")
     accesses = sorted((s.space, s.direction, s.bytes) for s in found.accesses())
-    assert accesses == [("global", "load", size), ("shared", "store", size)]
+    assert accesses == [
+        ("global", "load", int(str(size), 0)),
+        ("shared", "store", int(str(size), 0)),
+    ]
     assert found.instructions() == {"control": 1}
 
 
-def test_bulk_copies__are_told_not_to_be_counted():
-    copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-    found = kernel(
-        f"{copy} [%r1], [%rd1], %r2, [%r3]; cp.async.bulk.commit_group;"
-        "multimem.cp.async.bulk.global.shared::cta [%rd1], [%r1], %r2;"
-    )
-    assert found.instructions() == {"control": 3} and not found.accesses()
-    assert [note.split(" in line 13 ")[1] for note in found.notes] == [
-        "copies as much as a register says: its access to memory is not counted"
-    ] * 2
+TILES = """
+    mov.u32 %r2, 2048;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], %r2;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];
+    cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r4, %r5}], [%r3];
+    cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 1024;
+    cp.async.bulk.commit_group;
+"""  # noqa: E501
+
+
+def test_tiles__are_shared_by_the_threads_of_a_block():
+    found = kernel(TILES, block=(64, 1, 1))
+    moved = {(s.space, s.direction): n * s.bytes for s, n in found.accesses().items()}
+    assert moved == {("global", "load"): 2048 / 64, ("shared", "store"): 2048 / 64,
+                     ("global", "store"): 1024 / 64, ("shared", "load"): 1024 / 64}  # fmt: skip
+    assert found.instructions() == {"move": 1, "control": 3} and not found.notes
+    assert all(s.assumed for s in found.accesses() if s.space == "global")
+
+
+def test_tiles_of_unknown_size__are_told_not_to_be_counted():
+    tensor = "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r4, %r5}], [%r1];"
+    multimem = "multimem.cp.async.bulk.global.shared::cta [%rd1], [%r1], %r2;"
+    found = kernel(f"{TILES}{tensor}{multimem}")  # of any block
+    assert found.instructions() == {"move": 1, "control": 7} and not found.accesses()
+    assert [note.partition(" in line ")[0].partition(".")[0] for note in found.notes] == [
+        "mbarrier", "cp", "cp", "multimem"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "product"), [
+    ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", ("fp32", 16 * 8 * 16)),
+    ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", ("integer", 16 * 8 * 32)),
+    ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", ("fp64", 8 * 8 * 4)),
+    ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", ("fp32", 4 * 8 * 8 * 4)),
+    ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", ("fp32", 16**3)),
+    ("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", ("fp32", 64 * 256 * 16 / 4)),
+    ("tcgen05.mma.cta_group::1.kind::f16", None),
+])  # fmt: skip
+def test_matrix_instructions__have_the_multiply_adds_of_a_warp(name, product):
+    found = meaning_of(named(name))
+    assert found.product == product and bool(found.remark) == (product is None)
+
+
+@pytest.mark.parametrize(("step", "passes"), [(16, 1), (128, 8), (144, 1)])
+@pytest.mark.parametrize("matrices", [1, 2, 4])
+def test_rows_of_matrices__are_served_eight_at_a_time(step, passes, matrices):
+    registers = ", ".join(f"%r{10 + k}" for k in range(matrices))
+    (shape,) = kernel(f"""
+        mov.u32 %r1, %tid.x;
+        xor.b32 %r2, %r1, 0;
+        mul.lo.s32 %r3, %r2, {step};
+        ldmatrix.sync.aligned.m8n8.x{matrices}.shared.b16 {{{registers}}}, [%r3];
+    """, block=(64, 1, 1)).accesses()  # fmt: skip
+    assert (shape.bytes, shape.assumed) == (4 * matrices, "")
+    assert shape.transactions == (0 if passes == 1 else passes * matrices)
 
 
 def test_matrix_accesses__are_counted_by_their_registers():

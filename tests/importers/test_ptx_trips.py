@@ -225,3 +225,13 @@ def test_open_loops__count_by_their_names():
     sizes = {"trip_L__BB2_5": 10, "trip_L__BB2_6": 20}
     (load,) = [n for s, n in found.accesses(sizes).items() if s.direction == "load"]
     assert load == 200
+
+
+@pytest.mark.parametrize("loop", [
+    "WAIT: mbarrier.try_wait.parity.b64 %p1, [%r1], %r2; @!%p1 bra WAIT;",
+    "WAIT: mbarrier.test_wait.b64 %p1, [%r1], %rd2; @%p1 bra DONE; bra WAIT; DONE:",
+])  # fmt: skip
+def test_loops_that_wait_for_copies__end_at_the_first_look(loop):
+    found = kernel(f"{loop} ret;")
+    assert found.instructions() == {"control": 3} and not found.open_loops
+    assert found.graph.loops[0].origin == "nobody waits"

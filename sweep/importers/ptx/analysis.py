@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sweep.errors import nearest
+from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
-from sweep.importers.ptx.instructions import Shape
+from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, cut_into_stages
@@ -92,6 +93,10 @@ class Analysis:
     def accesses(self, sizes: Mapping[str, float] | None = None) -> dict[Shape, float]:
         """Return dynamic memory accesses per thread by shape, with the same ``sizes``."""
         return self._totals(Shape, sizes)
+
+    def products(self, sizes: Mapping[str, float] | None = None) -> dict[Product, float]:
+        """Return dynamic products of matrices of a thread's warp, with the same ``sizes``."""
+        return self._totals(Product, sizes)
 
     def _totals(self, kind: type[K], sizes: Mapping[str, float] | None) -> dict[K, float]:
         result: dict[K, float] = defaultdict(float)

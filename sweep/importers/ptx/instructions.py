@@ -2,8 +2,9 @@
 
 The classes are those of kernel files. Some rules:
 
-- Half and narrower floating-point types count as ``fp32``, matrix (tensor core) instructions by the
-  type of their accumulator; kernel files have no separate class for either.
+- Half and narrower floating-point types count as ``fp32``, matrix (tensor core) instructions as one
+  of their accumulator's type; kernel files have no separate class for either. The multiply-adds of
+  matrix instructions are counted beside it.
 - Reciprocals, roots, logarithms, exponentials, sines and divisions of single precision are
   ``special``; exact ones of double precision are ``fp64``, integer divisions ``integer``, although
   all three compile to several instructions.
@@ -12,22 +13,31 @@ The classes are those of kernel files. Some rules:
   ``move``, and so are conversions between address spaces and exchanges between
   the lanes of a warp.
 - A barrier makes a block's threads wait for each other. Instructions that only signal arrival,
-  order memory accesses or synchronise a warp are ``control``.
+  order memory accesses or synchronise a warp are ``control``, and so are looks at an ``mbarrier``.
+- One thread copies a whole tile (``cp.async.bulk``). A tile that is loaded counts where a thread
+  tells the ``mbarrier`` how many bytes to expect: the size of a tensor's tile is nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sweep.importers.ptx.lanes import Numbers, sectors_of, wavefronts_of
 from sweep.importers.ptx.module import ISA, Instruction
-from sweep.importers.ptx.registers import UNKNOWN, WARP, Sides, Value, Values
+from sweep.importers.ptx.tokens import integer_of
 
 LARGEST_WORD = 16
 """Size of the widest access per thread in kernel files [bytes]."""
+
+
+class Product(NamedTuple):
+    """A product of matrices: the class under which it counts, and the multiply-adds of a warp."""
+
+    kind: str
+    multiply_adds: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,10 @@ class Meaning:
         Bytes accessed by a thread, 0 if the text does not specify it.
     also_shared : str
         Direction of a second access, to shared memory (asynchronous copies), else ``""``.
+    tile : str
+        ``load`` or ``store`` if one thread copies so many bytes for its whole block, else ``""``.
+    product : Product or None
+        The product of matrices.
     is_known : bool
         Whether the opcode exists in PTX.
     has_clue : bool
@@ -57,47 +71,11 @@ class Meaning:
     direction: str = ""
     bytes: int = 0
     also_shared: str = ""
+    tile: str = ""
+    product: Product | None = None
     is_known: bool = True
     has_clue: bool = True
     remark: str = ""
-
-
-class Shape(NamedTuple):
-    """One kind of access; accesses of the same shape are counted together.
-
-    Attributes
-    ----------
-    space : str
-        ``global`` (local memory and textures included) or ``shared``.
-    direction : str
-        ``load`` or ``store``.
-    bytes : int
-        Word size per thread; wider accesses consist of several words.
-    words : int
-        Words per thread in one instruction.
-    pattern : str
-        The access pattern, as in kernel files.
-    x, y, z : int
-        Distances between threads for pattern ``affine``; for ``strided``, the one in x [words].
-    assumed : str
-        Why the pattern is assumed; ``""`` if it follows from the addresses.
-    origin : str
-        A special kind of memory: ``local memory``, ``texture``, ``atomic``; else ``""``.
-    transactions : float
-        Sectors, or passes through the banks, of a warp's word where no pattern says it; else 0.
-    """
-
-    space: str
-    direction: str
-    bytes: int
-    words: int
-    pattern: str
-    x: int = 0
-    y: int = 0
-    z: int = 0
-    assumed: str = ""
-    origin: str = ""
-    transactions: float = 0.0
 
 
 _CLASS_OF = {opcode: kind for kind, opcodes in ISA["classes"].items() for opcode in opcodes}
@@ -105,9 +83,14 @@ _OPCODES = {key: frozenset(opcodes) for key, opcodes in ISA["opcodes"].items()}
 _FLOATS = frozenset(ISA["numbers"]["floats"])
 _NUMBERS = _FLOATS.union(ISA["numbers"]["others"])
 _SPACES = ("global", "shared", "local", "const", "param", "tex")
-_UNSIZED = "copies as much as a register says: its access to memory is not counted"
-_PRODUCT = "multiplies whole matrices and counts as one instruction"
-_SHORT_ROWS = "a warp holds several rows, whose distance is only known at run time"
+_UNSIZED = "copies as much as a register or a tensor map says: its access to memory is not counted"
+_UNSIZED_PRODUCT = (
+    "multiplies matrices of a size that a register says, and counts as one instruction"
+)
+_UNSIZED_TILE = (
+    "copies for a whole block, but its bytes or the block's threads are not known: not counted"
+)
+_SIZES = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
 def meaning_of(instruction: Instruction) -> Meaning:
@@ -129,6 +112,11 @@ def meaning_of(instruction: Instruction) -> Meaning:
         return known
     if instruction.opcode == "cp":
         return _copy(instruction)
+    if instruction.opcode == "mbarrier":
+        is_told = "expect_tx" in instruction.modifiers
+        return (
+            Meaning("control", tile="load", remark=_UNSIZED_TILE) if is_told else Meaning("control")
+        )
     if instruction.opcode in _OPCODES["matrix"]:
         return _matrix(instruction)
     return _unknown(instruction)
@@ -190,7 +178,7 @@ def _access(opcode: str, modifiers: tuple[str, ...]) -> Meaning:
     direction = "load" if opcode in _OPCODES["loads"] else "store"
     if opcode in ("ldmatrix", "stmatrix"):  # a thread has one 32-bit register per matrix
         sizes = (4 * int(m[1:]) for m in modifiers if m in ("x1", "x2", "x4"))
-        return Meaning("shared", direction, next(sizes, 4))
+        return Meaning("shared", direction, next(sizes, 4) * (2 if "m16n16" in modifiers else 1))
     space = _space(modifiers)
     if space == "tex" or opcode in _OPCODES["texture"]:
         space = "texture"
@@ -213,15 +201,19 @@ def _bytes(modifiers: tuple[str, ...]) -> int:
 
 
 def _copy(instruction: Instruction) -> Meaning:
-    """Classify asynchronous copies; a register contains the size of bulk copies."""
-    modifiers = instruction.modifiers
+    """Classify asynchronous copies."""
+    modifiers, operands = instruction.modifiers, instruction.operands
     has_addresses = bool(instruction.addresses)
     if "bulk" in modifiers and has_addresses:
-        return Meaning("control", remark=_UNSIZED)
+        is_awaited = any(modifier.startswith("mbarrier::") for modifier in modifiers)
+        if is_awaited or "prefetch" in modifiers:
+            return Meaning("control")
+        is_sized = "tensor" not in modifiers
+        return Meaning("control", tile="store" if is_sized else "", remark=_UNSIZED)
     if modifiers[:1] != ("async",) or not has_addresses or "mbarrier" in modifiers:
         return Meaning("control")
-    sizes = [o for o in instruction.operands if isinstance(o, str) and o in ("4", "8", "16")]
-    return Meaning("global", "load", int(sizes[0]) if sizes else LARGEST_WORD, also_shared="store")
+    size = integer_of(operands[2]) if len(operands) > 2 and isinstance(operands[2], str) else None
+    return Meaning("global", "load", size or LARGEST_WORD, also_shared="store")
 
 
 def _matrix(instruction: Instruction) -> Meaning:
@@ -237,7 +229,21 @@ def _matrix(instruction: Instruction) -> Meaning:
         return Meaning("control" if opcode == "wgmma" else "move")
     types = tuple(modifier for modifier in modifiers if modifier in _NUMBERS)
     kind = _class_of_types(types[:1]) if types else "fp32"
-    return Meaning(kind, remark=_PRODUCT)
+    n = _multiply_adds(opcode, modifiers)
+    return Meaning(kind, product=Product(kind, n)) if n else Meaning(kind, remark=_UNSIZED_PRODUCT)
+
+
+def _multiply_adds(opcode: str, modifiers: tuple[str, ...]) -> int:
+    """Return the multiply-adds of a warp's part of a product, 0 if the opcode does not tell.
+
+    Zeros that a sparse product leaves out are included.
+    """
+    sizes = next((found for m in modifiers if (found := _SIZES.fullmatch(m))), None)
+    n = math.prod(map(int, sizes.groups())) if sizes else 0
+    if opcode == "wgmma":
+        return n // 4  # four warps work on one product
+    is_quartered = opcode == "mma" and "m8n8k4" in modifiers and "f64" not in modifiers
+    return 4 * n if is_quartered else n  # each quarter of a warp has a product of its own
 
 
 def _unknown(instruction: Instruction) -> Meaning:
@@ -251,111 +257,3 @@ def _unknown(instruction: Instruction) -> Meaning:
     if not _NUMBERS.isdisjoint(modifiers):
         return Meaning(_class_of_types(modifiers), is_known=False)
     return Meaning("integer", is_known=False, has_clue=False)
-
-
-def shapes_of(
-    instruction: Instruction, meaning: Meaning, values: Values, block: Sides | None
-) -> tuple[Shape, ...]:
-    """Return the accesses of an instruction; none if it reads constants.
-
-    Parameters
-    ----------
-    instruction : Instruction
-        A memory access.
-    meaning : Meaning
-        Its meaning.
-    values : Values
-        The values of the registers.
-    block : tuple of int or None
-        Width, height and depth of a block, if known.
-    """
-    found = [values.of(address) for address in instruction.addresses]
-    lanes = [values.lanes and values.lanes.of(address) for address in instruction.addresses]
-    direction, size = meaning.direction, meaning.bytes
-    if meaning.also_shared:
-        to, source = (*found, UNKNOWN, UNKNOWN)[:2]
-        return (
-            _shape(_plain("global", direction, size), source, size, block, lanes[1:2]),
-            _shape(_plain("shared", meaning.also_shared, size), to, size, block, lanes[:1]),
-        )
-    value = found[0] if found else UNKNOWN
-    space = meaning.kind
-    if space == "generic":
-        space = value.space or "global"
-    if space in ("const", "param"):
-        return ()
-    atomic = "atomic" if instruction.opcode in ("atom", "red") else ""
-    origin = {"local": "local memory", "texture": "texture"}.get(space, atomic)
-    shape = _plain("shared" if space == "shared" else "global", direction, size, origin)
-    if space == "local":  # the words of a warp's threads are contiguous
-        return (shape,)
-    if space == "texture":
-        return (shape._replace(assumed="the layout of a texture is not in the PTX"),)
-    if instruction.opcode in ("wmma", "ldmatrix", "stmatrix"):
-        # One address refers to a row of a matrix.
-        shape = _shape(shape, value._replace(x=None), size, block)
-        pattern = "strided" if space == "shared" else "coalesced"
-        return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
-    return (_shape(shape, value, size, block, lanes[:1]),)
-
-
-def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
-    """Return an access to contiguous words; 4 bytes if the opcode does not specify the size."""
-    word = min(size or 4, LARGEST_WORD)
-    pattern, x = ("strided", 1) if space == "shared" else ("coalesced", 0)
-    return Shape(space, direction, word, -(-(size or 4) // word), pattern, x, origin=origin)
-
-
-def _shape(
-    shape: Shape, value: Value, size: int, block: Sides | None, lanes: Sequence[Any] = ()
-) -> Shape:
-    """Return an access with the pattern that follows from its address."""
-    if not value.is_affine and size and lanes and lanes[0] is not None:
-        return _by_lanes(shape, lanes[0], size)
-    if not value.is_affine:
-        return shape._replace(assumed="the address is no linear function of the thread's index")
-    if not size:
-        return shape._replace(assumed="the opcode does not tell how much is accessed")
-    # A warp may contain several rows of a block.
-    has_short_rows = block is not None and block[0] % WARP != 0 and block[1] * block[2] > 1
-    if has_short_rows and shape.words == 1 and not value.is_uniform:
-        distances = [d // shape.bytes for d in value[:3] if d is not None and not d % shape.bytes]
-        if len(distances) == 3:
-            x, y, z = distances
-            return shape._replace(pattern="affine", x=x, y=y, z=z)
-    found = _along_x(shape, value, size)
-    if has_short_rows and None in (value.y, value.z) and not found.assumed:
-        return found._replace(assumed=_SHORT_ROWS)
-    return found
-
-
-def _by_lanes(shape: Shape, addresses: Numbers, size: int) -> Shape:
-    """Return an access with the transactions that its threads' addresses make."""
-    if shape.space == "shared":
-        found, least = wavefronts_of(addresses, size), max(size / 4.0, 1.0)
-    else:
-        found, least = sectors_of(addresses, size), float(size)
-        if (addresses == addresses[0]).all():
-            return shape._replace(pattern="broadcast")
-    return shape if found <= least else shape._replace(transactions=found / shape.words)
-
-
-def _along_x(shape: Shape, value: Value, size: int) -> Shape:
-    """Return an access with the pattern of threads adjacent in x."""
-    is_global = shape.space != "shared"
-    if value.x is None:
-        why = "the distance of two threads is only known at run time"
-        return shape._replace(pattern="uncoalesced" if is_global else "strided", assumed=why)
-    distance = abs(value.x)
-    if is_global and value.x == -size:
-        return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
-    if distance == size:
-        # The first word of a warp (half a warp on the earliest devices) must start a segment.
-        is_aligned = value.alignment >= min(max(16 * size, WARP), 128)
-        return shape._replace(pattern="misaligned") if is_global and not is_aligned else shape
-    if is_global and distance == 0:
-        return shape._replace(pattern="broadcast")
-    words, rest = -(-distance // shape.bytes), distance % shape.bytes
-    why = f"{distance} bytes from thread to thread are no whole words" if rest else ""
-    pattern = "coalesced" if is_global and rest and words == 1 else "strided"
-    return shape._replace(pattern=pattern, x=words, assumed=why)

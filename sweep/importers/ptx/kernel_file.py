@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
 from sweep.expressions import Expression
+from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
-from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.stages import InstructionCosts, Stage, added
+from sweep.importers.ptx.summary import product_lines
 from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -198,6 +199,7 @@ class _Writer:
             yield f"Loop at {place}, depth {loop.header.depth}: {trips}."
         if len(loops) > MOST_LOOPS:
             yield f"There are {len(loops)} loops in all."
+        yield from (f"{line}." for line in product_lines(analysis))
         yield from (f"Note: {note}." for note in analysis.notes)
         yield from (f"{one.remark()}." for one in unknown[:MOST_UNKNOWN])
         if len(unknown) > MOST_UNKNOWN:
@@ -315,9 +317,10 @@ class _Writer:
             comments.append(f"Pattern assumed: {shape.assumed}.")
             path = f"{shape.space}_access.{values['name']}.pattern"
             self.file.sources[path] = f"assumed: {shape.assumed}"
-        if shape.words > 1:
-            size = f"{shape.words} words of {shape.bytes} bytes"
-            comments.append(f"{size} in one instruction, counted each.")
+        if shape.words != 1:
+            size = f"{shape.words:g} words of {shape.bytes} bytes"
+            of = "a thread's share of a tile" if shape.origin == "tile" else "in one instruction"
+            comments.append(f"{size} {of}, counted each.")
         if is_global or shape.bytes != 4:
             values["bytes"] = shape.bytes
         if shape.transactions:

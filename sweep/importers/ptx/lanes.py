@@ -155,15 +155,16 @@ def sectors_of(addresses: Numbers, size: int) -> float:
     return float(np.mean(counts))
 
 
-def wavefronts_of(addresses: Numbers, size: int) -> float:
+def wavefronts_of(addresses: Numbers, size: int, lanes: int = WARP) -> float:
     """Return the passes through 32 banks of a warp's access, as the mean over the warps.
 
     Words of 8 bytes are served for half a warp at a time, those of 16 for a quarter; lanes that
-    access the same word share a pass.
+    access the same word share a pass. Only the first ``lanes`` of a warp access any.
     """
     served = WARP * BANK // max(size, BANK)
     counts = []
-    for lanes in addresses.reshape(-1, served):
-        words = np.unique(lanes[:, np.newaxis] // BANK + np.arange(max(size // BANK, 1)))
+    active = addresses.reshape(-1, WARP)[:, :lanes]
+    for together in active.reshape(-1, served):
+        words = np.unique(together[:, np.newaxis] // BANK + np.arange(max(size // BANK, 1)))
         counts.append(np.bincount(words % BANKS).max())
-    return float(np.sum(counts)) * WARP / len(addresses)
+    return float(np.sum(counts)) / len(active)

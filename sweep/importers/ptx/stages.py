@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
+from sweep.importers.ptx.accesses import Shape, shapes_of, tile_shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed
-from sweep.importers.ptx.instructions import Meaning, Shape, meaning_of, shapes_of
+from sweep.importers.ptx.instructions import Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
 from sweep.models import stated_facts
@@ -66,9 +67,9 @@ class Unknown:
         return f"Unknown instruction {self.name} ({where}) is counted as {self.kind}{doubt}"
 
 
-Key = str | Shape | Cost
-"""What is counted: instructions by class, and ``barrier``; accesses by shape, in words; all
-instructions by their cost."""
+Key = str | Shape | Product | Cost
+"""What is counted: instructions by class, and ``barrier``; accesses by shape, in words; products of
+matrices by size; all instructions by their cost."""
 
 K = TypeVar("K", bound=Key)
 
@@ -110,7 +111,7 @@ class Stage:
     has_memory: bool = False
 
     def of(self, kind: type[K]) -> dict[K, Amount]:
-        """Return the counts of one kind: of classes (``str``), shapes or costs."""
+        """Return the counts of one kind: of classes (``str``), shapes, products or costs."""
         return {key: amount for key, amount in self.counts.items() if isinstance(key, kind)}
 
     def absorb(self, other: Stage) -> None:
@@ -138,6 +139,10 @@ class _Cutter:
         if meaning.direction:
             shapes = shapes_of(instruction, meaning, self.values, self.sides)
             kind = shapes[0].space if shapes else "move"
+        elif meaning.tile and (
+            shapes := tile_shapes(instruction, meaning, self.values, self.sides)
+        ):
+            meaning, kind = replace(meaning, remark=""), shapes[0].space
         self._note(instruction, meaning, kind)
         stage = self._stage(block, is_memory=kind == "global")
         stage.share = max(stage.share, block.share)
@@ -149,7 +154,9 @@ class _Cutter:
             isinstance(operand, str) and (operand[:1].isdigit() or operand[:1] == "-")
             for operand in instruction.operands[1:]
         )
-        for key in (*(shapes or [kind]), Cost(instruction.opcode, kind, is_float, has_constant)):
+        cost = Cost(instruction.opcode, kind, is_float, has_constant)
+        products = (meaning.product,) if meaning.product else ()
+        for key in (*(shapes or [kind]), *products, cost):
             words = key.words if isinstance(key, Shape) else 1
             stage.counts[key][block.passage] += block.share * words
 

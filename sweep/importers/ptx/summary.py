@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Loop
-from sweep.importers.ptx.instructions import Shape
 from sweep.importers.ptx.module import PtxError
 
 MOST_LINES = 10
@@ -79,6 +79,7 @@ def summary(analysis: Analysis, registers: int | None = None) -> list[str]:
         f"{'' if registers else ' (estimated)'}, {memory}"
         f"{' and what the launch adds' if analysis.has_dynamic_shared else ''}",
         *_counts(analysis),
+        *product_lines(analysis),
         *_loops(analysis),
     ]
     assumed = Counter(shape.assumed for shape in analysis.accesses() if shape.assumed)
@@ -99,14 +100,26 @@ def _counts(analysis: Analysis) -> Iterator[str]:
     yield "instructions of a thread: " + ", ".join(f"{n:g} {kind}" for kind, n in counts)
     kinds: Counter[str] = Counter()
     for shape, n in analysis.accesses().items():
-        kinds[_of(shape)] += n  # type: ignore[assignment]
+        kinds[_of(shape)] += n / shape.words  # type: ignore[assignment]
     words = ", ".join(f"{n:g} {kind}" for kind, n in kinds.most_common())
     yield f"accesses of a thread: {words or 'none'}"
 
 
+def product_lines(analysis: Analysis) -> Iterator[str]:
+    """Yield how much a thread's matrix instructions calculate, in one line; none without them."""
+    found = analysis.products()
+    if found:
+        words = [f"{n:g} of {product.multiply_adds:,}" for product, n in found.items()]
+        kinds = " or ".join(dict.fromkeys(product.kind for product in found))
+        yield (
+            f"matrix instructions: {', '.join(words)} multiply-adds a warp; "
+            f"models count each as one {kinds} instruction"
+        )
+
+
 def _of(shape: Shape) -> str:
     """Return an access in words."""
-    words = f"{shape.origin or shape.space} {shape.direction}s of {shape.bytes * shape.words} B"
+    words = f"{shape.origin or shape.space} {shape.direction}s of {shape.bytes * shape.words:g} B"
     if shape.transactions:
         return f"{words} with {shape.transactions * shape.words:g} transactions a warp"
     if shape.pattern == "strided":

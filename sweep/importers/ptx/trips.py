@@ -70,6 +70,7 @@ class _Test(NamedTuple):
     line: int
     number: int
     trips: int
+    waits: bool
 
 
 def find_trips(
@@ -114,7 +115,7 @@ def _set_trips(finder: _Finder, loops: Iterable[Loop], origin: str = "constant")
             loop.test = finder.graph.blocks[test.number]
         if not test.is_unknown:
             loop.trips = float(test.trips)
-            loop.origin = "most" if test.is_bound else origin
+            loop.origin = "nobody waits" if test.waits else "most" if test.is_bound else origin
 
 
 class _Finder:
@@ -214,16 +215,18 @@ class _Finder:
         """Return the test at the end of a block, with the number of iterations that it allows."""
         is_late = loop.latches != [block]
         found: list[int | None] = []
+        waits = False
         branch = block.branch
         if branch is not None and branch.opcode == "bra" and branch.predicate:
             continues = (block.successors[0] in loop) != branch.negated
             comparisons = self._comparisons(loop, branch.predicate, continues)
             found = [self._iterations(loop, test, continues) for test in comparisons]
+            waits = any(_waits(test.instruction) for test in comparisons)
         known = [iterations for iterations in found if iterations is not None]
         trips = min(known) - is_late if known else -1
         is_bound = bool(known) and len(found) > 1
         is_below, line = block is not loop.header, block.instructions[-1].line
-        return _Test(not known, is_bound, is_late, is_below, line, block.number, trips)
+        return _Test(not known, is_bound, is_late, is_below, line, block.number, trips, waits)
 
     def _comparisons(self, loop: Loop, predicate: Word, continues: bool) -> list[_Write]:
         """Return the comparisons that must all be ``continues`` for another iteration."""
@@ -242,6 +245,8 @@ class _Finder:
     def _iterations(self, loop: Loop, test: _Write, continues: bool) -> int | None:
         """Return the first iteration, from 1, in which a comparison is not ``continues``."""
         instruction, comparison = test.instruction, _comparison(test.instruction)
+        if _waits(instruction):
+            return 1
         if comparison is None or not test.is_certain(loop):
             return None
         compare, is_unsigned = comparison
@@ -280,6 +285,12 @@ class _Finder:
                 steps += writes
                 waiting += writes[0].instruction.operands[1:]
         return sorted(steps)
+
+
+def _waits(instruction: Instruction) -> bool:
+    """Return whether an instruction looks if an ``mbarrier`` is complete; it is taken to be."""
+    looks = {"try_wait", "test_wait"}
+    return instruction.opcode == "mbarrier" and not looks.isdisjoint(instruction.modifiers)
 
 
 def _comparison(instruction: Instruction) -> tuple[Callable[[int, int], bool], bool] | None:

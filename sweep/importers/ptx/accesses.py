@@ -1,0 +1,197 @@
+"""The memory accesses of an instruction: sizes, and patterns that follow from the addresses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sweep.importers.ptx.instructions import LARGEST_WORD, Meaning
+from sweep.importers.ptx.lanes import Numbers, sectors_of, wavefronts_of
+from sweep.importers.ptx.module import Instruction
+from sweep.importers.ptx.registers import UNKNOWN, WARP, Sides, Value, Values
+
+LARGEST_TILE = 2**20
+"""Most bytes that an ``mbarrier`` expects."""
+
+_TILE = "one thread of a block copies for all of them, whole sectors"
+_SHORT_ROWS = "a warp holds several rows, whose distance is only known at run time"
+
+
+class Shape(NamedTuple):
+    """One kind of access; accesses of the same shape are counted together.
+
+    Attributes
+    ----------
+    space : str
+        ``global`` (local memory and textures included) or ``shared``.
+    direction : str
+        ``load`` or ``store``.
+    bytes : int
+        Word size per thread; wider accesses consist of several words.
+    words : float
+        Words per thread in one instruction; of a block's copy, a thread's share.
+    pattern : str
+        The access pattern, as in kernel files.
+    x, y, z : int
+        Distances between threads for pattern ``affine``; for ``strided``, the one in x [words].
+    assumed : str
+        Why the pattern is assumed; ``""`` if it follows from the addresses.
+    origin : str
+        A special kind of memory: ``local memory``, ``texture``, ``atomic``, ``tile``; else
+        ``""``.
+    transactions : float
+        Sectors, or passes through the banks, of a warp's word where no pattern says it; else 0.
+    """
+
+    space: str
+    direction: str
+    bytes: int
+    words: float
+    pattern: str
+    x: int = 0
+    y: int = 0
+    z: int = 0
+    assumed: str = ""
+    origin: str = ""
+    transactions: float = 0.0
+
+
+def shapes_of(
+    instruction: Instruction, meaning: Meaning, values: Values, block: Sides | None
+) -> tuple[Shape, ...]:
+    """Return the accesses of an instruction; none if it reads constants.
+
+    Parameters
+    ----------
+    instruction : Instruction
+        A memory access.
+    meaning : Meaning
+        Its meaning.
+    values : Values
+        The values of the registers.
+    block : tuple of int or None
+        Width, height and depth of a block, if known.
+    """
+    found = [values.of(address) for address in instruction.addresses]
+    known = values.lanes
+    lanes = [known.of(address) if known else None for address in instruction.addresses]
+    direction, size = meaning.direction, meaning.bytes
+    if meaning.also_shared:
+        to, source = (*found, UNKNOWN, UNKNOWN)[:2]
+        return (
+            _shape(_plain("global", direction, size), source, size, block, lanes[1:2]),
+            _shape(_plain("shared", meaning.also_shared, size), to, size, block, lanes[:1]),
+        )
+    value = found[0] if found else UNKNOWN
+    space = meaning.kind
+    if space == "generic":
+        space = value.space or "global"
+    if space in ("const", "param"):
+        return ()
+    atomic = "atomic" if instruction.opcode in ("atom", "red") else ""
+    origin = {"local": "local memory", "texture": "texture"}.get(space, atomic)
+    shape = _plain("shared" if space == "shared" else "global", direction, size, origin)
+    if space == "local":  # the words of a warp's threads are contiguous
+        return (shape,)
+    if space == "texture":
+        return (shape._replace(assumed="the layout of a texture is not in the PTX"),)
+    rows = lanes[0] if instruction.opcode in ("ldmatrix", "stmatrix") and lanes else None
+    if rows is not None:
+        return (_by_lanes(shape, rows, size, n_rows=min(2 * size, WARP)),)
+    if instruction.opcode in ("wmma", "ldmatrix", "stmatrix"):
+        # One address refers to a row of a matrix.
+        shape = _shape(shape, value._replace(x=None), size, block)
+        pattern = "strided" if space == "shared" else "coalesced"
+        return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
+    return (_shape(shape, value, size, block, lanes[:1]),)
+
+
+def tile_shapes(
+    instruction: Instruction, meaning: Meaning, values: Values, block: Sides | None
+) -> tuple[Shape, ...]:
+    """Return a thread's share of the accesses with which one thread copies a tile for its block.
+
+    Parameters
+    ----------
+    instruction : Instruction
+        A copy, whose third operand is the bytes, or its announcement, whose last is.
+    meaning, values, block
+        As for :func:`shapes_of`; none if the bytes or the block are not known.
+    """
+    places = instruction.operands[2:3] if meaning.tile == "store" else instruction.operands[-1:]
+    size = values.of(places[0]).constant if places else None
+    if block is None or size is None or not 0 < size <= LARGEST_TILE:
+        return ()
+    words = size / LARGEST_WORD / math.prod(block)
+    other = "load" if meaning.tile == "store" else "store"
+    moved = _plain("global", meaning.tile, LARGEST_WORD, "tile")._replace(
+        words=words, assumed=_TILE
+    )
+    return moved, _plain("shared", other, LARGEST_WORD, "tile")._replace(words=words)
+
+
+def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
+    """Return an access to contiguous words; 4 bytes if the opcode does not specify the size."""
+    word = min(size or 4, LARGEST_WORD)
+    pattern, x = ("strided", 1) if space == "shared" else ("coalesced", 0)
+    return Shape(space, direction, word, -(-(size or 4) // word), pattern, x, origin=origin)
+
+
+def _shape(
+    shape: Shape, value: Value, size: int, block: Sides | None, lanes: Sequence[Any] = ()
+) -> Shape:
+    """Return an access with the pattern that follows from its address."""
+    if not value.is_affine and size and lanes and lanes[0] is not None:
+        return _by_lanes(shape, lanes[0], size)
+    if not value.is_affine:
+        return shape._replace(assumed="the address is no linear function of the thread's index")
+    if not size:
+        return shape._replace(assumed="the opcode does not tell how much is accessed")
+    # A warp may contain several rows of a block.
+    has_short_rows = block is not None and block[0] % WARP != 0 and block[1] * block[2] > 1
+    if has_short_rows and shape.words == 1 and not value.is_uniform:
+        distances = [d // shape.bytes for d in value[:3] if d is not None and not d % shape.bytes]
+        if len(distances) == 3:
+            x, y, z = distances
+            return shape._replace(pattern="affine", x=x, y=y, z=z)
+    found = _along_x(shape, value, size)
+    if has_short_rows and None in (value.y, value.z) and not found.assumed:
+        return found._replace(assumed=_SHORT_ROWS)
+    return found
+
+
+def _by_lanes(shape: Shape, addresses: Numbers, size: int, n_rows: int = 0) -> Shape:
+    """Return an access with the transactions that its threads' addresses make.
+
+    The first threads of a warp have the addresses of a matrix's rows, if there are any.
+    """
+    if shape.space == "shared":
+        found = wavefronts_of(addresses, LARGEST_WORD if n_rows else size, n_rows or WARP)
+        least = max(size / 4.0, 1.0)
+    else:
+        found, least = sectors_of(addresses, size), float(size)
+        if (addresses == addresses[0]).all():
+            return shape._replace(pattern="broadcast")
+    return shape if found <= least else shape._replace(transactions=found / shape.words)
+
+
+def _along_x(shape: Shape, value: Value, size: int) -> Shape:
+    """Return an access with the pattern of threads adjacent in x."""
+    is_global = shape.space != "shared"
+    if value.x is None:
+        why = "the distance of two threads is only known at run time"
+        return shape._replace(pattern="uncoalesced" if is_global else "strided", assumed=why)
+    distance = abs(value.x)
+    if is_global and value.x == -size:
+        return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
+    if distance == size:
+        # The first word of a warp (half a warp on the earliest devices) must start a segment.
+        is_aligned = value.alignment >= min(max(16 * size, WARP), 128)
+        return shape._replace(pattern="misaligned") if is_global and not is_aligned else shape
+    if is_global and distance == 0:
+        return shape._replace(pattern="broadcast")
+    words, rest = -(-distance // shape.bytes), distance % shape.bytes
+    why = f"{distance} bytes from thread to thread are no whole words" if rest else ""
+    pattern = "coalesced" if is_global and rest and words == 1 else "strided"
+    return shape._replace(pattern=pattern, x=words, assumed=why)
