@@ -51,6 +51,9 @@ _PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 
 _SUBMODULES = ("plot", "query")
 
+_WITH_ACCESSOR = ("evaluate", "open", "open_store", "read_measured")
+"""Functions whose results have the questions as methods, ``results.sweep.best()``."""
+
 _RENAMED = {"open": "open_plan"}
 
 __all__ = ["__version__", *_PUBLIC]
@@ -58,6 +61,8 @@ __all__ = ["__version__", *_PUBLIC]
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
+        if name in _WITH_ACCESSOR:
+            importlib.import_module("sweep.accessor")
         return getattr(importlib.import_module(_PUBLIC[name]), _RENAMED.get(name, name))
     if name in _SUBMODULES:
         return importlib.import_module(f"sweep.{name}")

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from sweep import __version__
 from sweep.cli import values
+from sweep.cli.completion import add_names, complete
 
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
 
@@ -32,6 +33,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         A number is outside its range. Other mistakes end the process, as argparse does.
     """
     parser = build_parser()
+    complete(parser)
     arguments, rest = parser.parse_known_args(argv)
     words = [word for word in rest if "=" in word and not word.startswith("-")]
     if len(words) < len(rest) or (words and not hasattr(arguments, "select")):
@@ -108,6 +110,7 @@ def _add(parser: Any, described: Sequence[Any], shared: Mapping[str, Any]) -> No
         if kind:
             options["type"] = TYPES[kind]
         action = parser.add_argument(*names, **options)
+        add_names(action)
         if convert or bounds:
             details = getattr(values, convert or "within"), words[0], *bounds
             parser.get_default("converters")[action.dest] = details
