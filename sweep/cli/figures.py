@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep import plot as plots
@@ -11,6 +12,7 @@ from sweep import query
 from sweep.cli.parser import call_with
 from sweep.cli.questions import open_data, say, selection_of, show
 from sweep.errors import QueryError
+from sweep.importers.files import check_free
 from sweep.query.texts import terminal_width, wrapped
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ def save_figure(figure: Figure, arguments: argparse.Namespace) -> None:
 
 def plot(arguments: argparse.Namespace) -> int:
     """Draw results into a file or a window."""
+    output = Path(arguments.output or f"{arguments.kind}.png")
+    if not arguments.show:
+        check_free(output, overwrite=arguments.overwrite)
     data = open_data(arguments.data)
     select = selection_of(arguments, data)
     if arguments.kind == "heatmap" and not (arguments.x and arguments.y):
@@ -36,7 +41,6 @@ def plot(arguments: argparse.Namespace) -> int:
     if arguments.show:
         plots.show(figure)
         return 0
-    output = arguments.output or f"{arguments.kind}.png"
     plots.save(figure, output, overwrite=arguments.overwrite)
     print(f"wrote {output}")
     return 0
