@@ -41,7 +41,8 @@ def ptx(arguments: argparse.Namespace) -> int:
         kernel = call_with(kernel_text, arguments, analysis, source=path.name, costs=costs)
     except SweepError as error:
         raise SweepError(f"{path}: {error}") from None
-    return _deliver(arguments, kernel, path.name, summary(analysis, arguments.registers))
+    lines = summary(analysis, arguments.registers, before=len(f"sweep: {path.name}: "))
+    return _deliver(arguments, kernel, path.name, ["\n".join(lines)])
 
 
 def profile(arguments: argparse.Namespace) -> int:

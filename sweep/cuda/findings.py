@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 
 from sweep.cuda.nvrtc import CompileError
-from sweep.importers.ptx.analysis import analyse
+from sweep.importers.ptx.analysis import ANY, analyse
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.trips import MIDDLE
 from sweep.specs.formats import INSTRUCTION_CLASSES
-
-ANY = "*"
-"""In trip counts: every loop whose count the text does not tell and that is not named."""
 
 _DEEP_GRID = re.compile(r"%n?ctaid\.[yz]")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for 'sm_\w+'")

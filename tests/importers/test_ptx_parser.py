@@ -11,7 +11,7 @@ from sweep.errors import SweepError
 from sweep.importers.ptx import parser as parser_module
 from sweep.importers.ptx.analysis import analyse
 from sweep.importers.ptx.kernel_file import kernel_text
-from sweep.importers.ptx.module import Address, Label, PtxError, Register
+from sweep.importers.ptx.module import Address, Function, Label, Module, PtxError, Register
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.tokens import integer_of
 
@@ -173,3 +173,11 @@ def test_damaged_fixture__is_refused_or_read(path, data):
 def test_integers__of_every_base():
     texts = ("12", "-12", "0x1FU", "017", "0b101", "0", "0f3F800000", "%r1", "", "1.5", "9" * 80)
     assert [integer_of(t) for t in texts] == [12, -12, 31, 15, 5, 0, *[None] * 5]
+
+
+@pytest.mark.parametrize(("name", "plain"), [
+    ("_Z3addPf", "add"), ("_ZN4file6kernelB2v1B4cw51E", "file::kernel"),
+    ("add_kernel", "add_kernel"), ("_Z", "_Z"), ("_Zx", "_Zx"), ("12345", "12345"),
+])  # fmt: skip
+def test_plain_name__leaves_out_what_was_added(name, plain):
+    assert Function(Module(), name, True, 1).plain_name == plain

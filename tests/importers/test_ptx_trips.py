@@ -118,7 +118,7 @@ def test_unrolled_loops_with_a_rest__count_as_executed(n):
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [
-    ({}, [None, None]), ({"0": 100}, [None, None]), ({"1": 102}, [25, 2]), ({"1": 0}, [0, 0]),
+    ({}, [None, 0]), ({"0": 100}, [None, 0]), ({"1": 102}, [25, 2]), ({"1": 0}, [0, 0]),
 ])  # fmt: skip
 def test_arguments_of_the_kernel__decide_loops_and_branches(arguments, expected):
     f = function(UNROLLED.format(known="ld.param.u32 %r15, [n];"))
@@ -235,3 +235,27 @@ def test_loops_that_wait_for_copies__end_at_the_first_look(loop):
     found = kernel(f"{loop} ret;")
     assert found.instructions() == {"control": 3} and not found.open_loops
     assert found.graph.loops[0].origin == "nobody waits"
+
+
+REST = """
+    {known}
+    mov.u32 %r1, %tid.x;
+    sub.s32 %r2, %r15, %r1;
+    and.b32 %r3, %r2, 3;
+  L:
+    add.s32 %r3, %r3, -1;
+    setp.ne.s32 %p1, %r3, 0;
+    @%p1 bra L;
+    ret;
+"""
+
+
+def test_rest_of_an_unrolled_loop__is_none_if_nothing_tells_it():
+    unknown = REST.format(known="ld.param.u32 %r15, [n];")
+    (loop,) = kernel(unknown).graph.loops
+    assert (loop.trips, loop.origin) == (0, "an unrolled loop leaves none")
+    known = REST.format(known="mov.u32 %r15, 66;")  # thread 32 of 64 has 34 & 3 iterations
+    assert [x.trips for x in kernel(known, block=(64, 1, 1)).graph.loops] == [2]
+    assert trips(unknown, trips={"L": 3}) == [3] and trips(unknown, trips={"*": 3}) == [0]
+    other = unknown.replace("%r3, %r2, 3;", "%r3, %r2, 5;")  # no mask of low bits
+    assert trips(other) == [None] and trips(other, trips={"*": 3}) == [3]

@@ -23,6 +23,9 @@ from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
 
+ANY = "*"
+"""In trip counts: every loop whose count the text does not tell and that is not named."""
+
 MAX_OPEN = 200
 """Largest number of loops with unknown trip counts; each becomes a problem size."""
 
@@ -123,8 +126,8 @@ def analyse(
     function : Function
         A kernel.
     trips : mapping of str to float or str, optional
-        Iterations per entry of a loop, by the label of its header, with or without ``$``: a number,
-        or an expression over sizes.
+        Iterations per entry of a loop, by the label of its header, with or without ``$``, `ANY` for
+        all others that the text does not tell: a number, or an expression over sizes.
     branches : mapping of str to float, optional
         The share of conditional branches to a label that are taken, by label. Without it, both
         sides are counted in full.
@@ -275,12 +278,14 @@ def _refuse_unused(wanted: Iterable[str], place: str, blocks: Iterable[Block]) -
 
 def _complete_trips(graph: Graph, trips: Mapping[str, float | str]) -> None:
     """Set the user's trip counts, and name those that are unknown."""
-    _refuse_unused(trips, "loop at", (loop.header for loop in graph.loops))
+    _refuse_unused(set(trips) - {ANY}, "loop at", (loop.header for loop in graph.loops))
     by_label = {_key(name): value for name, value in trips.items()}
     names: dict[str, str] = {}
     for loop in graph.loops:
         labels = [_key(label.name) for label in loop.header.labels]
         found = [by_label[label] for label in labels if label in by_label]
+        if not found and loop.trips is None and ANY in by_label:
+            found = [by_label[ANY]]
         if found and isinstance(found[-1], str):
             loop.trips, loop.formula, loop.origin = None, found[-1], "given"
             loop.size = _size_name(loop, names)

@@ -102,8 +102,8 @@ class Loop:
         Iterations per entry of the loop; ``None`` if unknown.
     origin : str
         ``constant`` (from the text), ``most`` (an upper bound from the text, since the loop has
-        other exits), ``nobody waits`` (assumed of a loop that looks at an ``mbarrier``), ``given``
-        (by the user) or ``open`` (unknown).
+        other exits), an assumption (`trips.REST`, `trips.WAITS`), ``given`` (by the user) or
+        ``open`` (unknown).
     size : str
         The name of an unknown trip count in the kernel file, else ``""``.
     formula : str

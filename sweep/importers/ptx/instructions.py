@@ -83,13 +83,9 @@ _OPCODES = {key: frozenset(opcodes) for key, opcodes in ISA["opcodes"].items()}
 _FLOATS = frozenset(ISA["numbers"]["floats"])
 _NUMBERS = _FLOATS.union(ISA["numbers"]["others"])
 _SPACES = ("global", "shared", "local", "const", "param", "tex")
-_UNSIZED = "copies as much as a register or a tensor map says: its access to memory is not counted"
-_UNSIZED_PRODUCT = (
-    "multiplies matrices of a size that a register says, and counts as one instruction"
-)
-_UNSIZED_TILE = (
-    "copies for a whole block, but its bytes or the block's threads are not known: not counted"
-)
+_UNSIZED = "is not counted: a register or a tensor map has its size"
+_UNSIZED_PRODUCT = "counts as one instruction: a register has the size of its matrices"
+_UNSIZED_TILE = "awaits a copy that is not counted: its bytes or the block are not known"
 _SIZES = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 

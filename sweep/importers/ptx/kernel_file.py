@@ -71,9 +71,10 @@ def kernel_text(
         A trip count names a size that has no value.
     """
     name, module = analysis.function.name, analysis.function.module
+    plain_name = analysis.function.plain_name
     file = KernelFile(
-        name,
-        f"Kernel {name}, read from PTX ISA {module.version} for {module.target}",
+        plain_name,
+        f"Kernel {plain_name}, read from PTX ISA {module.version} for {module.target}",
         f"derived: counted in the PTX{f' of {source}' if source else ''}, entry {name}",
         [f"Written by `sweep ptx`{f' from {source}' if source else ''}."],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
@@ -191,6 +192,18 @@ class Function:
     body: list[Instruction | Label] = field(default_factory=list, repr=False)
     variables: list[Variable] = field(default_factory=list)
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def plain_name(self) -> str:
+        """The name that was mangled: ``N4file6kernelPf`` is ``file::kernel``."""
+        parts: list[str] = []
+        rest = self.name.removeprefix("_Z")
+        rest = rest.removeprefix("N") if rest != self.name else ""
+        while found := re.match(r"\d{1,4}", rest):
+            end = found.end() + int(found[0])
+            parts.append(rest[found.end() : end])
+            rest = rest[end:]
+        return "::".join(parts) or self.name
 
     @cached_property
     def size(self) -> int:

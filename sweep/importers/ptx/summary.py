@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
+from textwrap import shorten, wrap
 
 from sweep.importers.ptx.accesses import Shape
-from sweep.importers.ptx.analysis import Analysis
+from sweep.importers.ptx.analysis import ANY, Analysis
 from sweep.importers.ptx.control_flow import Loop
 from sweep.importers.ptx.module import PtxError
 
-MOST_LINES = 10
+MOST_LINES, WIDTH = 10, 100
 MOST_LOOPS = 4
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 _PLACE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
@@ -37,10 +39,12 @@ def check_complete(analysis: Analysis, text: str) -> None:
     if analysis.block is None and (name := _further_index(analysis)):
         raise PtxError(f"the kernel reads {name}: give its block, such as --block 32,8")
     if loops := analysis.open_loops:
-        listed = [
-            f"--trip '{x.label.name}=N' ({_where(x, text)})"
-            for x in {x.label.name: x for x in loops}.values()
-        ]
+        named = list({x.label.name: x for x in loops}.values())
+        listed = [f"--trip '{x.label.name}=N' ({_where(x, text)})" for x in named[:MOST_LOOPS]]
+        if len(named) > 1:
+            more = f", one of {len(named)}" if len(named) > MOST_LOOPS else ""
+            listed = [f"--trip '{ANY}=N' for all of them, or {listed[0]}", *listed[1:]]
+            listed[-1] += more
         raise PtxError(
             f"the text does not tell how often loops repeat: give {', '.join(listed)}; "
             "N is a number, or an expression over sizes, such as n/16 with --size n=4096"
@@ -68,13 +72,33 @@ def _where(loop: Loop, text: str) -> str:
     return f"{files[found[1]].rpartition('/')[2]}, line {found[2]}"
 
 
-def summary(analysis: Analysis, registers: int | None = None) -> list[str]:
-    """Return what was found and what was assumed, in at most ten lines."""
+def summary(analysis: Analysis, registers: int | None = None, before: int = 0) -> list[str]:
+    """Return what was found and what was assumed, in at most ten lines of 100 columns.
+
+    Parameters
+    ----------
+    analysis : Analysis
+        The kernel.
+    registers : int, optional
+        Registers per thread, instead of the estimate.
+    before : int
+        Columns of what stands before the first line.
+    """
+    first, *others = _facts(analysis, registers)
+    first = shorten(first, max(WIDTH - before, WIDTH // 2), placeholder=" ...")
+    wrapped = [wrap(line, WIDTH - 2, break_on_hyphens=False) for line in others]
+    if sum(map(len, wrapped)) + 1 > MOST_LINES:
+        wrapped = [[shorten(line, WIDTH - 2, placeholder=" ...")] for line in others]
+    return [first, *(f"  {line}" for line in chain.from_iterable(wrapped))][:MOST_LINES]
+
+
+def _facts(analysis: Analysis, registers: int | None) -> list[str]:
+    """Return what was found and what was assumed, in at most ten sentences."""
     function, module = analysis.function, analysis.function.module
     block = "x".join(map(str, analysis.block)) if analysis.block else "any size"
-    memory = f"{analysis.shared_bytes:,} B of shared memory"
+    memory = f"{analysis.shared_bytes:,} B shared"
     lines = [
-        f"{function.name}, PTX {module.version} for {module.target}, blocks of {block}: "
+        f"{function.plain_name}, PTX {module.version} for {module.target}, blocks of {block}",
         f"{registers or analysis.registers} registers a thread"
         f"{'' if registers else ' (estimated)'}, {memory}"
         f"{' and what the launch adds' if analysis.has_dynamic_shared else ''}",
@@ -83,9 +107,9 @@ def summary(analysis: Analysis, registers: int | None = None) -> list[str]:
         *_loops(analysis),
     ]
     assumed = Counter(shape.assumed for shape in analysis.accesses() if shape.assumed)
-    lines += [f"assumed of {n} accesses: {why}" for why, n in assumed.most_common(2)]
+    lines += [f"assumed of {n} kinds of access: {why}" for why, n in assumed.most_common(2)]
     lines.append(
-        "assumed: nothing hits in L2 (cache.l2_hit_rate), and both sides of branches are taken"
+        "assumed: nothing hits in L2 (cache.l2_hit_rate), both sides of branches are taken"
     )
     notes = [unknown.remark() for unknown in analysis.unknown] + list(analysis.notes)
     left = MOST_LINES - len(lines)
@@ -123,19 +147,23 @@ def _of(shape: Shape) -> str:
     if shape.transactions:
         return f"{words} with {shape.transactions * shape.words:g} transactions a warp"
     if shape.pattern == "strided":
-        return words if shape.x == 1 else f"{words} in steps of {shape.x} words"
+        steps = f"{words} in steps of {shape.x} words"
+        return {0: f"broadcast {words}", 1: words}.get(shape.x, steps)
     return f"{shape.pattern} {words}"
 
 
 def _loops(analysis: Analysis) -> Iterator[str]:
-    """Yield how often loops repeat, in one line."""
+    """Yield how often loops repeat, in one line; equal ones together."""
     loops = list({loop.label.name: loop for loop in analysis.graph.loops}.values())
+    equal: dict[str, list[str]] = {}
+    for loop in sorted(loops, key=lambda loop: loop.trips == 0):
+        origin = f" ({loop.origin})" if loop.origin != "constant" else ""
+        if loop.formula or loop.trips is not None:
+            times = f"{loop.formula or f'{loop.trips:g}'} times{origin}"
+            equal.setdefault(times, []).append(loop.label.name)
     words = [
-        f"{loop.label.name} {loop.formula or f'{loop.trips:g}'} times"
-        f"{' (' + loop.origin + ')' if loop.origin != 'constant' else ''}"
-        for loop in loops[:MOST_LOOPS]
-        if loop.formula or loop.trips is not None
+        f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)} {times}"
+        for times, names in equal.items()
     ]
     if words:
-        more = f", and {len(loops) - MOST_LOOPS} more" if len(loops) > MOST_LOOPS else ""
-        yield f"loops: {', '.join(words)}{more}"
+        yield f"loops: {', '.join(words)}"

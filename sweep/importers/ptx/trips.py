@@ -15,12 +15,21 @@ from typing import NamedTuple
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, nest
 from sweep.importers.ptx.module import Instruction, Operand, Register, Word
 from sweep.importers.ptx.registers import Values, combined, number
+from sweep.importers.ptx.tokens import integer_of
 
 MAX_STEPS = 128
 """Iterations that are evaluated one by one: enough for every loop that halves or doubles."""
 
 MIDDLE = "the middle thread's"
 """Origin of a trip count that differs between threads."""
+
+REST = "an unrolled loop leaves none"
+"""Origin of no iterations of a loop for what an unrolled one leaves: sizes are multiples of it."""
+
+WAITS = "nobody waits"
+"""Origin of the one iteration of a loop that looks whether an ``mbarrier`` is complete."""
+
+MAX_UNROLLED = 64
 
 MAX_CHAIN = 64
 """Largest number of instructions that an exit test may depend on."""
@@ -59,7 +68,8 @@ class _Write(NamedTuple):
 class _Test(NamedTuple):
     """A test that may end a loop; sorted by preference.
 
-    ``trips`` is the number of iterations that it allows, -1 if that depends on something unknown.
+    ``trips`` is the number of iterations that it allows, -1 if that depends on something unknown;
+    ``assumed`` says why that is no fact.
     ``is_late`` says whether blocks of the loop come after it, which it executes once less.
     """
 
@@ -70,7 +80,7 @@ class _Test(NamedTuple):
     line: int
     number: int
     trips: int
-    waits: bool
+    assumed: str
 
 
 def find_trips(
@@ -100,6 +110,7 @@ def find_trips(
     _set_trips(finder, graph.loops)
     if middle is not None and (unknown := [loop for loop in graph.loops if loop.trips is None]):
         _set_trips(_Finder(graph, middle()), unknown, MIDDLE)
+    _set_trips(finder, [loop for loop in graph.loops if loop.trips is None], REST)
     decided = {block: finder.takes(block) for block in graph.blocks}
     return {block: float(taken) for block, taken in decided.items() if taken is not None}
 
@@ -115,7 +126,9 @@ def _set_trips(finder: _Finder, loops: Iterable[Loop], origin: str = "constant")
             loop.test = finder.graph.blocks[test.number]
         if not test.is_unknown:
             loop.trips = float(test.trips)
-            loop.origin = "nobody waits" if test.waits else "most" if test.is_bound else origin
+            loop.origin = test.assumed or ("most" if test.is_bound else origin)
+        elif test.assumed == origin:
+            loop.trips, loop.origin = 0.0, origin
 
 
 class _Finder:
@@ -215,18 +228,21 @@ class _Finder:
         """Return the test at the end of a block, with the number of iterations that it allows."""
         is_late = loop.latches != [block]
         found: list[int | None] = []
-        waits = False
+        assumed = ""
         branch = block.branch
         if branch is not None and branch.opcode == "bra" and branch.predicate:
             continues = (block.successors[0] in loop) != branch.negated
             comparisons = self._comparisons(loop, branch.predicate, continues)
             found = [self._iterations(loop, test, continues) for test in comparisons]
-            waits = any(_waits(test.instruction) for test in comparisons)
+            if any(_waits(test.instruction) for test in comparisons):
+                assumed = WAITS
+            if found == [None] and self._is_rest(loop, comparisons[0]):
+                assumed = REST
         known = [iterations for iterations in found if iterations is not None]
         trips = min(known) - is_late if known else -1
         is_bound = bool(known) and len(found) > 1
         is_below, line = block is not loop.header, block.instructions[-1].line
-        return _Test(not known, is_bound, is_late, is_below, line, block.number, trips, waits)
+        return _Test(not known, is_bound, is_late, is_below, line, block.number, trips, assumed)
 
     def _comparisons(self, loop: Loop, predicate: Word, continues: bool) -> list[_Write]:
         """Return the comparisons that must all be ``continues`` for another iteration."""
@@ -269,6 +285,27 @@ class _Finder:
                 return _extrapolated(distances, compare, continues)
             _execute(loop, [step for step in steps if step > test], state)
         return None
+
+    def _is_rest(self, loop: Loop, test: _Write) -> bool:
+        """Return whether a loop counts the few iterations that an unrolled one leaves to it.
+
+        It counts by ones from ``n & (2**k - 1)`` down to 0, or from the negative of that up to 0.
+        """
+        if test.instruction.opcode != "setp" or test.instruction.operands[2:] != ("0",):
+            return False
+        name = test.instruction.operands[1]
+        steps = [write.instruction for write in self._writes_inside(name, loop)]
+        if len(steps) != 1 or steps[0].opcode != "add" or steps[0].operands[1] != name:
+            return False
+        start = self._last_write(name, (loop.header.number,), loop.header, loop.parent)
+        for opcode in ("neg", "mov"):
+            if start and start.instruction.opcode == opcode:
+                source, place = start.instruction.operands[1], start[:2]
+                start = self._last_write(source, place, start.block, start.block.loop)
+        mask = integer_of(str(start.instruction.operands[-1])) if start else None
+        is_mask = mask is not None and 0 < mask < MAX_UNROLLED and mask & (mask + 1) == 0
+        is_and = start is not None and start.instruction.opcode == "and"
+        return is_and and is_mask and steps[0].operands[2] in ("1", "-1")
 
     def _steps(self, loop: Loop, test: _Write, state: dict[Operand, int | None]) -> list[_Write]:
         """Return what a test depends on inside a loop; set the values at the loop's entry."""
