@@ -17,6 +17,7 @@ from functools import partial
 from sweep.errors import nearest
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
+from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
@@ -61,6 +62,8 @@ class Analysis:
         Width, height and depth of a block, from the user or required by the text.
     unknown : tuple of Unknown
         Opcodes that PTX ISA 9.0 does not have.
+    reads : list of Read
+        What it loads from global memory, and how much of that is distinct.
     notes : tuple of str
         Further remarks, a sentence each.
     """
@@ -74,6 +77,7 @@ class Analysis:
     has_dynamic_shared: bool
     block: Sides | None
     unknown: tuple[Unknown, ...]
+    reads: list[Read] = field(repr=False)
     notes: tuple[str, ...]
 
     @property
@@ -171,7 +175,12 @@ def analyse(
     live = live_registers(graph)
     registers = max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ())))
     memory = _shared_memory(expanded, outside)
-    return Analysis(function, graph, parts, how, registers, *memory, block, unknown, tuple(notes))
+    reads = reads_of(expanded, graph, values, block)
+    if grid is None and needs_grid(expanded, reads):
+        notes.insert(0, "no block reads what another does, since --grid X,Y is not given")
+    return Analysis(
+        function, graph, parts, how, registers, *memory, block, unknown, reads, tuple(notes)
+    )
 
 
 def _check(

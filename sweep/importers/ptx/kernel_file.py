@@ -10,6 +10,7 @@ from sweep.expressions import Expression
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
+from sweep.importers.ptx.footprint import hit_rate
 from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.stages import InstructionCosts, Stage, added
 from sweep.importers.ptx.summary import product_lines
@@ -92,8 +93,7 @@ def kernel_text(
         if loop.size not in writer.tables["sizes"]:
             why = f"one iteration of the loop at {loop.label.name}: the text does not tell"
             writer.assume("sizes", loop.size, 1, why)
-    file.sources["cache.l2_hit_rate"] = "assumed: PTX does not tell what a cache serves"
-    file.table("[cache]", {"l2_hit_rate": 0})
+    writer.cache(grid)
     return file.text()
 
 
@@ -357,6 +357,26 @@ class _Writer:
             total, often = self.formulas.text(inner), self.formulas.text(outer)
             values["inner"] = f"max(1, ({total}) / max(1, {often}))"
         self.file.table("[loops]", values)
+
+    def cache(self, grid: tuple[int, ...] | None) -> None:
+        """Add the share of accesses that L2 serves, and the expressions that it needs."""
+        analysis, launch = self.analysis, self.tables["launch"]
+        stored = added(
+            ("", {passage: n * shape.bytes for passage, n in amount.items()})
+            for stage in analysis.stages
+            for shape, amount in stage.of(Shape).items()
+            if (shape.space, shape.direction) == ("global", "store")
+        )
+        derived, rate = hit_rate(
+            analysis.reads, stored[""], grid, str(launch["threads_per_block"]),
+            str(launch["blocks"]), self.formulas.text,
+        )  # fmt: skip
+        self.tables["derived"].update(derived)
+        why = "what blocks read again is in L2 if all that they read fits"
+        if not derived:
+            why = "no word is read twice, as far as the addresses and the given grid tell"
+        self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
+        self.file.table("[cache]", {"l2_hit_rate": rate if derived else 0})
 
 
 def _loop_names(graph: Graph) -> dict[Loop, str]:

@@ -1,0 +1,208 @@
+"""What the blocks of a grid read from global memory: in all, and of it what is not read before.
+
+A word is read again by a thread of the same block (found from the addresses of the first block's
+threads), by a block in whose row or column of the grid addresses do not change, and by a later loop
+that reads as much of the same array. Everything else counts as read once, so that the distinct
+bytes are an upper bound but for the last rule, which is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from sweep.importers.ptx.accesses import shapes_of
+from sweep.importers.ptx.control_flow import Amount, Graph, Passage, nest
+from sweep.importers.ptx.instructions import meaning_of
+from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of
+from sweep.importers.ptx.module import Address, Function, Instruction, Register
+from sweep.importers.ptx.registers import Sides, Values
+
+AXES = frozenset({"%ctaid.x", "%ctaid.y", "%ctaid.z"})
+MEMORY = "%memory"
+"""What an address depends on that is read from memory itself."""
+
+MAX_PASSES = 20
+"""Most passes over the code to find what registers depend on; it takes three or four."""
+
+
+class Read(NamedTuple):
+    """Loads of one array in one loop, by a thread in one iteration.
+
+    Attributes
+    ----------
+    passage : Passage
+        The loop.
+    share : float
+        The share of its iterations that load.
+    axes : frozenset of str
+        The directions of the grid (``%ctaid.x``) in which addresses change.
+    requested : float
+        Bytes that a thread asks for, in whole sectors of its warp.
+    distinct : float
+        Bytes of it that no thread of the block asks for too; 0 of a loop that reads again what an
+        earlier one did.
+    """
+
+    passage: Passage
+    share: float
+    axes: frozenset[str]
+    requested: float
+    distinct: float
+
+
+def reads_of(function: Function, graph: Graph, values: Values, block: Sides | None) -> list[Read]:
+    """Return what a function loads from global memory, by array and loop.
+
+    Parameters
+    ----------
+    function : Function
+        A function with its calls inlined.
+    graph : Graph
+        Its control-flow graph with the execution count of each block.
+    values : Values
+        The values of the registers.
+    block : tuple of int or None
+        Width, height and depth of a block, if known.
+    """
+    origins = _origins(function)
+    groups: dict[tuple[frozenset[str], Passage, float], list[tuple[float, Numbers | None]]]
+    groups = defaultdict(list)
+    for part in graph.blocks:
+        for instruction in part.instructions if part.share > 0.0 else ():
+            if found := _loaded(instruction, values, block):
+                *_, address = found
+                origin = _origin_of(address, origins)
+                groups[origin, part.passage, part.share].append(found[:2])
+    result, seen = [], set()
+    for (origin, passage, share), loads in groups.items():
+        axes = AXES if MEMORY in origin else AXES & origin
+        requested, distinct = _bytes(loads)
+        often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
+        key = origin, share, requested, distinct, often
+        result.append(Read(passage, share, axes, requested, 0.0 if key in seen else distinct))
+        if often and MEMORY not in origin:
+            seen.add(key)
+    return result
+
+
+def needs_grid(function: Function, reads: Iterable[Read]) -> bool:
+    """Return whether it takes the grid to tell which of its blocks read the same."""
+    operands = [o for i in function.instructions() for o in i.operands if isinstance(o, str)]
+    used = AXES.intersection(operands)
+    return any(read.axes and read.axes < used for read in reads)
+
+
+def hit_rate(
+    reads: Iterable[Read],
+    stored: Amount,
+    grid: tuple[int, ...] | None,
+    threads: str,
+    blocks: str,
+    text: Callable[[Amount], str],
+) -> tuple[dict[str, str], str]:
+    """Return the share of accesses that L2 serves, with the derived expressions that it names.
+
+    Repeated reads hit if what all blocks read fits in L2.
+
+    Parameters
+    ----------
+    reads : iterable of Read
+        What the kernel loads.
+    stored : Amount
+        Bytes that a thread stores.
+    grid : tuple of int or None
+        Blocks in x, y and z; if not known, only what all blocks read alike is read again.
+    threads, blocks : str
+        Expressions of the launch.
+    text : callable
+        Writes an amount as an expression.
+    """
+    parts: list[Amount] = [defaultdict(float) for _ in range(3)]
+    asked, own, common = parts
+    for read in reads:
+        asked[read.passage] += read.share * read.requested
+        sides = zip(sorted(AXES), grid or (), strict=False)
+        repeats = math.prod(side for axis, side in sides if axis not in read.axes)
+        part = own if grid or read.axes else common
+        part[read.passage] += read.share * read.distinct / repeats
+    if not common and all(math.isclose(own[passage], asked[passage]) for passage in asked):
+        return {}, "0"
+    derived, distinct = {"read_bytes": text(asked), "distinct_bytes": text(own)}, "distinct_bytes"
+    if common:
+        derived["common_bytes"] = text(common)
+        distinct = f"(distinct_bytes + common_bytes / ({blocks}))"
+    hits = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {text(stored)})"
+    return derived, f"{hits} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
+
+
+def _loaded(
+    instruction: Instruction, values: Values, block: Sides | None
+) -> tuple[float, Numbers | None, Address] | None:
+    """Return the bytes of a load from global memory, its threads' addresses, and its operand."""
+    meaning = meaning_of(instruction)
+    if meaning.direction != "load" or not instruction.addresses:
+        return None
+    shape = next(iter(shapes_of(instruction, meaning, values, block)), None)
+    if shape is None or shape.space != "global" or shape.direction != "load" or shape.origin:
+        return None
+    address = instruction.addresses[-1]
+    is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
+    lanes = values.lanes.of(address) if values.lanes and is_whole else None
+    return shape.bytes * shape.words, lanes, address
+
+
+def _bytes(loads: Iterable[tuple[float, Numbers | None]]) -> tuple[float, float]:
+    """Return the bytes that a thread asks for, and those of them that are distinct in its block."""
+    requested, distinct, sectors, n_threads = 0.0, 0.0, [], 1
+    for size, addresses in loads:
+        if addresses is None:
+            requested, distinct = requested + size, distinct + size
+        else:  # a sector of a warp is a byte of each of its 32 threads
+            requested += sectors_of(addresses, int(size))
+            n_threads = len(addresses)
+            ends = np.arange(0, int(size) + SECTOR - 1, SECTOR).clip(max=int(size) - 1)
+            sectors.append((addresses[:, np.newaxis] + ends).ravel() // SECTOR)
+    if sectors:
+        distinct += len(np.unique(np.concatenate(sectors))) * SECTOR / n_threads
+    return requested, distinct
+
+
+def _origins(function: Function) -> dict[Register, frozenset[str]]:
+    """Return what the value of every register depends on.
+
+    That are `AXES`, `MEMORY`, and names of variables and of pointers among the parameters.
+    """
+    pointers = {p.name for p in function.parameters if (p.bytes or 0) >= 8}
+    named = AXES.union(v.name for v in (*function.variables, *function.module.variables))
+    found: dict[Register, frozenset[str]] = defaultdict(frozenset)
+    code = list(function.instructions())
+    for _ in range(MAX_PASSES):
+        is_changing = False
+        for instruction in code:
+            read, written = instruction.reads_and_writes
+            if not written:
+                continue
+            origin = frozenset().union(*(found[register] for register in read))
+            origin |= {o for o in instruction.operands if isinstance(o, str) and o in named}
+            if instruction.opcode in ("ld", "ldu", "atom", "tex", "shfl", "call"):
+                names = {str(address.base) for address in instruction.addresses}
+                is_parameter = "param" in instruction.modifiers
+                origin |= names & pointers if is_parameter else {MEMORY}
+            for register in written:
+                if not origin <= found[register]:
+                    found[register] |= origin
+                    is_changing = True
+        if not is_changing:
+            return found
+    return defaultdict(lambda: frozenset({MEMORY}))
+
+
+def _origin_of(address: Address, origins: dict[Register, frozenset[str]]) -> frozenset[str]:
+    """Return what an address depends on."""
+    base = address.base
+    return origins[base] if isinstance(base, Register) else frozenset({str(base)})

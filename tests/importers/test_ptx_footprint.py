@@ -1,0 +1,97 @@
+"""What blocks read again, against the sources of kernels by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.ptx_texts import HEAD, kernel, value, with_derived
+
+from sweep.importers.ptx.analysis import ANY, analyse
+from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.parser import read_ptx
+from sweep.specs import parse_kernel
+
+FOLDER = Path(__file__).parents[1] / "data" / "ptx" / "compilers"
+L2 = 40 * 2**20
+
+
+def rate(text, block, grid=None, trips=None, sizes=None, **values):
+    """Return the hit rate in the kernel file of a text."""
+    sides = (*(grid or ()), 1, 1)[:3] if grid else None
+    found = analyse(read_ptx(text).entry(None), block=block, grid=sides, trips=trips)
+    file = parse_kernel(kernel_text(found, grid=grid, sizes=sizes), "k")
+    values = {**file.sizes, "l2_bytes": L2, **values}
+    return value(file.expressions["cache.l2_hit_rate"], **with_derived(file, values))
+
+
+def recorded(name, *arguments, **values):
+    return rate((FOLDER / f"{name}.ptx").read_text(encoding="utf-8"), *arguments, **values)
+
+
+@pytest.mark.parametrize("compiler", ["cuda", "numba"])
+def test_tiled_matmul__reads_rows_and_columns_of_tiles_once(compiler):
+    """Of n/16 reads of each matrix in sectors of a half tile's row, one is the first."""
+    for n, fits in ((2048, True), (4096, False)):  # two matrices of 16 and of 64 MiB
+        given = (16, 16, 1), (n // 16, n // 16), {ANY: "n / 16"}, {"n": n}
+        read, store = 2 * 4 * n / 16, 4
+        expected = read * (1 - 16 / n) / (read + store) if fits else 0
+        assert recorded(f"{compiler}_matmul", *given) == pytest.approx(expected)
+
+
+def test_matmul__of_a_grid_that_is_not_given_reads_all_once():
+    given = (16, 16, 1), None, {ANY: "n / 16"}, {"n": 2048}
+    assert recorded("cuda_matmul", *given) == 0
+
+
+@pytest.mark.parametrize("compiler", ["cuda", "numba"])
+def test_stencil__shares_words_within_a_block(compiler):
+    """A warp reads 4 sectors in the middle, above and below, and 5 left and right.
+
+    A block of 32 x 8 has 10 rows of 4 sectors, and 8 at each side.
+    """
+    asked, distinct = 4 + 4 + 4 + 5 + 5, (10 * 4 + 2 * 8) / 8
+    found = recorded(f"{compiler}_stencil", (32, 8, 1), (64, 256))
+    assert found == pytest.approx((asked - distinct) / (asked + 4))
+
+
+@pytest.mark.parametrize("compiler", ["cuda", "numba"])
+def test_softmax__reads_a_row_three_times(compiler):
+    given = (256, 1, 1), (1024,), {ANY: "c / 1024"}, {"c": 4096}
+    assert recorded(f"{compiler}_softmax", *given) == pytest.approx(2 / (3 + 1))
+
+
+@pytest.mark.parametrize("name", ["cuda_saxpy", "numba_saxpy", "triton_saxpy", "triton_reduction"])
+def test_streams__are_read_once(name):
+    assert recorded(name, None if name.startswith("triton") else (256, 1, 1), (4096,)) == 0
+
+
+LOAD = """
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+    {index}
+    mul.wide.s32 %rd2, %r3, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f1, [%rd3];
+    ret;
+"""
+
+
+@pytest.mark.parametrize(("index", "expected"), [
+    ("mov.u32 %r3, %r1;", 1 - 1 / 4096),  # all blocks read the same words
+    ("mad.lo.s32 %r3, %r2, 64, %r1;", 0),
+    ("and.b32 %r3, %r1, 31;", 1 - 1 / (2 * 4096)),  # both warps of a block, too
+    ("ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),  # a sector of the index; its word is anywhere
+])  # fmt: skip
+def test_blocks__read_again_what_their_index_does_not_change(index, expected):
+    text = f"{HEAD}{LOAD.format(index=index)}}}"
+    for grid in ((4096,), None):
+        found = rate(text, (64, 1, 1), grid, threads=64 * 4096)
+        assert found == pytest.approx(expected, abs=0.02), grid
+
+
+def test_nothing_hits__on_a_device_without_l2():
+    text = f"{HEAD}{LOAD.format(index='mov.u32 %r3, %r1;')}}}"
+    assert rate(text, (64, 1, 1), (4096,), l2_bytes=0) == 0
+    assert not kernel(LOAD.format(index="mov.u32 %r3, 0;")).reads[0].axes
