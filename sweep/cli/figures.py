@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweep import plot as plots
 from sweep import query
@@ -14,6 +15,7 @@ from sweep.cli.questions import open_data, say, selection_of, show
 from sweep.errors import QueryError
 from sweep.importers.files import check_free
 from sweep.query.texts import terminal_width, wrapped
+from sweep.store.buckets import is_store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,17 +28,41 @@ def save_figure(figure: Figure, arguments: argparse.Namespace) -> None:
     print(f"figure: {arguments.output}", file=output)
 
 
+def with_counts(name: str) -> Any:
+    """Return a plan's results, or those of a store's plan, with the counts that rooflines need.
+
+    They are evaluated as they are read.
+
+    Raises
+    ------
+    SweepError
+        There is neither a store nor a plan of this name, or the store holds measured times.
+    """
+    from sweep.evaluation.planned import Planned
+    from sweep.evaluation.variables import variables
+    from sweep.plot.rooflines import COUNTS
+    from sweep.runs.record import recorded_space, space_of
+
+    space = recorded_space(name) if is_store(name) else space_of(name)
+    names = [variable.name for variable in variables(space.kernels[0], space.plan)]
+    outputs = tuple(dict.fromkeys((*names, *COUNTS)))
+    return Planned(replace(space, plan=replace(space.plan, outputs=outputs)))
+
+
 def plot(arguments: argparse.Namespace) -> int:
     """Draw results into a file or a window."""
     output = Path(arguments.output or f"{arguments.kind}.png")
     if not arguments.show:
         check_free(output, overwrite=arguments.overwrite)
-    data = open_data(arguments.data)
+    is_counted = arguments.kind == "roofline"
+    data = with_counts(arguments.data) if is_counted else open_data(arguments.data)
     select = selection_of(arguments, data)
     if arguments.kind == "heatmap" and not (arguments.x and arguments.y):
         raise QueryError("a heatmap needs two dimensions: -x DIM -y DIM")
     kinds = {"heatmap": plots.heatmap, "pareto": plots.pareto_plot, "clocks": plots.clocks_plot,
-             "occupancy": plots.occupancy_plot, "tuning": plots.tuning_plot}  # fmt: skip
+             "occupancy": plots.occupancy_plot, "tuning": plots.tuning_plot,
+             "roofline": plots.roofline_plot,
+             "occupancy_roofline": plots.occupancy_roofline_plot}  # fmt: skip
     figure = call_with(kinds[arguments.kind], arguments, data, select=select)
     if arguments.show:
         plots.show(figure)

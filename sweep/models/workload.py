@@ -208,6 +208,30 @@ class Workload:
         share = self.occupancy.occupancy
         return np.where(share > 0, self.occupancy.active_warps_per_sm / share, 1.0)
 
+    @property
+    def floating_point_instructions(self) -> Array:
+        """Floating-point instructions of all threads, a multiply-add as one [1]."""
+        zero = np.zeros_like(self.blocks)
+        each = sum((self.instructions.get(kind, zero) for kind in ("fp32", "fp64")), start=zero)
+        return each * self.threads_per_block * self.blocks
+
+    @property
+    def thread_instructions(self) -> Array:
+        """Instructions of all threads [1]."""
+        each = self.computation_instructions + self.total("count")
+        return each * self.threads_per_block * self.blocks
+
+    @property
+    def dram_bytes(self) -> Array:
+        """Bytes that all accesses move from and to DRAM: what no cache serves [B]."""
+        zero = np.zeros((1,) * self.n_sm.ndim)
+        moved = (
+            access.count * access.moved_bytes * access.passed_on * (1.0 - access.cached_hit_rate)
+            for access in self.global_accesses
+        )
+        warps = np.ceil(self.threads_per_block / self.warp_size) * self.blocks
+        return sum(moved, start=zero) * warps
+
     def value(self, path: str) -> Array:
         """Return the value at a dotted path, such as ``occupancy.active_sm``."""
         found: Any = self

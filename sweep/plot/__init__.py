@@ -1,4 +1,4 @@
-"""Pictures of results: heat maps, Pareto fronts, clocks, occupancy.
+"""Pictures of results: heat maps, Pareto fronts, clocks, occupancy, rooflines.
 
 Every function takes what queries take (results in memory, lazy, or the path of a store), asks a
 query, and returns a matplotlib figure that no window owns: :func:`save` writes it, :func:`show`
@@ -16,6 +16,7 @@ _NAMES = {
     "fronts": ("pareto_plot",),
     "maps": ("clocks_plot", "heatmap"),
     "occupancy": ("occupancy_plot",),
+    "rooflines": ("occupancy_roofline_plot", "roofline_plot"),
     "tuning": ("tuning_plot",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -256,7 +256,7 @@ class Map:
     def _draw_regimes(self, axes: Axes) -> list[Any]:
         """Draw borders where the regime changes and name the regimes; small ones in the legend."""
         model = self.subject.model
-        colours = _regime_colours(self.subject)
+        colours = regime_colours(self.subject)
         present = [name for name in colours if (self.regimes == name).any()]
         if not present:
             return []
@@ -290,7 +290,7 @@ def _edges(cells: Array) -> tuple[Array, Array]:
     return np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
 
 
-def _regime_colours(subject: Subject) -> dict[str, str]:
+def regime_colours(subject: Subject) -> dict[str, str]:
     """Return a colour for each of a model's regimes, the same in every picture."""
     if "regime" not in subject.grid.variables:
         return {}

@@ -208,6 +208,7 @@ def sample(
     *,
     where: str | Expression | None = None,
     select: Mapping[str, Any] | None = None,
+    include: Sequence[str] = (),
 ) -> Answer:
     """Return at most ``n`` valid configurations, regularly spread over the space for a picture.
 
@@ -219,7 +220,7 @@ def sample(
         How many rows at most.
     objective : str
         The variable that must have a value.
-    where, select
+    where, select, include
         As in :func:`best`.
 
     Returns
@@ -230,7 +231,7 @@ def sample(
     question = ask(data, [objective], ["min"], (), where, select)
     positions = spread(np.sort(sampled(question, 2 * n).positions), n)
     grids = [part.grid for part in question.parts]
-    coordinates, shown = _coordinate_columns(grids, ()), _shown(question.parts, ())
+    coordinates, shown = _coordinate_columns(grids, ()), _shown(question.parts, include)
     rows: list[dict[str, Any]] = [{} for _ in positions]
     _complete(rows, question, positions, shown)
     title = question.title(f"{len(rows)} configurations, regularly spread")
