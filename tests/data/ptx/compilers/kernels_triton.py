@@ -1,5 +1,5 @@
 # ruff: noqa: N803, B007, E501
-"""Five kernels in Triton 3, and their PTX; no GPU is needed."""
+"""Six kernels in Triton 3, and their PTX; no GPU is needed."""
 
 import triton
 import triton.language as tl
@@ -53,6 +53,19 @@ def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
 
 
 @triton.jit
+def tiles(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    da = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+    db = tl.make_tensor_descriptor(b, shape=[K, N], strides=[N, 1], block_shape=[BK, BN])
+    dc = tl.make_tensor_descriptor(c, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    m = tl.program_id(0) * BM
+    n = tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc += tl.dot(da.load([m, k]), db.load([k, n]))
+    dc.store([m, n], acc.to(tl.float16))
+
+
+@triton.jit
 def softmax(out, inp, columns, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     row = inp + tl.program_id(0) * columns
@@ -61,22 +74,24 @@ def softmax(out, inp, columns, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0) * columns + i, v / tl.sum(v, axis=0), mask=i < columns)
 
 
-def compiled(function, signature, constants):
-    """Return the PTX of a kernel for an A100, with four warps a block."""
+def compiled(function, signature, constants, capability=80, warps=4):
+    """Return the PTX of a kernel, by default for an A100."""
     places = {(k,): [["tt.divisibility", 16]] for k in range(len(signature))}
     types = {**signature, **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(fn=function, signature=types, constexprs=constants, attrs=places)
-    target = GPUTarget("cuda", 80, 32)
-    return triton.compile(source, target=target, options={"num_warps": 4}).asm["ptx"]
+    target = GPUTarget("cuda", capability, 32)
+    return triton.compile(source, target=target, options={"num_warps": warps}).asm["ptx"]
 
 
-F32, I32 = "*fp32", "i32"
+F16, F32, I32 = "*fp16", "*fp32", "i32"
+SIZES = {"M": I32, "N": I32, "K": I32}
 KERNELS = {
     "saxpy": (saxpy, {"y": F32, "x": F32, "a": "fp32", "n": I32}, {"BLOCK": 1024}),
     "reduction": (reduction, {"out": F32, "x": F32, "n": I32}, {"BLOCK": 1024}),
     "stencil": (stencil, {"out": F32, "inp": F32, "width": I32, "height": I32}, {"BX": 32, "BY": 8}),
-    "matmul": (matmul, {"a": "*fp16", "b": "*fp16", "c": F32, "M": I32, "N": I32, "K": I32},
-               {"BM": 64, "BN": 64, "BK": 32}),
+    "matmul": (matmul, {"a": F16, "b": F16, "c": F32} | SIZES, {"BM": 64, "BN": 64, "BK": 32}),
+    "tiles": (tiles, {"a": F16, "b": F16, "c": F16} | SIZES, {"BM": 128, "BN": 128, "BK": 64},
+              90, 8),  # with what an H100 adds: copies of tiles, and products of four warps
     "softmax": (softmax, {"out": F32, "inp": F32, "columns": I32}, {"BLOCK": 1024}),
 }  # fmt: skip
 
