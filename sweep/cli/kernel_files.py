@@ -42,7 +42,7 @@ def ptx(arguments: argparse.Namespace) -> int:
     except SweepError as error:
         raise SweepError(f"{path}: {error}") from None
     lines = summary(analysis, arguments.registers, before=len(f"sweep: {path.name}: "))
-    return _deliver(arguments, kernel, path.name, ["\n".join(lines)])
+    return _deliver(arguments, kernel, path.name, ["\nsweep: ".join(lines)])
 
 
 def profile(arguments: argparse.Namespace) -> int:

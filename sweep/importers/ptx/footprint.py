@@ -18,7 +18,7 @@ import numpy as np
 from sweep.importers.ptx.accesses import shapes_of
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
-from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of
+from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of, touched_sectors
 from sweep.importers.ptx.module import Address, Function, Instruction, Register
 from sweep.importers.ptx.registers import Sides, Values
 
@@ -165,8 +165,7 @@ def _bytes(loads: Iterable[tuple[float, Numbers | None]]) -> tuple[float, float]
         else:  # a sector of a warp is a byte of each of its 32 threads
             requested += sectors_of(addresses, int(size))
             n_threads = len(addresses)
-            ends = np.arange(0, int(size) + SECTOR - 1, SECTOR).clip(max=int(size) - 1)
-            sectors.append((addresses[:, np.newaxis] + ends).ravel() // SECTOR)
+            sectors.append(touched_sectors(addresses, int(size)).ravel())
     if sectors:
         distinct += len(np.unique(np.concatenate(sectors))) * SECTOR / n_threads
     return requested, distinct

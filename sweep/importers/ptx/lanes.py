@@ -145,14 +145,17 @@ def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) 
     return None
 
 
+def touched_sectors(addresses: Numbers, size: int) -> Numbers:
+    """Return the 32-byte sectors that each thread's access touches, a row for each thread."""
+    ends = np.arange(0, size + SECTOR - 1, SECTOR).clip(max=size - 1)
+    return (addresses[:, np.newaxis] + ends) // SECTOR
+
+
 def sectors_of(addresses: Numbers, size: int) -> float:
     """Return the 32-byte sectors that a warp's access touches, as the mean over the warps."""
-    first, last = addresses // SECTOR, (addresses + size - 1) // SECTOR
-    counts = [
-        len({sector for a, b in zip(low, high, strict=True) for sector in range(a, b + 1)})
-        for low, high in zip(first.reshape(-1, WARP), last.reshape(-1, WARP), strict=True)
-    ]
-    return float(np.mean(counts))
+    sectors = touched_sectors(addresses, size)
+    of_warps = np.sort(sectors.reshape(-1, WARP * sectors.shape[1]), axis=1)
+    return 1.0 + float(np.count_nonzero(np.diff(of_warps, axis=1))) / len(of_warps)
 
 
 def wavefronts_of(addresses: Numbers, size: int, lanes: int = WARP) -> float:

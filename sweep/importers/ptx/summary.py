@@ -86,9 +86,11 @@ def summary(analysis: Analysis, registers: int | None = None, before: int = 0) -
     """
     first, *others = _facts(analysis, registers)
     first = shorten(first, max(WIDTH - before, WIDTH // 2), placeholder=" ...")
-    wrapped = [wrap(line, WIDTH - 2, break_on_hyphens=False) for line in others]
-    if sum(map(len, wrapped)) + 1 > MOST_LINES:
-        wrapped = [[shorten(line, WIDTH - 2, placeholder=" ...")] for line in others]
+    rest = WIDTH - len("sweep:   ")
+    wrapped = [wrap(line, rest, subsequent_indent="  ", break_on_hyphens=False) for line in others]
+    for place in reversed(range(len(wrapped))):
+        if sum(map(len, wrapped)) + 1 > MOST_LINES:
+            wrapped[place] = [shorten(others[place], rest, placeholder=" ...")]
     return [first, *(f"  {line}" for line in chain.from_iterable(wrapped))][:MOST_LINES]
 
 
