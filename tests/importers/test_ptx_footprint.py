@@ -95,3 +95,12 @@ def test_nothing_hits__on_a_device_without_l2():
     text = f"{HEAD}{LOAD.format(index='mov.u32 %r3, %r1;')}}}"
     assert rate(text, (64, 1, 1), (4096,), l2_bytes=0) == 0
     assert not kernel(LOAD.format(index="mov.u32 %r3, 0;")).reads[0].axes
+
+
+def test_tiles_that_one_thread_copies__are_read_once():
+    tile = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 4096;"
+    body = LOAD.format(index=f"mov.u32 %r3, %r1; {tile}")
+    share, word = (read.requested for read in kernel(body, block=(64, 1, 1)).reads)
+    assert (share, word) == (4096 / 64, 4)
+    found = rate(f"{HEAD}{body}}}", (64, 1, 1), (64,))
+    assert found == pytest.approx(word * (1 - 1 / 64) / (share + word))

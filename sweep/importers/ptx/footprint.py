@@ -2,8 +2,8 @@
 
 A word is read again by a thread of the same block (found from the addresses of the first block's
 threads), by a block in whose row or column of the grid addresses do not change, and by a later loop
-that reads as much of the same array. Everything else counts as read once, so that the distinct
-bytes are an upper bound but for the last rule, which is assumed.
+that reads as much of the same array. Everything else counts as read once, tiles that one thread
+copies too, so that the distinct bytes are an upper bound but for the last rule, which is assumed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweep.importers.ptx.accesses import shapes_of
+from sweep.importers.ptx.accesses import shapes_of, tile_shapes
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of, touched_sectors
@@ -70,15 +70,18 @@ def reads_of(function: Function, graph: Graph, values: Values, block: Sides | No
         Width, height and depth of a block, if known.
     """
     origins = _origins(function)
+    result: list[Read] = []
     groups: dict[tuple[frozenset[str], Passage, float], list[tuple[float, Numbers | None]]]
     groups = defaultdict(list)
     for part in graph.blocks:
         for instruction in part.instructions if part.share > 0.0 else ():
-            if found := _loaded(instruction, values, block):
+            if tile := _copied(instruction, values, block):
+                result.append(Read(part.passage, part.share, AXES, tile, tile))
+            elif found := _loaded(instruction, values, block):
                 *_, address = found
                 origin = _origin_of(address, origins)
                 groups[origin, part.passage, part.share].append(found[:2])
-    result, seen = [], set()
+    seen = set()
     for (origin, passage, share), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
         requested, distinct = _bytes(loads)
@@ -138,6 +141,13 @@ def hit_rate(
         distinct = f"(distinct_bytes + common_bytes / ({blocks}))"
     hits = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {text(stored)})"
     return derived, f"{hits} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
+
+
+def _copied(instruction: Instruction, values: Values, block: Sides | None) -> float:
+    """Return a thread's share of a tile that is loaded for its block, 0 if none is."""
+    meaning = meaning_of(instruction)
+    shapes = tile_shapes(instruction, meaning, values, block) if meaning.tile == "load" else ()
+    return shapes[0].bytes * shapes[0].words if shapes else 0.0
 
 
 def _loaded(

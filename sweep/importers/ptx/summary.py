@@ -137,10 +137,8 @@ def product_lines(analysis: Analysis) -> Iterator[str]:
     if found:
         words = [f"{n:g} of {product.multiply_adds:,}" for product, n in found.items()]
         kinds = " or ".join(dict.fromkeys(product.kind for product in found))
-        yield (
-            f"matrix instructions: {', '.join(words)} multiply-adds a warp; "
-            f"models count each as one {kinds} instruction"
-        )
+        listed = ", ".join(words)
+        yield f"matrix instructions: {listed} multiply-adds a warp, each counted as one {kinds}"
 
 
 def _of(shape: Shape) -> str:
