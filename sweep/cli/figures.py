@@ -14,6 +14,7 @@ from sweep.cli.parser import call_with
 from sweep.cli.questions import open_data, say, selection_of, show
 from sweep.errors import QueryError
 from sweep.importers.files import check_free
+from sweep.query.grid import grids_of
 from sweep.query.texts import terminal_width, wrapped
 from sweep.store.buckets import is_store
 
@@ -58,7 +59,9 @@ def plot(arguments: argparse.Namespace) -> int:
     data = with_counts(arguments.data) if is_counted else open_data(arguments.data)
     select = selection_of(arguments, data)
     if arguments.kind == "heatmap" and not (arguments.x and arguments.y):
-        raise QueryError("a heatmap needs two dimensions: -x DIM -y DIM")
+        axes = dict.fromkeys(axis for grid in grids_of(data) for axis in grid.axes
+                             if len(grid.axis_values(axis)) > 1)  # fmt: skip
+        raise QueryError(f"a heatmap needs two dimensions: -x DIM -y DIM, of {', '.join(axes)}")
     kinds = {"heatmap": plots.heatmap, "pareto": plots.pareto_plot, "clocks": plots.clocks_plot,
              "occupancy": plots.occupancy_plot, "tuning": plots.tuning_plot,
              "roofline": plots.roofline_plot,

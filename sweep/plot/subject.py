@@ -59,10 +59,12 @@ class Subject:
         self.data, self.part, self.grid, self.where = data, parts[0], parts[0].grid, where
         self.select = {**(select or {}), "kernel": self.grid.kernel}
         choices = {"kernel": [part.grid.kernel for part in parts]}
-        for kind, values in (choices | {dim: self.selected(dim) for dim in single}).items():
-            if len(values) > 1:
-                names = ", ".join(map(str, values))
-                raise QueryError(f"{picture} shows one {kind}: select one of {names}")
+        choices |= {dim: self.selected(dim) for dim in single}
+        several = {kind: [*map(str, values)] for kind, values in choices.items() if values[1:]}
+        if several:
+            lists = (f"one {kind}: select one of {', '.join(v)}" for kind, v in several.items())
+            example = " ".join(f"{kind}={values[0]}" for kind, values in several.items())
+            raise QueryError(f"{picture} shows {'; '.join(lists)} (such as {example})")
 
     def selected(self, dim: str) -> list[Any]:
         """Return the selected values of a dimension, or the scalar coordinate's."""

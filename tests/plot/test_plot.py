@@ -107,6 +107,8 @@ def test_legend__explains_the_picture(name):
         (lambda: heat(y="tile", select={"device": "gtx_980"}),
          "a heat map shows one model: select one of hong_kim, wang_chu"),
         (lambda: heat(y="tile", data=TREE, select={}), "one kernel: select one of black_scho"),
+        (lambda: heat(data=TREE, select={}), "one kernel: .*; one device: .*; one model: select one"
+         r" of .* \(such as kernel=black_scholes device=gtx_280 model=hong_kim\)"),
         (lambda: heat("tile", "tile"), "two different axes"),
         (lambda: heat("tiles", "tile"), "'tiles' is no dimension"),
         (lambda: plot.clocks_plot(DATA), "a plot over the clocks shows one device"),
