@@ -213,9 +213,10 @@ class Answer(Sequence[Row]):
         for title, columns in whole.tables:
             heads = [f"{c.name}\n[{c.unit}]" if c.unit else c.name for c in columns]
             rows = zip(*(column.texts for column in columns), strict=True)
-            lines = [_elements("th", heads), *(_elements("td", row) for row in rows)]
+            lines = "".join(f"<tr>{_elements('td', row)}</tr>" for row in rows)
             body += _elements("p", [title] * bool(title))
-            body += f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+            # Paper repeats the head on each page.
+            body += f"<table><thead><tr>{_elements('th', heads)}</tr></thead>{lines}</table>"
         above = [text for text in whole.above if text != "(no rows)"]
         return "\n".join([_elements("p", above), body, _elements("p", whole.below)])
 

@@ -166,7 +166,16 @@ def agreement_chart(agreement: Answer) -> Chart:
     text = {"field": "correlation", "type": "quantitative", "format": ".2f"}
     layers = [
         {"mark": "rect", "encoding": {"color": colour}},
-        {"mark": {"type": "text", "color": "black"}, "encoding": {"text": text}},
+        {
+            "mark": "text",
+            "encoding": {
+                "text": text,
+                "color": {
+                    "condition": {"test": "abs(datum.correlation) > 0.6", "value": "white"},
+                    "value": "black",
+                },
+            },
+        },
     ]
     subtitle = _first(len(pairs), PAIRS, "pairs of kernel and device")
     return {

@@ -11,6 +11,7 @@ import html
 import importlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +97,8 @@ class Page:
                 f"The page shows {len(shown)} of these {len(answer):,}; {name}.csv has all."
             )
         button = f'<button data-csv="{name}">Save {name}.csv</button>'
-        rows = f'<div class="scroll">{shown._repr_html_()}</div>'
+        table = re.sub(r"_(?=[^<>]*</t[dh]>)", "_<wbr>", shown._repr_html_())  # breaks on paper
+        rows = f'<div class="scroll">{table}</div>'
         return "\n".join([rows, *(paragraph(note, "quiet") for note in notes), button])
 
     def chart(self, chart: Chart | None) -> str:

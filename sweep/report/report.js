@@ -129,6 +129,7 @@
         { scale: "py", orient: "left", title: titled(y), format: "~s", tickCount: 6 },
         ...fields.map((field, i) => ({
           scale: `s${i}`, orient: "left", offset: -across(i), labelOverlap: true, labelLimit: 84,
+          zindex: 1, // labels are legible above the lines
           ...(results.includes(field) ? { format: "~s", tickCount: 6 } : {}),
         })),
       ],
