@@ -42,12 +42,12 @@ def _everything() -> Iterable[str]:
 
 
 NAMES: dict[str, Callable[[], Iterable[str]]] = {
-    "kernel": _kernels, "device": _devices, "model": _models, "models": _models,
+    "kernel": _kernels, "device": _devices, "like": _devices, "model": _models, "models": _models,
     "plan": _plans, "data": _plans, "name": _everything,
 }  # fmt: skip
 """The names that an argument takes, by the argument."""
 
-WITH_FILES = ("plan", "data", "kernel", "device")
+WITH_FILES = ("plan", "data", "kernel", "device", "like")
 """Arguments that take files too: plans, stores, kernels and devices of the user."""
 
 

@@ -32,6 +32,18 @@ def _device_line(key: str) -> str:
     return f"{device.name}, {device.generation}"
 
 
+def _device_text(key: str) -> str:
+    """Return a device file, and as comments where each parameter of a model comes from."""
+    from sweep.space import origins
+
+    device = load_device(key)
+    lines = [device.text.rstrip("\n"), "", "# Parameters of models, and where they come from:"]
+    for model in model_names():
+        rows = [(f"#   {name}", value, origin) for name, value, origin in origins(device, model)]
+        lines += [f"# [model.{model}]", *aligned(rows)]
+    return "\n".join(lines)
+
+
 def _kernel_text(key: str) -> str:
     kernel = load_kernel(key)
     table = kernel.compiled
@@ -95,7 +107,7 @@ def _model_text(name: str) -> str:
 
 KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callable[[str], str]]] = {
     "kernels": (list_kernels, lambda key: load_kernel(key).name, _kernel_text),
-    "devices": (list_devices, _device_line, lambda key: load_device(key).text),
+    "devices": (list_devices, _device_line, _device_text),
     "models": (model_names, _model_line, _model_text),
     "plans": (list_plans, lambda name: load_plan(name).description, _plan_text),
     "recipes": (_recipes, _recipe_line, _recipe_text),
@@ -192,6 +204,14 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _text_of(name: str) -> str:
+    if name.endswith(".toml"):
+        from sweep.specs.reading import load_toml, read_text
+
+        try:
+            is_device = "chip" in load_toml(read_text(Path(name)))
+        except ValueError as error:
+            raise SweepError(f"{name}: {error}") from None
+        return _device_text(name) if is_device else _kernel_text(name)
     known = {one: text for names, _, text in KINDS.values() for one in names()}
     if name not in known:
         raise SweepError(f"nothing is called '{name}'{nearest(name, known)} (see `sweep list`)")

@@ -112,14 +112,21 @@ def l2_latency(device: DeviceFacts) -> float | None:
     return found or dram_latency(device)
 
 
+def _measured_cycles(device: DeviceFacts, size: float, bandwidth: str) -> float | None:
+    """Return the cycles in which one SM's share of a measured bandwidth moves ``size`` bytes."""
+    measured = device.number(f"microbenchmark.{bandwidth}")  # caches run at the core clock
+    if not measured:
+        return None
+    n_sm, core = device.number("chip.sm_count"), device.number("microbenchmark.core_clock")
+    return size * n_sm * core / measured if n_sm and core else None
+
+
 def l2_service(device: DeviceFacts) -> float | None:
     """Sector at an SM's share of the measured L2 bandwidth, else one a core cycle (Wang & Chu).
 
     Wang & Chu take that for the GTX 980. L2 runs at the core clock.
     """
-    paths = ("chip.sm_count", "microbenchmark.core_clock", "microbenchmark.l2_read_bandwidth")
-    n_sm, core, bandwidth = (device.number(path) for path in paths)
-    return SECTOR * n_sm * core / bandwidth if n_sm and core and bandwidth else 1.0
+    return _measured_cycles(device, SECTOR, "l2_read_bandwidth") or 1.0
 
 
 def dram_service_table(device: DeviceFacts) -> Value | None:
@@ -155,26 +162,27 @@ def dram_share(stated: Mapping[str, float]) -> float:
     return min(max((whole - on_chip) / whole, 0.0), 1.0)
 
 
-_TYPES = {  # what lanes they have, and where their latency is measured
-    "sp": ("chip.lanes_per_sm", ""),
-    "int": ("chip.integer_lanes_per_sm", "microbenchmark.integer_latency"),
-    "sf": ("chip.special_lanes_per_sm", "microbenchmark.exp2_latency"),
-    "dp": ("chip.fp64_lanes_per_sm", "microbenchmark.fp64_latency"),
+_TYPES = {  # what lanes they have, and which latencies and issue are measured
+    "sp": ("chip.lanes_per_sm", (), "fp32"),
+    "int": ("chip.integer_lanes_per_sm", ("integer",), "integer"),
+    "sf": ("chip.special_lanes_per_sm", ("exp2", "special"), "special"),
+    "dp": ("chip.fp64_lanes_per_sm", ("fp64",), "fp64"),
 }
 
 
 def type_latencies(device: DeviceFacts) -> Value | None:
-    """Issue latency: threads of a warp over lanes of the type; completion: that of SP or measured.
+    """Issue: measured, or threads of a warp over lanes; completion: measured, or that of SP.
 
     Special functions and double precision are measured seldom: they get the completion latency of
     single precision, at least their own issue latency.
     """
     base = instruction_latency(device)
     rows = []
-    for kind, (lanes, measured) in _TYPES.items():
-        issue = _lanes(device, lanes)
+    for kind, (lanes, measured, issued) in _TYPES.items():
+        issue = _issue(device, issued) or _lanes(device, lanes)
         if base is not None and issue is not None:
-            rows.append((kind, 1.0, issue, max(device.number(measured) or base, issue)))
+            latency = device.number(*(f"microbenchmark.{name}_latency" for name in measured))
+            rows.append((kind, 1.0, issue, max(latency or base, issue)))
     return tuple(rows) or None
 
 
@@ -215,26 +223,37 @@ def schedulers(device: DeviceFacts) -> float | None:
     return device.number("chip.schedulers_per_sm") or 1.0
 
 
+def _issue(device: DeviceFacts, kind: str) -> float | None:
+    """Return the measured cycles that a full SM takes for a warp's instruction."""
+    return device.number(f"microbenchmark.{kind}_issue")
+
+
+def fp32_cycles(device: DeviceFacts) -> float | None:
+    """Measured issue of single precision, else threads of a warp over lanes of an SM."""
+    return _issue(device, "fp32") or issue_cycles(device)
+
+
 def integer_cycles(device: DeviceFacts) -> float | None:
-    """Threads of a warp over lanes for integers, else over all lanes."""
-    return _lanes(device, "chip.integer_lanes_per_sm", "chip.lanes_per_sm")
+    """Measured issue, else threads of a warp over lanes for integers, else over all lanes."""
+    lanes = ("chip.integer_lanes_per_sm", "chip.lanes_per_sm")
+    return _issue(device, "integer") or _lanes(device, *lanes)
 
 
 def special_cycles(device: DeviceFacts) -> float | None:
-    """Threads of a warp over lanes for special functions, else over a quarter of all lanes."""
-    found = _lanes(device, "chip.special_lanes_per_sm")
+    """Measured issue, else a warp over lanes for special functions, or over a quarter of all."""
+    found = _issue(device, "special") or _lanes(device, "chip.special_lanes_per_sm")
     all_lanes = issue_cycles(device)
     return found or (None if all_lanes is None else 4.0 * all_lanes)
 
 
 def fp64_cycles(device: DeviceFacts) -> float | None:
-    """Threads of a warp over lanes for double precision; without any as single precision.
+    """Measured issue, else a warp over lanes for double precision; without any single precision's.
 
     For devices without double precision NVIDIA's compilers make it single.
     """
     if device.number("chip.fp64_lanes_per_sm") == 0:
-        return issue_cycles(device)
-    return _lanes(device, "chip.fp64_lanes_per_sm")
+        return fp32_cycles(device)
+    return _issue(device, "fp64") or _lanes(device, "chip.fp64_lanes_per_sm")
 
 
 def unified_lanes(device: DeviceFacts) -> float | None:
@@ -275,22 +294,28 @@ def load_store_cycles(device: DeviceFacts) -> float | None:
 
 
 def shared_cycles(device: DeviceFacts) -> float | None:
-    """Pass through shared memory: 64 bytes a cycle on 2.x and 7.5 (2 cycles), else 128 (1 cycle).
+    """Pass through shared memory: measured, else 64 bytes a cycle on 2.x and 7.5, 128 on others.
 
     On 1.x a half-warp's 16 words at 8 lanes, 2 cycles, which is the peak of Zhang & Owens.
     """
+    if measured := _measured_cycles(device, LINE, "shared_bandwidth"):
+        return measured
     version = device.compute_capability
     return 2.0 if version.startswith(("1.", "2.")) or version == "7.5" else 1.0
 
 
 def l1_cycles(device: DeviceFacts) -> float | None:
-    """Sector through L1: 128 bytes a cycle on 3.x, 7.0, 7.2, from 8.0 on, 32 on 6.0, else 64.
+    """Sector through L1: measured, else 128 bytes a cycle on 3.x, 7.0, 7.2, from 8.0 on, or less.
+
+    It is 32 on 6.0 and 64 on the others.
 
     An SM of Turing has twice the bandwidth of half an SM of GP10x (NVIDIA, Turing GPU Architecture,
     WP-09183-001), which is designed as those of Maxwell are. One of GP100 is half of that, as the
     P100 shows at the peak of its cache: 2.0 TB/s (https://github.com/ekondis/gpumembench/issues/2),
     of which 32 bytes for 56 SMs at 1.328 GHz would be 2.4.
     """
+    if measured := _measured_cycles(device, SECTOR, "l1_read_bandwidth"):
+        return measured
     version = device.compute_capability
     if version == "6.0":
         return 1.0
@@ -323,10 +348,10 @@ def cache_latency(device: DeviceFacts) -> float | None:
 
     GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
     """
-    found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
+    if found := device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency"):
+        return found
     dram = dram_latency(device)
-    share = 0.45 if device.number("chip.l2") else 1.0
-    return found or (None if dram is None else dram * share)
+    return None if dram is None else dram * (0.45 if device.number("chip.l2") else 1.0)
 
 
 # ---------------------------------------------------------------------------- a data sheet alone
@@ -373,26 +398,3 @@ def with_assumptions(device: DeviceFacts) -> Iterator[tuple[DeviceFacts, str]]:
 def in_words(rule: Callable[[DeviceFacts], Value | None]) -> str:
     """Return a rule as sources quote it: the first line of its docstring."""
     return (rule.__doc__ or "").strip().splitlines()[0].rstrip(".")
-
-
-def lacked_by(rule: Rule, device: DeviceFacts) -> tuple[str, ...]:
-    """Return the paths that a device's file would need for a rule to give a value."""
-    asked: dict[str, float] = {}
-
-    class Asking(DeviceFacts):
-        def number(self, *paths: str) -> float | None:
-            found = super().number(*paths)
-            if found is None:
-                asked[paths[0]] = 1.0
-            return found
-
-    def given(values: Mapping[str, float], kind: type[DeviceFacts] = DeviceFacts) -> Value | None:
-        facts = {**device.values, **values}
-        return rule(kind(facts, device.compute_capability, device.vendor, device.stated))
-
-    supplied: dict[str, float] = {}
-    while given(supplied, Asking) is None and asked.keys() - supplied.keys():
-        supplied = dict(asked)
-    return tuple(
-        path for path in supplied if given({p: 1.0 for p in supplied if p != path}) is None
-    )

@@ -533,7 +533,7 @@ MODEL = Model(
     prepare=_prepare,
     parameters=(
         parameter("issue_cycles", SYMBOLS["issue_cycles"], 1e-3, 1e5, derived.issue_slots),
-        parameter("fp32_cycles", SYMBOLS["fp32_cycles"], 1e-3, 1e5, derived.issue_cycles),
+        parameter("fp32_cycles", SYMBOLS["fp32_cycles"], 1e-3, 1e5, derived.fp32_cycles),
         parameter("integer_cycles", SYMBOLS["integer_cycles"], 1e-3, 1e5, derived.integer_cycles),
         parameter("special_cycles", SYMBOLS["special_cycles"], 1e-3, 1e5, derived.special_cycles),
         parameter("load_store_cycles", SYMBOLS["load_store_cycles"], 1e-3, 1e5,

@@ -10,7 +10,7 @@ from sweep.errors import QueryError, SpecError
 from sweep.hardware.derived import DeviceFacts, issue_slots, shared_cycles
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.models import model_names
-from sweep.space.space import with_derived
+from sweep.space import with_derived
 from sweep.specs import Device, load_device, parse_device
 from sweep.store.root import inspect
 

@@ -1,15 +1,9 @@
 """What a sweep covers: plans, axes, grids, and the specs that they name."""
 
+from sweep.space.completing import keys_that_give, missing_parameters, origins, with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
-from sweep.space.space import (
-    KernelSpace,
-    Space,
-    keys_that_give,
-    missing_parameters,
-    resolve,
-    with_derived,
-)
+from sweep.space.space import KernelSpace, Space, resolve
 from sweep.space.valid import valid_configurations
 
 __all__ = [
@@ -25,6 +19,7 @@ __all__ = [
     "load_plan",
     "keys_that_give",
     "missing_parameters",
+    "origins",
     "parse_plan",
     "resolve",
     "valid_configurations",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,9 +12,9 @@ import numpy as np
 
 from sweep.errors import PlanError, SpecError, nearest
 from sweep.expressions import Expression
-from sweep.fields import STACKED, Parameter
-from sweep.hardware.derived import DeviceFacts, lacked_by
-from sweep.models import derived_parameters, get_model, model_names, stated_facts
+from sweep.fields import STACKED
+from sweep.models import get_model, model_names
+from sweep.space.completing import with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid
 from sweep.space.plan import Plan
 from sweep.space.valid import Names, valid_configurations
@@ -22,14 +22,12 @@ from sweep.specs import (
     DEVICE_NAMES,
     Device,
     Kernel,
-    Source,
     check_model_parameters,
     load_device,
     load_kernel,
     parse_device,
     parse_kernel,
 )
-from sweep.specs.formats import DEVICE
 from sweep.specs.names import LAUNCH_NAMES
 
 Spec = TypeVar("Spec", Device, Kernel)
@@ -177,57 +175,6 @@ def resolve(
     spaces = tuple(_kernel_space(plan, kernel, devices) for kernel in kernels)
     _check_constraints(plan, kernels)
     return Space(plan, devices, spaces)
-
-
-def with_derived(device: Device, models: Iterable[str]) -> Device:
-    """Return a device with every parameter that the models lack and a rule can derive.
-
-    Parameters
-    ----------
-    device : Device
-        A device as its file describes it; values of the file are never replaced.
-    models : iterable of str
-        The models whose parameters to complete.
-
-    Returns
-    -------
-    Device
-        The same device with further ``model_parameters``, each with a source of kind ``derived``,
-        or ``assumed`` where it takes a fact that no data sheet states.
-    """
-    own = device.model_parameters
-    parameters = {name: dict(values) for name, values in own.items()}
-    sources = dict(device.sources)
-    for name, key, value, source in derived_parameters(_facts_of(device), models, own):
-        parameters.setdefault(name, {})[key] = value
-        sources[f"model.{name}.{key}"] = Source(*source)
-    return replace(device, model_parameters=parameters, sources=sources)
-
-
-def _facts_of(device: Device) -> DeviceFacts:
-    """Return what rules read of a device."""
-    assumed = set(device.assumed(("model",)))
-    own = device.model_parameters
-    measured = {
-        name: {key: value for key, value in values.items() if f"model.{name}.{key}" not in assumed}
-        for name, values in own.items()
-    }
-    return DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own),
-                       stated_facts(measured))  # fmt: skip
-
-
-def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
-    """Return the required parameters of a model that a device lacks."""
-    own = device.model_parameters.get(model, {})
-    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in own)
-
-
-def keys_that_give(device: Device, parameter: Parameter | None) -> tuple[str, ...]:
-    """Return the keys that a device's file lacks for the rule of a model's parameter, if any."""
-    if parameter is None or parameter.rule is None:
-        return ()
-    keys = {f"{table}.{key.stem}": key.path for table, s in DEVICE.items() for key in s.keys}
-    return tuple(keys[path] for path in lacked_by(parameter.rule, _facts_of(device)))
 
 
 def _specs(

@@ -334,6 +334,21 @@ def check_sources(content: Content, needed: Collection[str] | None = None) -> di
     return result
 
 
+def check_deviations(content: Content) -> dict[str, float]:
+    """Return the standard deviations that a file gives, by the dotted paths of their values."""
+    report, known = content.report, set(_paths(content.file, with_tables=False))
+    found = {}
+    for path, value in content.part("deviation", dict).items():
+        here = quoted_path("deviation", path)
+        if path not in known:
+            report.error(here, f"there is no such value in this file{nearest(path, known)}", value)
+        elif not is_number(value) or value < 0:
+            report.error(here, "must be a number, at least 0, in the unit of the value", value)
+        else:
+            found[path] = float(value)
+    return found
+
+
 def _why_not_a_source(text: Any, source: Source) -> str:
     if not isinstance(text, str):
         return f"a source is a text: {_FORM}"
@@ -346,7 +361,7 @@ def _paths(table: Mapping[str, Any], prefix: str = "", *, with_tables: bool) -> 
     """Yield the dotted paths in a table: of tables and all that is in them, or of values only."""
     for name, value in table.items():
         path = f"{prefix}{name}"
-        if path == "source" or (not prefix and path in ("schema", "name", "description")):
+        if not prefix and path in ("schema", "name", "description", "source", "deviation"):
             continue
         if with_tables or (prefix and not isinstance(value, dict)):
             yield path

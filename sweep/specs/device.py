@@ -11,7 +11,15 @@ from typing import Any
 from sweep.errors import nearest
 from sweep.fields import Parameter
 from sweep.hardware.occupancy_limits import compute_capabilities
-from sweep.specs.check import Content, Source, check_section, check_sources, is_below, is_number
+from sweep.specs.check import (
+    Content,
+    Source,
+    check_deviations,
+    check_section,
+    check_sources,
+    is_below,
+    is_number,
+)
 from sweep.specs.formats import DEVICE, LIMITS_OF_DEVICE, Key, Section, split_unit, to_base
 from sweep.specs.reading import KEY_PATTERN, Report, label_of, parse_toml, quoted_path, sha256_of
 
@@ -47,6 +55,8 @@ class Device:
         SHA-256 of the text.
     path : Path or None
         The file, ``None`` if the text did not come from one.
+    deviations : mapping of str to float
+        Standard deviations of measured values, by the paths of ``sources`` and in their units.
     """
 
     key: str
@@ -62,6 +72,7 @@ class Device:
     text: str = field(repr=False)
     sha256: str
     path: Path | None = field(default=None, compare=False)
+    deviations: Mapping[str, float] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         """Hash key and text, because the mappings cannot be hashed."""
@@ -157,7 +168,7 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     models = _models(report, content.part("model", dict))
     valid = {**content.tables, **{f"model.{model}": table for model, table in models.items()}}
     needed = [f"{name}.{key}" for name, table in valid.items() for key in table]
-    sources = check_sources(content, needed)
+    sources, deviations = check_sources(content, needed), check_deviations(content)
     _check_clocks(report, values)
     _check_bandwidth(report, values)
     if report.errors:
@@ -171,6 +182,7 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
         tables=tables,
         model_parameters=models,
         sources=sources,
+        deviations=deviations,
         text=text,
         sha256=sha256_of(text),
         path=path,

@@ -130,6 +130,8 @@ def _section(
 ) -> Schema:
     if section.values == "source":
         body = _sources(section, sections)
+    elif section.values == "deviation":
+        body = _mapping({"type": "number", "minimum": 0})
     elif section.values == "model":
         body = _models(model_parameters)
     elif section.values in _OF_PLAN:
@@ -253,6 +255,7 @@ _CHOSEN = {
     " { start, stop, step } with both ends",
     "axes": "a table of axes by the kernel's name",
     "options": "a table of options by the model's name",
+    "deviation": "a number each, in the unit of the value",
     "source": f'"KIND: REFERENCE" with KIND one of {", ".join(SOURCE_KINDS)}',
 }
 _TYPES = {

@@ -12,6 +12,7 @@ from sweep.cli import main
 from sweep.importers.files import MARK, write_all, write_whole
 from tests.support.refusals import contents, refused
 
+MT4G = Path(__file__).parents[1] / "data" / "calibration" / "mt4g_a100.json"
 PLAN = """
 schema = 1
 name = "p"
@@ -52,6 +53,7 @@ CASES = [
     ("compile", ["k.cu", "--kernel", "mat_tiled", "--compute-capability", "8.0"], "f.csv", True),
     ("reproduce", ["lemeire_2016"], "index.html", True),
     ("import", ["vector_add.csv", "--device=gtx_980_paper", "--time", "time_ms"], "f.toml", True),
+    ("calibrate", ["mt4g.json"], "f.toml", True),
     ("new", ["plan", "--kernel", "sepia", "--device", "rtx_4090"], "f.toml", True),
 ]
 KEPT = {"f.csv", "f.toml"}
@@ -65,6 +67,7 @@ def there(folder):
     texts = {
         "p.toml": PLAN, "one.toml": one, "k.ptx": PTX, "times.csv": "tile,time_ms\n8,2\n16,1\n",
         "vector_add.csv": TIMES, "k.cu": "__global__ void k() {}", "k.csv": "",
+        "mt4g.json": MT4G.read_text(),
     }  # fmt: skip
     for name, text in texts.items():
         Path(name).write_text(text)

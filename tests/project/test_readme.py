@@ -163,8 +163,10 @@ def place(tmp_path_factory) -> Path:
     data = ROOT / "tests" / "data"
     for path in (*(data / "profiles").glob("nvprof_*.csv"), data / "dvfs" / "applications.csv"):
         (folder / path.name).write_bytes(path.read_bytes())
-    first = next(commands(blocks("sh", TEXTS[DOCS / "howto" / "other_clocks.md"])[0]))
-    printed_by(first, folder)
+    (folder / "mt4g.json").write_bytes((data / "calibration" / "mt4g_a100.json").read_bytes())
+    for page in ("other_clocks", "own_gpu"):
+        first = next(commands(blocks("sh", TEXTS[DOCS / "howto" / f"{page}.md"])[0]))
+        printed_by(first, folder)
     return folder
 
 

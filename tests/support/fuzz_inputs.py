@@ -16,6 +16,7 @@ from support.profile_texts import FOLDER as PROFILES
 from support.profile_texts import MATRIX
 from support.runs import ROOT, write_plan
 from support.spec_texts import DEVICE, KERNEL
+from support.tool_texts import MADE
 from support.tuning_files import CACHE, CONVOLUTION_T1, GEMM, GEMM_T1, KTT, entry, unpacked
 
 DATA = Path(__file__).parents[1] / "data"
@@ -177,6 +178,18 @@ def ptx(case: Case) -> None:
     case.run("ptx", "mine.ptx", *words, "-o", "k.toml", targets=["k.toml"])
 
 
+def tools(case: Case) -> None:
+    """Read what a micro-benchmark tool prints, with a sound file of the same GPU or alone."""
+    whole = sorted((DATA / "calibration").glob("*.*"))
+    texts = [*(path.read_text() for path in whole if path.suffix in (".json", ".txt")),
+             *(make() for make in MADE)]  # fmt: skip
+    Path("tool.txt").write_bytes(mutated(case.chance.choice(texts).encode(), case.chance))
+    sound = [DATA / "calibration" / "mt4g_a100.json"] * (case.chance.random() < 0.5)
+    case.run("calibrate", *sound, "tool.txt", "-o", "gpu.toml", targets=["gpu.toml"])
+    if Path("gpu.toml").exists():
+        case.run("lint", "gpu.toml", codes=[0])
+
+
 NAMES = ["occupancy", "tile", "block_size", "core_clock", "execution_time", "regime", "model",
          "'hong_kim'", "device", "kernel", "kernel_0", "status", "512", "0.5"]  # fmt: skip
 
@@ -202,5 +215,6 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "clocks": clocks,
     "profile": profile,
     "ptx": ptx,
+    "tools": tools,
     "where": where,
 }

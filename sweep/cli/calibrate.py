@@ -1,0 +1,89 @@
+"""``sweep calibrate``: a device file from what micro-benchmark tools print."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweep.errors import SweepError, printable
+
+if TYPE_CHECKING:
+    from sweep.importers.microbenchmarks.measurement import Measurement
+    from sweep.importers.microbenchmarks.merging import Merged
+    from sweep.specs import Device
+
+
+def calibrate(arguments: argparse.Namespace) -> int:
+    """Write a device file from tools' files."""
+    from sweep.importers.microbenchmarks.files import read_measurements
+
+    return finish(arguments, read_measurements(arguments.files))
+
+
+def finish(arguments: argparse.Namespace, measurements: Sequence[Measurement]) -> int:
+    """Write the device file of measurements; what was not taken goes to the error stream."""
+    from sweep.importers.microbenchmarks.merging import merged
+    from sweep.specs import load_device
+
+    like = load_device(arguments.like) if arguments.like else None
+    known = merged(measurements, like)
+    tools = Counter(one.tool for key, one in known.chosen.items()
+                    if key.startswith("microbenchmark.") and not one.source)  # fmt: skip
+    names = list(dict.fromkeys(one.tool for one in measurements))
+    comments = [f"Written by `sweep calibrate` from what {', '.join(names)} printed."]
+    if not tools:
+        raise SweepError(
+            "the files have no measured value: mt4g or gpu-benches measure latencies and bandwidths"
+            " (`sweep new device` begins a file without)"
+        )
+    path = write_device(Path(arguments.output), known, comments, arguments.overwrite)
+    listed = ", ".join(f"{count} by {tool}" for tool, count in tools.items())
+    print(f"wrote {path}: {sum(tools.values())} measured values, {listed}")
+    print(f"next: sweep show {path}")
+    return 0
+
+
+def write_device(
+    path: Path, known: Merged, comments: Sequence[str], overwrite: bool, *, blanks: bool = False
+) -> Path:
+    """Write a device file with notes on what was not taken, and on what models lack."""
+    from sweep.importers.files import write_whole
+    from sweep.importers.microbenchmarks.device_file import device_text
+    from sweep.specs import parse_device
+
+    notes = [
+        *known.remarks,
+        *lacks_of_models(parse_device(device_text(known, path.stem), path.stem)),
+    ]
+    text = device_text(known, path.stem, [*comments, *(f"- {note}" for note in notes)],
+                       blanks=blanks)  # fmt: skip
+    write_whole(path, text, overwrite=overwrite)
+    for note in notes:
+        print(f"sweep: {printable(note)}", file=sys.stderr)
+    return path
+
+
+def lacks_of_models(device: Device) -> list[str]:
+    """Return a line for each model that a device's file cannot serve, or serves by assumptions."""
+    from sweep.models import get_model, model_names
+    from sweep.space import keys_that_give, missing_parameters, with_derived
+
+    complete, lines = with_derived(device, model_names()), []
+    assumed: dict[str, list[str]] = {}
+    for name in model_names():
+        by_key = {p.key: keys_that_give(device, p) for p in get_model(name).parameters}
+        lacking = [f"{key} (give {' and '.join(by_key[key])})" if by_key[key] else key
+                   for key in missing_parameters(complete, name)]  # fmt: skip
+        if lacking:
+            lines.append(f"{name} does not run without {', '.join(lacking)}")
+        for path in complete.assumed((f"model.{name}",)):
+            assumed.setdefault(complete.sources[path].reference.rpartition("; ")[2], []).append(
+                name
+            )
+    lines += [f"assumed for {', '.join(dict.fromkeys(names))}: {what}"
+              for what, names in assumed.items()]  # fmt: skip
+    return lines

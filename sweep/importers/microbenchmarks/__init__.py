@@ -1,0 +1,1 @@
+"""What micro-benchmark tools print, and the device file that is made of it."""

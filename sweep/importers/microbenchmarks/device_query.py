@@ -1,0 +1,43 @@
+"""The text of NVIDIA's sample ``deviceQuery``."""
+
+from __future__ import annotations
+
+import re
+
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks.measurement import Measurement
+from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
+
+_DEVICE = re.compile(r'^Device \d+: "(.*)"\s*$', re.MULTILINE)
+_FIELDS = (
+    ("compute_capability", r"CUDA Capability Major/Minor version number: +(\d+\.\d+)", ""),
+    ("chip.sm_count", r"^ *\( *(-?\d+)\) Multiprocessors", ""),
+    ("chip.lanes_per_sm", r"\( *(-?\d+)\) CUDA Cores/MP", ""),
+    ("chip.warp_size", r"Warp size: +(\S+)", ""),
+    ("clocks.core_nominal", r"GPU (?:Max )?Clock rate: +(\S+) MHz", "MHz"),
+    ("clocks.memory_nominal", r"Memory Clock rate: +(\S+) M[Hh]z", "MHz"),
+    ("chip.memory_bus_width", r"Memory Bus Width: +(\S+)-bit", "bits"),
+    ("chip.l2", r"L2 Cache Size: +(\S+) bytes", "bytes"),
+)
+
+
+def _read(source: Source) -> list[Measurement]:
+    text = source.text
+    names = _DEVICE.findall(text)
+    one_gpu(source, "deviceQuery", names, "CUDA_VISIBLE_DEVICES=0")
+    versions = re.search(r"CUDA Driver Version / Runtime Version +(.*?) *$", text, re.MULTILINE)
+    found = Findings(source, "deviceQuery", f"driver / runtime {versions[1]}" if versions else "")
+    found.add("name", names[0], "", "query", "Device 0")
+    found.add("vendor", "NVIDIA", "", "query", "Device 0")
+    for key, pattern, unit in _FIELDS:
+        match = re.search(pattern, text, re.MULTILINE)
+        if match is None:
+            place = re.sub(r"[\\^$+*?().|\[\]]|: .*", "", pattern.partition(": +")[0]).strip()
+            raise source.error(f"no '{place}': truncated, or not in English (LC_ALL=C)?")
+        is_word = key == "compute_capability"
+        value = match[1] if is_word else found.number(match[1], key.partition(".")[2], unit)
+        found.add(key, value, unit, "query", key.rpartition(".")[2].replace("_", " "))
+    return found.found
+
+
+READER = Reader("deviceQuery", lambda text: bool(_DEVICE.search(text)), _read)

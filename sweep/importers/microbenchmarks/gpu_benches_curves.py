@@ -1,0 +1,142 @@
+"""The text of gpu-benches (https://github.com/RRZE-HPC/gpu-benches) over sizes of data.
+
+``gpu-latency`` chases pointers; ``gpu-cache`` and ``gpu-l2-cache`` read. None says which GPU it ran
+on, nor its own version; only ``gpu-latency`` and ``gpu-strides`` state the clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
+from sweep.importers.microbenchmarks.plateaus import MOST_ROWS, Plateau, plateaus
+from sweep.importers.microbenchmarks.reader import Findings, Reader
+
+LARGEST_L1_KB = 512.0
+"""A level that begins beyond this many kB is no L1 cache."""
+
+LARGE_KB = 2.0**19
+"""From this size on (512 MiB) misses of the TLB are a part of a DRAM latency [kB]."""
+
+LIKE_DRAM = 0.75
+"""A level with this share of the last one's latency, or more, is DRAM [1]; 0.87 on an MI210, where
+the TLB makes a step."""
+
+_CHASE = re.compile(r"^ *\d+ +\d+ +\d+ +[\d.,]+ +[-\d.,]+ *$", re.MULTILINE)
+_RATE = re.compile(r" *(?:([-\d.,]+) +kB +)?([-\d.,]+) +kB +\S+ +([-\d.,]+)% +([-\d.,]+) GB/s.*")
+
+
+def rows_of(source: Source, columns: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield place and words of the lines that begin with a number.
+
+    Raises
+    ------
+    TuningError
+        One has fewer words, or there are too many.
+    """
+    count = 0
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        words = line.split()
+        if not words or not words[0].lstrip("-")[:1].isdigit():
+            continue
+        count += 1
+        place = f"line {number}"
+        if len(words) < columns:
+            raise source.error(f"{place}: {len(words)} of {columns} columns: truncated?")
+        if count > MOST_ROWS:
+            raise source.error(f"{place}: more than {MOST_ROWS} sizes, which no run prints")
+        yield place, words
+
+
+def _levels(source: Source, rows: list[tuple[float, float]], least: int) -> list[Plateau]:
+    """Return the levels of a curve.
+
+    Raises
+    ------
+    TuningError
+        There are fewer than expected, or the sizes do not rise.
+    """
+    sizes = [size for size, _ in rows]
+    if any(a >= b for a, b in zip(sizes, sizes[1:], strict=False)):
+        raise source.error("sizes do not rise: two runs, or two GPUs, in one file?")
+    found = plateaus(rows)
+    if len(found) < least:
+        raise source.error(
+            f"{len(rows)} sizes with {len(found)} levels of about the same value, of {least} that"
+            " caches and DRAM make: truncated?"
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------- latency
+
+
+def _latency(source: Source) -> list[Measurement]:
+    found = Findings(source, "gpu-latency", "of gpu-benches")
+    rows, clocks = [], set()
+    for place, words in rows_of(source, 5):
+        _, clock, size, _, cycles = (found.number(word, place) for word in words[:5])
+        rows.append((size, cycles))
+        clocks.add(clock)
+    if len(clocks) > 1:
+        listed = ", ".join(f"{clock:g}" for clock in sorted(clocks)[:4])
+        raise source.error(f"states several clocks ({listed} MHz): two runs in one file?")
+    found.clocks = Clocks(clocks.pop())
+    first, *others = _levels(source, rows, 3)
+    dram = next(level for level in others if level.value >= LIKE_DRAM * others[-1].value)
+    beyond = dram.between(1.2 * dram.first, 3.0 * dram.first)
+    large = others[-1].between(LARGE_KB, float("inf"))
+    levels = [("l1_latency", first), ("l2_near_latency", others[0]), ("dram_latency", beyond)]
+    if first.first > LARGEST_L1_KB or others[0] is dram:
+        raise source.error("lacks a level of the L1 or the L2 cache: are the small sizes missing?")
+    if large.first >= LARGE_KB:
+        levels.append(("dram_large_latency", large))
+    for key, level in levels:
+        found.add(f"microbenchmark.{key}", round(level.value, 2), "cycles", "pointer_chase",
+                  f"{level.rows[0][0]:.0f} to {level.rows[-1][0]:.0f} kB",
+                  deviation=round(level.deviation, 3))  # fmt: skip
+    return found.found
+
+
+# ---------------------------------------------------------------------------- bandwidths
+
+
+def _cache(source: Source) -> list[Measurement]:
+    found = Findings(source, "gpu-cache", "of gpu-benches")
+    levels = _levels(source, _rates(found), 1)
+    _rate(found, "l1_read_bandwidth", levels[0])
+    return found.found
+
+
+def _l2_cache(source: Source) -> list[Measurement]:
+    found = Findings(source, "gpu-l2-cache", "of gpu-benches")
+    levels = _levels(source, _rates(found), 2)
+    _rate(found, "l2_read_bandwidth", levels[0])
+    return found.found
+
+
+def _rates(found: Findings) -> list[tuple[float, float]]:
+    rows = []
+    for place, words in rows_of(found.source, 6):
+        match = _RATE.fullmatch(" ".join(words))
+        if match is None:
+            raise found.source.error(f"{place}: not a row of sizes, time, spread and GB/s")
+        size, rate = found.number(match[2], place, "kB"), found.number(match[4], place, "GB/s")
+        rows.append((size, rate))
+    return rows
+
+
+def _rate(found: Findings, key: str, level: Plateau) -> None:
+    found.add(f"microbenchmark.{key}", round(level.value, 1), "GBps", "plateau",
+              f"{level.rows[0][0]:.0f} to {level.rows[-1][0]:.0f} kB",
+              deviation=round(level.deviation, 1))  # fmt: skip
+
+
+LATENCY = Reader(
+    "gpu-latency", lambda text: "float stride" not in text and bool(_CHASE.search(text)), _latency
+)
+CACHE = Reader("gpu-cache", lambda text: "Eff. bw" in text and "L2 read" in text, _cache)
+L2_CACHE = Reader("gpu-l2-cache", lambda text: "Eff. bw" in text and "L2 read" not in text,
+                  _l2_cache)  # fmt: skip

@@ -1,0 +1,81 @@
+"""The text of gpu-benches' ``gpu-stream``, ``gpu-strides`` and ``gpu-small-kernels``."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks.gpu_benches_curves import rows_of
+from sweep.importers.microbenchmarks.measurement import PER_CYCLE, Clocks, Measurement
+from sweep.importers.microbenchmarks.reader import Findings, Reader
+
+BEST = 3
+"""How many of the highest rates of a stream tell its spread: it rises until it saturates."""
+
+SMALLEST = 6
+"""How many of the smallest kernels tell what a launch takes: they do hardly anything else."""
+
+ELEMENT_BYTES = 16.0
+"""What gpu-small-kernels moves for an element: a double is read, another one written [byte]."""
+
+_STREAMS = {"init": "write", "read": "read", "scale": "scale", "triad": "triad"}
+_STRIDE = re.compile(r"float stride +1 +1 +(\S+) +(\S+)")
+_SMALL = re.compile(r"^\d+ +\d+kB( +\S+)+ *$", re.MULTILINE)
+
+
+def _stream(source: Source) -> list[Measurement]:
+    found = Findings(source, "gpu-stream", "of gpu-benches")
+    lines = source.text.splitlines()
+    number, header = next((n, line) for n, line in enumerate(lines, 1) if "blockSize" in line)
+    names = header.rpartition("|")[2].split()
+    if missing := [name for name in _STREAMS if name not in names]:
+        raise source.error(f"line {number}: no column '{missing[0]}'")
+    rates: dict[str, list[float]] = {name: [] for name in _STREAMS}
+    for place, words in rows_of(source, 6 + len(names)):
+        for name, word in zip(names, words[-len(names) :], strict=True):
+            if name in rates:
+                rates[name].append(found.number(word, f"{place}, {name}", "GB/s"))
+    if len(rates["read"]) < BEST:
+        raise source.error(f"{len(rates['read'])} block sizes: truncated?")
+    for name, key in _STREAMS.items():
+        best = sorted(rates[name])[-BEST:]
+        found.add(f"microbenchmark.dram_{key}_bandwidth", best[-1], "GBps",
+                  "plateau", f"column {name}", deviation=round(statistics.pstdev(best), 2),
+                  note=f"the highest of {len(rates[name])} block sizes")  # fmt: skip
+    return found.found
+
+
+def _strides(source: Source) -> list[Measurement]:
+    found = Findings(source, "gpu-strides", "of gpu-benches")
+    match = _STRIDE.search(source.text)
+    if match is None:
+        raise source.error("no row 'float stride 1': truncated?")
+    clock = re.search(r"^clock:.* (\d+) *$", source.text, re.MULTILINE)
+    if clock:
+        found.clocks = Clocks(found.number(clock[1], "clock", "MHz"))
+    rate = found.number(match[2], "float stride 1", "B/cycle")
+    found.add("microbenchmark.l1_read_bandwidth", rate, PER_CYCLE, "saturated", "float stride 1",
+              note="of one multiprocessor")  # fmt: skip
+    return found.found
+
+
+def _small_kernels(source: Source) -> list[Measurement]:
+    found = Findings(source, "gpu-small-kernels", "of gpu-benches")
+    times = []
+    for place, words in rows_of(source, 3):
+        count = found.number(words[0], place)
+        best = max(found.number(word, place, "GB/s") for word in words[2:])
+        times.append(count * ELEMENT_BYTES / best * 1e-3)
+    if len(times) < SMALLEST:
+        raise source.error(f"{len(times)} sizes: truncated?")
+    first = times[:SMALLEST]
+    found.add("microbenchmark.kernel_launch", round(statistics.median(first), 3), "us", "plateau",
+              f"{SMALLEST} smallest sizes", deviation=round(statistics.pstdev(first), 3),
+              note="launches one behind the other, in a stream or a graph")  # fmt: skip
+    return found.found
+
+
+STREAM = Reader("gpu-stream", lambda text: "blockSize" in text and "triad" in text, _stream)
+STRIDES = Reader("gpu-strides", lambda text: "float stride" in text, _strides)
+SMALL_KERNELS = Reader("gpu-small-kernels", lambda text: bool(_SMALL.search(text)), _small_kernels)

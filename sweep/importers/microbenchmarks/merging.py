@@ -1,0 +1,295 @@
+"""One value for each key out of what several tools say.
+
+Where two values of a key disagree, the first in :attr:`Measurement.rank` wins: the better method,
+then stated clocks, then locked ones, then the smaller deviation, then the file that was given
+first. The other one is reported. Rates at one size only bound what the device can do from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sweep.errors import SweepError
+from sweep.importers.microbenchmarks.conversion import converted, said
+from sweep.importers.microbenchmarks.measurement import LOWER_BOUNDS, METHODS, TEXTS, Measurement
+from sweep.importers.microbenchmarks.shipped import (
+    architecture_of,
+    keys,
+    of_capability,
+    of_like,
+    target_of,
+)
+from sweep.specs import Device
+from sweep.specs.check import check_value
+from sweep.specs.formats import UNITS, Key
+
+AGREE = 0.05
+"""Relative difference up to which two measured values agree."""
+
+SAME = 0.01
+"""The same for what the driver says of one GPU."""
+
+DRAM_SHARE, L2_BYTES = 0.85, 32.0
+"""What models assume of DRAM's bandwidth, of its peak [1], and of L2's, for a multiprocessor in a
+cycle [byte], where no bandwidth is measured (`sweep/hardware/derived.py`)."""
+
+FAR_CLOCK = 0.9
+"""Measured below this share of the nominal clock, values are of a GPU that was held back."""
+
+TRANSFERS = {"": 2.0, "gfx10": 16.0, "gfx11": 16.0, "gfx12": 16.0}
+"""Transfers in a memory clock as drivers count it: 2, on AMD's with GDDR6 16."""
+
+DURING = "clock during the test"
+
+
+@dataclass
+class Merged:
+    """What is known of a device.
+
+    Attributes
+    ----------
+    texts : dict of str to str
+        The top of the file.
+    chosen : dict of str to Measurement
+        By path without unit, in the unit of the key; cycles at :attr:`core_clock`.
+    core_clock : Measurement or None
+        The clock to which measured values belong [MHz].
+    remarks : list of str
+        What was not taken, and why; one line each.
+    """
+
+    texts: dict[str, Measurement] = field(default_factory=dict)
+    chosen: dict[str, Measurement] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def number(self, path: str) -> float | None:
+        """Return a chosen number in the unit of its key."""
+        found = self.chosen.get(path)
+        return None if found is None else float(found.value)
+
+
+def merged(measurements: Iterable[Measurement], like: Device | None = None) -> Merged:
+    """Return one value for each key.
+
+    Parameters
+    ----------
+    measurements : iterable of Measurement
+        What tools say, in the order of the files.
+    like : Device, optional
+        A device whose file completes them.
+
+    Raises
+    ------
+    SweepError
+        Two tools describe different GPUs, or a value is outside the range of its key.
+    """
+    given, result = list(measurements), Merged()
+    for key in TEXTS:
+        _choose_text(result, key, [m for m in given if m.key == key])
+    capability, target = (_text(result, key) for key in ("compute_capability", "compiler_target"))
+    if not (capability or target) and (target := target_of(_text(result, "name"))):
+        result.texts["compiler_target"] = Measurement("compiler_target", target, "", None,
+                                                      "same_capability", "")  # fmt: skip
+    if like is not None:
+        if capability and like.compute_capability != capability:
+            reason = f"{like.generation}, but the tools say {capability}"
+            raise SweepError(f"{like.key} is no device like it: it is of {reason}")
+        for key in TEXTS:
+            if (text := getattr(like, key)) and key not in result.texts:
+                result.texts[key] = Measurement(key, text, "", None, "device_file", like.key)
+        capability, target = like.compute_capability, like.compiler_target
+    _same_gpu(given)
+    known = dict(keys())
+    found = {m.key: _base(m) for m in given if m.method in ("query", "given") and m.key in known}
+    others = [*(of_like(like, found) if like else ()), *of_capability(capability, target)]
+    architecture = architecture_of(capability, target)
+    if architecture and "architecture" not in result.texts:
+        result.texts["architecture"] = Measurement("architecture", architecture, "", None,
+                                                   "same_capability", "")  # fmt: skip
+    candidates: dict[str, list[Measurement]] = {}
+    for one in [*given, *others]:
+        if one.key in known:
+            candidates.setdefault(one.key, []).append(one)
+    plain = [path for path in known if not path.startswith("microbenchmark.")]
+    for path in plain:
+        _choose(result, known[path], path, candidates.get(path, []))
+    _clocks(result)
+    _peak_bandwidth(result, target)
+    _core_clock(result, given, candidates)
+    for path in (path for path in known if path not in plain):
+        if path != "microbenchmark.core_clock":
+            _choose(result, known[path], path, candidates.get(path, []))
+    return result
+
+
+# ---------------------------------------------------------------------------- texts and identity
+
+
+def _text(result: Merged, key: str) -> str:
+    return str(result.texts[key].value) if key in result.texts else ""
+
+
+def _choose_text(result: Merged, key: str, found: list[Measurement]) -> None:
+    if found:
+        result.texts[key] = min(found, key=lambda m: list(METHODS).index(m.method))
+    names = {str(m.value).removeprefix("NVIDIA ").casefold(): m for m in found}
+    if len(names) > 1 and key != "architecture":
+        (a, b), what = list(names.values())[:2], key.replace("_", " ")
+        text = f"{what}: {said(a)} and {said(b)}"
+        if key == "name" and "AMD" in {_text(result, "vendor"), str(a.value)[:3], str(b.value)[:3]}:
+            result.remarks.append(f"{text}: the first is taken")
+        else:
+            raise SweepError(f"{text}: two GPUs")
+
+
+def _base(one: Measurement) -> float:
+    return float(one.value) * (UNITS[one.unit].factor if one.unit in UNITS else 1.0)
+
+
+def _same_gpu(given: list[Measurement]) -> None:
+    """Refuse what drivers say of two GPUs."""
+    first: dict[str, Measurement] = {}
+    for one in given:
+        if one.method == "query" and not isinstance(one.value, str):
+            other = first.setdefault(one.key, one)
+            ratio = _base(one) / _base(other)
+            limits = one.key.endswith(("_min", "_max"))
+            if abs(ratio - 1.0) > SAME and not limits:
+                raise SweepError(f"{one.key}: {said(other)} and {said(one)}: two GPUs, or two"
+                                 " settings of its clocks")  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- choosing
+
+
+def _choose(result: Merged, key: Key, path: str, found: list[Measurement]) -> None:
+    """Take the best candidate for a key, and report those that disagree."""
+    at = result.number("microbenchmark.core_clock"), result.number("chip.sm_count")
+    found = [ready for one in found if (ready := converted(one, key, *at)) is not None]
+    for one in found:
+        reason = check_value(key, one.value)[1]
+        if one.key not in result.chosen and reason and one.method != "same_capability":
+            raise SweepError(f"{one.place or one.tool}: {key.path} = {one.value:.6g}: {reason}")
+    ordered = _without_bounds(result, path, sorted(found, key=lambda m: m.rank))
+    if not ordered:
+        return
+    best, *rest = ordered
+    result.chosen[path] = best
+    for other in rest:
+        off = float(other.value) / float(best.value) - 1.0 if best.value else 0.0
+        if abs(off) > AGREE and other.method != "same_capability":
+            result.remarks.append(
+                f"{path.partition('.')[2]}: {said(best)} is taken, {METHODS[best.method]};"
+                f" {said(other)} is {abs(off):.0%} {'higher' if off > 0 else 'lower'}"
+            )
+
+
+def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list[Measurement]:
+    """Return candidates without impossible rates, and without lower bounds that say nothing."""
+    if not path.endswith("_bandwidth") or path == "chip.memory_bandwidth":
+        return found
+    kept = []
+    peak = result.number("chip.memory_bandwidth") if ".dram_" in path else None
+    for one in found:
+        if peak and float(one.value) > peak:
+            reason = f"is above the peak of {peak:.6g} GB/s: served by caches?"
+            result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason} Left out")
+        else:
+            kept.append(one)
+    true = [one for one in kept if one.method not in LOWER_BOUNDS]
+    least = max((float(one.value) for one in true), default=_without_any(result, path))
+    bounds = sorted((one for one in kept if one.method in LOWER_BOUNDS),
+                    key=lambda one: -float(one.value))  # fmt: skip
+    for one in bounds:
+        if float(one.value) <= least:
+            reason = f"bounds it from below only, and {least:.5g} GB/s is"
+            what = "measured otherwise" if true else "what models assume without"
+            result.remarks.append(
+                f"{path.partition('.')[2]}: {said(one)} {reason} {what}: left out"
+            )
+    larger = [one for one in bounds if float(one.value) > least][:1]
+    return larger or true
+
+
+def _without_any(result: Merged, path: str) -> float:
+    """Return what models assume of a bandwidth that is not measured [GB/s], 0 for nothing."""
+    peak, n_sm, clock = (result.number(path) for path in (
+        "chip.memory_bandwidth", "chip.sm_count", "microbenchmark.core_clock"))  # fmt: skip
+    if path.endswith(".dram_read_bandwidth"):
+        return DRAM_SHARE * (peak or 0.0)
+    if path.endswith(".l2_read_bandwidth"):
+        return L2_BYTES * (n_sm or 0.0) * (clock or 0.0) * 1e-3
+    return 0.0
+
+
+# ---------------------------------------------------------------------------- clocks and units
+
+
+def _clocks(result: Merged) -> None:
+    """Complete the nominal clocks and drop ranges with one end."""
+    for domain in ("core", "memory"):
+        low, nominal, high = (f"clocks.{domain}_{end}" for end in ("min", "nominal", "max"))
+        chosen = result.chosen
+        if nominal not in chosen and high in chosen:
+            source = f"assumed: the highest {domain} clock, {chosen[high].place}; none says nominal"
+            chosen[nominal] = replace(chosen[high], key=nominal, source=source)
+        ends = [chosen.get(path) for path in (low, nominal, high)]
+        if None in (ends[0], ends[2]):
+            for end in (low, high):
+                if chosen.pop(end, None):
+                    result.remarks.append(
+                        f"clocks.{domain}: the range has one end only and is left out"
+                        " (`nvidia-smi -q -d SUPPORTED_CLOCKS` lists all clocks)"
+                    )
+            continue
+        a, b, c = (float(end.value) if end else 0.0 for end in ends)
+        if not a <= b <= c and ends[1] is not None and ends[2] is not None:
+            raise SweepError(f"{nominal}: {said(ends[1])} is outside {a:g} to {said(ends[2])}:"
+                             " another GPU, or clocks that were limited?")  # fmt: skip
+
+
+def _peak_bandwidth(result: Merged, target: str) -> None:
+    """Derive the peak bandwidth from clock and width where they are not those of a file."""
+    chosen, path = result.chosen, "chip.memory_bandwidth"
+    clock, width = (chosen.get(p) for p in ("clocks.memory_nominal", "chip.memory_bus_width"))
+    if clock is None or width is None or (path in chosen and clock.method == "device_file"):
+        return
+    family = next((f for f in TRANSFERS if f and target.startswith(f)), "")
+    peak = TRANSFERS[family] * float(clock.value) * float(width.value) / 8e3
+    stated = chosen.get(path)
+    if stated is not None and abs(float(stated.value) / peak - 1.0) < SAME:
+        return
+    kind = "assumed" if family else "derived"
+    words = (
+        f"{TRANSFERS[family]:g} transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
+    )
+    chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", None, "rule", "",
+                               source=f"{kind}: {words}")  # fmt: skip
+
+
+def _core_clock(
+    result: Merged, given: list[Measurement], candidates: Mapping[str, list[Measurement]]
+) -> None:
+    """Choose the clock to which all measured cycles belong: that of the latency of DRAM."""
+    path = "microbenchmark.core_clock"
+    measured = [m for m in given if m.key.startswith("microbenchmark.")]
+    first = sorted(candidates.get("microbenchmark.dram_latency", []), key=lambda m: m.rank)
+    by_file = [m for found in candidates.values() for m in found if m.method == "device_file"]
+    stated = [m for m in (*first, *measured, *by_file) if m.clocks.core and m.key != path]
+    nominal = result.number("clocks.core_nominal")
+    if measured and (not stated or stated[0].method == "device_file") and nominal:
+        reason = "assumed: the nominal clock; no tool states the clock while it measured"
+        result.chosen[path] = Measurement(path, nominal, "MHz", None, "rule", "", source=reason)
+    elif stated:
+        one = stated[0]
+        own = one.source and f"{one.source.partition(':')[0]}: that of {one.tool}"
+        result.chosen[path] = replace(one, key=path, value=one.clocks.core or 0.0, unit="MHz",
+                                      deviation=None, note=DURING, source=own)  # fmt: skip
+    elif nominal:
+        result.chosen[path] = Measurement(path, nominal, "MHz", None, "rule", "",
+                                          source="derived: the nominal clock")  # fmt: skip
+    clock = result.number(path)
+    if clock and nominal and measured and not FAR_CLOCK <= clock / nominal <= 1 / FAR_CLOCK:
+        result.remarks.append(f"measured at {clock:g} MHz, the nominal clock is {nominal:g}: was"
+                              " the GPU held back?")  # fmt: skip

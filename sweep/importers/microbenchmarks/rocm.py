@@ -1,0 +1,68 @@
+"""The text of AMD's ``rocminfo`` (which GPU it is) and ``rocm-smi -a`` (how far its clocks go)."""
+
+from __future__ import annotations
+
+import re
+
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks.measurement import Measurement
+from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
+
+_AGENT = re.compile(r"^\*+ *\nAgent \d+ *\n\*+ *$", re.MULTILINE)
+_FIELDS = (
+    ("compiler_target", "Name", ""),
+    ("chip.sm_count", "Compute Unit", ""),
+    ("chip.schedulers_per_sm", "SIMDs per CU", ""),
+    ("chip.warp_size", "Wavefront Size", ""),
+    ("clocks.core_nominal", r"Max Clock Freq. (MHz)", "MHz"),
+    ("chip.l1", "L1", "KiB"),
+    ("chip.l2", "L2", "KiB"),
+)
+_SMI = "ROCm System Management Interface"
+_RANGE = re.compile(r"^GPU\[(\d+)\]\s*: Valid ([sm])clk range: (\S+?)Mhz - (\S+?)Mhz", re.MULTILINE)
+
+
+def _info(source: Source) -> list[Measurement]:
+    agents = [a for a in _AGENT.split(source.text)[1:] if re.search(r"Device Type: +GPU", a)]
+    names = [_field(agent, "Marketing Name") or "" for agent in agents]
+    one_gpu(source, "rocminfo", names, "ROCR_VISIBLE_DEVICES=0")
+    if not _field(agents[0], "Wavefront Size") or not names[0]:
+        raise source.error("no 'Wavefront Size': truncated?")
+    version = re.search(r"^Runtime Version: +(\S+)", source.text, re.MULTILINE)
+    found = Findings(source, "rocminfo", f"runtime {version[1]}" if version else "")
+    found.add("name", names[0], "", "query", "Marketing Name")
+    found.add("vendor", "AMD", "", "query", "Vendor Name")
+    for key, place, unit in _FIELDS:
+        text = _field(agents[0], place)
+        if text is None or (text.startswith("0(") and key == "chip.schedulers_per_sm"):
+            continue
+        value = text if key == "compiler_target" else found.number(text.partition("(")[0], place)
+        found.add(key, value, unit, "query", place)
+    return found.found
+
+
+def _field(agent: str, name: str) -> str | None:
+    match = re.search(rf"^ +{re.escape(name)}: +(.*?) *$", agent, re.MULTILINE)
+    return match[1] if match else None
+
+
+def _smi(source: Source) -> list[Measurement]:
+    found = Findings(source, "rocm-smi")
+    ranges = _RANGE.findall(source.text)
+    gpus = list(dict.fromkeys(f"GPU[{number}]" for number, *_ in ranges))
+    if not gpus:
+        raise source.error("no 'Valid sclk range': truncated, or not `rocm-smi -a`?")
+    one_gpu(source, "rocm-smi", gpus, "`rocm-smi -d 0 -a`")
+    series = re.search(r"^GPU\[\d+\]\s*: Card [Ss]eries:\s*(.*?)\s*$", source.text, re.MULTILINE)
+    if series:
+        found.add("name", series[1], "", "query", "Card series")
+    found.add("vendor", "AMD", "", "query", "Card series")
+    for _, domain, low, high in ranges:
+        kind, place = ("core", "memory")[domain == "m"], f"Valid {domain}clk range"
+        found.add(f"clocks.{kind}_min", low, "MHz", "query", place)
+        found.add(f"clocks.{kind}_max", high, "MHz", "query", place)
+    return found.found
+
+
+INFO = Reader("rocminfo", lambda text: "HSA Agents" in text or "HSA System" in text, _info)
+SMI = Reader("rocm-smi", lambda text: _SMI in text, _smi)

@@ -1,0 +1,101 @@
+"""What files of other devices say of one: of a device like it, and of its compute capability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
+from sweep.specs import Device, list_devices, load_device
+from sweep.specs.formats import DEVICE, Key
+
+OF_THE_CHIP = frozenset({
+    "chip.sm_count", "chip.memory_bandwidth", "chip.memory_bus_width", "chip.l2",
+    "chip.memory_side_cache", "microbenchmark.l2_far_latency", "microbenchmark.kernel_launch",
+})  # fmt: skip
+"""Values that another count of multiprocessors or another memory changes, besides clocks and
+bandwidths; the others are those of a multiprocessor."""
+
+_OF_CAPABILITY = (
+    "warp_size", "fp64_lanes_per_sm", "integer_lanes_per_sm", "special_lanes_per_sm",
+    "load_store_lanes_per_sm", "schedulers_per_sm", "issue_width_per_sm", "texture_units_per_sm",
+    "shared_banks", "lanes_per_sm", "l1",
+)  # fmt: skip
+"""Values of [chip] that are those of all chips of a compute capability."""
+
+_SAME_CHIP = ("chip.sm_count", "chip.memory_bus_width", "chip.l2")
+
+
+def keys() -> Iterator[tuple[str, Key]]:
+    """Yield the keys of device files that are numbers, by their paths without units."""
+    for name in ("clocks", "chip", "occupancy", "host_link", "microbenchmark"):
+        for key in DEVICE[name].keys:
+            yield f"{name}.{key.stem}", key
+
+
+def of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
+    """Yield what the file of a device like it says, as long as both are the same chip.
+
+    Parameters
+    ----------
+    device : Device
+        The device like it.
+    found : dict of str to float
+        What is said of the device otherwise, by path, in base units. Where the chips differ, only
+        values of a multiprocessor are taken over.
+    """
+    same = all(found.get(path, device.values.get(path)) == device.values.get(path)
+               for path in _SAME_CHIP)  # fmt: skip
+    clock = device.values.get("microbenchmark.core_clock")
+    clocks = Clocks(clock / 1e6 if clock else None)
+    for path, key in keys():
+        whole = path in OF_THE_CHIP or path.endswith("_bandwidth") or path.startswith("clocks.")
+        if path in device.values and path != "microbenchmark.core_clock" and (same or not whole):
+            yield _taken(device, path, key, "device_file", clocks, str(device.sources[key.path]))
+
+
+def of_capability(capability: str, target: str) -> Iterator[Measurement]:
+    """Yield values that all devices here of a compute capability, or target of AMD's, agree on."""
+    others = [load_device(name) for name in list_devices()]
+    alike = [d for d in others if (capability and d.compute_capability == capability)
+             or (target and d.compiler_target == target)]  # fmt: skip
+    paths = {f"chip.{name}" for name in _OF_CAPABILITY}
+    generation = f"compute capability {capability}" if capability else target
+    for path, key in keys():
+        arithmetic = path.startswith("microbenchmark.") and path.rpartition("_")[2] == "latency"
+        arithmetic = arithmetic and not any(
+            level in path for level in ("l1_", "l2_", "dram_", "shared_", "memory_side")
+        )
+        if not (path in paths or path.startswith("occupancy.") or arithmetic):
+            continue
+        having = [d for d in alike if path in d.values]
+        if having and len({d.values[path] for d in having}) == 1:
+            own = having[0].sources[key.path]
+            words = f"as {having[0].name} has it, {generation}; {own}"
+            kind = "assumed" if own.kind == "assumed" else "derived"
+            yield _taken(having[0], path, key, "same_capability", Clocks(), f"{kind}: {words}")
+
+
+def architecture_of(capability: str, target: str) -> str:
+    """Return the architecture's name that devices here of a capability have, without the chip."""
+    for device in (load_device(name) for name in list_devices()):
+        if target and device.compiler_target == target:
+            return device.architecture
+        if capability and device.compute_capability == capability:
+            return device.architecture.partition(" (")[0]
+    return ""
+
+
+def target_of(name: str) -> str:
+    """Return AMD's target of the device here of a name, ``""`` if there is none."""
+    devices = (load_device(key) for key in list_devices())
+    found = (d.compiler_target for d in devices if name and d.name.casefold() == name.casefold())
+    return next(found, "")
+
+
+def _taken(
+    device: Device, path: str, key: Key, method: str, clocks: Clocks, source: str
+) -> Measurement:
+    value = device.values[path] / (key.unit.factor if key.unit else 1.0)
+    unit = key.unit.suffix if key.unit else ""
+    return Measurement(path, float(f"{value:.12g}"), unit, device.deviations.get(key.path), method,
+                       device.key, clocks=clocks, source=source)  # fmt: skip

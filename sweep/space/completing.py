@@ -1,0 +1,125 @@
+"""Parameters of models that a device's file lacks: what follows from it, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sweep.fields import Parameter
+from sweep.hardware.derived import DeviceFacts
+from sweep.hardware.rule_inputs import lacked_by, read_by
+from sweep.models import derived_parameters, get_model, model_names, stated_facts
+from sweep.specs import Device, Source
+from sweep.specs.formats import DEVICE
+
+
+def with_derived(device: Device, models: Iterable[str]) -> Device:
+    """Return a device with every parameter that the models lack and a rule can derive.
+
+    Parameters
+    ----------
+    device : Device
+        A device as its file describes it; values of the file are never replaced.
+    models : iterable of str
+        The models whose parameters to complete.
+
+    Returns
+    -------
+    Device
+        The same device with further ``model_parameters``, each with a source of kind ``derived``,
+        or ``assumed`` where it takes a fact that no data sheet states.
+    """
+    own = device.model_parameters
+    parameters = {name: dict(values) for name, values in own.items()}
+    sources = dict(device.sources)
+    for name, key, value, source in derived_parameters(_facts_of(device), models, own):
+        parameters.setdefault(name, {})[key] = value
+        sources[f"model.{name}.{key}"] = Source(*source)
+    return replace(device, model_parameters=parameters, sources=sources)
+
+
+def _facts_of(device: Device) -> DeviceFacts:
+    """Return what rules read of a device."""
+    assumed = set(device.assumed(("model",)))
+    own = device.model_parameters
+    measured = {
+        name: {key: value for key, value in values.items() if f"model.{name}.{key}" not in assumed}
+        for name, values in own.items()
+    }
+    return DeviceFacts(device.values, device.compute_capability, device.vendor, stated_facts(own),
+                       stated_facts(measured))  # fmt: skip
+
+
+def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
+    """Return the required parameters of a model that a device lacks."""
+    own = device.model_parameters.get(model, {})
+    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in own)
+
+
+def keys_that_give(device: Device, parameter: Parameter | None) -> tuple[str, ...]:
+    """Return the keys that a device's file lacks for the rule of a model's parameter, if any."""
+    if parameter is None or parameter.rule is None:
+        return ()
+    keys = _key_paths()
+    return tuple(keys[path] for path in lacked_by(parameter.rule, _facts_of(device)))
+
+
+def _key_paths() -> dict[str, str]:
+    """Return the paths of device files with their units, by those without."""
+    return {f"{table}.{key.stem}": key.path for table, s in DEVICE.items() for key in s.keys}
+
+
+_CLOCK = "microbenchmark.core_clock"
+_SCALES = {_CLOCK, "clocks.core_nominal", "chip.sm_count", "chip.memory_bandwidth"}
+"""What takes a measured number to another unit or clock, and leaves it measured."""
+
+
+def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
+    """Return key, value and origin of each parameter of a model.
+
+    An origin begins with ``measured`` (the number, at most in another unit or at another clock),
+    ``derived from`` with the keys of the file, ``assumed``, or the kind of the file's own source.
+
+    Parameters
+    ----------
+    device : Device
+        A device as its file describes it.
+    model : str
+        The model.
+    """
+    complete, known, facts = with_derived(device, model_names()), _key_paths(), _facts_of(device)
+    values, rows = complete.model_parameters.get(model, {}), []
+    for parameter in (p for p in get_model(model).parameters if p.key in values):
+        source, value = complete.sources[f"model.{model}.{parameter.key}"], values[parameter.key]
+        read: tuple[str, ...] = ()
+        if parameter.rule is not None and parameter.key not in device.model_parameters.get(
+            model, {}
+        ):
+            read = read_by(parameter.rule, facts)
+        measured = [known[p] for p in read if p not in _SCALES and _is_measured(device, known[p])]
+        if (
+            source.kind == "derived"
+            and measured
+            and _SCALES.issuperset(
+                {*read} - {path for path in read if path.startswith("microbenchmark.")}
+            )
+        ):
+            numbers = ", ".join(_with_deviation(device, path) for path in measured)
+            origin = f"measured: {numbers}: {source.reference}"
+        elif source.kind == "derived" and read:
+            origin = f"derived from {', '.join(known[p] for p in read)}: {source.reference}"
+        else:
+            origin = str(source)
+        if assumed := [known[p] for p in read if device.sources[known[p]].kind == "assumed"]:
+            origin += f"; assumed: {', '.join(assumed)}"
+        shown = f"{value:.6g}" if isinstance(value, float) else f"{value!s:.30}"
+        rows.append((parameter.key, shown, origin))
+    return rows
+
+
+def _is_measured(device: Device, path: str) -> bool:
+    return path.startswith("microbenchmark.") and device.sources[path].kind == "microbenchmark"
+
+
+def _with_deviation(device: Device, path: str) -> str:
+    return f"{path} ± {device.deviations[path]:g}" if path in device.deviations else path

@@ -1,0 +1,165 @@
+"""What readers find in each tool's output, and the traps that are in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import tool_texts
+from support.tool_texts import DATA
+
+from sweep.importers.microbenchmarks.files import READERS, read_measurements
+from sweep.importers.microbenchmarks.measurement import METHODS, Clocks, Measurement
+from sweep.importers.microbenchmarks.plateaus import plateaus
+
+
+def read(folder: Path, text: str) -> dict[str, Measurement]:
+    path = folder / "output.txt"
+    path.write_text(text)
+    return {one.key: one for one in read_measurements([path])}
+
+
+def numbers(found: dict[str, Measurement]) -> dict[str, tuple[float, str]]:
+    """Return value and unit of what is measured."""
+    return {key.partition(".")[2]: (one.value, one.unit) for key, one in found.items()
+            if key.startswith("microbenchmark.")}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- mt4g
+
+
+@pytest.mark.parametrize(
+    ("device", "l1", "shared"),
+    [("a100", 35, 27), ("rtx_2080_ti", 34, 26), ("h100", 38, 30), ("v100", 30, 23),
+     ("mi210", 124, 48)],
+)  # fmt: skip
+def test_mt4g_l1_is_that_of_plain_loads_without_reading_the_clock(device, l1, shared):
+    """68 and 66 cycles on two of them, of which 33 and 32 are not the cache's (read-only: 35)."""
+    path = DATA / f"mt4g_{device}.json"
+    found = {one.key: one for one in read_measurements([path])}
+    latencies = json.loads(path.read_text())["memory"]
+    assert found["microbenchmark.l1_latency"].value == l1
+    assert found["microbenchmark.shared_latency"].value == shared
+    assert found["microbenchmark.dram_latency"].value == latencies["main"]["latency"]["p50"]
+    assert found["microbenchmark.dram_latency"].deviation == latencies["main"]["latency"]["stdev"]
+    assert ("read-only" in found["microbenchmark.l1_latency"].note) == (
+        device in ("a100", "rtx_2080_ti")
+    )
+    assert ("compute_capability" in found) == (device != "mi210")  # HIP says 9.0 of a gfx90a
+    assert found["microbenchmark.l1_latency"].clocks == Clocks()  # it states none
+
+
+def test_mt4g_bandwidths_are_bounds_in_gib():
+    found = {one.key: one for one in read_measurements([DATA / "mt4g_a100.json"])}
+    rate = found["microbenchmark.dram_read_bandwidth"]
+    assert (rate.method, rate.unit, round(rate.value)) == ("one_size", "GiBps", 1098)
+
+
+# ---------------------------------------------------------------------------- gpu-benches
+
+
+def test_gpu_latency_levels(tmp_path):
+    found = read(tmp_path, tool_texts.gpu_latency())
+    assert numbers(found) == {
+        "l1_latency": (33, "cycles"), "l2_near_latency": (205, "cycles"),
+        "dram_latency": (521, "cycles"), "dram_large_latency": (552, "cycles"),
+    }  # fmt: skip
+    assert all(one.clocks.core == 1410 and one.method == "pointer_chase" for one in found.values())
+
+
+def test_plateaus_are_found_under_noise_and_between_slopes():
+    """As on an MI210: L2 varies by 6 %, and misses of the TLB lift DRAM."""
+    sizes = [2.0 * 1.2**n for n in range(70)]
+
+    def value(size):
+        wave = 1 + 0.03 * ((size * 7919) % 2 - 1)
+        levels = ((16, 125), (4e3, 240 * wave), (1.2e4, 240 + (size - 4e3) / 24), (7e4, 573))
+        return next((level for end, level in levels if size <= end), 660)
+
+    levels = plateaus([(size, value(size)) for size in sizes])
+    assert [round(level.value, -1) for level in levels] == [120, 240, 570, 660]
+    assert plateaus([(1.0, 5.0), (2.0, 5.0), (4.0, 5.0)]) == []
+
+
+def test_gpu_benches_rates(tmp_path):
+    cache = numbers(read(tmp_path, tool_texts.gpu_cache()))
+    assert cache == {"l1_read_bandwidth": (19000, "GBps")}
+    l2 = numbers(read(tmp_path, tool_texts.gpu_l2_cache()))
+    assert l2 == {"l2_read_bandwidth": (5400, "GBps")}
+    stream = read(tmp_path, tool_texts.gpu_stream())
+    assert numbers(stream)["dram_read_bandwidth"] == (1490, "GBps")
+    assert numbers(stream)["dram_write_bandwidth"] == (1503, "GBps")
+    assert stream["microbenchmark.dram_read_bandwidth"].deviation == pytest.approx(38, abs=0.5)
+    strides = read(tmp_path, tool_texts.gpu_strides())
+    assert numbers(strides) == {"l1_read_bandwidth": (126, "bytes_per_cycle")}
+    assert strides["microbenchmark.l1_read_bandwidth"].clocks.core == 1410
+    launch, unit = numbers(read(tmp_path, tool_texts.gpu_small_kernels(2.6)))["kernel_launch"]
+    assert unit == "us"
+    assert launch == pytest.approx(2.6, rel=0.05)
+
+
+# ---------------------------------------------------------------------------- others
+
+
+def test_accel_sim_device_is_the_one_that_ran():
+    """Its deviceQuery lists others, its sizes are whole megabytes, its GB/s of L2 are 2**30."""
+    found = {one.key: one for one in read_measurements([DATA / "accel_sim_stats.txt"])}
+    assert (found["name"].value, found["compute_capability"].value) == ("TITAN V", "7.0")
+    assert found["clocks.memory_nominal"].value == 850
+    assert "chip.l2" not in found
+    rates = numbers(found)
+    assert rates["fp32_issue"] == (pytest.approx(64 / 126.86, rel=1e-3), "cycles")
+    assert rates["special_issue"] == (pytest.approx(2.0, rel=2e-3), "cycles")
+    assert rates["l2_read_bandwidth"][0] == pytest.approx(1384.53 * 1.2)
+    assert rates["l2_read_bandwidth"][0] > 1547.33
+    assert rates["shared_bandwidth"] == (127.932, "bytes_per_cycle")
+    assert rates["tensor_fp16_fma_per_cycle"] == (478.728, "")
+    assert rates["fp32_latency"] == (4.128845, "cycles")
+
+
+def test_nvbench_takes_the_highest_up_to_the_peak(tmp_path):
+    found = read(tmp_path, tool_texts.nvbench())
+    rate = found["microbenchmark.dram_read_bandwidth"]
+    assert (rate.value, rate.unit, rate.method) == (1.42e12, "Bps", "kernel")  # 3e12 is of caches
+    assert rate.deviation == pytest.approx(1.42e10)
+    assert rate.clocks.core == pytest.approx(1395)
+    assert (found["compute_capability"].value, rate.version) == ("8.0", "0.1.0 (v0.1.0)")
+
+
+def test_identity(tmp_path):
+    smi = read(tmp_path, tool_texts.nvidia_smi())
+    assert (smi["clocks.core_max"].value, smi["architecture"].value) == (1410, "Ampere")
+    assert "clocks.core_nominal" not in smi  # the highest clock is not the boost clock
+    assert smi["name"].version == "driver 535.54.03"
+    clocks = read(tmp_path, tool_texts.supported_clocks())
+    assert (clocks["clocks.core_min"].value, clocks["clocks.core_max"].value) == (210, 1410)
+    query = read(tmp_path, tool_texts.device_query())
+    assert (query["chip.l2"].value, query["chip.lanes_per_sm"].value) == (41943040, 64)
+    info = read(tmp_path, tool_texts.rocminfo())
+    assert (info["compiler_target"].value, info["chip.sm_count"].value) == ("gfx90a", 104)
+    smi = read(tmp_path, tool_texts.ROCM_SMI)
+    assert (smi["clocks.memory_min"].value, smi["clocks.memory_max"].value) == (400, 1600)
+
+
+def test_each_text_has_one_reader(tmp_path):
+    texts = [tool_texts.gpu_latency(), tool_texts.gpu_cache(), tool_texts.gpu_l2_cache(),
+             tool_texts.gpu_stream(), tool_texts.gpu_strides(), tool_texts.gpu_small_kernels(),
+             tool_texts.nvidia_smi(), tool_texts.device_query(), tool_texts.rocminfo(),
+             tool_texts.ROCM_SMI, tool_texts.nvbench(), (DATA / "mt4g_a100.json").read_text(),
+             (DATA / "accel_sim_stats.txt").read_text()]  # fmt: skip
+    found = [[reader.tool for reader in READERS if reader.recognises(text)] for text in texts]
+    assert sorted(tools[0] for tools in found) == sorted(reader.tool for reader in READERS)
+    assert all(len(tools) == 1 for tools in found), found
+
+
+def test_ranks():
+    def one(method, core=None, deviation=None, locked=False):
+        return Measurement("k", 100.0, "cycles", deviation, method, "t",
+                           clocks=Clocks(core, locked=locked))  # fmt: skip
+
+    ordered = [one("pointer_chase", 1000, 9, True), one("pointer_chase", 1000, 1),
+               one("pointer_chase", 1000, 2), one("pointer_chase", 1000), one("pointer_chase"),
+               one("timed_loads", 1000, 0.1)]  # fmt: skip
+    assert sorted(reversed(ordered), key=lambda m: m.rank) == ordered
+    assert list(METHODS).index("device_file") > list(METHODS).index("timed_loads")
