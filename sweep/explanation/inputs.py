@@ -18,7 +18,7 @@ from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.models.base import Input
-from sweep.specs import Device, Kernel
+from sweep.specs import Device, Kernel, list_devices, list_kernels, load_device, load_kernel
 from sweep.specs.compiled import LookUp
 from sweep.specs.compiled_replaces import HIT_RATES
 from sweep.specs.formats import split_unit, to_base
@@ -45,8 +45,17 @@ def input_sections(case: Case) -> Iterator[Section]:
 
 def file_of(spec: Device | Kernel) -> str:
     """Return the name of a spec's file for messages."""
-    folder = "devices" if isinstance(spec, Device) else "kernels_spec"
-    return label_of(spec.path) if spec.path is not None else f"{folder}/{spec.key}.toml"
+    if spec.path is not None:
+        return label_of(spec.path)
+    # A store has the text alone, of a shipped file or of one that a user wrote.
+    shipped: Device | Kernel | None = None
+    if isinstance(spec, Device):
+        folder, shipped = "devices", load_device(spec.key) if spec.key in list_devices() else None
+    elif spec.key in list_kernels():
+        folder, shipped = "kernels_spec", load_kernel(spec.key)
+    if shipped is not None and shipped.sha256 == spec.sha256:
+        return f"{folder}/{spec.key}.toml"
+    return f"{spec.key}.toml"
 
 
 def one_line(text: str) -> str:

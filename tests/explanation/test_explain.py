@@ -300,3 +300,17 @@ def test_command_explains_why_no_configuration_has_a_time(tmp_path, capsys, layo
         assert "No time: missing_parameters" in text and "model.wang_chu.issue_cycles" in text
     assert main(["explain", str(plan)]) == 2
     assert "kernel is missing: one of sepia, transpose" in capsys.readouterr().err
+
+
+def test_files_of_a_user_are_named_as_such_in_a_store_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(Path(load_kernel("sepia").path).read_text("utf-8"))
+    plan = ('schema = 1\nkernels = ["./mine.toml"]\ndevices = ["gtx_280"]\nmodels = ["hong_kim"]\n'
+            "[axes]\nblock_size = [64]\n")  # fmt: skip
+    Path("plan.toml").write_text(plan)
+    assert main(["run", "plan.toml", "--store", "a.zarr", "--no-report"]) == 0
+    for data in ("plan.toml", "a.zarr"):
+        capsys.readouterr()
+        assert main(["explain", data]) == 0
+        out = capsys.readouterr().out
+        assert "Kernel: mine.toml" in out and "Device: devices/gtx_280.toml" in out

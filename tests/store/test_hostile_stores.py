@@ -296,10 +296,11 @@ def test_links_and_pipes__are_no_root(store, kind):
 
 
 @pytest.mark.parametrize("url", ["memory://a/b", "s3://b/../x.zarr", "s3://b/x.zarr"])
-def test_buckets__without_their_library(url, monkeypatch):
+def test_buckets__without_their_library(url, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "obstore", None)
     for action in (inspect, verify, lambda url: open_or_create(url, layout())):
         assert "pip install" in refused(lambda action=action: action(url)) or ".." in url
+    assert main(["best", url]) == 2 and capsys.readouterr().err.count("\n") == 1
 
 
 def test_linked_directories__are_refused(store, tmp_path):
