@@ -27,6 +27,7 @@ _MODULES = {
     ),
     "sweep.evaluation.planned": ("evaluate", "open"),
     "sweep.explanation.explaining": ("explain",),
+    "sweep.measurements.calibrating_power": ("calibrate_power",),
     "sweep.measurements.clock_validation": ("validate_clocks",),
     "sweep.measurements.exporting": ("export",),
     "sweep.measurements.importing": ("import_files", "read_measured"),

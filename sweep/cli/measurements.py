@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,22 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
         raise SweepError(f"{path}: a kernel file is named KEY.toml")
     write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
     print("\n".join([*found.lines(), f"wrote {path}"]))
+    return 0
+
+
+def calibrate_power(arguments: argparse.Namespace) -> int:
+    """Fit a device's power to measured power; write the device file and say how good it is."""
+    from sweep.importers.files import check_free, write_whole
+    from sweep.measurements.calibrating_power import calibrate_power
+
+    path = Path(arguments.output or f"{Path(arguments.device).stem}_power.toml")
+    if path.suffix != ".toml":
+        raise SweepError(f"{path}: a device file is named KEY.toml")
+    check_free(path, overwrite=arguments.overwrite)
+    found = call_with(calibrate_power, arguments, arguments.measured)
+    write_whole(path, found.device.text, overwrite=arguments.overwrite)
+    show(found.answer, arguments)
+    print(f"wrote {path}", file=sys.stdout if arguments.format == "table" else sys.stderr)
     return 0
 
 

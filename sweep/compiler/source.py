@@ -17,10 +17,11 @@ from sweep.hardware.clocks import finish
 from sweep.models import get_model
 from sweep.models.base import Model
 
-LAUNCH_INPUTS = ("launch_status", "static_power")
+LAUNCH_INPUTS = ("launch_status",)
 """What every pass reads besides the model's own inputs, constant along the clocks."""
 
-CLOCK_INPUTS = ("clock_status", "power_input_status", "core_hz", "core_watts", "memory_watts")
+CLOCK_INPUTS = ("clock_status", "power_input_status", "static_power", "core_hz", "core_watts",
+                "memory_watts")  # fmt: skip
 """What every pass reads besides the model's own inputs, depending on the clocks."""
 
 POWERED = ("power", "energy")

@@ -230,8 +230,8 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     """Return the assumed and fitted values that times, and power and energy, rest on.
 
     ``assumed(model, device)`` lists dotted paths of the device's file whose source is ``assumed``
-    and that the model reads; ``power_assumed(device)`` the same for power and energy. Assumed
-    values of the kernel's file are listed as ``kernel: path``, fitted ones as
+    and that the model reads; ``power_assumed(device)`` the same for power and energy, with fitted
+    ones too. Assumed values of the kernel's file are listed as ``kernel: path``, fitted ones as
     ``kernel: path (fitted)``, and counts that nobody has made as ``kernel: path (placeholder)``.
     """
     # Values to try and problem sizes are the question, not an assumption of the answer.
@@ -256,12 +256,21 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         return [f"kernel: compiled for {used:g}, not {own:g}"]
 
     time = [[of_model(model, device) for device in space.devices] for model in plan.models]
-    power = [", ".join(device.assumed(("power",))) for device in space.devices]
+    power = [
+        ", ".join(f"{path}{mark}" for kind, mark in WEAK.items()
+                  for path in device.assumed(("power",), kind))
+        for device in space.devices
+    ]  # fmt: skip
     return tuple(
         Labelled(name, dims, np.array(texts, dtype=object), _attributes(long_name))
         for name, dims, texts, long_name in (
             ("assumed", ("model", "device"), time, "assumed, fitted values that the time rests on"),
-            ("power_assumed", ("device",), power, "assumed values that power and energy rest on"),
+            (
+                "power_assumed",
+                ("device",),
+                power,
+                "assumed, fitted values that power rests on",
+            ),
         )
     )
 

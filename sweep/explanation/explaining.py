@@ -17,7 +17,7 @@ from sweep.explanation.reasons import power_reason, reasons
 from sweep.explanation.sections import Comparison, Explanation, Line, Section, literal
 from sweep.explanation.trace import Trace
 from sweep.fields import FITTED, STATUS
-from sweep.hardware.clocks import voltage_at
+from sweep.hardware.clocks import core_voltage_at, voltage_at
 from sweep.query.texts import scaled
 from sweep.runs.record import Source
 from sweep.space import KernelSpace, Plan, resolve
@@ -186,19 +186,38 @@ def _watts(case: Case) -> Iterator[Line]:
     def source(key: str) -> str:
         return str(device.sources.get(f"power.{key}", ""))
 
-    yield Line("P_static", case.inputs["static_power"], "W", "static power", "device",
-               source=source("static_W"))  # fmt: skip
+    hertz = {name: scalar(getattr(at, name)) for name in ("core", "memory")}
+    core, memory = (np.array(hertz[name]) for name in hertz)
+    volts = {
+        "core": float(core_voltage_at(core, memory, device.tables)),
+        "memory": float(voltage_at(memory, device.tables["power.memory_voltage"])),
+    }
     for name in ("core", "memory"):
-        hertz = scalar(getattr(at, name))
-        volts = float(voltage_at(hertz, device.tables[f"power.{name}_voltage"]))
-        capacitance = device.values[f"power.{name}"] * 1e9
-        yield Line(f"V_{name}", volts, "V", f"{name} voltage",
-                   f"at {literal(hertz / 1e6)} MHz, by the device's table",
+        text = f"at {literal(hertz[name] / 1e6)} MHz, by the device's table"
+        floor = "power.core_voltage_floor" if name == "core" else ""
+        if floor in device.tables and volts[name] == voltage_at(memory, device.tables[floor]):
+            text = f"the least one at a memory clock of {literal(hertz['memory'] / 1e6)} MHz"
+        yield Line(f"V_{name}", volts[name], "V", f"{name} voltage", text,
                    source=source(f"{name}_voltage"))  # fmt: skip
+    remaining = []
+    for name in ("core", "memory"):
+        capacitance = device.values[f"power.{name}"] * 1e9
+        share = device.values.get(f"power.{name}_idle_share", 0.0)
+        product = (
+            f"{literal(capacitance)} * {literal(volts[name])}^2 * {literal(hertz[name] / 1e9)}"
+        )
+        if share:
+            remaining.append(f"{literal(share)} * {product}")
+            product = f"(1 - {literal(share)}) * {product}"
         yield Line(f"P_{name}", case.inputs[f"{name}_watts"], "W",
-                   f"power of the {name} domain at full activity", "C V^2 f",
-                   f"{literal(capacitance)} * {literal(volts)}^2 * {literal(hertz / 1e9)}", "1",
+                   f"power that full activity of the {name} domain adds",
+                   "(1 - share) C V^2 f" if share else "C V^2 f", product, "1",
                    source(f"{name}_W_per_V2GHz"))  # fmt: skip
+    static = literal(device.values["power.static"])
+    yield Line("P_static", case.inputs["static_power"], "W", "power without activity",
+               "static + share C V^2 f" if remaining else "device",
+               " + ".join([static, *remaining]) if remaining else "",
+               source=source("static_W"))  # fmt: skip
     for name in ("core_activity", "memory_activity"):
         yield Line(name, case.results[name], "1", formula="of the model, above")
 

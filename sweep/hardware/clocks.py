@@ -8,12 +8,14 @@ clocks means the same thing for all of them. Nothing changes at the nominal cloc
 Power is equation (1) of Q. Wang and X. Chu, "GPGPU Performance Estimation with Core and Memory
 Frequency Scaling" (2017), ``P_dynamic = a C V^2 f``, applied once to the core and once to the
 memory domain; a static term is added. The activities ``a`` are the busy fractions that a time model
-implies, so the same power model serves every time model.
+implies, so the same power model serves every time model. Of a domain's power at full activity, a
+share may remain without any (clock tree, refresh): ``a`` becomes ``share + (1 - share) a``. It is a
+term of its own, which the device adds to the static one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,11 @@ from numpy.typing import NDArray
 from sweep.fields import POWER_STATUS, STATUS
 
 Array = NDArray[np.float64]
+Rows = tuple[tuple[float, ...], ...]
 
 MODEL_DOMAIN = float(STATUS["model_domain"])
 NO_TIME = float(POWER_STATUS["no_time"])
+MISSING_PARAMETERS = float(POWER_STATUS["missing_parameters"])
 LARGEST = float(np.finfo(np.float32).max)
 """Most cycles of a valid configuration, in either precision: a store of float32 must not hold
 infinity as a result. Comparing with a number costs less than testing for infinity does."""
@@ -60,7 +64,7 @@ def bandwidth(nominal: Array, memory: Array, memory_nominal: Array) -> Array:
     return nominal * (memory / memory_nominal)
 
 
-def share_at(table: tuple[tuple[float, ...], ...] | None, memory: Array, otherwise: Array) -> Array:
+def share_at(table: Rows | None, memory: Array, otherwise: Array) -> Array:
     """Return the share of the peak DRAM bandwidth at a memory clock [1].
 
     Parameters
@@ -93,7 +97,7 @@ def dynamic_power(capacitance: float | Array, voltage: Array, frequency: Array) 
     return capacitance * voltage**2 * frequency
 
 
-def voltage_at(clock: Array, table: tuple[tuple[float, ...], ...]) -> Array:
+def voltage_at(clock: Array, table: Rows) -> Array:
     """Return the voltage at a clock from a device's clock-to-voltage table [V].
 
     Linear between the table's rows (clock [Hz], voltage [V]); below the first and above the last
@@ -101,6 +105,24 @@ def voltage_at(clock: Array, table: tuple[tuple[float, ...], ...]) -> Array:
     """
     clocks, volts = np.array(table, dtype=np.float64).T
     return np.interp(clock, clocks, volts)
+
+
+def core_voltage_at(core: Array, memory: Array, tables: Mapping[str, Rows]) -> Array:
+    """Return the core domain's voltage [V]: by the core clock, but no less than the floor.
+
+    A memory clock can ask for more than the core clock does: GPUs have performance states, and each
+    has its memory clock and its least voltage.
+
+    Parameters
+    ----------
+    core, memory : array
+        Clocks [Hz].
+    tables : mapping
+        A device's, with ``power.core_voltage`` and, if it has one, ``power.core_voltage_floor``.
+    """
+    volts = voltage_at(core, tables["power.core_voltage"])
+    floor = tables.get("power.core_voltage_floor")
+    return volts if floor is None else np.maximum(volts, voltage_at(memory, floor))
 
 
 def power_inputs(devices: Sequence[Any], core: Array, memory: Array) -> dict[str, Array]:
@@ -118,21 +140,27 @@ def power_inputs(devices: Sequence[Any], core: Array, memory: Array) -> dict[str
     Returns
     -------
     dict
-        ``static_power`` [W], ``core_watts`` and ``memory_watts`` at full activity [W], and
-        ``power_input_status``.
+        ``static_power``, with what remains without activity [W], ``core_watts`` and
+        ``memory_watts``, which full activity adds to it [W], and ``power_input_status``.
     """
-    shape = (len(devices),) + (1,) * (core.ndim - 1)
-    static = np.full(shape, np.nan)
-    status = np.full(shape, float(POWER_STATUS["missing_parameters"]))
+    core, memory = np.broadcast_arrays(core, memory)
+    static = np.full(core.shape, np.nan)
+    status = np.full((len(devices),) + (1,) * (core.ndim - 1), MISSING_PARAMETERS)
     clocks = {"core": core, "memory": memory}
-    watts = {name: np.full(clock.shape, np.nan) for name, clock in clocks.items()}
+    watts = {name: np.full(core.shape, np.nan) for name in clocks}
     for i, device in enumerate(devices):
         if "power.static" not in device.values:  # the table is there whole or not at all
             continue
         static[i], status[i] = device.values["power.static"], float(POWER_STATUS["valid"])
+        volts = {
+            "core": core_voltage_at(core[i], memory[i], device.tables),
+            "memory": voltage_at(memory[i], device.tables["power.memory_voltage"]),
+        }
         for name, clock in clocks.items():
-            voltage = voltage_at(clock[i], device.tables[f"power.{name}_voltage"])
-            watts[name][i] = dynamic_power(device.values[f"power.{name}"], voltage, clock[i])
+            full = dynamic_power(device.values[f"power.{name}"], volts[name], clock[i])
+            idle = device.values.get(f"power.{name}_idle_share", 0.0) * full
+            static[i] += idle
+            watts[name][i] = full - idle
     return {
         "static_power": static,
         "core_watts": watts["core"],

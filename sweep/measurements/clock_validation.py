@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from sweep.models import model_names
 from sweep.query import Answer
 from sweep.space import Plan
 from sweep.specs import Device, load_device
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Array = NDArray[np.float64]
 Pair = tuple[float, float]
@@ -56,6 +60,9 @@ COMPUTATION = (0.0, *(float(f"{x:.4g}") for x in np.geomspace(0.1, 1e4, 400)))
 HIT_RATES = tuple(float(f"{x:.3g}") for x in np.linspace(0.0, 1.0, 21))
 REGISTERS = (32, 64, 128, 255)
 """All warps that a multiprocessor of 65,536 registers holds, a half, a quarter, an eighth."""
+
+MIXES = {"hit_rate": HIT_RATES, "registers": REGISTERS, "computation": COMPUTATION}
+"""The axes of the mixes, in this order."""
 
 CLOSE = 1e-3
 """Mixes and shares whose error is within this of the smallest count as equal. Of those that differ
@@ -244,18 +251,45 @@ def _of_mixes(
     """
     pairs = {pair for own in times.values() for pair in own}
     core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
-    axes = {"hit_rate": HIT_RATES, "registers": REGISTERS, "computation": COMPUTATION}
-    plan = Plan(("mix",), (device.key,), tuple(models), variant=variant, layout="grid",
-                axes={**axes, "core_clock": tuple(core), "memory_clock": tuple(memory)},
-                outputs=("execution_time",), precision="float64")  # fmt: skip
-    text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
-    found = over_clocks(plan, device, text)["execution_time"]
-    found = found.transpose("model", "core_clock", "memory_clock", *axes)
+    found = _mixes(core, memory, device, models, variant, ("execution_time",))["execution_time"]
     of_models = found.values.reshape(len(models), len(core) * len(memory), -1, len(COMPUTATION))
     by_pair = (dict(zip(product(core, memory), own, strict=True)) for own in of_models)
-    hits, _, computation = np.meshgrid(*axes.values(), indexing="ij")
+    hits, _, computation = np.meshgrid(*MIXES.values(), indexing="ij")
     mixes = np.stack([computation, hits], axis=-1).reshape(-1, len(COMPUTATION), 2)
     return mixes, dict(zip(models, by_pair, strict=True))
+
+
+def mixes_at(
+    pairs: Sequence[Pair], device: Device, model: str, variant: str
+) -> tuple[Array, Array, Array]:
+    """Return time [s], core and memory activity [1] of all mixes at pairs of clocks [MHz].
+
+    Each has the shape (pairs, mixes).
+    """
+    core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
+    outputs = ("execution_time", "core_activity", "memory_activity")
+    found = _mixes(core, memory, device, (model,), variant, outputs)
+    at = [core.index(c) * len(memory) + memory.index(m) for c, m in pairs]
+    lines = len(core) * len(memory)
+    time, busy, moving = (found[name].values.reshape(lines, -1)[at] for name in outputs)
+    return time, busy, moving
+
+
+def _mixes(
+    core: Sequence[float],
+    memory: Sequence[float],
+    device: Device,
+    models: Sequence[str],
+    variant: str,
+    outputs: tuple[str, ...],
+) -> xr.Dataset:
+    """Return results of all mixes, with the dimensions model, clocks and those of the mixes."""
+    axes: Any = {**MIXES, "core_clock": tuple(core), "memory_clock": tuple(memory)}
+    plan = Plan(("mix",), (device.key,), tuple(models), variant=variant, layout="grid", axes=axes,
+                outputs=outputs, precision="float64")  # fmt: skip
+    text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
+    found = over_clocks(plan, device, text)
+    return found.transpose("model", "core_clock", "memory_clock", *MIXES)
 
 
 # ---------------------------------------------------------------------------- answers

@@ -19,6 +19,7 @@ import numpy as np
 
 from sweep.errors import QueryError, SpecError, nearest
 from sweep.fields import STATUS
+from sweep.hardware.clocks import power_inputs
 from sweep.measurements.clock_ranges import CLOCKS, clock_range, possible, widened
 from sweep.measurements.effective_clocks import STEPS, Array, Effective, effective, searched
 from sweep.models import model_names
@@ -43,6 +44,7 @@ def scale(
     core_clock: Any = None,
     memory_clock: Any = None,
     select: Mapping[str, Any] | None = None,
+    measured_power: float | None = None,
     variant: str = "corrected",
 ) -> Answer:
     """Return the time of measured launches at other clocks.
@@ -63,6 +65,9 @@ def scale(
     select : mapping, optional
         Tuning parameters and problem sizes of the measured launch, if the kernel has several
         values.
+    measured_power : float, optional
+        The power of the measured launch [W]: the model's activities are multiplied by the factor
+        with which the power at its clocks is this one, at all other clocks too.
     variant : str
         One of :data:`sweep.fields.VARIANTS`.
 
@@ -84,7 +89,9 @@ def scale(
     if not found:
         raise QueryError("no kernel to scale")
     clocks = {"core_clock": core_clock, "memory_clock": memory_clock}
-    answers = [_scaled(kernel, models, clocks, select or {}, variant) for kernel in found]
+    answers = [
+        _scaled(kernel, models, clocks, select or {}, variant, measured_power) for kernel in found
+    ]
     return _joined(found, answers) if several and len(found) > 1 else answers[0]
 
 
@@ -94,6 +101,7 @@ def _scaled(
     wanted: Mapping[str, Any],
     select: Mapping[str, Any],
     variant: str,
+    watts: float | None,
 ) -> Answer:
     """Return the answer for one kernel."""
     measured = kernel.measured
@@ -119,7 +127,36 @@ def _scaled(
         layout="grid",
         origin="scale",
     )
-    return _answer(kernel, device, measured, *_times(plan, kernel, device, measured))
+    scaled, met = _times(plan, kernel, device, measured)
+    if watts is not None:
+        scaled["power"] = _anchored_power(plan, kernel, device, measured, scaled, watts)
+    return _answer(kernel, device, measured, scaled, met)
+
+
+def _anchored_power(
+    plan: Plan, kernel: Kernel, device: Device, measured: Measured, scaled: xr.Dataset, watts: float
+) -> xr.DataArray:
+    """Return predicted powers that meet the measured one: of multiplied activities [W]."""
+    if len(plan.models) > 1:
+        raise QueryError("a measured power needs a single model, whose activities it corrects")
+    own: Any = {"core_clock": [measured.core_clock], "memory_clock": [measured.memory_clock]}
+    wide, _ = widened(device, {n.removesuffix("_clock"): (v[0], v[0]) for n, v in own.items()})
+    at = float(over_clocks(replace(plan, axes=own), wide, kernel.text)["power"].values.item())
+    if not np.isfinite(at):
+        raise QueryError(
+            f"{device.path or device.key}: no [power] to scale: `sweep calibrate-power`"
+        )
+
+    def idle(core: Any, memory: Any) -> Array:
+        core, memory = (1e6 * np.asarray(clock, float) for clock in (core, memory))
+        return power_inputs([device], core[None, :, None], memory[None, None, :])["static_power"][0]
+
+    here, there = idle(*own.values()), idle(*(scaled[clock].values for clock in CLOCKS))
+    factor = max(watts - here.item(), 0.0) / (at - here.item())
+    result: xr.DataArray = scaled["power"].copy(
+        data=there + factor * (scaled["power"].values - there)
+    )
+    return result
 
 
 def _times(

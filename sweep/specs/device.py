@@ -97,7 +97,7 @@ class Device:
             return self.compute_capability
         return {name: self.values[path] for name, path in LIMITS_OF_DEVICE.items()}
 
-    def assumed(self, prefixes: Sequence[str]) -> tuple[str, ...]:
+    def assumed(self, prefixes: Sequence[str], kind: str = "assumed") -> tuple[str, ...]:
         """Return the dotted paths of assumed values below any of some paths.
 
         Parameters
@@ -105,11 +105,13 @@ class Device:
         prefixes : sequence of str
             Dotted paths of tables or values, with or without the unit suffix: ``model.hong_kim``,
             ``clocks.core_nominal``.
+        kind : str
+            Another kind of source instead, such as ``fitted``.
         """
         return tuple(
             path
             for path, source in self.sources.items()
-            if source.kind == "assumed"
+            if source.kind == kind
             and any(is_below(path, p) or split_unit(path)[0] == p for p in prefixes)
         )
 

@@ -161,7 +161,7 @@ def place(tmp_path_factory) -> Path:
     for name, text in shown_files().items():
         (folder / name).write_text(text, encoding="utf-8")
     data = ROOT / "tests" / "data"
-    for path in (*(data / "profiles").glob("nvprof_*.csv"), data / "dvfs" / "applications.csv"):
+    for path in (*(data / "profiles").glob("nvprof_*.csv"), *(data / "dvfs").glob("*.csv*")):
         (folder / path.name).write_bytes(path.read_bytes())
     (folder / "mt4g.json").write_bytes((data / "calibration" / "mt4g_a100.json").read_bytes())
     for page in ("other_clocks", "own_gpu"):

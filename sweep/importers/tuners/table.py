@@ -6,8 +6,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sweep.errors import nearest
 from sweep.importers.files import Source
@@ -25,8 +26,32 @@ DEVICES = ("device", "device_name", "gpu")
 CLOCKS = {"core": (50.0, 5_000.0), "memory": (50.0, 20_000.0)}
 """Plausible clocks [MHz]."""
 
+POWERS = (1.0, 2_000.0)
+"""Plausible powers of a GPU [W]."""
+
+ACTIVITIES = ("core_activity", "memory_activity")
+"""Columns of the share of the time in which a domain is busy [1]."""
+
 Pair = tuple[float, float]
 """A core clock and a memory clock [MHz]."""
+
+
+class PowerRow(NamedTuple):
+    """A kernel at a pair of clocks: time [s], power [W], activities of core and memory if known."""
+
+    kernel: str
+    pair: Pair
+    time: float
+    power: float
+    activities: tuple[float, ...]
+
+
+class _ClockRow(NamedTuple):
+    line: int
+    cell: Mapping[str, str]
+    kernel: str
+    pair: Pair
+    time: float
 
 
 @dataclass(frozen=True)
@@ -48,7 +73,7 @@ class Columns:
     unit: str = ""
 
 
-ClockTimes = Mapping[str, Mapping[Pair, float]]
+ClockTimes = dict[str, dict[Pair, float]]
 """For each kernel, the times at the measured pairs of clocks [s]."""
 
 
@@ -110,29 +135,71 @@ def read_clock_times(source: Source) -> ClockTimes:
         A column is missing, a cell is not a plausible number, or a kernel has two times at one pair
         of clocks.
     """
+    times: ClockTimes = {}
+    for row in _clock_rows(source):
+        times.setdefault(row.kernel, {})[row.pair] = row.time
+    return times
+
+
+def read_clock_power(source: Source) -> list[PowerRow]:
+    """Return the times and powers of a CSV file.
+
+    Parameters
+    ----------
+    source : Source
+        The file, with columns as for :func:`read_clock_times`, power in ``power_W`` or
+        ``power_mW``, and if both are known ``core_activity`` and ``memory_activity`` [1].
+
+    Raises
+    ------
+    TuningError
+        As for :func:`read_clock_times`, also of a power or an activity.
+    """
+    header = _lines(source)[0]
+    units = {"power_W": 1.0, "power_mW": 1e-3}
+    column = next((name for name in units if name in header), "power_W")
+    _check_column(source, header, column, " of powers")
+    known = [name for name in ACTIVITIES if name in header]
+    if len(known) == 1:
+        missing = next(name for name in ACTIVITIES if name not in known)
+        raise source.error(f"there is a column '{known[0]}', but none '{missing}'")
+    rows = []
+    for row in _clock_rows(source):
+        low, high = (limit / units[column] for limit in POWERS)
+        watts = _within(source, row.line, column, row.cell[column], low, high, column[6:])
+        shares = [
+            _within(source, row.line, name, row.cell[name], 0.0, 1.0, "of 1", zero=True)
+            for name in known
+        ]
+        rows.append(PowerRow(row.kernel, row.pair, row.time, watts * units[column], tuple(shares)))
+    return rows
+
+
+def _clock_rows(source: Source) -> Iterator[_ClockRow]:
+    """Yield the lines of a table over clocks; a kernel has one for each pair of clocks."""
     header, lines = _lines(source)
     time, scale = _time_column(source, header, Columns())
     columns = {}
     for clock in CLOCKS:
-        found = [name for name in header if name.lower().startswith(clock[:3])]
+        named = [name for name in header if name.lower().startswith(clock[:3])]
+        found = [name for name in named if name not in ACTIVITIES]
         if len(found) != 1:
             wanted = f"there is no column of the {clock} clock, such as {clock}_clock_MHz"
             raise source.error(f"{wanted} (columns: {', '.join(header)})")
         columns[clock] = found[0]
     _check_column(source, header, "kernel")
-    times: dict[str, dict[Pair, float]] = {}
+    known: set[tuple[str, Pair]] = set()
     for line, cell in lines:
         core, memory = (
             _clock(source, line, name, cell[name], *CLOCKS[clock])
             for clock, name in columns.items()
         )
         seconds = _within(source, line, time, cell[time], 0.0, math.inf) * scale
-        own = times.setdefault(cell["kernel"], {})
-        if (core, memory) in own:
+        if (cell["kernel"], (core, memory)) in known:
             which = f"'{cell['kernel']}' at {core:g}/{memory:g} MHz"
             raise source.error(f"line {line}: a second time of {which}")
-        own[core, memory] = seconds
-    return times
+        known.add((cell["kernel"], (core, memory)))
+        yield _ClockRow(line, cell, cell["kernel"], (core, memory), seconds)
 
 
 def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -184,10 +251,11 @@ def _number(text: str) -> float | None:
 
 
 def _within(
-    source: Source, line: int, name: str, text: str, low: float, high: float, unit: str = ""
-) -> float:
+    source: Source, line: int, name: str, text: str, low: float, high: float, unit: str = "",
+    *, zero: bool = False,
+) -> float:  # fmt: skip
     value = _number(text)
-    if value is None or not low <= value <= high or value == 0:
+    if value is None or not low <= value <= high or (value == 0 and not zero):
         allowed = f"{low:g} to {high:g} {unit}" if unit else "a number above 0"
         raise source.error(f"line {line}: {name} = '{text[:60]}': must be {allowed}")
     return value

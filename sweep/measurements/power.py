@@ -1,0 +1,347 @@
+"""The power of a device, fitted to measured power over clocks by equation (1) of Wang & Chu.
+
+``P = static + C V^2 f (s + (1 - s) a) + C' f' (s' + (1 - s') a')`` for the core and, with a dash,
+the memory. The activities ``a`` are those that a model implies, or counted ones of the table; ``s``
+are the shares that remain without activity. For a given voltage curve this is linear in five
+coefficients, none of which is negative: non-negative least squares of relative errors finds them.
+Around it, the voltage curve is fitted: it rises from knot to knot, and stays above a floor of
+each memory clock. Power tells the voltage only up to a factor, so it is 1 at the nominal clocks.
+
+A time model implies activities as follows. The mixes of computation and memory traffic
+(``mix.toml``) whose times change over the clocks as the kernel's do are taken, and the mean of
+their activities. Times over clocks tell what a kernel waits for, not how many units it keeps busy:
+one that waits for latencies on the chip looks like one that computes. Counted activities, or one
+measured power of the kernel (:func:`anchored`), tell that too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares, nnls
+
+from sweep.errors import QueryError
+from sweep.importers.files import Source
+from sweep.importers.tuners.table import ClockTimes, Pair, read_clock_power
+from sweep.measurements.clock_validation import CLOSE, mixes_at
+from sweep.specs import Device
+
+Array = NDArray[np.float64]
+
+KNOTS = 6
+"""Most knots of the voltage curve between the lowest and the highest core clock."""
+
+FEWEST_KERNELS, FEWEST_CLOCKS, FEWEST_PAIRS = 3, 3, 3
+"""Fewest kernels, core clocks, and pairs of clocks of a kernel, from which anything is fitted."""
+
+FOLDS = 10
+"""Parts of the kernels, each of which is predicted from a fit to the others."""
+
+STILL = 0.01
+"""Activities that differ by less over all lines tell nothing [1]."""
+
+TERMS = ("static", "core idle", "core", "memory idle", "memory")
+
+
+@dataclass(frozen=True)
+class PowerTable:
+    """Measured powers, a line per kernel and pair of clocks.
+
+    Attributes
+    ----------
+    name : str
+        The file.
+    kernels : tuple of str
+        Names of the kernels.
+    kernel : array of int
+        The number of each line's kernel.
+    core, memory : array
+        Clocks [MHz].
+    time, power : array
+        Measured [s], [W].
+    activities : array, shape (2, lines)
+        Of the core and of the memory [1].
+    counted : bool
+        Whether the activities are those of the table, not a model's.
+    """
+
+    name: str
+    kernels: tuple[str, ...]
+    kernel: NDArray[np.intp]
+    core: Array
+    memory: Array
+    time: Array
+    power: Array
+    activities: Array
+    counted: bool
+
+    def of(self, chosen: NDArray[np.bool_]) -> PowerTable:
+        """Return the chosen lines."""
+        names = ("kernel", "core", "memory", "time", "power")
+        parts = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, **parts, activities=self.activities[:, chosen])
+
+
+def read_power(source: Source, device: Device, model: str, variant: str) -> PowerTable:
+    """Return the measured powers of a file, with activities.
+
+    Parameters
+    ----------
+    source : Source
+        A file for :func:`sweep.importers.tuners.table.read_clock_power`.
+    device : Device
+        The device, whose range covers the clocks.
+    model, variant : str
+        The time model that implies activities, if the file has none.
+
+    Raises
+    ------
+    SweepError
+        The file is wrong, or times over clocks are too few to imply activities.
+    """
+    rows = read_clock_power(source)
+    kernels = tuple(dict.fromkeys(row.kernel for row in rows))
+    times: ClockTimes = {kernel: {} for kernel in kernels}
+    for row in rows:
+        times[row.kernel][row.pair] = row.time
+    counted = bool(rows[0].activities)
+    found = {} if counted else implied_activities(times, device, model, variant, source.name)
+    shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
+    core, memory = np.array([row.pair for row in rows]).T
+    number = {kernel: i for i, kernel in enumerate(kernels)}
+    return PowerTable(
+        source.name,
+        kernels,
+        np.array([number[row.kernel] for row in rows]),
+        core,
+        memory,
+        np.array([row.time for row in rows]),
+        np.array([row.power for row in rows]),
+        np.array(shares).T,
+        counted,
+    )
+
+
+def implied_activities(
+    times: ClockTimes, device: Device, model: str, variant: str, name: str
+) -> dict[str, dict[Pair, tuple[float, float]]]:
+    """Return the activities of core and memory that a model implies, for kernels with these times.
+
+    Raises
+    ------
+    QueryError
+        A kernel was measured at fewer than three pairs of clocks, or the model has no time.
+    """
+    few = next((k for k, own in times.items() if len(own) < FEWEST_PAIRS), None)
+    if few is not None:
+        raise QueryError(
+            f"{name}: kernel '{few}' was measured at {len(times[few])} pairs of clocks: its"
+            f" activities need {FEWEST_PAIRS}, or columns core_activity and memory_activity"
+        )
+    pairs = sorted({pair for own in times.values() for pair in own})
+    predicted, core, memory = mixes_at(pairs, device, model, variant)
+    if not np.isfinite(predicted).any():
+        raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")
+    found = {}
+    for kernel, own in times.items():
+        at = [pairs.index(pair) for pair in own]
+        error = np.log(predicted[at]) - np.log(list(own.values()))[:, np.newaxis]
+        error = np.sqrt(np.mean((error - error.mean(axis=0)) ** 2, axis=0))
+        best = error <= np.nanmin(error) + CLOSE
+        means = (values[at][:, best].mean(axis=1).tolist() for values in (core, memory))
+        found[kernel] = dict(zip(own, zip(*means, strict=True), strict=True))
+    return found
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """Coefficients and voltages of equation (1).
+
+    Attributes
+    ----------
+    coefficients : array, shape (5,)
+        Static power [W]; core power without and with activity, memory power without and with
+        activity [W/GHz at 1 V].
+    knots : array, shape (knots, 2)
+        Core clock [MHz] and voltage, 1 at the nominal clocks.
+    floors : mapping of float to float
+        The least voltage at a memory clock [MHz].
+    deviations : array, shape (5,)
+        Standard errors of the coefficients, by leaving out a part of the kernels at a time.
+    unseen : array, shape (lines, 5)
+        The terms of each line by a fit that had not seen its kernel [W].
+    """
+
+    coefficients: Array
+    knots: Array
+    floors: Mapping[float, float]
+    deviations: Array
+    unseen: Array
+
+    def voltage(self, core: Array, memory: Array) -> Array:
+        """Return the core voltage at clocks [MHz], 1 at the nominal ones."""
+        return _voltage(core, memory, self.knots, self.floors)
+
+    def terms(self, table: PowerTable) -> Array:
+        """Return the five terms of each line's power [W], shape (lines, 5)."""
+        return _columns(table, self.voltage(table.core, table.memory)) * self.coefficients
+
+
+def _voltage(core: Array, memory: Array, knots: Array, floors: Mapping[float, float]) -> Array:
+    volts = np.interp(core, *knots.T)
+    if not floors:
+        return volts
+    return np.maximum(volts, np.interp(memory, [*floors], [*floors.values()]))
+
+
+def _columns(table: PowerTable, voltage: Array) -> Array:
+    core, memory = voltage**2 * table.core / 1e3, table.memory / 1e3
+    busy, moving = table.activities
+    return np.stack([np.ones_like(core), core, core * busy, memory, memory * moving], axis=-1)
+
+
+def fitted(table: PowerTable, nominal: Pair) -> PowerFit:
+    """Return the fit to a table, cross-validated by kernel.
+
+    Parameters
+    ----------
+    table : PowerTable
+        The measured powers.
+    nominal : Pair
+        The device's nominal core and memory clock [MHz], at which the voltage is 1.
+
+    Raises
+    ------
+    QueryError
+        There are too few kernels or clocks, or activities that stand still.
+    """
+    _check(table)
+    whole = _fit(table, nominal)
+    n = len(table.kernels)
+    part = np.arange(n) * min(FOLDS, n) // n
+    part = np.random.default_rng(0).permutation(part)[table.kernel]
+    unseen, parts = np.empty((len(table.power), len(TERMS))), []
+    for left_out in range(part.max() + 1):
+        one = _fit(table.of(part != left_out), nominal)
+        parts.append(one.coefficients)
+        away = part == left_out
+        unseen[away] = one.terms(table.of(away))
+    folds = len(parts)
+    spread = np.sqrt((folds - 1) / folds * np.sum((parts - np.mean(parts, axis=0)) ** 2, axis=0))
+    return replace(whole, deviations=spread, unseen=unseen)
+
+
+def _check(table: PowerTable) -> None:
+    """Refuse what does not determine a fit; say what is missing."""
+    kernels, clocks = len(table.kernels), len(np.unique(table.core))
+    if kernels < FEWEST_KERNELS:
+        kernel = "one kernel" if kernels == 1 else f"{kernels} kernels"
+        reason = f"has {kernel}: a fit that is tested on kernels it has not seen needs"
+        raise QueryError(f"{table.name}: {reason} {FEWEST_KERNELS} or more, of different mixes")
+    if clocks < FEWEST_CLOCKS:
+        reason = f"has {clocks} core clocks: a voltage curve needs {FEWEST_CLOCKS} or more"
+        raise QueryError(f"{table.name}: {reason}")
+    for name, values in zip(("core", "memory"), table.activities, strict=True):
+        if table.counted and np.ptp(values) < STILL:
+            still = f"{name}_activity is {values[0]:.3g} in all lines"
+            raise QueryError(f"{table.name}: {still}: a counter that stands still tells no power")
+
+
+def _fit(table: PowerTable, nominal: Pair) -> PowerFit:
+    """Return the fit to a table alone."""
+    clocks = np.unique(table.core)
+    at = np.unique(np.quantile(clocks, np.linspace(0.0, 1.0, min(KNOTS, len(clocks)))))
+    memories = np.unique(table.memory)
+    memories = memories if len(memories) > 1 else memories[:0]
+    # With one memory clock, memory power without activity is part of the static power.
+    known = np.array([True, True, True, len(memories) > 0, True])
+
+    def curve(steps: Array) -> tuple[Array, dict[float, float]]:
+        volts = 1.0 + np.concatenate([[0.0], np.cumsum(steps[: len(at) - 1])])
+        floors = 1.0 + steps[len(at) - 1 :]
+        knots = np.stack([at, volts], axis=-1)
+        return knots, dict(zip(memories.tolist(), floors.tolist(), strict=True))
+
+    def solved(steps: Array) -> tuple[Array, Array]:
+        columns = _columns(table, _voltage(table.core, table.memory, *curve(steps)))
+        weighted = columns[:, known] / table.power[:, np.newaxis]
+        coefficients = np.zeros(len(known))
+        coefficients[known], _ = nnls(weighted, np.ones_like(table.power))
+        return coefficients, weighted @ coefficients[known] - 1.0
+
+    start = np.concatenate([np.full(len(at) - 1, 0.05), np.full(len(memories), 0.1)])
+    found = least_squares(
+        lambda steps: solved(steps)[1], start, bounds=(0.0, 1.0), diff_step=1e-3, loss="soft_l1",
+        f_scale=0.1,
+    )  # fmt: skip
+    knots, floors = curve(found.x)
+    coefficients, _ = solved(found.x)
+    # Only the product of capacitance and squared voltage is known: 1 at the nominal clocks.
+    core, memory = (np.array(clock) for clock in nominal)
+    scale = float(_voltage(core, memory, knots, floors))
+    knots[:, 1] /= scale
+    floors = {memory: volts / scale for memory, volts in floors.items()}
+    coefficients[1:3] *= scale**2
+    return PowerFit(coefficients, knots, floors, np.zeros(len(TERMS)), np.empty((0, len(TERMS))))
+
+
+def anchored(terms: Array, table: PowerTable, anchor: Pair) -> Array:
+    """Return powers that meet each kernel's measured one at a pair of clocks [W].
+
+    The kernel keeps a constant multiple of the activities: what remains without activity is the
+    device's, whatever runs.
+
+    Parameters
+    ----------
+    terms : array
+        Of :meth:`PowerFit.terms`.
+    table : PowerTable
+        The measured powers.
+    anchor : Pair
+        Core and memory clock [MHz].
+
+    Raises
+    ------
+    QueryError
+        A kernel was not measured there.
+    """
+    active = terms[:, 2] + terms[:, 4]
+    factor = np.full(len(table.kernels), np.nan)
+    at = np.flatnonzero((table.core == anchor[0]) & (table.memory == anchor[1]))
+    idle = terms.sum(axis=1) - active
+    factor[table.kernel[at]] = np.maximum(table.power[at] - idle[at], 0.0) / active[at]
+    missing = [table.kernels[i] for i in np.unique(table.kernel) if np.isnan(factor[i])]
+    if missing:
+        where = f"{anchor[0]:g}/{anchor[1]:g} MHz"
+        raise QueryError(f"{table.name}: kernel '{missing[0]}' was not measured at {where}")
+    return idle + factor[table.kernel] * active
+
+
+def energy_losses(predicted: Array, table: PowerTable) -> Array:
+    """Return by how much more energy than necessary each kernel takes at the clocks chosen [1].
+
+    Parameters
+    ----------
+    predicted : array
+        What is least at the clocks chosen, such as the predicted energy of each line.
+    table : PowerTable
+        The measured powers.
+    """
+    measured, losses = table.power * table.time, []
+    for kernel in np.unique(table.kernel):
+        own = np.flatnonzero(table.kernel == kernel)
+        losses.append(measured[own[predicted[own].argmin()]] / measured[own].min() - 1.0)
+    return np.array(losses)
+
+
+def clocks_alone(table: PowerTable, others: PowerTable) -> Array:
+    """Return the median power of a table at the clocks of other lines, NaN where there is none."""
+    of_pair = {
+        pair: float(np.median(table.power[(table.core == pair[0]) & (table.memory == pair[1])]))
+        for pair in dict.fromkeys(zip(table.core.tolist(), table.memory.tolist(), strict=True))
+    }
+    pairs: Sequence[Pair] = list(zip(others.core.tolist(), others.memory.tolist(), strict=True))
+    return np.array([of_pair.get(pair, np.nan) for pair in pairs])

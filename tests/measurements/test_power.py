@@ -1,0 +1,257 @@
+"""Power fitted to measured power: known coefficients, the Titan X, bad input."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.refusals import contents, refused
+
+import sweep
+from sweep.cli import main
+from sweep.hardware.clocks import power_inputs
+from sweep.importers.files import read_source
+from sweep.measurements.calibrating_power import calibrate_power
+from sweep.measurements.power import PowerFit, energy_losses, fitted, read_power
+from sweep.specs import load_device, parse_device
+from sweep.specs.kernel import parse_kernel
+
+FOLDER = Path(__file__).parents[1] / "data" / "dvfs"
+MICRO, APPLICATIONS = FOLDER / "microbenchmarks.csv.gz", FOLDER / "applications.csv"
+NOMINAL = (1000.0, 3000.0)
+CORES, MEMORIES = np.arange(600.0, 1201.0, 100.0), (800.0, 3000.0)
+TRUE = PowerFit(
+    coefficients=np.array([25.0, 20.0, 60.0, 5.0, 15.0]),
+    knots=np.array([[600, 0.8], [700, 0.85], [800, 0.9], [900, 0.95], [1000, 1.0], [1200, 1.15]]),
+    floors={800.0: 0.8, 3000.0: 0.9},
+    deviations=np.zeros(5),
+    unseen=np.zeros((0, 5)),
+)
+HEADER = "kernel,core_MHz,mem_MHz,time_ms,power_W,core_activity,memory_activity"
+
+
+def lines_of(kernels=20, noise=0.01, cores=CORES, memories=MEMORIES):
+    """Return lines of a table with the power of `TRUE`, and noise."""
+    rng = np.random.default_rng(1)
+    for k in range(kernels):
+        work, traffic = rng.uniform(0.05, 1.0, 2)
+        for core in cores:
+            for memory in memories:
+                time = work * 1000 / core + traffic * 3000 / memory
+                shares = work * 1000 / core / time, traffic * 3000 / memory / time
+                volts = float(TRUE.voltage(np.array(core), np.array(memory)))
+                columns = [1, volts**2 * core / 1e3, volts**2 * core / 1e3 * shares[0],
+                           memory / 1e3, memory / 1e3 * shares[1]]  # fmt: skip
+                watts = TRUE.coefficients @ columns * (1 + noise * rng.standard_normal())
+                numbers = ",".join(f"{x:.9g}" for x in (core, memory, time, watts, *shares))
+                yield f"k{k},{numbers}"
+
+
+def written(path, lines, header=HEADER):
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_known_coefficients_and_voltages_are_found(tmp_path):
+    source = read_source(written(tmp_path / "t.csv", lines_of()))
+    table = read_power(source, load_device("gtx_titan_x"), "combined", "revised")
+    fit = fitted(table, NOMINAL)
+    assert table.counted and len(table.kernels) == 20
+    np.testing.assert_allclose(fit.coefficients, TRUE.coefficients, rtol=0.12)
+    cores, memories = np.meshgrid(CORES, MEMORIES)
+    found = fit.voltage(cores, memories)
+    np.testing.assert_allclose(found, TRUE.voltage(cores, memories), rtol=0.02)
+    assert found[list(MEMORIES).index(3000), list(CORES).index(1000)] == pytest.approx(1)
+    error = np.abs(fit.unseen.sum(axis=1) / table.power - 1)
+    assert np.median(error) < 0.01 and error.max() < 0.06
+    assert (fit.deviations < 5).all()
+
+
+def test_units_and_order_of_lines_do_not_matter(tmp_path):
+    lines = list(lines_of())
+    one = calibrate_power(written(tmp_path / "t.csv", lines), device="gtx_titan_x")
+    cells = [line.split(",") for line in lines]
+    milli = [",".join([*c[:4], f"{float(c[4]) * 1e3:.12g}", *c[5:]]) for c in cells]
+    header = HEADER.replace("power_W", "power_mW")
+    other = calibrate_power(written(tmp_path / "t.csv", milli, header), device="gtx_titan_x")
+    np.testing.assert_allclose(one.fit.coefficients, other.fit.coefficients, rtol=1e-6)
+
+
+def test_one_memory_clock_leaves_out_what_it_cannot_tell(tmp_path):
+    path = written(tmp_path / "t.csv", lines_of(memories=(3000.0,)))
+    found = calibrate_power(path, device="gtx_titan_x")
+    assert found.fit.floors == {} and found.fit.coefficients[3] == 0
+    assert "core_voltage_floor" not in found.device.text
+    assert found.answer[0]["power_median"] < 0.02
+
+
+# ---------------------------------------------------------------------------- the Titan X
+
+
+@pytest.fixture(scope="module")
+def titan():
+    return calibrate_power(MICRO, device="gtx_titan_x", judge=APPLICATIONS,
+                           measured_power=(975.0, 3505.0))  # fmt: skip
+
+
+def test_applications_that_the_fit_never_saw(titan):
+    """Without counters, times over clocks do not tell how many units a kernel keeps busy."""
+    plain, known, clocks, highest, lowest = titan.answer.rows
+    assert plain["power_median"] < 0.14 < clocks["power_median"]
+    assert known["power_median"] < 0.035 and known["power_mean"] < 0.05
+    assert known["energy_median"] < 0.01 and known["energy_mean"] < 0.015
+    assert min(highest["energy_median"], lowest["energy_median"]) > 0.1
+    assert min(highest["energy_mean"], lowest["energy_mean"]) > 0.2
+
+
+def test_shipped_power_is_that_of_the_fit(titan):
+    shipped = load_device("gtx_titan_x")
+    for path in ("static", "core", "memory", "core_idle_share", "memory_idle_share"):
+        assert titan.device.values[f"power.{path}"] == pytest.approx(
+            shipped.values[f"power.{path}"], rel=0.02
+        )
+    for name in ("core_voltage", "core_voltage_floor"):
+        np.testing.assert_allclose(
+            titan.device.tables[f"power.{name}"], shipped.tables[f"power.{name}"], rtol=0.02
+        )
+    (kind,) = {s.kind for path, s in shipped.sources.items() if path.startswith("power.")}
+    assert kind == "fitted" and not shipped.assumed(("power",))
+
+
+def test_the_device_computes_what_the_fit_says(titan):
+    """Static power and what remains without activity, then full activity, over the clocks."""
+    core, memory = np.meshgrid([595.0, 975.0, 1164.0], [810.0, 3505.0], indexing="ij")
+    found = power_inputs([titan.device], core[np.newaxis] * 1e6, memory[np.newaxis] * 1e6)
+    squared = titan.fit.voltage(core, memory) ** 2 * core / 1e3
+    static, idle, busy, resting, moving = titan.fit.coefficients
+    expected = static + idle * squared + resting * memory / 1e3
+    np.testing.assert_allclose(found["static_power"][0], expected, rtol=2e-3)
+    np.testing.assert_allclose(found["core_watts"][0], busy * squared, rtol=2e-3)
+    np.testing.assert_allclose(found["memory_watts"][0], moving * memory / 1e3, rtol=2e-3)
+
+
+def test_explain_shows_each_part_of_the_power():
+    plan = sweep.Plan(["vector_add"], ["gtx_titan_x"], axes={"core_clock": [700.0]})
+    row = sweep.best(plan)[0]
+    lines = {line.name: line for line in sweep.explain(plan, row.configuration)["Time"].lines}
+    total = lines["P_static"].value + sum(
+        lines[f"P_{name}"].value * lines[f"{name}_activity"].value for name in ("core", "memory")
+    )
+    assert row["power"] == pytest.approx(total, rel=1e-6)
+    assert "the least one at a memory clock" in lines["V_core"].formula
+    assert eval(lines["P_static"].worked.replace("^", "**")) == pytest.approx(
+        lines["P_static"].value, rel=1e-3
+    )
+    assert any("fitted values (power.static_W" in note for note in sweep.best(plan).notes)
+
+
+def test_losses_against_brute_force(titan):
+    rows = list(csv.DictReader(APPLICATIONS.read_text().splitlines()))
+    by_kernel = {}
+    for row in rows:
+        by_kernel.setdefault(row["kernel"], []).append(row)
+    table = read_power(read_source(APPLICATIONS), titan.device, "combined", "revised")
+    for order, sign in ((table.core, 1), (-table.core, -1)):
+        expected = []
+        for own in by_kernel.values():
+            energy = [float(r["energy_mJ"]) for r in own]
+            first = min(own, key=lambda r: sign * float(r["coreF_MHz"]))
+            expected.append(float(first["energy_mJ"]) / min(energy) - 1)
+        np.testing.assert_allclose(energy_losses(order, table), expected, rtol=1e-3, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------- one measured launch
+
+MEASURED = """
+[measured]
+time_ms = 2
+device = "gtx_titan_x"
+core_clock_MHz = 975
+memory_clock_MHz = 3505
+"""
+
+
+def test_scale__meets_the_measured_power():
+    text = sweep.load_kernel("vector_add").text
+    kernel = parse_kernel(text + MEASURED, "vector_add")
+    options = {"models": ["combined"], "core_clock": [595, 975], "memory_clock": [810, 3505],
+               "select": {"block_size": 256, "elements_per_thread": 1,
+                          "vector_width": 1}}  # fmt: skip
+    plain, known = (sweep.scale(kernel, measured_power=w, **options).rows for w in (None, 150.0))
+    assert known[-1]["power"] == pytest.approx(150.0)
+    assert known[-1]["energy"] == pytest.approx(150.0 * 2e-3)
+    idle = [65.0, 150.0]
+    assert all(idle[0] < low["power"] < idle[1] for low in known[:-1])
+    assert [row["combined"] for row in known] == [row["combined"] for row in plain]
+    with pytest.raises(sweep.QueryError, match="needs a single model"):
+        sweep.scale(kernel, measured_power=150.0, select=options["select"])
+    bare = parse_kernel(kernel.text.replace("gtx_titan_x", "gtx_1080"), "vector_add")
+    with pytest.raises(sweep.QueryError, match=r"no \[power\] to scale"):
+        sweep.scale(bare, measured_power=150.0, **options)
+
+
+# ---------------------------------------------------------------------------- bad input
+
+
+def changed(lines, column, value):
+    first = lines[3].split(",")
+    first[column] = value
+    return [*lines[:3], ",".join(first), *lines[4:]]
+
+
+GOOD = list(lines_of(4))
+PLAIN = [line.rsplit(",", 2)[0] for line in GOOD]
+NO_ACTIVITY = HEADER.rsplit(",", 2)[0]
+BAD = {
+    "truncated": ([*GOOD, "k9,600,80"], HEADER, "line 58 has 3 cells, the header 7"),
+    "comma": (["k0,600,800,1,5,70,1,1,1"], HEADER, "line 2 has 9 cells"),
+    "nan": (changed(GOOD, 4, "nan"), HEADER, "line 5: power_W = 'nan': must be 1 to 2000 W"),
+    "empty": (changed(GOOD, 4, ""), HEADER, "line 5: power_W = '': must be 1 to 2000 W"),
+    "negative": (changed(GOOD, 4, "-5"), HEADER, "power_W = '-5'"),
+    "time": (changed(GOOD, 3, "0"), HEADER, "time_ms = '0'"),
+    "activity": (changed(GOOD, 5, "1.5"), HEADER, "core_activity = '1.5': must be 0 to 1"),
+    "no power": (GOOD, HEADER.replace("power_W", "watts"), "no column 'power_W' of powers"),
+    "one activity": (GOOD, HEADER.replace("core_act", "act"), "but none 'core_activity'"),
+    "one kernel": (list(lines_of(1)), HEADER, "has one kernel"),
+    "two clocks": (list(lines_of(4, cores=CORES[:2])), HEADER, "2 core clocks: a voltage curve"),
+    "still": ([re.sub(r",[^,]+,([^,]+)$", r",0.5,\1", x) for x in GOOD], HEADER,
+              "core_activity is 0.5 in all lines: a counter that stands still"),
+    "few pairs": ([x for x in PLAIN if ",600," in x], NO_ACTIVITY,
+                  "kernel 'k0' was measured at 2 pairs of clocks: its activities need 3"),
+    "twice": ([*GOOD, GOOD[-1]], HEADER, "a second time of 'k3'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_writes_nothing(case, folder, capsys):
+    lines, header, expected = BAD[case]
+    written(Path("t.csv"), lines, header)
+    before = contents(folder)
+    said = refused(capsys, "calibrate-power", "t.csv", "--device", "gtx_titan_x")
+    assert expected in said and contents(folder) == before
+
+
+def test_the_command_writes_a_device_file_that_lints_clean(folder, capsys):
+    written(Path("t.csv"), lines_of(6))
+    given = [
+        "calibrate-power",
+        "t.csv",
+        "--device",
+        "gtx_980_paper",
+        "--measured-power",
+        "1000/3000",
+    ]
+    assert main(given) == 0
+    assert "wrote gtx_980_paper_power.toml" in capsys.readouterr().out
+    assert main(["lint", "gtx_980_paper_power.toml"]) == 0
+    text = Path("gtx_980_paper_power.toml").read_text()
+    assert text.count("[power]") == 1 and text.count('"power.static_W"') == 1
+    assert parse_device(text, "x").sources["power.static_W"].kind == "fitted"
+    capsys.readouterr()
+    assert "is there already" in refused(capsys, *given)
+    missing = refused(capsys, *given[:-1], "999/3000", "--overwrite")
+    assert "kernel 'k0' was not measured at 999/3000 MHz" in missing
+    assert "no device" in refused(capsys, "calibrate-power", "t.csv", "--device", "gtx_990")
