@@ -48,6 +48,7 @@ CASES = [
     *(("export", ["one.toml", form], "f.py", True) for form in ("kernel_tuner", "triton")),
     ("report", ["p.toml"], "f.html", True),
     ("calibrate-kernel", ["one.toml", "times.csv", "--device", "gtx_980_paper"], "f.toml", True),
+    ("calibrate-power", ["times.csv", "--device", "gtx_980_paper"], "f.toml", True),
     ("ptx", ["k.ptx"], "f.toml", True),
     ("profile", ["k.csv"], "f.toml", True),
     ("compile", ["k.cu", "--kernel", "mat_tiled", "--compute-capability", "8.0"], "f.csv", True),
@@ -108,7 +109,7 @@ def test_a_strangers_file_stays(there, capsys, command, words, name, is_output):
     assert contents(there) == before
 
 
-UNRUN = ("profile", "compile", "import", "reproduce", "calibrate-kernel")
+UNRUN = ("profile", "compile", "import", "reproduce", "calibrate-kernel", "calibrate-power")
 RERUN = [case for case in CASES if case[0] not in UNRUN]
 
 
