@@ -68,6 +68,27 @@ def test_gpu_latency_levels(tmp_path):
     assert all(one.clocks.core == 1410 and one.method == "pointer_chase" for one in found.values())
 
 
+@pytest.mark.parametrize(
+    ("levels", "says"),
+    [
+        # as on an H100: L2 has a far partition
+        (((220, 34), (24e3, 265), (52e3, 475), (1e9, 650)), (34, 265, None, 650, 650)),
+        # as on an MI210: misses of the TLB make a step in DRAM
+        (((16, 125), (4e3, 240), (9e4, 573), (1e9, 656)), (125, 240, None, 573, 656)),
+        # as on RDNA 2: L0, L1, L2 that rises, Infinity Cache; the TLB misses in all of DRAM
+        (((16, 73), (120, 110), (900, 190), (4e3, 214), (13e4, 400), (2e5, 1471), (4e5, 1712),
+          (1e9, 1909)), (73, 190, 400, None, 1909)),
+    ],
+)  # fmt: skip
+def test_gpu_latency_of_other_hierarchies(tmp_path, levels, says):
+    def cycles(size):
+        return next(float(value) for end, value in levels if size <= end)
+
+    found = numbers(read(tmp_path, tool_texts.gpu_latency(cycles=cycles)))
+    keys = ("l1", "l2_near", "memory_side_cache", "dram", "dram_large")
+    assert tuple(found.get(f"{key}_latency", (None,))[0] for key in keys) == says
+
+
 def test_plateaus_are_found_under_noise_and_between_slopes():
     """As on an MI210: L2 varies by 6 %, and misses of the TLB lift DRAM."""
     sizes = [2.0 * 1.2**n for n in range(70)]
@@ -87,6 +108,9 @@ def test_gpu_benches_rates(tmp_path):
     assert cache == {"l1_read_bandwidth": (19000, "GBps")}
     l2 = numbers(read(tmp_path, tool_texts.gpu_l2_cache()))
     assert l2 == {"l2_read_bandwidth": (5400, "GBps")}
+    slow = tool_texts.gpu_l2_cache().replace("     data", "clock: 210 1980 \n     data", 1)
+    found = read(tmp_path, slow)["microbenchmark.l2_read_bandwidth"]
+    assert (found.value, found.clocks.core) == (5400, 1980)
     stream = read(tmp_path, tool_texts.gpu_stream())
     assert numbers(stream)["dram_read_bandwidth"] == (1490, "GBps")
     assert numbers(stream)["dram_write_bandwidth"] == (1503, "GBps")

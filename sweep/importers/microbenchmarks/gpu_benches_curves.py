@@ -6,6 +6,7 @@ on, nor its own version; only ``gpu-latency`` and ``gpu-strides`` state the cloc
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -20,12 +21,25 @@ LARGEST_L1_KB = 512.0
 LARGE_KB = 2.0**19
 """From this size on (512 MiB) misses of the TLB are a part of a DRAM latency [kB]."""
 
-LIKE_DRAM = 0.75
-"""A level with this share of the last one's latency, or more, is DRAM [1]; 0.87 on an MI210, where
-the TLB makes a step."""
+LIKE_DRAM = 0.8
+"""A level with this share of a large latency, or more, is DRAM [1]: 0.87 on an MI210, where the TLB
+makes a step. The far partition of L2 has 0.73 of it on H100 and A100."""
+
+ONE_LEVEL = 1.15
+"""Two levels below DRAM that differ by less are one, whose latency rises with its use [1]."""
+
+RDNA_LEVELS = 3
+"""Levels between the first and DRAM on GPUs with RDNA: an L1 of several units, L2, Infinity Cache.
+NVIDIA's have one or two, the partitions of L2."""
 
 _CHASE = re.compile(r"^ *\d+ +\d+ +\d+ +[\d.,]+ +[-\d.,]+ *$", re.MULTILINE)
 _RATE = re.compile(r" *(?:([-\d.,]+) +kB +)?([-\d.,]+) +kB +\S+ +([-\d.,]+)% +([-\d.,]+) GB/s.*")
+
+
+def stated_clock(source: Source) -> Clocks:
+    """Return the clock of the line that shows how it ramps up, if there is one."""
+    match = re.search(r"^clock:(?: +\d+)* +(\d+) *$", source.text, re.MULTILINE)
+    return Clocks(float(match[1]) if match and int(match[1]) else None)
 
 
 def rows_of(source: Source, columns: int) -> Iterator[tuple[str, list[str]]]:
@@ -84,36 +98,51 @@ def _latency(source: Source) -> list[Measurement]:
         listed = ", ".join(f"{clock:g}" for clock in sorted(clocks)[:4])
         raise source.error(f"states several clocks ({listed} MHz): two runs in one file?")
     found.clocks = Clocks(clocks.pop())
-    first, *others = _levels(source, rows, 3)
-    dram = next(level for level in others if level.value >= LIKE_DRAM * others[-1].value)
-    beyond = dram.between(1.2 * dram.first, 3.0 * dram.first)
-    large = others[-1].between(LARGE_KB, float("inf"))
-    levels = [("l1_latency", first), ("l2_near_latency", others[0]), ("dram_latency", beyond)]
-    if first.first > LARGEST_L1_KB or others[0] is dram:
+    first, *others = _levels(source, rows, 2)
+    large = Plateau(rows).between(LARGE_KB, math.inf)
+    if large.first < LARGE_KB:
+        raise source.error(f"ends at {rows[-1][0]:.0f} kB, and a whole run beyond 1 GB: truncated?")
+    below = [level for level in others if level.value < LIKE_DRAM * large.value]
+    between = _apart(below)
+    if first.first > LARGEST_L1_KB or not between:
         raise source.error("lacks a level of the L1 or the L2 cache: are the small sizes missing?")
-    if large.first >= LARGE_KB:
-        levels.append(("dram_large_latency", large))
-    for key, level in levels:
+    levels = {"l1_latency": first, "l2_near_latency": between[len(between) >= RDNA_LEVELS]}
+    if len(between) >= RDNA_LEVELS:
+        levels["memory_side_cache_latency"] = between[RDNA_LEVELS - 1]
+    if dram := others[len(below) :]:
+        levels["dram_latency"] = dram[0].between(1.2 * dram[0].first, 3.0 * dram[0].first)
+    levels["dram_large_latency"] = large
+    for key, level in levels.items():
         found.add(f"microbenchmark.{key}", round(level.value, 2), "cycles", "pointer_chase",
                   f"{level.rows[0][0]:.0f} to {level.rows[-1][0]:.0f} kB",
                   deviation=round(level.deviation, 3))  # fmt: skip
     return found.found
 
 
+def _apart(levels: list[Plateau]) -> list[Plateau]:
+    """Return levels that differ from their neighbours, of those that do not the widest ones."""
+    found: list[Plateau] = []
+    for level in levels:
+        if found and level.value < ONE_LEVEL * found[-1].value:
+            level = max(found.pop(), level, key=lambda each: each.extent)
+        found.append(level)
+    return found
+
+
 # ---------------------------------------------------------------------------- bandwidths
 
 
 def _cache(source: Source) -> list[Measurement]:
-    found = Findings(source, "gpu-cache", "of gpu-benches")
-    levels = _levels(source, _rates(found), 1)
-    _rate(found, "l1_read_bandwidth", levels[0])
+    found = Findings(source, "gpu-cache", "of gpu-benches", stated_clock(source))
+    _rate(found, "l1_read_bandwidth", _levels(source, _rates(found), 1)[0])
     return found.found
 
 
 def _l2_cache(source: Source) -> list[Measurement]:
-    found = Findings(source, "gpu-l2-cache", "of gpu-benches")
-    levels = _levels(source, _rates(found), 2)
-    _rate(found, "l2_read_bandwidth", levels[0])
+    """Read the rate of the widest level that is faster than the last one, DRAM."""
+    found = Findings(source, "gpu-l2-cache", "of gpu-benches", stated_clock(source))
+    *levels, _ = _levels(source, _rates(found), 2)
+    _rate(found, "l2_read_bandwidth", max(levels, key=lambda level: level.extent))
     return found.found
 
 

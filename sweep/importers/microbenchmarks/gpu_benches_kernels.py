@@ -6,8 +6,8 @@ import re
 import statistics
 
 from sweep.importers.files import Source
-from sweep.importers.microbenchmarks.gpu_benches_curves import rows_of
-from sweep.importers.microbenchmarks.measurement import PER_CYCLE, Clocks, Measurement
+from sweep.importers.microbenchmarks.gpu_benches_curves import rows_of, stated_clock
+from sweep.importers.microbenchmarks.measurement import PER_CYCLE, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader
 
 BEST = 3
@@ -47,13 +47,10 @@ def _stream(source: Source) -> list[Measurement]:
 
 
 def _strides(source: Source) -> list[Measurement]:
-    found = Findings(source, "gpu-strides", "of gpu-benches")
+    found = Findings(source, "gpu-strides", "of gpu-benches", stated_clock(source))
     match = _STRIDE.search(source.text)
     if match is None:
         raise source.error("no row 'float stride 1': truncated?")
-    clock = re.search(r"^clock:.* (\d+) *$", source.text, re.MULTILINE)
-    if clock:
-        found.clocks = Clocks(found.number(clock[1], "clock", "MHz"))
     rate = found.number(match[2], "float stride 1", "B/cycle")
     found.add("microbenchmark.l1_read_bandwidth", rate, PER_CYCLE, "saturated", "float stride 1",
               note="of one multiprocessor")  # fmt: skip

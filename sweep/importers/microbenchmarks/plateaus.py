@@ -40,6 +40,11 @@ class Plateau:
         """The smallest size."""
         return self.rows[0][0]
 
+    @property
+    def extent(self) -> float:
+        """The largest size over the smallest one."""
+        return self.rows[-1][0] / self.rows[0][0]
+
     def between(self, low: float, high: float) -> Plateau:
         """Return the part with sizes in a range; the whole if that is empty."""
         return Plateau([row for row in self.rows if low <= row[0] <= high] or self.rows)
