@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,11 +162,21 @@ def build_workload(launch: Launch, model: Model, options: Mapping[str, str]) -> 
     for parameter in model.parameters:
         own = [d.model_parameters.get(model.name, {}).get(parameter.key) for d in launch.devices]
         if parameter.columns:
-            tables[parameter.key] = tuple(own)
+            tables[parameter.key] = tuple(rows for one in own for rows in _of_samples(one))
         else:
-            numbers = [float(v) if isinstance(v, (int, float)) else np.nan for v in own]
+            numbers = [np.nan if v is None or isinstance(v, str) else v for v in own]
             parameters[parameter.key] = device_array(numbers, ndim)
     return replace(launch.workload, parameters=parameters, tables=tables, options=dict(options))
+
+
+def _of_samples(rows: Any) -> Sequence[Any]:
+    """Return the rows of a device, or rows for each sample where it has arrays of samples."""
+    arrays = [value for row in rows or () for value in row if np.ndim(value)]
+    if not arrays:
+        return (rows,)
+    n = max(map(len, arrays))
+    columns = ([np.broadcast_to(value, n).tolist() for value in row] for row in rows)
+    return list(zip(*(zip(*row, strict=True) for row in columns), strict=True))
 
 
 # Steps of a launch

@@ -89,9 +89,7 @@ def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in model_names():
         for fact, value in get_model(name).facts(parameters.get(name, {})).items():
-            if isinstance(value, (int, float)):
-                found.setdefault(fact, float(value))
-            elif isinstance(value, tuple):
+            if value is not None and not isinstance(value, str):
                 found.setdefault(fact, value)
     return found
 

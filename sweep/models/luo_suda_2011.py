@@ -500,7 +500,7 @@ def class_cost(device: derived.DeviceFacts) -> derived.Value | None:
     rows = derived.type_latencies(device)
     if base is None or not isinstance(rows, tuple):
         return None
-    by_type = {str(row[0]): float(row[3]) for row in rows}
+    by_type = {str(row[0]): row[3] for row in rows}
     integer = by_type.get("int", base)
     shared = derived.shared_latency(device) or base
     costs = {

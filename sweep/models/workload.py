@@ -250,8 +250,11 @@ class Workload:
     def per_device(self, function: Callable[..., Array], table: str, *values: Array) -> Array:
         """Return ``function(rows, *values)`` of each device, for its rows of one of the tables.
 
-        A device gets its own part of the values. Rows are ``None`` where the device lacks them.
+        A device gets its own part of the values, and the only one all. Rows are ``None`` where the
+        device lacks them.
         """
+        if len(self.tables[table]) == 1:
+            return function(self.tables[table][0], *values)
         parts = []
         for i, rows in enumerate(self.tables[table]):
             own = (v[i : i + 1] if v.shape[0] > 1 else v for v in values)

@@ -17,6 +17,7 @@ _NAMES = {
     "maps": ("clocks_plot", "heatmap"),
     "occupancy": ("occupancy_plot",),
     "rooflines": ("occupancy_roofline_plot", "roofline_plot"),
+    "tornado": ("tornado_plot",),
     "tuning": ("tuning_plot",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,15 @@ def codes() -> str:
 
 # ---------------------------------------------------------------------------- the file
 
+
+def ranges() -> str:
+    """Return how far numbers may be off, by the kind of their source."""
+    folder = Path(sweep.__file__).parent / "uncertainty"
+    kinds = tomllib.loads((folder / "ranges.toml").read_text(encoding="utf-8"))
+    rows = [f"| `{kind}` | {t['share']:.0%} | {t['why']} |" for kind, t in kinds.items()]
+    return "\n".join(["| source | +- | why |", "| --- | --- | --- |", *rows])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "choice": choice,
     "models": models,
@@ -205,6 +215,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "codes": codes,
     "functions": functions,
     "attributes": attributes,
+    "ranges": ranges,
 }
 
 MARKED = re.compile(

@@ -1,0 +1,5 @@
+"""How sure predictions are: numbers of device and kernel files that may be off."""
+
+from sweep.uncertainty.sensitivity import sensitivity
+
+__all__ = ["sensitivity"]

@@ -1,0 +1,57 @@
+"""The configurations whose times are examined: the best of each group with the files' numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sweep import query
+from sweep.errors import QueryError
+from sweep.evaluation.planned import Planned
+from sweep.query import Row
+from sweep.runs.record import Source, recorded_space, space_of
+from sweep.space import Space
+from sweep.store.buckets import is_store
+
+BY = ("kernel", "device", "model")
+
+
+def candidates(
+    data: Source,
+    n: int,
+    *,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    select: Mapping[str, Any] | None = None,
+) -> tuple[Space, list[list[Row]]]:
+    """Return a space, and the ``n`` best configurations of each of its groups.
+
+    Parameters
+    ----------
+    data : Plan, Space, str or path
+        A plan, its name or path, or a store's path.
+    n : int
+        How many of each kernel, device and model, and of each value of ``by``.
+    by, where, select
+        As in :func:`sweep.top`.
+
+    Raises
+    ------
+    QueryError
+        No configuration has a time.
+    """
+    results: Any = data
+    if isinstance(data, str | os.PathLike) and is_store(data):
+        space = recorded_space(data)
+    else:
+        space = space_of(data)
+        results = Planned.of(space)
+    names = tuple(dict.fromkeys((*BY, *by)))
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in query.top(results, n, by=names, where=where, select=select):
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    if not groups:
+        status = query.best(results, by=names, where=where, select=select)[0]["status"]
+        raise QueryError(f"no configuration has a time, so nothing can be said of it ({status})")
+    return space, list(groups.values())
