@@ -30,7 +30,7 @@ def save_figure(figure: Figure, arguments: argparse.Namespace) -> None:
 
 
 def with_counts(name: str) -> Any:
-    """Return a plan's results, or those of a store's plan, with the counts that rooflines need.
+    """Return a plan's results, or those of a store's plan, with all that rooflines need.
 
     They are evaluated as they are read.
 
@@ -41,12 +41,12 @@ def with_counts(name: str) -> Any:
     """
     from sweep.evaluation.planned import Planned
     from sweep.evaluation.variables import variables
-    from sweep.plot.rooflines import COUNTS
+    from sweep.plot.rooflines import COUNTS, RATES
     from sweep.runs.record import recorded_space, space_of
 
     space = recorded_space(name) if is_store(name) else space_of(name)
     names = [variable.name for variable in variables(space.kernels[0], space.plan)]
-    outputs = tuple(dict.fromkeys((*names, *COUNTS)))
+    outputs = tuple(dict.fromkeys((*names, *RATES, *COUNTS)))
     return Planned(replace(space, plan=replace(space.plan, outputs=outputs)))
 
 
@@ -55,8 +55,8 @@ def plot(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output or f"{arguments.kind}.png")
     if not arguments.show:
         check_free(output, overwrite=arguments.overwrite)
-    is_counted = arguments.kind == "roofline"
-    data = with_counts(arguments.data) if is_counted else open_data(arguments.data)
+    is_roofline = arguments.kind.endswith("roofline")
+    data = with_counts(arguments.data) if is_roofline else open_data(arguments.data)
     select = selection_of(arguments, data)
     if arguments.kind == "heatmap" and not (arguments.x and arguments.y):
         axes = dict.fromkeys(axis for grid in grids_of(data) for axis in grid.axes

@@ -100,9 +100,9 @@ class Ceilings:
             reached = l2 / 1e9 * self._faster("core") * values["clocks.core_nominal"] / measured_at
             found.append(("L2", reached))
         passes = shared_cycles(self._facts)
-        if values.get("chip.shared_banks") and passes:
-            shared = self._per_second(WORD * values["chip.warp_size"] / passes)
-            found.append(("shared memory", shared))
+        banks = values.get("chip.shared_banks")
+        if banks and passes:  # a pass is a word of each bank
+            found.append(("shared memory", self._per_second(WORD * banks / passes)))
         return found
 
     def most_warps(self) -> float:

@@ -24,6 +24,8 @@ Array = NDArray[Any]
 
 COUNTS = ("floating_point_instructions", "thread_instructions", "dram_bytes")
 """The variables that a roofline needs besides times; plans keep them if their `outputs` say so."""
+RATES = ("execution_time", "regime", "occupancy", "cycles_per_instruction")
+"""What they show besides; plans keep these unless their `outputs` say otherwise."""
 SHOWN = 3_000
 """Most configurations drawn: a regular sample."""
 ROOM = 3.0
@@ -140,14 +142,13 @@ def occupancy_roofline_plot(
         The question does not fit the results, several kernels, devices or models remain, or the
         device has no latencies.
     """
-    needed = ("occupancy", "cycles_per_instruction")
-    subject = _subject(data, "an occupancy roofline", needed, select, where)
+    subject = _subject(data, "an occupancy roofline", RATES, select, where)
     device = subject.selected("device")[0]
     ceilings = device_of(data, device)
     most, latencies = ceilings.most_warps(), ceilings.latencies()
     if not latencies:
         raise QueryError(f"device '{device}' has no latencies, nor what they derive from")
-    rows = _rows(subject, (*needed, variable))
+    rows = _rows(subject, (*RATES, variable))
     points = _points(rows, lambda row: (row["occupancy"] * most, 1 / row["cycles_per_instruction"]))
     title = f"Occupancy roofline of {subject.place()}"
     with draw.picture(7.4, 5.6, title=title) as (figure, panels):
@@ -176,7 +177,8 @@ def _name_at_right(axes: Axes, names: Mapping[str, float]) -> None:
     """Write names to the right of the axes, at their heights or as close as they are legible."""
     low, high = np.log10(axes.get_ylim())
     step, least = (high - low) * LINE_HEIGHT, -np.inf
-    for name, height in sorted(names.items(), key=lambda item: item[1]):
+    for height in sorted({*names.values()}):
+        name = ", ".join(one for one, own in names.items() if own == height)
         least = max(float(np.log10(height)), least + step)
         axes.annotate(name, (1.0, 10**least), (4, 0), ("axes fraction", "data"), "offset points",
                       va="center", fontsize=8.5, annotation_clip=False)  # fmt: skip

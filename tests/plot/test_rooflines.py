@@ -91,6 +91,18 @@ def test_ceilings__follow_the_clocks():
     assert dict(half.bandwidths())["DRAM"] == dict(whole.bandwidths())["DRAM"]
 
 
+def test_ceilings__of_shared_memory_are_a_word_of_each_bank_a_pass():
+    found = {}
+    for device in ("gtx_285", "rtx_2080_ti", "rtx_4090", "mi210"):
+        plan = sweep.Plan(kernels=["vector_add"], devices=[device], models=["combined"])
+        found[device] = dict(device_of(sweep.open(plan), device).bandwidths())["shared memory"]
+    # Zhang & Owens: 1.48 GHz x 8 lanes x 30 SMs x 4 bytes, of which they drop the fraction.
+    assert found["gtx_285"] == pytest.approx(1420, rel=0.005)
+    assert found["rtx_4090"] == pytest.approx(128 * 2.52 * 128)
+    assert found["mi210"] == pytest.approx(104 * 1.7 * 128)
+    assert found["rtx_2080_ti"] == pytest.approx(68 * 1.545 * 64, rel=0.1)
+
+
 def test_occupancy_roofline__has_the_papers_latencies():
     plan = sweep.Plan(kernels=["mat_tiled"], devices=["quadro_k620"], models=["lemeire"])
     figure = plot.occupancy_roofline_plot(sweep.open(plan))
@@ -129,6 +141,7 @@ def test_command__draws_from_a_plan_and_from_a_store_without_counts(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.toml").write_text(
         'schema = 1\nkernels = ["convolution"]\ndevices = ["rtx_4090"]\nmodels = ["combined"]\n'
+        'outputs = ["execution_time"]\n'
         "[axes]\nblock_size_x = [16, 32]\nblock_size_y = [4]\n"
     )
     assert main(["run", "plan.toml", "--store", "store.zarr", "--no-report"]) == 0
