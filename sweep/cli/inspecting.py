@@ -47,7 +47,7 @@ def _device_text(key: str) -> str:
 def _kernel_text(key: str) -> str:
     kernel = load_kernel(key)
     table = kernel.compiled
-    note = f"\n# {table.described}, {len(table.codes):,} rows\n" if table else ""
+    note = f"\n# {table.described}, {table.counted}\n" if table else ""
     return own_text(kernel.text) + note
 
 

@@ -250,8 +250,8 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     def elsewhere(device: Device) -> list[str]:
         table = space.kernel.compiled
         own = target_number(device.target)
-        used = table.capability_for(own) if table is not None else None
-        if used is None or table is None or table.is_compiled_for(own):
+        used = table.compiled_for(own) if table is not None else None
+        if used is None or used == own:
             return []
         return [f"kernel: compiled for {used:g}, not {own:g}"]
 

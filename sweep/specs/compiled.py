@@ -100,6 +100,14 @@ class CompiledTable:
         words += [f"from {source}"] * bool(source) + [f"(SHA-256 {digest}...)"] * bool(digest)
         return f"compiled by {' '.join(words)}: {self.name}"
 
+    @property
+    def counted(self) -> str:
+        """The number of rows in words, and how many of them nobody compiled."""
+        exact = self.columns.get("exact", np.ones(len(self.codes)))
+        filled = int((exact == 0).sum())
+        words = f", {filled:,} of them not compiled: they follow from others (exact = 0)"
+        return f"{len(self.codes):,} rows{words if filled else ''}"
+
     def capability_for(self, device: float) -> float | None:
         """Return the compute capability whose rows serve a device: the nearest at or below.
 
@@ -110,10 +118,20 @@ class CompiledTable:
             return None
         return float(below[-1])
 
-    def is_compiled_for(self, device: float) -> bool:
-        """Return whether the rows that serve a device were compiled for its own capability."""
-        stated = re.findall(r"(?:^|, )(\d+\.\d+)(?= as |,|$)", self.head.get(CAPABILITIES, ""))
-        return self.capability_for(device) == device or device in map(float, stated)
+    def compiled_for(self, device: float) -> float | None:
+        """Return the compute capability for which the rows that serve a device were compiled.
+
+        Where two have the same numbers, the head states both, and one has the rows.
+        """
+        stated = re.findall(
+            r"(?:^|, )(\d+\.\d+)(?: as (\d+\.\d+))?", self.head.get(CAPABILITIES, "")
+        )
+        rows_of = {float(own): float(rows or own) for own, rows in stated}
+        rows = self.capability_for(device)
+        if rows is None or device in rows_of:
+            return None if rows is None else device
+        others = [own for own, known in rows_of.items() if known == rows]
+        return rows if rows in others else max(others, default=rows)
 
     def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Return a column's numbers for arrays of values, and where the table has no row."""

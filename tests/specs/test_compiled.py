@@ -132,6 +132,23 @@ def test_answers_and_explanations_say_so(folder):
     assert "spilled_loads.l2_hit_rate" in text
 
 
+def test_rows_under_another_capability_are_not_taken_for_compiled(folder):
+    change(folder / "compiled.csv", "# source: ", "# capabilities: 6.1 as 5.2, 8.6\n# source: ")
+    table = load_kernel(folder / "compiled.toml").compiled
+    found = {device: table.compiled_for(device) for device in (3.5, 5.2, 6.1, 7.0, 8.6, 8.9)}
+    assert found == {3.5: None, 5.2: 6.1, 6.1: 6.1, 7.0: 6.1, 8.6: 8.6, 8.9: 8.6}
+
+
+def test_rows_that_nobody_compiled_are_counted(folder):
+    assert load_kernel(folder / "compiled.toml").compiled.counted == "4 rows"
+    text = (folder / "compiled.csv").read_text().replace("mode,", "mode,exact,")
+    for mode, exact in (("fast", 1), ("slow", 0)):
+        text = text.replace(f",{mode},", f",{mode},{exact},")
+    (folder / "compiled.csv").write_text(text)
+    counted = load_kernel(folder / "compiled.toml").compiled.counted
+    assert counted == "4 rows, 1 of them not compiled: they follow from others (exact = 0)"
+
+
 def test_rerun_needs_only_the_store(folder, tmp_path):
     first, second = tmp_path / "a.zarr", tmp_path / "b.zarr"
     run(plan(folder), first)
