@@ -92,8 +92,8 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
         result.texts["compiler_target"] = Measurement("compiler_target", target, "", None,
                                                       "same_capability", "")  # fmt: skip
     if like is not None:
-        if capability and like.compute_capability != capability:
-            reason = f"{like.generation}, but the tools say {capability}"
+        if (capability or target) not in ("", like.target):
+            reason = f"{like.generation}, but the tools say {capability or target}"
             raise SweepError(f"{like.key} is no device like it: it is of {reason}")
         for key in TEXTS:
             if (text := getattr(like, key)) and key not in result.texts:
@@ -169,7 +169,7 @@ def _choose(result: Merged, key: Key, path: str, found: list[Measurement]) -> No
     found = [ready for one in found if (ready := converted(one, key, *at)) is not None]
     for one in found:
         reason = check_value(key, one.value)[1]
-        if one.key not in result.chosen and reason and one.method != "same_capability":
+        if reason:
             raise SweepError(f"{one.place or one.tool}: {key.path} = {one.value:.6g}: {reason}")
     ordered = _without_bounds(result, path, sorted(found, key=lambda m: m.rank))
     if not ordered:
@@ -193,8 +193,8 @@ def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list
     peak = result.number("chip.memory_bandwidth") if ".dram_" in path else None
     for one in found:
         if peak and float(one.value) > peak:
-            reason = f"is above the peak of {peak:.6g} GB/s: served by caches?"
-            result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason} Left out")
+            reason = f"is above the peak of {peak:.6g} GB/s (of caches?):"
+            result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason} left out")
         else:
             kept.append(one)
     true = [one for one in kept if one.method not in LOWER_BOUNDS]

@@ -95,9 +95,10 @@ def _identity(
 
 
 def _unit(found: Findings, entry: Mapping[str, Any], place: str) -> str:
-    if entry and entry.get("unit") not in _UNITS:
-        raise found.source.error(f"{place}: unknown unit '{str(entry.get('unit'))[:40]}'")
-    return _UNITS[entry["unit"]] if entry else ""
+    unit = str(entry.get("unit"))
+    if entry and unit not in _UNITS:
+        raise found.source.error(f"{place}: unknown unit '{unit[:40]}'")
+    return _UNITS[unit] if entry else ""
 
 
 def _reading_the_clock(
@@ -105,7 +106,8 @@ def _reading_the_clock(
 ) -> float:
     """Return the cycles that plain loads have more than read-only ones of the same cache."""
     medians = [found.table(memory, level, "latency").get("p50") for level in ("l1", "readOnly")]
-    if None in medians or capability.get("major", 0) < UNIFIED_SINCE:
+    major = capability.get("major")
+    if None in medians or found.number(major, "general.computeCapability.major") < UNIFIED_SINCE:
         return 0.0
     plain, read_only = (found.number(value, "memory.l1.latency.p50", "cycles") for value in medians)
     return plain - read_only if plain > TOLERATED * read_only else 0.0

@@ -36,8 +36,8 @@ def _read(source: Source) -> list[Measurement]:
         for bench in _objects(source, data.get("benchmarks"), "benchmarks")
         for number, state in enumerate(_objects(source, bench.get("states"), "states"))
     ]
-    used = {state.get("device") for _, state in states} - {None}
-    chosen = [device for device in devices if not used or device.get("id") in used]
+    used = [state.get("device") for _, state in states]
+    chosen = [device for device in devices if not states or device.get("id") in used]
     one_gpu(source, "nvbench", [str(device.get("name")) for device in chosen], "--devices 0")
     device = chosen[0]
     found.add("name", device.get("name"), "", "query", "devices")

@@ -60,6 +60,8 @@ class Findings:
         """
         if value is None:
             return
+        if key in TEXTS and not isinstance(value, str):
+            raise self.source.error(f"{place}: must be a text")
         if key not in TEXTS:
             value = self.number(value, place, unit)
         if deviation is not None and not (math.isfinite(deviation) and deviation >= 0):
