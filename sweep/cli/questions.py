@@ -136,8 +136,25 @@ def _answer(
 
 
 def best(arguments: argparse.Namespace) -> int:
-    """Show the best configuration of every group."""
+    """Show the best configuration of every group, or those of small regret."""
+    if arguments.robust:
+        return show(_robust(arguments), arguments)
+    for name in ("candidates", "samples", "ranges"):
+        if getattr(arguments, name) is not None:
+            raise QueryError(f"--{name.replace('ranges', 'range')}: only with --robust")
     return show(_answer(arguments, query.best), arguments)
+
+
+def _robust(arguments: argparse.Namespace) -> query.Answer:
+    """Return the configuration of smallest regret, and those to measure."""
+    from sweep.uncertainty import robust
+
+    if arguments.objective != "execution_time" or arguments.sense or arguments.include:
+        raise QueryError("--robust is about the smallest execution_time: no other objective")
+    source, select = source_of(arguments)
+    more = {} if arguments.candidates is None else {"n": arguments.candidates}
+    answer: query.Answer = call_with(robust, arguments, source, select=select, **more)
+    return answer
 
 
 def top(arguments: argparse.Namespace) -> int:
@@ -212,6 +229,13 @@ def _first_of(space: Space, wanted: dict[str, Any]) -> dict[str, Any]:
         ):
             first[dimension.name] = dimension.values[0]
     return first | wanted
+
+
+def source_of(arguments: argparse.Namespace) -> tuple[Source, dict[str, Any]]:
+    """Return what determines the space that a command is about, and its selection."""
+    data = open_data(arguments.data)
+    source = arguments.data if is_store(arguments.data) else data.space
+    return source, selection_of(arguments, data)
 
 
 def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``sweep sensitivity``: how sure predictions are."""
+"""``sweep sensitivity``: what predictions depend on."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import argparse
 from sweep import plot as plots
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
-from sweep.cli.questions import open_data, selection_of, show
-from sweep.store.buckets import is_store
+from sweep.cli.questions import show, source_of
 
 
 def sensitivity(arguments: argparse.Namespace) -> int:
     """Show which uncertain numbers a time depends on, with a figure where one is asked for."""
     from sweep.uncertainty import sensitivity as answer_of
 
-    data = open_data(arguments.data)
-    source = arguments.data if is_store(arguments.data) else data.space
-    select = selection_of(arguments, data)
+    source, select = source_of(arguments)
     answer = call_with(answer_of, arguments, source, select=select)
     show(answer, arguments)
     if arguments.output:

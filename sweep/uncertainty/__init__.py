@@ -1,5 +1,6 @@
 """How sure predictions are: numbers of device and kernel files that may be off."""
 
+from sweep.uncertainty.robust import robust
 from sweep.uncertainty.sensitivity import sensitivity
 
-__all__ = ["sensitivity"]
+__all__ = ["robust", "sensitivity"]

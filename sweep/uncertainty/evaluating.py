@@ -30,6 +30,10 @@ TIME = "execution_time"
 POINTS = 1 << 18
 """Samples times configurations that are evaluated at once: their tables take some 200 MB."""
 
+LEAST, STEP, ROWS = 1e-8, 1e-4, 20
+"""Of a range the part by which a number is moved, the change of a time that then is a step [1], and
+in how many configurations that is looked for."""
+
 _LIMITS = {
     "l1_hit_rate": "min(1, {})",
     "l2_hit_rate": "min(1, {})",
@@ -86,7 +90,21 @@ class Sampled:
         options = {name: own for name, own in space.plan.options.items() if name == model}
         plan = replace(space.plan, models=(model,), precision="float64", options=options)
         found = uncertain(device, own.kernel, model, ranges)
-        return cls(own, plan, device, model, tuple(rows), found)
+        return cls(own, plan, device, model, tuple(rows), found)._without_steps()
+
+    def _without_steps(self) -> Sampled:
+        """Leave out derived names of the kernel that are whole numbers, such as registers.
+
+        The least change of such a number is a step of the time, or leaves none.
+        """
+        derived = [i for i, one in enumerate(self.parameters) if one.path.startswith("derived.")]
+        points = np.full((2 * len(derived) + 1, len(self.parameters)), 0.5)
+        for row, i in enumerate(derived):
+            points[2 * row + 1, i], points[2 * row + 2, i] = 0.5 - LEAST, 0.5 + LEAST
+        times = replace(self, rows=self.rows[:ROWS]).times(points)
+        same = np.isclose(times[1:], times[0], rtol=STEP, atol=0.0, equal_nan=True).all(axis=1)
+        steps = {i for row, i in enumerate(derived) if not same[2 * row : 2 * row + 2].all()}
+        return self.only([one for i, one in enumerate(self.parameters) if i not in steps])
 
     def only(self, parameters: Sequence[Uncertain]) -> Sampled:
         """Return the same configurations with fewer numbers that may be off."""

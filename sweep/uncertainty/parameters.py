@@ -39,8 +39,8 @@ _COUNTS = {
 }
 """Tables of a kernel file and the keys in them that are counts or shares and may be off."""
 
-_COMPARED = re.compile(r"(\w+) *[!=]=|[!=]= *(\w+)")
-_ANSWER = re.compile(r"[01] if .* else [01]")
+_COMPARED = re.compile(r"(\w+) *(?:[!=]=|%|//)|(?:[!=]=|%|//) *(\w+)")
+_FLAG = re.compile(r"[01] if .* else [01]")
 
 
 @dataclass(frozen=True)
@@ -147,15 +147,15 @@ def _of_kernel(kernel: Kernel) -> Iterator[Uncertain]:
     """Yield what may be off in a kernel's file: counts and shares, and derived names with a source.
 
     A derived name without a source of its own is a step of a formula: what uses it is varied. One
-    that answers a question (1 or 0, or compared by ``==``) is not off by a share.
+    that is a whole number (1 or 0, compared by ``==``, or divided by ``%``) is not off by a share.
     """
     texts = " ; ".join(expression.text for _, expression in kernel.all_expressions())
     compared = {name for pair in _COMPARED.findall(texts) for name in pair}
     for path, expression in kernel.all_expressions():
         table, _, rest = path.partition(".")
         if table == "derived":
-            is_answer = rest in compared or _ANSWER.fullmatch(expression.text)
-            counts = path in kernel.sources and not (is_answer or isinstance(expression, LookUp))
+            is_whole = rest in compared or _FLAG.fullmatch(expression.text)
+            counts = path in kernel.sources and not (is_whole or isinstance(expression, LookUp))
         else:
             counts = rest.rpartition(".")[2] in _COUNTS.get(table, ())
         value = None if expression.names else _constant(expression)

@@ -129,3 +129,18 @@ def test_rows_are_grouped_by_kernel_device_and_model():
     one = {"kernel": "a", "device": "b", "model": "c"}
     rows = [one, one | {"model": "d"}, one, one | {"status": "constraint"}]
     assert list(grouped(rows)) == [(("a", "b", "c"), [0, 2]), (("a", "b", "d"), [1])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["convolution", "cyclic_reduction", "spmv_ell", "xgemm"])
+def test_whole_numbers_of_a_kernel_are_not_varied(kernel):
+    """Registers and flags that a derived name gives: the least change would be a step."""
+    sampled = sampled_of(kernel, "radeon_pro_w7800", "combined", variant="revised")
+    numbers = len(sampled.parameters)
+    points = np.full((numbers + 1, numbers), 0.5)
+    points[1:] += 1e-8 * np.eye(numbers)
+    times = sampled.times(points)
+    assert np.allclose(times, times[0], rtol=1e-4, atol=0.0)
+    names = {one.path for one in sampled.parameters}
+    assert not names & {"derived.equations", "derived.vector_bytes"}
+    assert not names & {"derived.loaded_a", "derived.is_rolled", "derived.rolled"}

@@ -1,0 +1,176 @@
+"""Which configuration to choose, and which to measure, if numbers behind the times are off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sweep.query import Answer, Row
+from sweep.runs.record import Source
+from sweep.uncertainty.branching import Array
+from sweep.uncertainty.candidates import BY, candidates
+from sweep.uncertainty.evaluating import TIME, Sampled
+from sweep.uncertainty.indices import places
+
+CANDIDATES = 200
+"""Default number of configurations that are compared: the best with the files' numbers."""
+
+SAMPLES = 1024
+"""Default number of samples."""
+
+NEAR, SURE = 0.05, 0.95
+"""How near the optimum one of the configurations to measure must be, in which share of samples."""
+
+SAME = 1e-12
+"""Relative difference of two times that is rounding."""
+
+LEGEND = {
+    "regret_95": "in 95 % of the samples slower than the best of the sample by no more",
+    "best_in": "share of the samples in which it is the best",
+    "covered": f"share in which it or one above it is within {NEAR:.0%} of the best",
+}
+_COLUMNS = ("measure", "role", TIME, "regret_95", "regret_mean", "best_in", "covered")
+
+
+def robust(
+    data: Source,
+    *,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    select: Mapping[str, Any] | None = None,
+    ranges: Mapping[str, float] | None = None,
+    n: int = CANDIDATES,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> Answer:
+    """Return the configuration of smallest regret over the ranges, and those worth measuring.
+
+    Parameters
+    ----------
+    data, by, where, select, ranges
+        As in :func:`sweep.sensitivity`; the condition ``where`` as in :func:`sweep.best`.
+    n : int
+        How many configurations are compared: the best of each group with the files' numbers.
+    samples : int
+        How many samples of all numbers, a power of two.
+    seed : int
+        Scrambles the Sobol sequence.
+
+    Returns
+    -------
+    Answer
+        For each kernel, device and model the configurations to measure, in this order: few of which
+        one is within 5 % of the sample's best in 95 % of the samples. With them stand the best with
+        the files' numbers (``nominal`` in ``role``) and that of smallest regret (``robust``): the
+        smallest 95 % quantile of how much slower it is than the best of each sample.
+
+    Raises
+    ------
+    QueryError
+        A name, a range or a number of samples is wrong, or no configuration has a time.
+    """
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    space, groups = candidates(data, n, by=by, where=where, select=select)
+    for own in groups:
+        sampled = Sampled.of(space, own, ranges)
+        times = sampled.times(places(samples, len(sampled.parameters), seed))
+        found, note = _of_group(own, times)
+        rows += found
+        notes.append(note)
+    coordinates = [name for row in rows for name in row if name not in _COLUMNS]
+    coordinates = list(dict.fromkeys(coordinates))
+    notes.append(f"compared are the best {n} of each group with the files' numbers, no others")
+    units = {TIME: "s", **dict.fromkeys(("regret_95", "regret_mean", "best_in", "covered"), "1")}
+    columns = (*BY, *_COLUMNS[:2], *(c for c in coordinates if c not in BY), *_COLUMNS[2:])
+    title = f"configurations of small regret over {samples:,} samples of uncertain numbers"
+    return Answer.of(title, rows, coordinates, units, notes, columns, LEGEND)
+
+
+def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows of a group's chosen configurations, and a note."""
+    regret = regrets(times)
+    worst = np.quantile(regret, SURE, axis=0, method="higher")
+    mean = regret.mean(axis=0)
+    wins = regret <= SAME
+    chosen = int(np.lexsort((mean, worst))[0])
+    measured = cover(regret <= NEAR, SURE)
+    shown = list(dict.fromkeys((*measured, 0, chosen)))
+    covered = np.zeros(len(regret), bool)
+    found = []
+    for order, number in enumerate(shown):
+        roles = [role for role, at in (("nominal", 0), ("robust", chosen)) if at == number]
+        is_measured = order < len(measured)
+        covered |= is_measured & (regret[:, number] <= NEAR)
+        found.append(
+            rows[number].configuration
+            | {
+                "measure": order + 1 if is_measured else None,
+                "role": " and ".join(roles) or None,
+                TIME: rows[number][TIME],
+                "regret_95": _number(worst[number]),
+                "regret_mean": _number(mean[number]),
+                "best_in": _number(wins[:, number].mean()),
+                "covered": _number(covered.mean()) if is_measured else None,
+            }
+        )
+    first = rows[0]
+    which = "the nominal best" if chosen == 0 else "another one"
+    note = (
+        f"{first['kernel']} on {first['device']}, {first['model']}: the nominal best stays the best"
+        f" in {np.count_nonzero(wins[:, 0]):,} of {len(regret):,} samples and within"
+        f" {NEAR:.0%} of it in {np.mean(regret[:, 0] <= NEAR):.1%}; of smallest regret is"
+        f" {which}; measure {len(measured)}"
+    )
+    if len(regret) < len(times):
+        note += f"; {len(times) - len(regret):,} samples without any time are left out"
+    return found, note
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def regrets(times: Array) -> Array:
+    """Return by how much each configuration is slower than the best of each sample [1].
+
+    Parameters
+    ----------
+    times : array
+        A row for each sample, a column for each configuration; NaN is no time: an infinite regret.
+        Samples in which none has a time are left out.
+    """
+    known = np.where(np.isfinite(times), times, np.inf)
+    best = known.min(axis=1)
+    there = np.isfinite(best)
+    return known[there] / best[there, np.newaxis] - 1.0
+
+
+def cover(within: Array, share: float) -> list[int]:
+    """Return few columns of which one holds in at least a share of the rows.
+
+    The next one is always that which holds in most of the rows that are left, the first of equals.
+    So there are at most 1 + ln(rows) times as many as there need be (Chvatal, Mathematics of
+    Operations Research 4, 1979).
+
+    Parameters
+    ----------
+    within : array of bool
+        Whether a column (configuration) holds in a row (sample).
+    share : float
+        The share of the rows, of those in which any column holds.
+
+    Examples
+    --------
+    >>> cover(np.array([[1, 0, 1], [1, 0, 0], [0, 1, 0]], bool), 1.0)
+    [0, 1]
+    """
+    left = within[within.any(axis=1)]
+    allowed = len(left) - int(np.ceil(share * len(left) - SAME))
+    found: list[int] = []
+    while len(left) > allowed:
+        found.append(int(left.sum(axis=0).argmax()))
+        left = left[~left[:, found[-1]]]
+    return found
