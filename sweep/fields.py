@@ -24,6 +24,9 @@ it stacks (attribute ``stacks``, in order); each is a coordinate over it, with t
 axis would have (attribute ``axis_values``). Combinations that are not in the list have the status
 that the attribute ``absent`` names."""
 
+PROBLEM_SIZE = "problem size"
+"""How the long name of a problem size begins."""
+
 FITTED = " (fitted)"
 """Ends the name of a value that was fitted, among the assumed ones that results rest on."""
 

@@ -9,7 +9,16 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
-from sweep.fields import COMMON_FIELDS, FITTED, PARAMETER, PLACEHOLDER, VARIANTS, Field, Flags
+from sweep.fields import (
+    COMMON_FIELDS,
+    FITTED,
+    PARAMETER,
+    PLACEHOLDER,
+    PROBLEM_SIZE,
+    VARIANTS,
+    Field,
+    Flags,
+)
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
 from sweep.specs import Device
@@ -165,13 +174,13 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
             names = ", ".join(d.name for d in space.devices)
             attributes = _attributes("device") | {"device_names": names}
         elif dimension.kind == "size":
-            attributes = _attributes(f"problem size {name}")
+            attributes = _attributes(f"{PROBLEM_SIZE} {name}")
         elif dimension.is_clock:
             attributes = _clock_attributes(name)
         shown = values if isinstance(values[0], str) else np.asarray(values)
         found.append(Labelled(name, (name,), shown, attributes))
     for name, value in space.fixed.items():
-        attributes = _attributes(f"problem size {name} of {space.kernel.key}")
+        attributes = _attributes(f"{PROBLEM_SIZE} {name} of {space.kernel.key}")
         found.append(Labelled(name, (), np.asarray(value), attributes))
     return (*found, *_clock_coordinates(space))
 

@@ -3,7 +3,9 @@
 A selection names coordinates and gives one value, a list of values, or a range (a slice or a pair
 of numbers, both ends included, None for an open end). On a dimension it picks indices; on another
 coordinate, such as the clocks in MHz where the dimension is a ratio, it becomes a mask. A condition
-is a safe expression over coordinates and results, evaluated block by block.
+is a safe expression over coordinates and results, evaluated block by block. In it, ``fastest`` is
+the smallest execution time of the same kernel, device, model and problem sizes among all selected
+configurations, whether they satisfy the condition or not: ``execution_time < 1.1 * fastest``.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ T = TypeVar("T")
 
 TOLERANCE = 1e-9  # relative; a ratio of two clocks is not always the decimal that was written
 SHOWN = 12
+
+FASTEST = "fastest"
+"""What conditions call the smallest execution time, if a kernel has nothing of this name."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,12 @@ class Condition:
     ------
     AbsentError
         The kernel has no such coordinate or variable; the message names the nearest.
+
+    Attributes
+    ----------
+    fastest : tuple, optional
+        Dimensions, and over all of their values the smallest execution times [s], NaN where there
+        is none: set by who reads the results (:mod:`sweep.query.reduce`).
     """
 
     def __init__(self, expression: Expression, grid: Grid) -> None:
@@ -229,7 +240,12 @@ class Condition:
         self.coordinates = tuple(
             n for n in sorted(expression.names) if n in grid.coordinates and n != "kernel"
         )
-        rest = sorted(expression.names - {"kernel", *self.coordinates})
+        own = {"kernel", *self.coordinates}
+        self.needs_fastest = FASTEST in expression.names - own - {*grid.variables}
+        self.fastest: tuple[tuple[str, ...], Array] | None = None
+        if self.needs_fastest:
+            self._resolve("execution_time")
+        rest = sorted(expression.names - own - ({FASTEST} if self.needs_fastest else set()))
         self.variables = {name: self._resolve(name) for name in rest}
 
     def _resolve(self, name: str) -> str:
@@ -238,7 +254,7 @@ class Condition:
         except AbsentError as error:
             if "ambiguous" in str(error):
                 raise
-            known = ["kernel", *self.grid.coordinates, *self.grid.variables]
+            known = ["kernel", FASTEST, *self.grid.coordinates, *self.grid.variables]
             raise AbsentError(
                 f"kernel '{self.grid.kernel}' has no coordinate or variable '{name}'"
                 f"{nearest(name, known)}, which `{self.expression.text}` asks for"
@@ -253,6 +269,8 @@ class Condition:
         for name in self.coordinates:
             coordinate = self.grid.coordinates[name]
             values[name] = self.grid.at_block(coordinate.dims, coordinate.values, index)
+        if self.fastest is not None:
+            values[FASTEST] = self.grid.at_block(*self.fastest, index)
         read = self.grid.read(list(self.variables.values()), index)
         codes = {}
         for name, full in self.variables.items():

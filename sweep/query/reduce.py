@@ -19,12 +19,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.errors import QueryError
+from sweep.fields import PROBLEM_SIZE
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
-from sweep.query.grid import Array
+from sweep.query.grid import Array, Grid
 from sweep.query.question import MAX_ROWS, KernelPart, Question
-from sweep.reduction import NOWHERE, Collected, Keep, Kept, smallest
+from sweep.reduction import BEST, NOWHERE, Collected, Keep, Kept, smallest
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,6 +54,7 @@ def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
         In the order of groups, values and positions; groups without anything are absent.
         Positions count over all kernels.
     """
+    _find_fastest(question)
     collected = Collected(keep, len(question.groups))
     for part, numbers, offset in question.numbered:
         collected.start(numbers, offset)
@@ -61,6 +63,30 @@ def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
     none = np.empty(0, np.int64)
     columns = (np.empty((0, max(len(names), 1), keep.width), np.int64) if keep.is_count else none,)
     return collected.merge() or Kept(none, columns, none)
+
+
+def _find_fastest(question: Question) -> None:
+    """Give conditions the smallest execution times that they compare with."""
+    for part in question.parts:
+        condition, grid = part.condition, part.grid
+        if condition is None or not condition.needs_fastest or condition.fastest is not None:
+            continue
+        by = tuple(dim for dim in grid.dims if dim in ("model", "device") or _is_size(grid, dim))
+        own = replace(part, objectives=("execution_time",), signs=(1,), by=by, condition=None,
+                      uses_power=False)  # fmt: skip
+        kept = reduce(Question([own], by), BEST)
+        least = np.full(own.size, np.inf)
+        np.minimum.at(least, kept.groups, kept.columns[0])
+        table = np.full([len(grid.coordinates[dim].values) for dim in by], np.nan)
+        table[np.ix_(*(part.selection.indices[dim] for dim in by))] = np.where(
+            np.isinf(least), np.nan, least
+        ).reshape(own.shape)
+        condition.fastest = by, table
+
+
+def _is_size(grid: Grid, dim: str) -> bool:
+    attributes = grid.dataset.variables[dim].attrs if dim in grid.dataset.variables else {}
+    return str(attributes.get("long_name", "")).startswith(PROBLEM_SIZE)
 
 
 def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected) -> Iterator[Kept]:
@@ -206,6 +232,7 @@ def sample(question: Question, n: int) -> Kept:
     n : int
         About how many in all; each group of a block that is read gives one at least.
     """
+    _find_fastest(question)
     found: list[Kept] = []
     for part, numbers, offset in question.numbered:
         blocks = blocks_of(part)
