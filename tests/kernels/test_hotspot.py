@@ -116,6 +116,23 @@ def test_launch__covers_the_grid(configuration, side):
     assert accesses_of(launch)["result"].count.item() * threads == pytest.approx(side * side)
 
 
+@pytest.mark.parametrize(
+    ("device", "registers"),
+    [
+        ("h100_pcie", [32, 32, 40]),
+        ("a100_40gb", [32, 40, 45]),
+        ("v100", [40, 48, 45]),
+        ("gtx_980_paper", [40, 48, 40]),
+        ("rtx_a4000", [40, 40, 40]),
+    ],
+)
+def test_registers__are_those_of_nvrtc(device, registers):
+    # 32 x 8 threads and four steps: all unrolled, none, none with power in shared memory.
+    variants = ((32, 8, 1, 1, 4, 4, 0), (32, 8, 1, 1, 4, 1, 0), (32, 8, 1, 1, 4, 1, 1))
+    launches = [launch_of(variant, device) for variant in variants]
+    assert [one.values["registers_per_thread"].item() for one in launches] == registers
+
+
 def test_bounded_registers__allow_the_blocks():
     free = launch_of((32, 32, 1, 1, 1, 1, 1), "rtx_a4000")
     bounded = launch_of((32, 8, 1, 1, 1, 1, 1), "rtx_a4000", blocks_per_sm=4)
