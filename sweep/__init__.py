@@ -47,7 +47,9 @@ _MODULES = {
         "Device", "Kernel", "list_devices", "list_kernels", "load_device", "load_kernel",
     ),
     "sweep.store": ("open_store",),
-    "sweep.uncertainty": ("robust", "sensitivity"),
+    "sweep.uncertainty": (
+        "robust", "sensitivity", "with_intervals", "with_measured_intervals",
+    ),
 }  # fmt: skip
 _PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -6,11 +6,10 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
-from sweep.cli.questions import open_data, selection_of, show
+from sweep.cli.questions import measured_times, open_data, selection_of, show
 from sweep.errors import SweepError
 
 
@@ -95,15 +94,6 @@ def calibrate_power(arguments: argparse.Namespace) -> int:
     show(found.answer, arguments)
     print(f"wrote {path}", file=sys.stdout if arguments.format == "table" else sys.stderr)
     return 0
-
-
-def measured_times(name: str, device: str | None) -> Any:
-    """Return measured times: of a store, or of a tuner's file."""
-    if Path(name).is_dir():
-        return open_data(name)
-    from sweep.measurements.importing import read_measured
-
-    return read_measured([name], device=device)
 
 
 def validate_clocks(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 COMPUTING = ("scheduler", "scheduler_file", "workers", "threads")
 """The arguments of :class:`sweep.runs.workers.Workers`, in order."""
+
+INTERVAL = ("interval", "measured", "samples", "ranges")
+"""The arguments about intervals of times."""
 
 
 class ProgressBar:
@@ -132,16 +135,39 @@ def _answer(
     """Return the answer to a question with the condition, selection and groups of the arguments."""
     with _asked(arguments) as data:
         select = query.parse_selection(arguments.select, data)
-        return call_with(question, arguments, data, select=select, **more)
+        answer = call_with(question, arguments, data, select=select, **more)
+        return _with_interval(answer, arguments, data, select)
+
+
+def _with_interval(
+    answer: query.Answer, arguments: argparse.Namespace, data: Any, select: Mapping[str, Any]
+) -> query.Answer:
+    """Return the answer to a question with the interval that the arguments ask for, if any."""
+    given = {name: getattr(arguments, name, None) for name in INTERVAL}
+    percent = given.pop("interval")
+    if percent is None:
+        for name, value in given.items():
+            if value is not None:
+                raise QueryError(f"--{name.replace('ranges', 'range')}: only with --interval")
+        return answer
+    from sweep.uncertainty import with_intervals, with_measured_intervals
+
+    if given["measured"] is not None:
+        # All measured configurations calibrate, not only those of the part that was selected.
+        whole = {name: value for name, value in select.items() if name in query.question.DEFAULT_BY}
+        pairs = query.paired(data, measured_times(given["measured"], None), select=whole)
+        return with_measured_intervals(answer, pairs, percent / 100.0)
+    source = arguments.data if is_store(arguments.data) else data.space
+    found: query.Answer = call_with(with_intervals, arguments, answer, source, percent / 100.0)
+    return found
 
 
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group, or those of small regret."""
     if arguments.robust:
         return show(_robust(arguments), arguments)
-    for name in ("candidates", "samples", "ranges"):
-        if getattr(arguments, name) is not None:
-            raise QueryError(f"--{name.replace('ranges', 'range')}: only with --robust")
+    if arguments.candidates is not None:
+        raise QueryError("--candidates: only with --robust")
     return show(_answer(arguments, query.best), arguments)
 
 
@@ -149,6 +175,8 @@ def _robust(arguments: argparse.Namespace) -> query.Answer:
     """Return the configuration of smallest regret, and those to measure."""
     from sweep.uncertainty import robust
 
+    if arguments.interval is not None or arguments.measured is not None:
+        raise QueryError("--robust has no interval: regrets say how sure the choice is")
     if arguments.objective != "execution_time" or arguments.sense or arguments.include:
         raise QueryError("--robust is about the smallest execution_time: no other objective")
     source, select = source_of(arguments)
@@ -229,6 +257,15 @@ def _first_of(space: Space, wanted: dict[str, Any]) -> dict[str, Any]:
         ):
             first[dimension.name] = dimension.values[0]
     return first | wanted
+
+
+def measured_times(name: str, device: str | None) -> Any:
+    """Return measured times: of a store, or of a tuner's file."""
+    if Path(name).is_dir():
+        return open_data(name)
+    from sweep.measurements.importing import read_measured
+
+    return read_measured([name], device=device)
 
 
 def source_of(arguments: argparse.Namespace) -> tuple[Source, dict[str, Any]]:

@@ -6,8 +6,7 @@ import argparse
 from contextlib import closing
 
 from sweep import query
-from sweep.cli.measurements import measured_times
-from sweep.cli.questions import ProgressBar, open_data
+from sweep.cli.questions import ProgressBar, measured_times, open_data
 from sweep.store.buckets import is_store
 
 

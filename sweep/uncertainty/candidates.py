@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from sweep import query
 from sweep.errors import QueryError
@@ -41,12 +41,8 @@ def candidates(
     QueryError
         No configuration has a time.
     """
-    results: Any = data
-    if isinstance(data, str | os.PathLike) and is_store(data):
-        space = recorded_space(data)
-    else:
-        space = space_of(data)
-        results = Planned.of(space)
+    space = space_behind(data)
+    results: Any = data if _is_store(data) else Planned.of(space)
     names = tuple(dict.fromkeys((*BY, *by)))
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in query.top(results, n, by=names, where=where, select=select):
@@ -55,3 +51,12 @@ def candidates(
         status = query.best(results, by=names, where=where, select=select)[0]["status"]
         raise QueryError(f"no configuration has a time, so nothing can be said of it ({status})")
     return space, list(groups.values())
+
+
+def space_behind(data: Source) -> Space:
+    """Return the space of a plan, or that in the record of a store."""
+    return recorded_space(data) if _is_store(data) else space_of(data)
+
+
+def _is_store(data: Source) -> TypeGuard[str | os.PathLike[str]]:
+    return isinstance(data, str | os.PathLike) and is_store(data)
