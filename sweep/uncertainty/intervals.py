@@ -75,7 +75,9 @@ def with_intervals(
         sampled = Sampled.of(space, [answer[i] for i in numbers], ranges)
         times = sampled.times(places(samples, len(sampled.parameters), seed))
         sides = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
-        ends[numbers] = np.nanquantile(times, sides, axis=0).T
+        for column, number in zip(times.T, numbers, strict=True):
+            known = column[np.isfinite(column)]
+            ends[number] = np.quantile(known, sides) if len(known) else np.nan
     note = (
         f"{LOW}, {HIGH}: {level:.4g} of {samples:,} samples in which the numbers of the device and"
         " kernel files are off within their ranges; that the model itself is off is not in it"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ LEGEND = {
     "best_in": "share of the samples in which it is the best",
     "covered": f"share in which it or one above it is within {NEAR:.0%} of the best",
 }
-_COLUMNS = ("measure", "role", TIME, "regret_95", "regret_mean", "best_in", "covered")
+_COLUMNS = ("measure", "role", TIME, "regret_95", "best_in", "covered", "regret_mean")
 
 
 def robust(
@@ -86,7 +88,16 @@ def robust(
     units = {TIME: "s", **dict.fromkeys(("regret_95", "regret_mean", "best_in", "covered"), "1")}
     columns = (*BY, *_COLUMNS[:2], *(c for c in coordinates if c not in BY), *_COLUMNS[2:])
     title = f"configurations of small regret over {samples:,} samples of uncertain numbers"
-    return Answer.of(title, rows, coordinates, units, notes, columns, LEGEND)
+    answer = Answer.of(title, rows, coordinates, units, notes, columns, LEGEND)
+    return replace(answer, picture=partial(_shown, answer, (*BY, *by)))
+
+
+def _shown(answer: Answer, groups: Sequence[str], hint: str) -> Answer:
+    """Return the answer with results first, for a table: of many groups, parameters do not fit."""
+    own = [name for name in groups if name in answer.coordinates]
+    last = [name for name in answer.coordinates if name not in own]
+    columns = (*own, *_COLUMNS[:-1], *last, _COLUMNS[-1])
+    return Answer.of(answer.title, answer, own, answer.units, answer.notes, columns, LEGEND)
 
 
 def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], str]:
