@@ -52,6 +52,7 @@ CASES = [
     ("ptx", ["k.ptx"], "f.toml", True),
     ("profile", ["k.csv"], "f.toml", True),
     ("compile", ["k.cu", "--kernel", "mat_tiled", "--compute-capability", "8.0"], "f.csv", True),
+    ("sensitivity", ["one.toml", "--samples", "64"], "f.png", True),
     ("reproduce", ["lemeire_2016"], "index.html", True),
     ("import", ["vector_add.csv", "--device=gtx_980_paper", "--time", "time_ms"], "f.toml", True),
     ("calibrate", ["mt4g.json"], "f.toml", True),
