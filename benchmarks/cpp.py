@@ -178,7 +178,10 @@ def compiled_loop(name: str, form: str, length: int, directory: Path) -> Callabl
     pointer = ctypes.c_void_p
 
     def smallest(packed: Any) -> tuple[float, int]:
-        tables = (pointer * len(packed.tables))(*(t.ctypes.data for t in packed.tables))
+        owners = np.cumsum(packed.begins == 0) - 1  # the first number of each table begins it
+        begins = [packed.tables[t].ctypes.data + 8 * int(b)
+                  for t, b in zip(owners, packed.begins, strict=True)]  # fmt: skip
+        tables = (pointer * len(begins))(*begins)
         best, place = np.empty(1, np.float32), np.empty(1, np.int64)
         stride, shape = np.ascontiguousarray(packed.stride), packed.shape
         whole = ctypes.c_int64

@@ -105,6 +105,28 @@ def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
     return len(numbers) > 1
 
 
+LARGEST_LOOP = 1000  # rounds
+
+
+def range_ends(function: Function, node: ast.For) -> list[ast.expr]:
+    """Return the arguments of the ``range`` that a loop runs over, as they are written."""
+    match node.iter:
+        case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]) if args:
+            return args
+    raise function.error(node, _LOOP)
+
+
+def range_of(function: Function, node: ast.For, ends: Sequence[ast.expr]) -> range:
+    """Return the rounds of a loop from the arguments of its ``range``, lowered."""
+    values = [end.value for end in ends if isinstance(end, ast.Constant)]
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) < len(ends) or len(range(*numbers)) > LARGEST_LOOP:
+        raise function.error(node, _LOOP)
+    return range(*numbers)
+
+
+_LOOP = "a loop runs over range(len(SEQUENCE)) or a range of constants"
+
 # Only what indices and the variant decide is computed here; numbers of the physics stay as written.
 
 

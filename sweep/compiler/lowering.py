@@ -5,8 +5,7 @@ source is read in one place. Loops over sequences are unrolled, calls are inline
 variant are decided, and branches on data become selections between values that are both computed.
 Operations and their order stay as in the source, and so do the results, to the bit.
 
-What a body may consist of is described in CONTRIBUTING. Anything else raises a
-:class:`~sweep.errors.ModelError` with file and line.
+What CONTRIBUTING does not list raises :class:`~sweep.errors.ModelError` with file and line.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ from sweep.compiler.functions import (
     connected,
     function_of,
     is_ambiguous,
+    range_ends,
+    range_of,
 )
 from sweep.compiler.program import (
     FUNCTIONS,
@@ -44,7 +45,6 @@ from sweep.models.base import flags
 
 NUMPY_FUNCTIONS = ("ceil", "floor", "sqrt")
 NUMPY_CONSTANTS = ("inf", "nan")
-LARGEST_LOOP = 1000  # rounds
 
 
 @cache
@@ -129,14 +129,15 @@ class _Lowering:
         self.comment = ""
         self.when: tuple[tuple[str, bool], ...] = ()
         self.is_decided = False
+        self.round: tuple[int, int] | None = None
+        self.loops = 0
 
     def add(self, name: str, expression: Value, kind: str, **rest: Any) -> ast.Name:
         """Append an assignment and return its name as an expression."""
         assert isinstance(expression, ast.expr)
         unique = self._unique(name)
-        self.assignments.append(
-            Assignment(unique, expression, kind, comment=self.comment, when=self.when, **rest)
-        )
+        rest |= {"comment": self.comment, "when": self.when, "round": self.round}
+        self.assignments.append(Assignment(unique, expression, kind, **rest))
         return ast.Name(unique)
 
     def _unique(self, name: str) -> str:
@@ -204,9 +205,7 @@ class _Lowering:
             case ast.If(test=test, body=body, orelse=orelse):
                 self._if(frame, self._number(frame, test), body, orelse)
             case ast.For(target=ast.Name(id=name), orelse=[]):
-                for i in self._range(frame, node):
-                    frame.values[name] = ast.Constant(i)
-                    self._block(frame, node.body)
+                self._for(frame, node, name)
             case ast.Return():
                 raise frame.error(node, "return stands at the end of a function only")
             case ast.FunctionDef() | ast.ClassDef():
@@ -262,15 +261,16 @@ class _Lowering:
                 chosen = ast.IfExp(test, first, second)
                 before[name] = self.add(name, chosen, "choice", variable=name)
 
-    def _range(self, frame: Function, node: ast.For) -> range:
-        match node.iter:
-            case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]) if args:
-                ends = [self._number(frame, argument) for argument in args]
-                values = [e.value for e in ends if isinstance(e, ast.Constant)]
-                numbers = [value for value in values if isinstance(value, int)]
-                if len(numbers) == len(ends) and len(range(*numbers)) <= LARGEST_LOOP:
-                    return range(*numbers)
-        raise frame.error(node, "a loop runs over range(len(SEQUENCE)) or a range of constants")
+    def _for(self, frame: Function, node: ast.For, name: str) -> None:
+        """Lower a loop round by round; an inner loop is part of the outer one's round."""
+        around, self.loops = self.round, self.loops + 1
+        number = self.loops
+        ends = [self._number(frame, end) for end in range_ends(frame, node)]
+        for i in range_of(frame, node, ends):
+            self.round = around or (number, i)
+            frame.values[name] = ast.Constant(i)
+            self._block(frame, node.body)
+        self.round = around
 
     def _number(self, frame: Function, node: ast.expr) -> ast.expr:
         """Return an expression of numbers, lowered."""

@@ -19,17 +19,22 @@ Inputs come as small tables with strides (0 along a dimension that a table does 
 that no grid of inputs is ever materialised. Long rows are taken in tiles: every row passes over one
 tile of the tables, which stays in the cache, before the next tile. A row whose launch is invalid is
 filled, not computed. Float64 inside; each output is rounded once, when it is stored.
+
+The numbers of a sequence stand in one table, so that rounds of a kernel's stages that are alike are
+one loop around the inner one (:mod:`sweep.compiler.looped`): the time of compilation does not grow
+with the number of stages.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from threading import RLock
 from typing import Any, NamedTuple
 
 from sweep.compiler import reductions
+from sweep.compiler.looped import looped
 from sweep.compiler.reductions import TILE
 from sweep.compiler.selections import NAMES
 from sweep.compiler.source import POWERED, Pass, Point
@@ -38,6 +43,7 @@ from sweep.jit import compile_pass
 from sweep.models import get_model
 
 CODES = ("regime", "bound")
+_INPUTS = "tables, begins, stride, shape, n, held"
 STATUSES = {"status": "in_launch_status", "power_status": f"{NO_TIME}"}
 """The statuses of an invalid launch. Its other codes are 0 and its numbers are NaN."""
 
@@ -49,25 +55,25 @@ def pass_source(which: Pass) -> str:
     of a row. It begins with its tile number ``first`` and returns the number of the tile for which
     there was no room, or -1 at the end.
     """
-    constant, outputs = which.inputs(), which.outputs
+    outputs = which.outputs
     arguments = ", ".join(f"out_{name}" for name in outputs)
     if which.keeps:
         target, n_rows = "out_{}[j]", "n_rows"
         is_tiled = "True" if which.form == "sizes" else f"n > {TILE}"
         head = (
-            f"def reduce_{which.model}(tables, stride, shape, n, n_rows, first, outer, inner,"
-            f" state, {arguments}):\n    is_tiled = {is_tiled}\n    tile = -1"
+            f"def reduce_{which.model}({_INPUTS}, n_rows, first, outer, inner, state,"
+            f" {arguments}):\n    is_tiled = {is_tiled}\n    tile = -1"
         )
     else:
         target, n_rows = "out_{}[row, begin + j]", f"out_{outputs[0]}.shape[0]"
-        head = f"def evaluate_{which.model}(tables, stride, shape, n, {arguments}):"
-    loads, loop, fills = _row(which, constant, target)
+        head = f"def evaluate_{which.model}({_INPUTS}, {arguments}):"
+    loads, loop, fills = _row(which, target)
     if which.keeps:
-        loop = _taking(which, loop, constant["launch_status"] and "status" not in outputs)
+        loop = _taking(which, loop, which.inputs()["launch_status"] and "status" not in outputs)
     elif which.form == "clocks":
         loop = ["if in_launch_status != 0.0:", *_deeper(fills), "else:", *_deeper(loop)]
     # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
-    tables = ", ".join(f"table_{i}" for i in range(len(constant)))
+    tables = ", ".join(f"table_{i}" for i in range(len(tables_of(which))))
     row = "\n            ".join([*loads, *loop])
     loops = _LOOPS.format(head=head, tables=tables, tile=TILE, n_rows=n_rows, row=row)
     return f"{loops}    return -1\n" if which.keeps else loops
@@ -94,7 +100,7 @@ _LOOPS = """\
     {tables} = tables
     n_inputs, n_outer = stride.shape
     index = np.zeros(n_outer, np.int64)
-    at = np.zeros(n_inputs, np.uint64)
+    at = begins.copy()
     for start in range(0, n, {tile}):
         stop = min(start + {tile}, n)
         begin, count = np.uint64(start), np.uint64(stop - start)
@@ -119,33 +125,51 @@ def _deeper(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _row(which: Pass, constant: Mapping[str, bool], target: str) -> tuple[list[str], ...]:
+def tables_of(which: Pass) -> list[tuple[str, ...]]:
+    """Return the inputs of each table: one, or the numbers of a sequence."""
+    sequences = {parts[0]: parts for parts in which.sequences().values() if parts}
+    found, inside = [], 0
+    for name in which.inputs():
+        if inside:
+            inside -= 1
+            continue
+        found.append(sequences.get(name, (name,)))
+        inside = len(found[-1]) - 1
+    return found
+
+
+def _row(which: Pass, target: str) -> tuple[list[str], ...]:
     """Return the lines that load a row's inputs, and loops over its points, also where invalid.
 
     Indices are unsigned: a view of each table, or a check for negative indices, would take longer
     to compile than the model. ``target`` is where an output is stored.
     """
-    inputs = {
-        name: (f"in_{name}", False) if is_one else (f"table_{i}[at_{i} + j]", True)
-        for i, (name, is_one) in enumerate(constant.items())
-    }
+    constant, inputs, loads = which.inputs(), {}, {}
+    sequences = {parts: name for name, parts in which.sequences().items()}
+    number = 0
+    for table, parts in enumerate(tables_of(which)):
+        names = {name: f"{number + i}" for i, name in enumerate(parts)}
+        if parts in sequences:
+            names[sequences[parts]] = f"np.uint64({number}) + stage"
+        number += len(parts)
+        for name, place in names.items():
+            if constant[parts[0]]:
+                inputs[name] = f"in_{name}", False
+                loads[name] = f"in_{name} = table_{table}[at[{place}]]"
+            else:
+                inputs[name] = f"table_{table}[at_{name} + j]", True
+                loads[name] = f"at_{name} = at[{place}] + begin"
     point = Point(which, inputs)
-    loads = [
-        f"in_{name} = table_{i}[at[{i}]]" if is_one else f"at_{i} = at[{i}] + begin"
-        for i, (name, is_one) in enumerate(constant.items())
-        if name in point.read or name == "launch_status"
-    ]
-    inside = [f"{line.name} = {line.text}" for line in point.lines if line.varies]
     conditions, outputs = endings(which, point)
-    inside += conditions
-    invalid = []
+    stored, invalid = [], []
     for name, value, absent, is_code in outputs:
-        stored = f"{target.format(name)} = {'np.uint8(np.int32({}))' if is_code else '{}'}"
-        inside.append(stored.format(value))
-        invalid.append(stored.format(STATUSES.get(name, absent)))
-    before = [f"{line.name} = {line.text}" for line in point.lines if not line.varies]
+        text = f"{target.format(name)} = {'np.uint8(np.int32({}))' if is_code else '{}'}"
+        stored.append(text.format(value))
+        invalid.append(text.format(STATUSES.get(name, absent)))
+    first = [loads[name] for name in inputs if name in point.read | {"launch_status"}]
     every = "for j in range(count):"
-    return loads, [*before, every, *_deeper(inside)], [every, *_deeper(invalid)]
+    body = looped(point.lines, [*conditions, *stored], loads)
+    return first, body, [every, *_deeper(invalid)]
 
 
 class Output(NamedTuple):

@@ -55,6 +55,8 @@ class Assignment:
         The conditions, by name, that hold or fail where the body's text assigns it.
     is_decided : bool
         Whether the text chooses between several expressions by the variant.
+    round : tuple of int, optional
+        The loop that it stands in, by number, and the round of that loop.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Assignment:
     comment: str = ""
     when: tuple[tuple[str, bool], ...] = ()
     is_decided: bool = False
+    round: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

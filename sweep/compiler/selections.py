@@ -105,7 +105,12 @@ _NAME = re.compile(r"(?<![.\w\"])[A-Za-z_]\w*(?!\")")
 def written(expression: ast.expr, names: Mapping[str, str]) -> str:
     """Write an expression without branches, with the texts of ``names`` in place of its names."""
     tree = _WithoutBranches().visit(ast.parse(ast.unparse(expression), mode="eval").body)
-    return _NAME.sub(lambda word: names.get(word[0], word[0]), ast.unparse(tree))
+    return renamed(ast.unparse(tree), names)
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Return the text of an expression with the texts of ``names`` in place of its names."""
+    return _NAME.sub(lambda word: names.get(word[0], word[0]), text)
 
 
 # ---------------------------------------------------------------------------- in compiled code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from sweep.compiler.looped import memory
 from sweep.compiler.program import parts_of
-from sweep.compiler.source import CLOCK_INPUTS, LAUNCH_INPUTS, Pass, input_names, nominal
+from sweep.compiler.source import (
+    CLOCK_INPUTS,
+    LAUNCH_INPUTS,
+    Pass,
+    input_names,
+    nominal,
+    sequences_of,
+)
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, build_launch, build_workload
@@ -160,7 +169,7 @@ def sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
 
 @dataclass(frozen=True)
 class Packed:
-    """A pass's inputs: tables as contiguous rows, their strides, and the loops over them.
+    """A pass's inputs: tables as contiguous rows, where in them each input begins, and its strides.
 
     ``varying`` are the inputs of the form ``sizes`` that are read along the inner loop.
     """
@@ -168,6 +177,7 @@ class Packed:
     form: str
     length: int
     tables: tuple[Array, ...]
+    begins: Any
     stride: Any
     shape: Any
     n_inner: int
@@ -177,7 +187,8 @@ class Packed:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of a pass before its output arrays."""
-        return self.tables, self.stride, self.shape, self.n_inner
+        held = memory(self.length)
+        return self.tables, self.begins, self.stride, self.shape, self.n_inner, held
 
     def read_by(self, model: str, variant: str, outputs: tuple[str, ...], keeps: str = "") -> Pass:
         """Return the pass that reads them, for :func:`sweep.compiler.passes.get_pass`."""
@@ -221,12 +232,14 @@ def pack(
     form = form or form_of(shape)
     n_outer = _outer_axes(shape, form)
     inner = shape[n_outer:]
+    found = {name: restricted(inputs[name], index) for name in launch_names + clock_names}
+    together = {p: parts for parts in sequences_of(model, length).values() for p in parts}
     varying = []
-    for name in launch_names + clock_names:
-        table = restricted(inputs[name], index)
+    for name, table in found.items():
         is_spread = form == "rows" or name in clock_names
         if form == "sizes":
-            is_spread = name in spread or math.prod(table.shape[n_outer:]) > 1
+            own = together.get(name, (name,))
+            is_spread = any(n in spread or math.prod(found[n].shape[n_outer:]) > 1 for n in own)
         # Along an axis of one place nothing shows whether the table depends on it.
         places = [
             None if extent == 1 < n else (start, n)
@@ -239,17 +252,29 @@ def pack(
             rows[name] = key, *_row(table, n_outer, inner if is_spread else (1,) * len(inner))
         if is_spread:
             varying.append(name)
-    found = [rows[name] for name in launch_names + clock_names]
+    tables, begins = [], []
+    for parts in dict.fromkeys(together.get(name, (name,)) for name in found):
+        numbers = [rows[name][1] for name in parts]
+        tables.append(numbers[0] if len(parts) == 1 else _joined(numbers))
+        begins += [0, *itertools.accumulate(len(one) for one in numbers[:-1])]
+    strides = [rows[name][2] for name in found]
     return Packed(
         form=form,
         length=length,
-        tables=tuple(numbers for _, numbers, _ in found),
-        stride=np.array([s for *_, s in found], dtype=np.int64).reshape(len(found), n_outer),
+        tables=tuple(tables),
+        begins=np.array(begins, dtype=np.uint64),
+        stride=np.array(strides, dtype=np.int64).reshape(len(found), n_outer),
         shape=np.array(shape[:n_outer], dtype=np.int64),
         n_inner=math.prod(inner),
         n_rows=math.prod(shape[:n_outer]),
         varying=tuple(varying) if form == "sizes" else (),
     )
+
+
+def _joined(numbers: Sequence[Array]) -> Array:
+    joined = np.concatenate(numbers)
+    joined.flags.writeable = False
+    return joined
 
 
 def _row(table: Array, n_outer: int, inner: tuple[int, ...]) -> tuple[Array, list[int]]:
